@@ -4,7 +4,6 @@ import asyncio
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self, overload
 
 from xla_client.coercion.parameters import brief, parameter_class
@@ -439,12 +438,7 @@ class Client:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     def _convert_module(
@@ -461,12 +455,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -12,7 +12,6 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Unpack
 
 from xla_client.client import Client
@@ -139,12 +138,7 @@ class Local:
     def __enter__(self) -> Client:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def __repr__(self) -> str:

@@ -3,7 +3,6 @@
 import abc
 import threading
 import time
-from types import TracebackType
 from typing import Any, Self
 
 from xla_client.feeds.condition import NotifyingLock
@@ -44,23 +43,13 @@ class FeedBlock(abc.ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._leave(has_failed=kind is not None)
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         await self._aleave(has_failed=kind is not None)
 
     @abc.abstractmethod

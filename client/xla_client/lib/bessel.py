@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from xla_client import ops
 from xla_client.lib import constants
-from xla_client.lib.special import chebyshev, in_double
+from xla_client.lib.special import chebyshev
+from xla_client.ops.elementwise.double_precision import in_double_precision
 from xla_client.programs.builder import Op
-from xla_client.programs.checked import checked
 
 _I0_SMALL = (
     0.33839763720473875, -0.30468267234319912, 0.17162090152220924, -0.094901097048047764,
@@ -58,56 +58,18 @@ _I1_LARGE = (
 )  # fmt: skip
 
 
-@checked
+@in_double_precision()
 def bessel_i0e(operand: Op) -> Op:
-    """The modified Bessel function of the first kind and order 0, times exp(-|x|).
-
-    Args:
-        operand: An array of a floating type.
-
-    Returns:
-        The results, of the operand's shape.
-
-    Raises:
-        InvalidArgumentError: The element type is not floating.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f64[3]")
-        >>> print(lib.bessel.bessel_i0e(x).shape)
-        f64[3]
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
-    """
-    return in_double("bessel_i0e", lambda x: _scaled(x, _I0_SMALL, _I0_LARGE), operand)
+    """The modified Bessel function of the first kind and order 0, times exp(-|x|)."""
+    return _scaled(operand, _I0_SMALL, _I0_LARGE)
 
 
-@checked
+@in_double_precision()
 def bessel_i1e(operand: Op) -> Op:
-    """The modified Bessel function of the first kind and order 1, times exp(-|x|).
-
-    Args:
-        operand: An array of a floating type.
-
-    Returns:
-        The results, of the operand's shape.
-
-    Raises:
-        InvalidArgumentError: The element type is not floating.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f64[3]")
-        >>> print(lib.bessel.bessel_i1e(x).shape)
-        f64[3]
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
-    """
-
-    def compute(x: Op) -> Op:
-        size = ops.abs(x)
-        value = _scaled(x, _I1_SMALL, _I1_LARGE)
-        return ops.select(ops.le(size, 8.0), value * x, value * ops.sign(x))
-
-    return in_double("bessel_i1e", compute, operand)
+    """The modified Bessel function of the first kind and order 1, times exp(-|x|)."""
+    size = ops.abs(operand)
+    value = _scaled(operand, _I1_SMALL, _I1_LARGE)
+    return ops.select(ops.le(size, 8.0), value * operand, value * ops.sign(operand))
 
 
 def _scaled(x: Op, small: Sequence[float], large: Sequence[float]) -> Op:

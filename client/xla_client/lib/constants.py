@@ -1,5 +1,7 @@
 """Constant arrays, the extreme values of element types, and counting arrays."""
 
+import functools
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +14,7 @@ from xla_client.programs.checked import checked
 from xla_client.programs.scalars import Scalar, scalar_array
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.element_type import ElementType, ElementTypeLike
+from xla_contract.types.literal import Array
 from xla_contract.types.shape import Shape
 
 
@@ -89,50 +92,112 @@ def full_like(operand: Op, value: Scalar) -> Op:
     return full(operand.builder, operand.shape, value)
 
 
-@checked
-def zero(builder: Builder, element_type: ElementTypeLike) -> Op:
-    """Zero, rank 0; False for pred.
+_DOC = """{text}
 
-    Args:
-        builder: The builder of the program.
-        element_type: The element type of the result.
+Args:
+    builder: The builder of the program.
+    element_type: The element type of the result.
 
-    Returns:
-        The constant.
+Returns:
+    The constant, rank 0.
 
-    Raises:
-        InvalidArgumentError: The type has no zero, as f8e8m0fnu, or is unknown.
+Raises:
+    InvalidArgumentError: {refusal}
 
-    Example:
-        >>> lib.constants.zero(Builder("example"), "f32")
-        %constant.1: f32[]
+Example:
+    >>> lib.constants.{name}(Builder("example"), "f32")
+    %constant.1: f32[]
 
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
-    """
-    return builder.constant(number_array(0, as_element_type(element_type)))
+See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
+"""
+_NO_ORDER = "The type is complex, and so has no order, or is unknown."
+_NOT_FLOATING = "The type is not floating, or its name is unknown."
 
 
-@checked
-def one(builder: Builder, element_type: ElementTypeLike) -> Op:
-    """One, rank 0; True for pred.
+class _MakesConstant(Protocol):
+    def __call__(self, builder: Builder, element_type: ElementTypeLike) -> Op: ...
 
-    Args:
-        builder: The builder of the program.
-        element_type: The element type of the result.
 
-    Returns:
-        The constant.
+def _constant(
+    name: str, text: str, refusal: str, value: Callable[[ElementType], Array]
+) -> _MakesConstant:
+    """Return the function that makes a constant of any type that has the value."""
 
-    Raises:
-        InvalidArgumentError: The type does not have 1, as s1, or is unknown.
+    def function(builder: Builder, element_type: ElementTypeLike) -> Op:
+        return builder.constant(value(as_element_type(element_type)))
 
-    Example:
-        >>> lib.constants.one(Builder("example"), "f32")
-        %constant.1: f32[]
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = _DOC.format(name=name, text=text, refusal=refusal)
+    return checked(function)
 
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
-    """
-    return builder.constant(number_array(1, as_element_type(element_type)))
+
+def _of_floats(element_type: ElementType, name: str) -> Array:
+    """Return what numpy tells under a name of a floating type."""
+    return np.asarray(getattr(floating_info(element_type), name), element_type.dtype)
+
+
+def _nan(element_type: ElementType) -> Array:
+    floating_info(element_type)
+    value = np.asarray(np.nan).astype(element_type.dtype)
+    if not np.isnan(value.astype(np.float64)):
+        raise InvalidArgumentError(f"a type with NaN is needed, got {element_type.text}")
+    return value
+
+
+zero = _constant(
+    "zero",
+    "Zero, rank 0; False for pred.",
+    "The type has no zero, as f8e8m0fnu, or is unknown.",
+    functools.partial(number_array, 0),
+)
+one = _constant(
+    "one",
+    "One, rank 0; True for pred.",
+    "The type does not have 1, as s1, or is unknown.",
+    functools.partial(number_array, 1),
+)
+min_value = _constant(
+    "min_value",
+    "The least value of a type: -inf where the type has it, False for pred.",
+    _NO_ORDER,
+    functools.partial(extreme_array, sign=-1, finite=False),
+)
+max_value = _constant(
+    "max_value",
+    "The greatest value of a type: inf where the type has it, True for pred.",
+    _NO_ORDER,
+    functools.partial(extreme_array, sign=1, finite=False),
+)
+min_finite_value = _constant(
+    "min_finite_value",
+    "The least finite value of a type.",
+    _NO_ORDER,
+    functools.partial(extreme_array, sign=-1, finite=True),
+)
+max_finite_value = _constant(
+    "max_finite_value",
+    "The greatest finite value of a type.",
+    _NO_ORDER,
+    functools.partial(extreme_array, sign=1, finite=True),
+)
+epsilon = _constant(
+    "epsilon",
+    "The distance from one to the next larger value of a floating type.",
+    _NOT_FLOATING,
+    functools.partial(_of_floats, name="eps"),
+)
+min_positive_normal_value = _constant(
+    "min_positive_normal_value",
+    "The least positive normal value of a floating type: smaller ones are subnormal.",
+    _NOT_FLOATING,
+    functools.partial(_of_floats, name="tiny"),
+)
+nan_value = _constant(
+    "nan_value",
+    "Not a number.",
+    "The type has no NaN, as f4e2m1fn and integers, or is unknown.",
+    _nan,
+)
 
 
 @checked
@@ -227,136 +292,6 @@ def ones_like(operand: Op) -> Op:
     See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
     """
     return ones(operand.builder, operand.shape)
-
-
-_EXTREME_DOC = """{text}
-
-Args:
-    builder: The builder of the program.
-    element_type: The element type of the result.
-
-Returns:
-    The constant, rank 0.
-
-Raises:
-    InvalidArgumentError: The type is complex, and so has no order, or is unknown.
-
-Example:
-    >>> lib.constants.{name}(Builder("example"), "s8")
-    %constant.1: s8[]
-
-See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
-"""
-
-
-class _MakesConstant(Protocol):
-    def __call__(self, builder: Builder, element_type: ElementTypeLike) -> Op: ...
-
-
-def _extreme(name: str, text: str, *, sign: int, finite: bool) -> _MakesConstant:
-    def function(builder: Builder, element_type: ElementTypeLike) -> Op:
-        value = extreme_array(as_element_type(element_type), sign=sign, finite=finite)
-        return builder.constant(value)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = _EXTREME_DOC.format(name=name, text=text)
-    return checked(function)
-
-
-min_value = _extreme(
-    "min_value",
-    "The least value of a type: -inf where the type has it, False for pred.",
-    sign=-1,
-    finite=False,
-)
-max_value = _extreme(
-    "max_value",
-    "The greatest value of a type: inf where the type has it, True for pred.",
-    sign=1,
-    finite=False,
-)
-min_finite_value = _extreme(
-    "min_finite_value", "The least finite value of a type.", sign=-1, finite=True
-)
-max_finite_value = _extreme(
-    "max_finite_value", "The greatest finite value of a type.", sign=1, finite=True
-)
-
-
-@checked
-def epsilon(builder: Builder, element_type: ElementTypeLike) -> Op:
-    """The distance from one to the next larger value of a floating type.
-
-    Args:
-        builder: The builder of the program.
-        element_type: The element type of the result, a floating type.
-
-    Returns:
-        The constant, rank 0.
-
-    Raises:
-        InvalidArgumentError: The type is not floating, or its name is unknown.
-
-    Example:
-        >>> lib.constants.epsilon(Builder("example"), "f32")
-        %constant.1: f32[]
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
-    """
-    element_type = as_element_type(element_type)
-    return builder.constant(np.asarray(floating_info(element_type).eps, element_type.dtype))
-
-
-@checked
-def min_positive_normal_value(builder: Builder, element_type: ElementTypeLike) -> Op:
-    """The least positive normal value of a floating type: smaller ones are subnormal.
-
-    Args:
-        builder: The builder of the program.
-        element_type: The element type of the result, a floating type.
-
-    Returns:
-        The constant, rank 0.
-
-    Raises:
-        InvalidArgumentError: The type is not floating, or its name is unknown.
-
-    Example:
-        >>> lib.constants.min_positive_normal_value(Builder("example"), "f32")
-        %constant.1: f32[]
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
-    """
-    element_type = as_element_type(element_type)
-    return builder.constant(np.asarray(floating_info(element_type).tiny, element_type.dtype))
-
-
-@checked
-def nan_value(builder: Builder, element_type: ElementTypeLike) -> Op:
-    """Not a number.
-
-    Args:
-        builder: The builder of the program.
-        element_type: The element type of the result, a floating type.
-
-    Returns:
-        The constant, rank 0.
-
-    Raises:
-        InvalidArgumentError: The type has no NaN, as f4e2m1fn and integers, or is unknown.
-
-    Example:
-        >>> lib.constants.nan_value(Builder("example"), "f32")
-        %constant.1: f32[]
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
-    """
-    element_type = as_element_type(element_type)
-    floating_info(element_type)
-    value = np.asarray(np.nan).astype(element_type.dtype)
-    if not np.isnan(value.astype(np.float64)):
-        raise InvalidArgumentError(f"a type with NaN is needed, got {element_type.text}")
-    return builder.constant(value)
 
 
 @checked

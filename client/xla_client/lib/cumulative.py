@@ -1,137 +1,113 @@
 """Running sums, products and extremes along a dimension, each one ReduceWindow."""
 
+from collections.abc import Callable
+from typing import Protocol
+
 from xla_client import ops
-from xla_client.lib import arithmetic, constants
-from xla_client.programs.builder import Op
+from xla_client.lib import constants
+from xla_client.ops.reduction.folds import scalar_computation
+from xla_client.programs.builder import Builder, Op
 from xla_client.programs.checked import checked
-from xla_client.programs.computation import Computation
+from xla_contract.types.element_type import ElementType
+
+_DOC = """{text}
+
+Args:
+    operand: An array of {kind}.
+    dimension: The dimension; a negative number counts from the end.
+    reverse: Whether to {verb} from the last element to the first.
+
+Returns:
+    The {results}, of the operand's shape.
+
+Raises:
+    ShapeError: The array has no such dimension.
+    InvalidArgumentError: {refusal}
+
+Example:
+    >>> x = Builder("example").parameter(0, "f32[2,3]")
+    >>> lib.cumulative.{name}(x, 1)
+    %reduce-window.3: f32[2,3]
+
+See https://openxla.org/xla/operation_semantics#reducewindow
+"""
 
 
-@checked
-def cumsum(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
-    """The running sum along a dimension.
+class _Running(Protocol):
+    """A function of the elements up to each along a dimension."""
 
-    Args:
-        operand: An array of numbers.
-        dimension: The dimension; a negative number counts from the end.
-        reverse: Whether to sum from the last element to the first.
+    def __call__(self, operand: Op, dimension: int, *, reverse: bool = False) -> Op:
+        """Emit the operation; raises ShapeError for a dimension that the array lacks."""
 
-    Returns:
-        The sums, of the operand's shape.
 
-    Raises:
-        ShapeError: The array has no such dimension.
-        InvalidArgumentError: The element type has no zero, as f8e8m0fnu.
+def _running(
+    name: str, function: str, start: Callable[[Builder, ElementType], Op], **parts: str
+) -> _Running:
+    """Return the function that combines elements by one of `scalar_computation`, from `start` on.
 
-    Example:
-        >>> x = Builder("example").parameter(0, "f32[2,3]")
-        >>> lib.cumulative.cumsum(x, 1)
-        %reduce-window.3: f32[2,3]
-
-    See https://openxla.org/xla/operation_semantics#reducewindow
+    `parts` complete its docstring.
     """
-    element_type = operand.shape.element_type
-    initial = constants.zero(operand.builder, element_type)
-    reducer = arithmetic.create_scalar_add_computation(element_type)
-    return _running(operand, dimension, initial, reducer, reverse)
+
+    def running(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
+        element_type = operand.shape.element_type
+        initial = start(operand.builder, element_type)
+        number = operand.shape.dimension_number(dimension)
+        size = operand.shape.dimensions[number]
+        if not size:
+            return operand
+        sizes, strides = [1] * operand.shape.rank, [1] * operand.shape.rank
+        padding = [(0, 0)] * operand.shape.rank
+        sizes[number] = size
+        padding[number] = (0, size - 1) if reverse else (size - 1, 0)
+        reducer = scalar_computation(function, element_type)
+        return ops.reduce_window_with_general_padding(
+            operand, initial, reducer, sizes, strides, padding=padding
+        )
+
+    running.__name__ = running.__qualname__ = name
+    running.__doc__ = _DOC.format(name=name, **parts)
+    return checked(running)
 
 
-@checked
-def cumprod(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
-    """The running product along a dimension.
+_ORDERED = {
+    "kind": "a type that has an order",
+    "verb": "go",
+    "refusal": "The operand is complex.",
+}
 
-    Args:
-        operand: An array of numbers.
-        dimension: The dimension; a negative number counts from the end.
-        reverse: Whether to multiply from the last element to the first.
-
-    Returns:
-        The products, of the operand's shape.
-
-    Raises:
-        ShapeError: The array has no such dimension.
-        InvalidArgumentError: The element type does not have 1, as s1.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f32[2,3]")
-        >>> lib.cumulative.cumprod(x, 1)
-        %reduce-window.3: f32[2,3]
-
-    See https://openxla.org/xla/operation_semantics#reducewindow
-    """
-    element_type = operand.shape.element_type
-    initial = constants.one(operand.builder, element_type)
-    reducer = arithmetic.create_scalar_multiply_computation(element_type)
-    return _running(operand, dimension, initial, reducer, reverse)
-
-
-@checked
-def cummax(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
-    """The running maximum along a dimension; NaN from the first NaN on.
-
-    Args:
-        operand: An array of a type that has an order.
-        dimension: The dimension; a negative number counts from the end.
-        reverse: Whether to go from the last element to the first.
-
-    Returns:
-        The maxima, of the operand's shape.
-
-    Raises:
-        ShapeError: The array has no such dimension.
-        InvalidArgumentError: The operand is complex.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f32[2,3]")
-        >>> lib.cumulative.cummax(x, 1)
-        %reduce-window.3: f32[2,3]
-
-    See https://openxla.org/xla/operation_semantics#reducewindow
-    """
-    element_type = operand.shape.element_type
-    initial = constants.min_value(operand.builder, element_type)
-    reducer = arithmetic.create_scalar_max_computation(element_type)
-    return _running(operand, dimension, initial, reducer, reverse)
-
-
-@checked
-def cummin(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
-    """The running minimum along a dimension; NaN from the first NaN on.
-
-    Args:
-        operand: An array of a type that has an order.
-        dimension: The dimension; a negative number counts from the end.
-        reverse: Whether to go from the last element to the first.
-
-    Returns:
-        The minima, of the operand's shape.
-
-    Raises:
-        ShapeError: The array has no such dimension.
-        InvalidArgumentError: The operand is complex.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f32[2,3]")
-        >>> lib.cumulative.cummin(x, 1)
-        %reduce-window.3: f32[2,3]
-
-    See https://openxla.org/xla/operation_semantics#reducewindow
-    """
-    element_type = operand.shape.element_type
-    initial = constants.max_value(operand.builder, element_type)
-    reducer = arithmetic.create_scalar_min_computation(element_type)
-    return _running(operand, dimension, initial, reducer, reverse)
-
-
-def _running(operand: Op, dimension: int, initial: Op, reducer: Computation, reverse: bool) -> Op:
-    number = operand.shape.dimension_number(dimension)
-    size = operand.shape.dimensions[number]
-    if not size:
-        return operand
-    sizes, strides = [1] * operand.shape.rank, [1] * operand.shape.rank
-    padding = [(0, 0)] * operand.shape.rank
-    sizes[number] = size
-    padding[number] = (0, size - 1) if reverse else (size - 1, 0)
-    return ops.reduce_window_with_general_padding(
-        operand, initial, reducer, sizes, strides, padding=padding
-    )
+cumsum = _running(
+    "cumsum",
+    "add",
+    constants.zero,
+    text="The running sum along a dimension.",
+    kind="numbers",
+    verb="sum",
+    results="sums",
+    refusal="The element type has no zero, as f8e8m0fnu.",
+)
+cumprod = _running(
+    "cumprod",
+    "multiply",
+    constants.one,
+    text="The running product along a dimension.",
+    kind="numbers",
+    verb="multiply",
+    results="products",
+    refusal="The element type does not have 1, as s1.",
+)
+cummax = _running(
+    "cummax",
+    "max",
+    constants.min_value,
+    text="The running maximum along a dimension; NaN from the first NaN on.",
+    results="maxima",
+    **_ORDERED,
+)
+cummin = _running(
+    "cummin",
+    "min",
+    constants.max_value,
+    text="The running minimum along a dimension; NaN from the first NaN on.",
+    results="minima",
+    **_ORDERED,
+)

@@ -8,7 +8,8 @@ import math
 
 from xla_client import ops
 from xla_client.lib import constants, floats
-from xla_client.lib.special import in_double, polynomial
+from xla_client.lib.special import polynomial
+from xla_client.ops.elementwise.double_precision import in_double_precision
 from xla_client.programs.builder import Op
 from xla_client.programs.checked import checked
 
@@ -24,112 +25,35 @@ _BERNOULLI = (
 """B2, B4 ... B24."""
 
 
-@checked
+@in_double_precision()
 def lgamma(operand: Op) -> Op:
-    """The logarithm of the absolute value of the gamma function; inf at 0, -1, -2 ...
-
-    Args:
-        operand: An array of a floating type.
-
-    Returns:
-        The results, of the operand's shape.
-
-    Raises:
-        InvalidArgumentError: The element type is not floating.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f64[3]")
-        >>> print(lib.gamma.lgamma(x).shape)
-        f64[3]
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
-    """
-    return in_double("lgamma", lgamma_of_double, operand)
+    """The logarithm of the absolute value of the gamma function; inf at 0, -1, -2 ..."""
+    return lgamma_of_double(operand)
 
 
-@checked
+@in_double_precision()
 def digamma(operand: Op) -> Op:
-    """The derivative of `lgamma`; NaN at 0, -1, -2 ...
-
-    Args:
-        operand: An array of a floating type.
-
-    Returns:
-        The results, of the operand's shape.
-
-    Raises:
-        InvalidArgumentError: The element type is not floating.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f64[3]")
-        >>> print(lib.gamma.digamma(x).shape)
-        f64[3]
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
-    """
-    return in_double("digamma", digamma_of_double, operand)
+    """The derivative of `lgamma`; NaN at 0, -1, -2 ..."""
+    return digamma_of_double(operand)
 
 
-@checked
+@in_double_precision(
+    "For x > 1 and q > 0: inf at x = 1 and where q is 0, -1 ..., NaN elsewhere. XLA's Zeta also "
+    "has values between the poles.",
+    x="the exponents",
+)
 def zeta(x: Op, q: Op) -> Op:
-    """The Hurwitz zeta function, the sum of (q + k)^-x over k = 0, 1 ...
-
-    For x > 1 and q > 0: inf at x = 1 and where q is 0, -1 ..., NaN elsewhere. XLA's Zeta also has
-    values between the poles.
-
-    Args:
-        x: An array of a floating type: the exponents.
-        q: An array of the same shape.
-
-    Returns:
-        The sums, of the operands' shape.
-
-    Raises:
-        ShapeError: The operands have different dimensions.
-        InvalidArgumentError: The operands are not of one floating type.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f64[3]")
-        >>> print(lib.gamma.zeta(x, x).shape)
-        f64[3]
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
-    """
-    return in_double("zeta", _zeta, x, q)
+    """The Hurwitz zeta function, the sum of (q + k)^-x over k = 0, 1 ..."""
+    return _zeta(x, q)
 
 
-@checked
+@in_double_precision("NaN for other n, and for n > 0 at negative x.", n="the orders")
 def polygamma(n: Op, x: Op) -> Op:
-    """The n-th derivative of `digamma`, for n = 0, 1 ...
-
-    NaN for other n, and for n > 0 at negative x.
-
-    Args:
-        n: An array of a floating type: the orders.
-        x: An array of the same shape.
-
-    Returns:
-        The results, of the operands' shape.
-
-    Raises:
-        ShapeError: The operands have different dimensions.
-        InvalidArgumentError: The operands are not of one floating type.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f64[3]")
-        >>> print(lib.gamma.polygamma(x, x).shape)
-        f64[3]
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
-    """
-
-    def compute(n: Op, x: Op) -> Op:
-        sign = ops.select(ops.eq(ops.rem(n, 2.0), 0.0), constants.full_like(n, -1.0), 1.0)
-        higher = sign * ops.exp(lgamma_of_double(n + 1.0)) * _zeta(n + 1.0, x)
-        value = ops.select(ops.eq(n, 0.0), digamma_of_double(x), higher)
-        return _nan_unless(ops.and_(ops.ge(n, 0.0), ops.eq(n, ops.floor(n))), value)
-
-    return in_double("polygamma", compute, n, x)
+    """The n-th derivative of `digamma`, for n = 0, 1 ..."""
+    sign = ops.select(ops.eq(ops.rem(n, 2.0), 0.0), constants.full_like(n, -1.0), 1.0)
+    higher = sign * ops.exp(lgamma_of_double(n + 1.0)) * _zeta(n + 1.0, x)
+    value = ops.select(ops.eq(n, 0.0), digamma_of_double(x), higher)
+    return _nan_unless(ops.and_(ops.ge(n, 0.0), ops.eq(n, ops.floor(n))), value)
 
 
 @checked

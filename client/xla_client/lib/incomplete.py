@@ -12,9 +12,8 @@ import numpy as np
 from xla_client import ops
 from xla_client.lib import arithmetic, constants, loops
 from xla_client.lib.gamma import digamma_of_double, lgamma_of_double
-from xla_client.lib.special import in_double
+from xla_client.ops.elementwise.double_precision import in_double_precision
 from xla_client.programs.builder import Op
-from xla_client.programs.checked import checked
 
 _EPSILON = 2.0**-53
 _TINY = 1e-300
@@ -32,179 +31,65 @@ class _Expansion(NamedTuple):
     slope: Op
 
 
-@checked
+@in_double_precision()
 def igamma(a: Op, x: Op) -> Op:
-    """The regularized lower incomplete gamma function, for a > 0 and x >= 0; NaN elsewhere.
-
-    Args:
-        a: An array of a floating type.
-        x: An array of the same shape.
-
-    Returns:
-        The results, of the operands' shape.
-
-    Raises:
-        ShapeError: The operands have different dimensions.
-        InvalidArgumentError: The operands are not of one floating type.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f64[3]")
-        >>> print(lib.incomplete.igamma(x, x).shape)
-        f64[3]
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
-    """
-
-    def compute(a: Op, x: Op) -> Op:
-        by_fraction, factor, series, fraction = _expanded(a, x)
-        value = ops.select(by_fraction, 1.0 - factor * fraction.value, factor / a * series.value)
-        value = ops.select(ops.eq(x, 0.0), 0.0, ops.select(ops.eq(x, _INF), 1.0, value))
-        return _inside(a, x, value)
-
-    return in_double("igamma", compute, a, x)
+    """The regularized lower incomplete gamma function, for a > 0 and x >= 0; NaN elsewhere."""
+    by_fraction, factor, series, fraction = _expanded(a, x)
+    value = ops.select(by_fraction, 1.0 - factor * fraction.value, factor / a * series.value)
+    value = ops.select(ops.eq(x, 0.0), 0.0, ops.select(ops.eq(x, _INF), 1.0, value))
+    return _inside(a, x, value)
 
 
-@checked
+@in_double_precision()
 def igammac(a: Op, x: Op) -> Op:
-    """One minus `igamma`, accurate where that is close to one.
-
-    Args:
-        a: An array of a floating type.
-        x: An array of the same shape.
-
-    Returns:
-        The results, of the operands' shape.
-
-    Raises:
-        ShapeError: The operands have different dimensions.
-        InvalidArgumentError: The operands are not of one floating type.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f64[3]")
-        >>> print(lib.incomplete.igammac(x, x).shape)
-        f64[3]
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
-    """
-
-    def compute(a: Op, x: Op) -> Op:
-        by_fraction, factor, series, fraction = _expanded(a, x)
-        value = ops.select(by_fraction, factor * fraction.value, 1.0 - factor / a * series.value)
-        value = ops.select(ops.eq(x, 0.0), 1.0, ops.select(ops.eq(x, _INF), 0.0, value))
-        return _inside(a, x, value)
-
-    return in_double("igammac", compute, a, x)
+    """One minus `igamma`, accurate where that is close to one."""
+    by_fraction, factor, series, fraction = _expanded(a, x)
+    value = ops.select(by_fraction, factor * fraction.value, 1.0 - factor / a * series.value)
+    value = ops.select(ops.eq(x, 0.0), 1.0, ops.select(ops.eq(x, _INF), 0.0, value))
+    return _inside(a, x, value)
 
 
-@checked
+@in_double_precision()
 def igamma_grad_a(a: Op, x: Op) -> Op:
-    """The derivative of `igamma` with respect to a.
-
-    Args:
-        a: An array of a floating type.
-        x: An array of the same shape.
-
-    Returns:
-        The results, of the operands' shape.
-
-    Raises:
-        ShapeError: The operands have different dimensions.
-        InvalidArgumentError: The operands are not of one floating type.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f64[3]")
-        >>> print(lib.incomplete.igamma_grad_a(x, x).shape)
-        f64[3]
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
-    """
-
-    def compute(a: Op, x: Op) -> Op:
-        by_fraction, factor, series, fraction = _expanded(a, x)
-        value = factor * _slope(a, x, by_fraction, series, fraction)
-        is_flat = ops.or_(ops.eq(x, 0.0), ops.eq(x, _INF))
-        return _inside(a, x, ops.select(is_flat, 0.0, value))
-
-    return in_double("igamma_grad_a", compute, a, x)
+    """The derivative of `igamma` with respect to a."""
+    by_fraction, factor, series, fraction = _expanded(a, x)
+    value = factor * _slope(a, x, by_fraction, series, fraction)
+    is_flat = ops.or_(ops.eq(x, 0.0), ops.eq(x, _INF))
+    return _inside(a, x, ops.select(is_flat, 0.0, value))
 
 
-@checked
+@in_double_precision(
+    "It is minus the derivative of `igamma` with respect to a over that with respect to x.",
+    a="the parameters",
+    x="the samples",
+)
 def random_gamma_grad(a: Op, x: Op) -> Op:
-    """The derivative of a sample x of the gamma distribution with respect to its parameter a.
-
-    It is minus the derivative of `igamma` with respect to a over that with respect to x.
-
-    Args:
-        a: An array of a floating type: the parameters.
-        x: An array of the same shape: the samples.
-
-    Returns:
-        The results, of the operands' shape.
-
-    Raises:
-        ShapeError: The operands have different dimensions.
-        InvalidArgumentError: The operands are not of one floating type.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f64[3]")
-        >>> print(lib.incomplete.random_gamma_grad(x, x).shape)
-        f64[3]
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
-    """
-
-    def compute(a: Op, x: Op) -> Op:
-        by_fraction, _, series, fraction = _expanded(a, x)
-        value = -x * _slope(a, x, by_fraction, series, fraction)
-        return _inside(a, x, ops.select(ops.eq(x, 0.0), 0.0, value))
-
-    return in_double("random_gamma_grad", compute, a, x)
+    """The derivative of a sample x of the gamma distribution with respect to its parameter a."""
+    by_fraction, _, series, fraction = _expanded(a, x)
+    value = -x * _slope(a, x, by_fraction, series, fraction)
+    return _inside(a, x, ops.select(ops.eq(x, 0.0), 0.0, value))
 
 
-@checked
+@in_double_precision()
 def regularized_incomplete_beta(a: Op, b: Op, x: Op) -> Op:
-    """The regularized incomplete beta function of x in [0, 1], for a, b > 0; NaN elsewhere.
-
-    Args:
-        a: An array of a floating type.
-        b: An array of the same shape.
-        x: An array of the same shape.
-
-    Returns:
-        The results, of the operands' shape.
-
-    Raises:
-        ShapeError: The operands have different dimensions.
-        InvalidArgumentError: The operands are not of one floating type.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f64[3]")
-        >>> print(lib.incomplete.regularized_incomplete_beta(x, x, x).shape)
-        f64[3]
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
-    """
-
-    def compute(a: Op, b: Op, x: Op) -> Op:
-        # The fraction converges fast on this side; the other is its mirror image.
-        mirrored = ops.gt(x, (a + 1.0) / (a + b + 2.0))
-        first, second = ops.select(mirrored, b, a), ops.select(mirrored, a, b)
-        place = ops.select(mirrored, 1.0 - x, x)
-        log_factor = (
-            lgamma_of_double(a + b)
-            - lgamma_of_double(a)
-            - lgamma_of_double(b)
-            + a * ops.log(x)
-            + b * ops.log1p(-x)
-        )
-        part = ops.exp(log_factor) * _beta_fraction(first, second, place) / first
-        value = ops.select(mirrored, 1.0 - part, part)
-        value = ops.select(ops.eq(x, 0.0), 0.0, ops.select(ops.eq(x, 1.0), 1.0, value))
-        positive = ops.and_(ops.gt(a, 0.0), ops.gt(b, 0.0))
-        is_inside = ops.and_(ops.ge(x, 0.0), ops.le(x, 1.0))
-        return ops.select(ops.and_(positive, is_inside), value, _NAN)
-
-    return in_double("regularized_incomplete_beta", compute, a, b, x)
+    """The regularized incomplete beta function of x in [0, 1], for a, b > 0; NaN elsewhere."""
+    # The fraction converges fast on this side; the other is its mirror image.
+    mirrored = ops.gt(x, (a + 1.0) / (a + b + 2.0))
+    first, second = ops.select(mirrored, b, a), ops.select(mirrored, a, b)
+    place = ops.select(mirrored, 1.0 - x, x)
+    log_factor = (
+        lgamma_of_double(a + b)
+        - lgamma_of_double(a)
+        - lgamma_of_double(b)
+        + a * ops.log(x)
+        + b * ops.log1p(-x)
+    )
+    part = ops.exp(log_factor) * _beta_fraction(first, second, place) / first
+    value = ops.select(mirrored, 1.0 - part, part)
+    value = ops.select(ops.eq(x, 0.0), 0.0, ops.select(ops.eq(x, 1.0), 1.0, value))
+    positive = ops.and_(ops.gt(a, 0.0), ops.gt(b, 0.0))
+    is_inside = ops.and_(ops.ge(x, 0.0), ops.le(x, 1.0))
+    return ops.select(ops.and_(positive, is_inside), value, _NAN)
 
 
 def _inside(a: Op, x: Op, value: Op) -> Op:

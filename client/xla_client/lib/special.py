@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from xla_client import ops
 from xla_client.lib import constants
+from xla_client.ops.elementwise.double_precision import computed_in_double, in_double_precision
 from xla_client.programs.builder import Op
 from xla_client.programs.checked import checked
 from xla_contract.errors import InvalidArgumentError
@@ -61,39 +62,16 @@ _ERFC = (
 )  # fmt: skip
 
 
-@checked
+@in_double_precision("Computed in f64, as `in_double` says.")
 def erfc(operand: Op) -> Op:
-    """One minus `ops.erf`, accurate where that is close to one.
-
-    Computed in f64, as `in_double` says.
-
-    Args:
-        operand: An array of a floating type.
-
-    Returns:
-        The results, of the operand's shape.
-
-    Raises:
-        InvalidArgumentError: The element type is not floating.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f64[3]")
-        >>> print(lib.special.erfc(x).shape)
-        f64[3]
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/math.h
-    """
-
-    def compute(x: Op) -> Op:
-        size = ops.min(ops.abs(x), 30.0)
-        series = chebyshev((size - 3.75) / (size + 3.75), _ERFC) / (size + 1.0)
-        # The square of a number of few digits is exact, so the exponential keeps its own.
-        short = ops.reduce_precision(size, 11, 20)
-        tail = series * ops.exp(-short * short) * ops.exp((short - size) * (short + size))
-        value = ops.select(ops.lt(x, 0.0), 2.0 - tail, tail)
-        return ops.select(ops.ne(x, x), x, value)
-
-    return in_double("erfc", compute, operand)
+    """One minus `ops.erf`, accurate where that is close to one."""
+    size = ops.min(ops.abs(operand), 30.0)
+    series = chebyshev((size - 3.75) / (size + 3.75), _ERFC) / (size + 1.0)
+    # The square of a number of few digits is exact, so the exponential keeps its own.
+    short = ops.reduce_precision(size, 11, 20)
+    tail = series * ops.exp(-short * short) * ops.exp((short - size) * (short + size))
+    value = ops.select(ops.lt(operand, 0.0), 2.0 - tail, tail)
+    return ops.select(ops.ne(operand, operand), operand, value)
 
 
 @checked
@@ -233,18 +211,7 @@ def in_double(function: str, compute: Callable[..., Op], *operands: Op) -> Op:
         >>> lib.special.in_double("example", ops.sqrt, x)
         %convert.4: f32[3]
     """
-    element_type = operands[0].shape.element_type
-    if not all(
-        each.shape.element_type is element_type and element_type.is_floating for each in operands
-    ):
-        shapes = ", ".join(str(each.shape) for each in operands)
-        raise InvalidArgumentError(
-            f"{function} needs operands of one floating type, got {shapes}", op=function
-        )
-    if element_type is ElementType.F64:
-        return compute(*operands)
-    wide = [ops.convert_element_type(each, ElementType.F64) for each in operands]
-    return ops.convert_element_type(compute(*wide), element_type)
+    return computed_in_double(function, compute, *operands)
 
 
 def _single(w: Op) -> Op:

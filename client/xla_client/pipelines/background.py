@@ -4,9 +4,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from xla_client.runs.execution import Execution
+from xla_client.runs.execution import UnlaunchedExecution
 from xla_client.transport.transport import Pending
-from xla_contract.errors import CancelledError, UnimplementedError, XlaError
+from xla_contract.errors import CancelledError, XlaError
 
 
 class CallSequence:
@@ -34,7 +34,7 @@ class CallSequence:
             pending.cancel()
 
 
-class BackgroundExecution(Execution[Any]):
+class BackgroundExecution(UnlaunchedExecution[Any]):
     """A run whose calls are made in a thread of its own: `work` makes them and gives the result.
 
     For servers that cannot launch what is to be run.
@@ -45,29 +45,12 @@ class BackgroundExecution(Execution[Any]):
         self._calling = CallSequence()
         threading.Thread(target=self._run, args=(work,), name="xla-run", daemon=True).start()
 
-    @property
-    def handle(self) -> int:
-        """There is none; raises UnimplementedError."""
-        raise UnimplementedError(
-            "the server must be able to launch executions to give handles for them, got one that "
-            "cannot",
-            op="Launch",
-        )
-
-    @property
-    def buffers(self) -> Any:
-        """The result; waits for it."""
-        return self.result()
-
     def cancel(self) -> bool:
         """Stop the run; False when it had finished before."""
         if self._future.done():
             return False
         self._calling.stop()
         return True
-
-    def _watch(self) -> None:
-        """The thread sets the future even if it is not awaited."""
 
     def _run(self, work: Callable[[CallSequence], Any]) -> None:
         try:

@@ -319,19 +319,8 @@ def adopted_buffers(
     return buffers[0] if is_whole else buffers
 
 
-class CalledExecution(Execution[R]):
-    """A run that is a call: what servers have that cannot launch."""
-
-    def __init__(
-        self, session: Session, pending: Pending[Any], shape: Shape, arguments: list[Buffer]
-    ) -> None:
-        super().__init__()
-        self._session = session
-        self._pending = pending
-        self._shape = shape
-        self._arguments = arguments
-        # The callback, which holds this object, makes sure that an unused result is freed, too.
-        pending.add_done_callback(self._settle)
+class UnlaunchedExecution(Execution[R]):
+    """A run on a server that cannot launch: it has no handle, and buffers when it has ended."""
 
     @property
     def handle(self) -> int:
@@ -347,6 +336,24 @@ class CalledExecution(Execution[R]):
         """The result; waits for it."""
         return self.result()
 
+    def _watch(self) -> None:
+        """The future is set whether or not a thread waits for it."""
+
+
+class CalledExecution(UnlaunchedExecution[R]):
+    """A run that is a call."""
+
+    def __init__(
+        self, session: Session, pending: Pending[Any], shape: Shape, arguments: list[Buffer]
+    ) -> None:
+        super().__init__()
+        self._session = session
+        self._pending = pending
+        self._shape = shape
+        self._arguments = arguments
+        # The callback, which holds this object, makes sure that an unused result is freed, too.
+        pending.add_done_callback(self._settle)
+
     def result(self, timeout: float | None = None) -> R:
         """Wait for the result; raises as `Execution.result`."""
         whole: Any = super().result(timeout)
@@ -355,9 +362,6 @@ class CalledExecution(Execution[R]):
     def cancel(self) -> bool:
         """Stop the run; False when it had finished before."""
         return self._pending.cancel()
-
-    def _watch(self) -> None:
-        pass
 
     def _settle(self) -> None:
         self._arguments = []

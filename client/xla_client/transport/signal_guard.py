@@ -10,7 +10,7 @@ import importlib
 import signal
 import threading
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 _SIGNAL: Any = importlib.import_module("_signal")
@@ -42,12 +42,7 @@ class DeferredInterrupt:
             self._is_active = True
             _SIGNAL.signal(signal.SIGINT, self._note)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._is_active:
             self._is_active = False
             if self._is_interrupted:

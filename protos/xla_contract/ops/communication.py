@@ -11,10 +11,10 @@ from xla_contract.ops.collectives import (
     reduce_scatter,
 )
 from xla_contract.ops.control import asynchronous, copy_halves
-from xla_contract.ops.definition import AnyDefinition
+from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.feeds import send_recv
 
-COMMUNICATION: tuple[AnyDefinition, ...] = (
+COMMUNICATION: tuple[OpDefinition, ...] = (
     *all_gather.DEFINITIONS,
     *all_reduce.DEFINITIONS,
     all_to_all.DEFINITION,

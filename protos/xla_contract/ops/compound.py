@@ -2,14 +2,14 @@
 
 from xla_contract.ops.contraction import convolution, dot, ragged_dot, scaled_dot
 from xla_contract.ops.control import call, conditional, fusion, while_loop
-from xla_contract.ops.definition import AnyDefinition
+from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.elementwise import map
 from xla_contract.ops.indexing import gather, scatter, sort, topk
 from xla_contract.ops.linear_algebra import cholesky, fft, triangular_solve
 from xla_contract.ops.random import rng, rng_bit_generator, rng_get_and_update_state
 from xla_contract.ops.reduction import batch_norm, reduce, reduce_window, scan, select_and_scatter
 
-COMPOUND: tuple[AnyDefinition, ...] = (
+COMPOUND: tuple[OpDefinition, ...] = (
     dot.DEFINITION,
     ragged_dot.DEFINITION,
     convolution.DEFINITION,

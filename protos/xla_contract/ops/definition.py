@@ -2,8 +2,9 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+from xla_contract.ops.attribute_fields import Field
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
@@ -18,43 +19,62 @@ class NoAttributes:
 
 NO_ATTRIBUTES = NoAttributes()
 
+Rule: TypeAlias = Callable[[Sequence[Shape], A], Shape]
+"""The shape rule of an operation that calls no computation, of operands and attributes."""
+
+CallingRule: TypeAlias = Callable[[Sequence[Shape], A, Sequence[ProgramShape]], Shape]
+"""The shape rule of an operation that calls computations, of their signatures, too."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class OpDefinition(Generic[A]):
+class OpDefinition:
     """Definition of one operation.
 
-    - `infer(operands, attributes, called)` returns the result shape, without layout, and raises
-      ShapeError with the bare rule and evidence. `called` are the signatures of the called
-      computations in the order of called_computation_ids.
-    - `decode(proto, shape)` reads the attributes of an instruction with the declared shape `shape`,
-      which has the types and sizes that HLO keeps in the result shape. It raises
-      InvalidArgumentError.
-    - `encode(attributes, proto)` writes the attributes and leaves name, opcode, shape, ids and
-      operands alone. `decode(encode(a)) == a`.
+    `infer(operands, attributes, called)` returns the result shape, without layout, and raises
+    ShapeError with the bare rule and evidence. `called` are the signatures of the called
+    computations in the order of called_computation_ids. `fields` are those of the record, in its
+    order.
     """
 
     opcode: Opcode
-    attributes: type[A]
-    infer: Callable[[Sequence[Shape], A, Sequence[ProgramShape]], Shape]
-    decode: Callable[[hlo_pb2.HloInstructionProto, Shape], A]
-    encode: Callable[[A, hlo_pb2.HloInstructionProto], None]
+    attributes: type[Any]
+    infer: CallingRule[Any]
+    fields: tuple[Field, ...] = ()
+
+    def decode(self, proto: hlo_pb2.HloInstructionProto, shape: Shape) -> Any:
+        """Return the attributes of an instruction with this declared shape.
+
+        The shape has the types and sizes that HLO keeps in it. Raises InvalidArgumentError.
+        """
+        if not self.fields:
+            return NO_ATTRIBUTES
+        return self.attributes(*[field.read(proto, shape) for field in self.fields])
+
+    def encode(self, attributes: Any, proto: hlo_pb2.HloInstructionProto) -> None:
+        """Write the attributes; name, opcode, shape, ids and operands stay as they are."""
+        for field, name in zip(self.fields, self.attributes.__match_args__, strict=False):
+            field.write(getattr(attributes, name), proto)
 
 
-AnyDefinition = OpDefinition[Any]
+def defined(opcode: Opcode, attributes: type[A], rule: Rule[A], *fields: Field) -> OpDefinition:
+    """The definition of an operation that calls no computation."""
+    return OpDefinition(opcode, attributes, lambda given, record, _: rule(given, record), fields)
 
 
-def decode_nothing(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> NoAttributes:
-    """The decoder of operations without attributes."""
-    return NO_ATTRIBUTES
+def calling(
+    opcode: Opcode, attributes: type[A], rule: CallingRule[A], *fields: Field
+) -> OpDefinition:
+    """The definition of an operation that calls computations."""
+    return OpDefinition(opcode, attributes, rule, fields)
 
 
-def encode_nothing(attributes: NoAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """The encoder of operations without attributes."""
-
-
-def without_attributes(
-    opcode: Opcode,
-    infer: Callable[[Sequence[Shape], NoAttributes, Sequence[ProgramShape]], Shape],
-) -> OpDefinition[NoAttributes]:
+def without_attributes(opcode: Opcode, rule: Callable[[Sequence[Shape]], Shape]) -> OpDefinition:
     """The definition of an operation that is fully said by its operands."""
-    return OpDefinition(opcode, NoAttributes, infer, decode_nothing, encode_nothing)
+    return OpDefinition(opcode, NoAttributes, lambda given, _, __: rule(given))
+
+
+def calling_without_attributes(
+    opcode: Opcode, rule: Callable[[Sequence[Shape], Sequence[ProgramShape]], Shape]
+) -> OpDefinition:
+    """The definition of an operation that its operands and called computations say fully."""
+    return OpDefinition(opcode, NoAttributes, lambda given, _, called: rule(given, called))

@@ -6,14 +6,14 @@ from typing import Any
 from xla_contract.errors import ShapeError, UnimplementedError, XlaError
 from xla_contract.ops.communication import COMMUNICATION
 from xla_contract.ops.compound import COMPOUND
-from xla_contract.ops.definition import AnyDefinition
+from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.elementary import ELEMENTARY
 from xla_contract.types.opcode import VARIADIC, Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
-_DEFINITIONS: tuple[AnyDefinition, ...] = (*ELEMENTARY, *COMPOUND, *COMMUNICATION)
+_DEFINITIONS: tuple[OpDefinition, ...] = (*ELEMENTARY, *COMPOUND, *COMMUNICATION)
 
-DEFINITION: Mapping[Opcode, AnyDefinition] = {
+DEFINITION: Mapping[Opcode, OpDefinition] = {
     definition.opcode: definition for definition in _DEFINITIONS
 }
 """The definition of each opcode that programs may hold."""
@@ -29,7 +29,7 @@ once.
 """
 
 
-def definition(opcode: Opcode) -> AnyDefinition:
+def definition(opcode: Opcode) -> OpDefinition:
     """The definition of `opcode`; raises UnimplementedError saying why there is none."""
     found = DEFINITION.get(opcode)
     if found is None:

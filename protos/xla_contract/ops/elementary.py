@@ -3,7 +3,7 @@
 from xla_contract.ops.collectives import replica_id
 from xla_contract.ops.control import constant, custom_call, ordering, parameter
 from xla_contract.ops.control import tuple as tuple_
-from xla_contract.ops.definition import AnyDefinition
+from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.elementwise import (
     bitcast_convert,
     compare,
@@ -30,7 +30,7 @@ from xla_contract.ops.shaping import (
 )
 from xla_contract.ops.shaping import slice as slice_
 
-ELEMENTARY: tuple[AnyDefinition, ...] = (
+ELEMENTARY: tuple[OpDefinition, ...] = (
     *elementwise.DEFINITIONS,
     bitcast.DEFINITION,
     bitcast_convert.DEFINITION,

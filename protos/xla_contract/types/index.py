@@ -64,16 +64,20 @@ def in_bounds(shape: Shape, multi_index: Sequence[int]) -> bool:
     )
 
 
+def _require_element(shape: Shape, multi_index: Sequence[int]) -> None:
+    if not in_bounds(shape, multi_index):
+        raise InvalidArgumentError(
+            f"an index must name an element, got [{_listed(multi_index)}] of {shape}"
+        )
+
+
 def linear_index(shape: Shape, multi_index: Sequence[int]) -> int:
     """Return the position in memory, in elements, of the element at `multi_index`.
 
     Raises:
         InvalidArgumentError: The array has no such element.
     """
-    if not in_bounds(shape, multi_index):
-        raise InvalidArgumentError(
-            f"an index must name an element, got [{_listed(multi_index)}] of {shape}"
-        )
+    _require_element(shape, multi_index)
     return sum(at * step for at, step in zip(multi_index, strides(shape), strict=True))
 
 
@@ -102,10 +106,7 @@ def bump(shape: Shape, multi_index: Sequence[int]) -> tuple[int, ...] | None:
     Raises:
         InvalidArgumentError: The array has no element at `multi_index`.
     """
-    if not in_bounds(shape, multi_index):
-        raise InvalidArgumentError(
-            f"an index must name an element, got [{_listed(multi_index)}] of {shape}"
-        )
+    _require_element(shape, multi_index)
     index = list(multi_index)
     for number in range(shape.rank - 1, -1, -1):
         index[number] += 1

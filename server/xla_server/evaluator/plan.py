@@ -39,6 +39,7 @@ class Plan:
     slot_count: int
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class PlanCache:
     """The plans of a program's computations, each made when it is first needed.
 
@@ -48,19 +49,11 @@ class PlanCache:
     evaluates an opcode, where that is not its own evaluator.
     """
 
-    __slots__ = ("_custom_calls", "_evaluator_of", "_is_dynamic", "_plans")
-
-    def __init__(
-        self,
-        custom_calls: CustomCallRegistry = BUILTIN,
-        *,
-        is_dynamic: bool = False,
-        evaluator_of: Callable[[Opcode], Evaluator] | None = None,
-    ) -> None:
-        self._custom_calls = custom_calls
-        self._is_dynamic = is_dynamic
-        self._evaluator_of = evaluator_of
-        self._plans: dict[HloComputation, Plan] = {}
+    custom_calls: CustomCallRegistry = BUILTIN
+    _: dataclasses.KW_ONLY
+    is_dynamic: bool = False
+    evaluator_of: Callable[[Opcode], Evaluator] | None = None
+    _plans: dict[HloComputation, Plan] = dataclasses.field(default_factory=dict, init=False)
 
     def of(self, computation: HloComputation) -> Plan:
         """The plan of `computation`.
@@ -101,10 +94,10 @@ class PlanCache:
     def _evaluator(self, instruction: HloInstruction) -> Evaluator:
         opcode = instruction.opcode
         if opcode is Opcode.CUSTOM_CALL:
-            found = self._custom_calls.resolve(instruction).evaluate
+            found = self.custom_calls.resolve(instruction).evaluate
         else:
-            found = (self._evaluator_of or evaluator)(opcode)
-        return at_actual_sizes(opcode, found) if self._is_dynamic else found
+            found = (self.evaluator_of or evaluator)(opcode)
+        return at_actual_sizes(opcode, found) if self.is_dynamic else found
 
 
 def in_order(instructions: Sequence[HloInstruction]) -> Sequence[HloInstruction]:

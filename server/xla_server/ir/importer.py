@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, XlaError
-from xla_contract.ops.definition import AnyDefinition
+from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.definitions import definition
 from xla_contract.stubs import hlo_pb2, xla_data_pb2
 from xla_contract.types.opcode import VARIADIC, Opcode
@@ -245,8 +245,8 @@ def _parameters(instructions: Sequence[HloInstruction], place: str) -> tuple[Hlo
     return tuple(parameters)
 
 
-def _modelled(defined: AnyDefinition, attributes: Any) -> set[str] | frozenset[str]:
-    if defined.opcode is Opcode.CONSTANT:
+def _modelled(defined: OpDefinition, attributes: Any) -> set[str] | frozenset[str]:
+    if defined.opcode is Opcode.CONSTANT or not defined.fields:
         return _INSTRUCTION_FIELDS
     written = hlo_pb2.HloInstructionProto()
     defined.encode(attributes, written)

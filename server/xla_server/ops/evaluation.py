@@ -187,10 +187,10 @@ Evaluator: TypeAlias = Callable[[HloInstruction, Sequence[Value], Frame], Value 
 any depth, are deep functions."""
 
 
-def of_arrays(function: Callable[..., Value]) -> Evaluator:
-    """Return the evaluator of an operation on arrays whose value does not depend on the run.
+def of_operands(function: Callable[..., Value]) -> Evaluator:
+    """Return the evaluator of an operation whose value does not depend on the run.
 
-    `function` takes the instruction and then one array for each operand.
+    `function` takes the instruction and then one value for each operand.
     """
 
     @functools.wraps(function)

@@ -28,9 +28,9 @@ from xla_server.evaluator.cost_analysis import Cost, module_cost
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.verifier import verify
 from xla_server.sessions.feeds.channel_table import ChannelTable
-from xla_server.sessions.feeds.device_feeds import BorrowedLiteral, DeviceFeeds
+from xla_server.sessions.feeds.device_feeds import DeviceFeeds
 from xla_server.sessions.feeds.device_table import DeviceHandle, DeviceTable
-from xla_server.sessions.feeds.queue_entries import Done
+from xla_server.sessions.feeds.queue_entries import Done, Lent
 from xla_server.sessions.handle_listing import HandleListing
 from xla_server.sessions.limits.compile_budget import CompileBudget
 from xla_server.sessions.limits.memory_account import MemoryAccount
@@ -151,7 +151,7 @@ class Session:
             backend,
             engine.blocks,
             caller,
-            spared_bytes=limits.spared_device_bytes,
+            limits.spared_device_bytes,
         )
         self.listing = HandleListing(handles, self.data, self.executables, self.executions)
         self._calls: set[Cancellation] = set()
@@ -345,7 +345,7 @@ class Session:
         replica_id: int,
         device: DeviceHandle | None,
         cancellation: Cancellation,
-        done: Callable[[BorrowedLiteral | XlaError], None],
+        done: Lent,
     ) -> None:
         """Lend the next value of outfeed to `done`, once it is there.
 

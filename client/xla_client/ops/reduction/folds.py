@@ -7,6 +7,9 @@ holds each of them once.
 import functools
 import math
 from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
 
 from xla_client.ops.elementwise import comparison, elementwise
 from xla_client.ops.elementwise.conversion import convert_element_type
@@ -17,6 +20,7 @@ from xla_client.programs.checked import checked
 from xla_client.programs.computation import Computation
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Array
 from xla_contract.types.shape import Shape
 
 _FUNCTIONS: dict[str, Callable[[Op, Op], Op]] = {
@@ -47,164 +51,119 @@ def scalar_computation(name: str, element_type: ElementType) -> Computation:
     return builder.build(_FUNCTIONS[name](*terms))
 
 
-@checked
-def sum(operand: Op, dimensions: Dimensions | None = None) -> Op:
-    """The sum over dimensions.
+class Fold(Protocol):
+    """A reduction by one function, over some dimensions of an array."""
 
-    Args:
-        operand: An array of numbers.
-        dimensions: The dimensions to reduce, by default all; negative numbers count from the end.
+    def __call__(self, operand: Op, dimensions: Dimensions | None = None) -> Op:
+        """Reduce; raises ShapeError for a dimension that the array lacks."""
 
-    Returns:
-        The sums, without those dimensions.
 
-    Raises:
-        ShapeError: The array has no such dimension.
-        InvalidArgumentError: The element type has no zero, as f8e8m0fnu.
+_DOC = """{text}
 
-    Example:
-        >>> x = Builder("example").parameter(0, "f32[2,3]")
-        >>> lib.arithmetic.sum(x, 1)
-        %reduce.3: f32[2]
+Args:
+    operand: An array of {kind}.
+    dimensions: The dimensions to reduce, by default all; negative numbers count from the end.
 
-    See https://openxla.org/xla/operation_semantics#reduce
+Returns:
+    The {results}, without those dimensions.
+
+Raises:
+    ShapeError: The array has no such dimension.
+    InvalidArgumentError: {refusal}
+
+Example:
+    >>> x = Builder("example").parameter(0, "{element}[2,3]")
+    >>> lib.arithmetic.{name}(x, 1)
+    %reduce.3: {element}[2]
+
+See {page}
+"""
+_PAGE = "https://openxla.org/xla/operation_semantics#reduce"
+_HEADER = "https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmetic.h"
+
+
+def _folds(name: str, function: str, start: Callable[[ElementType], Array], **parts: str) -> Fold:
+    """Return the reduction by a function of `scalar_computation`; `parts` complete its docstring.
+
+    `start` gives the result of no elements.
     """
-    zero = operand.builder.constant(number_array(0, operand.shape.element_type))
-    return _fold(operand, zero, "add", dimensions)
+    is_logical = parts["kind"] == "preds"
+
+    def fold(operand: Op, dimensions: Dimensions | None = None) -> Op:
+        element_type = operand.shape.element_type
+        if is_logical and element_type is not ElementType.PRED:
+            raise InvalidArgumentError(
+                f"{name} needs pred elements, got {operand.shape}",
+                op=name,
+                hint="compare first, as in ops.ne(x, 0)",
+            )
+        initial = operand.builder.constant(start(element_type))
+        computation = scalar_computation(function, element_type)
+        return reduce(operand, initial, computation, _numbers(operand, dimensions))
+
+    fold.__name__ = fold.__qualname__ = name
+    details = {"element": "pred" if is_logical else "f32", "page": _PAGE}
+    fold.__doc__ = _DOC.format_map(details | parts | {"name": name})
+    return checked(fold)
 
 
-@checked
-def prod(operand: Op, dimensions: Dimensions | None = None) -> Op:
-    """The product over dimensions.
-
-    Args:
-        operand: An array of numbers.
-        dimensions: The dimensions to reduce, by default all; negative numbers count from the end.
-
-    Returns:
-        The products, without those dimensions.
-
-    Raises:
-        ShapeError: The array has no such dimension.
-        InvalidArgumentError: The element type does not have 1, as s1.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f32[2,3]")
-        >>> lib.arithmetic.prod(x, 1)
-        %reduce.3: f32[2]
-
-    See https://openxla.org/xla/operation_semantics#reduce
-    """
-    one = operand.builder.constant(number_array(1, operand.shape.element_type))
-    return _fold(operand, one, "multiply", dimensions)
-
-
-@checked
-def max(operand: Op, dimensions: Dimensions | None = None) -> Op:
-    """The largest element over dimensions; NaN where there is one.
-
-    The result for no elements is `lib.constants.min_value`.
-
-    Args:
-        operand: An array of a type that has an order.
-        dimensions: The dimensions to reduce, by default all; negative numbers count from the end.
-
-    Returns:
-        The largest elements, without those dimensions.
-
-    Raises:
-        ShapeError: The array has no such dimension.
-        InvalidArgumentError: The operand is complex.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f32[2,3]")
-        >>> lib.arithmetic.max(x, 1)
-        %reduce.3: f32[2]
-
-    See https://openxla.org/xla/operation_semantics#reduce
-    """
-    least = extreme_array(operand.shape.element_type, sign=-1, finite=False)
-    return _fold(operand, operand.builder.constant(least), "max", dimensions)
-
-
-@checked
-def min(operand: Op, dimensions: Dimensions | None = None) -> Op:
-    """The smallest element over dimensions; NaN where there is one.
-
-    The result for no elements is `lib.constants.max_value`.
-
-    Args:
-        operand: An array of a type that has an order.
-        dimensions: The dimensions to reduce, by default all; negative numbers count from the end.
-
-    Returns:
-        The smallest elements, without those dimensions.
-
-    Raises:
-        ShapeError: The array has no such dimension.
-        InvalidArgumentError: The operand is complex.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f32[2,3]")
-        >>> lib.arithmetic.min(x, 1)
-        %reduce.3: f32[2]
-
-    See https://openxla.org/xla/operation_semantics#reduce
-    """
-    most = extreme_array(operand.shape.element_type, sign=1, finite=False)
-    return _fold(operand, operand.builder.constant(most), "min", dimensions)
-
-
-@checked
-def any(operand: Op, dimensions: Dimensions | None = None) -> Op:
-    """The logical or over dimensions; False of no elements.
-
-    Args:
-        operand: An array of preds.
-        dimensions: The dimensions to reduce, by default all; negative numbers count from the end.
-
-    Returns:
-        The preds, without those dimensions.
-
-    Raises:
-        ShapeError: The array has no such dimension.
-        InvalidArgumentError: The element type is not pred.
-
-    Example:
-        >>> p = Builder("example").parameter(0, "pred[2,3]")
-        >>> lib.arithmetic.any(p, 1)
-        %reduce.3: pred[2]
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmetic.h
-    """
-    _check_pred("any", operand)
-    return _fold(operand, operand.builder.constant(False), "or", dimensions)
-
-
-@checked
-def all(operand: Op, dimensions: Dimensions | None = None) -> Op:
-    """The logical and over dimensions; True of no elements.
-
-    Args:
-        operand: An array of preds.
-        dimensions: The dimensions to reduce, by default all; negative numbers count from the end.
-
-    Returns:
-        The preds, without those dimensions.
-
-    Raises:
-        ShapeError: The array has no such dimension.
-        InvalidArgumentError: The element type is not pred.
-
-    Example:
-        >>> p = Builder("example").parameter(0, "pred[2,3]")
-        >>> lib.arithmetic.all(p, 1)
-        %reduce.3: pred[2]
-
-    See https://openxla.org/xla/operation_semantics#reduce
-    """
-    _check_pred("all", operand)
-    return _fold(operand, operand.builder.constant(True), "and", dimensions)
+sum = _folds(
+    "sum",
+    "add",
+    functools.partial(number_array, 0),
+    text="The sum over dimensions.",
+    kind="numbers",
+    results="sums",
+    refusal="The element type has no zero, as f8e8m0fnu.",
+)
+prod = _folds(
+    "prod",
+    "multiply",
+    functools.partial(number_array, 1),
+    text="The product over dimensions.",
+    kind="numbers",
+    results="products",
+    refusal="The element type does not have 1, as s1.",
+)
+max = _folds(
+    "max",
+    "max",
+    functools.partial(extreme_array, sign=-1, finite=False),
+    text="The largest element over dimensions; NaN where there is one.\n\n"
+    "The result for no elements is `lib.constants.min_value`.",
+    kind="a type that has an order",
+    results="largest elements",
+    refusal="The operand is complex.",
+)
+min = _folds(
+    "min",
+    "min",
+    functools.partial(extreme_array, sign=1, finite=False),
+    text="The smallest element over dimensions; NaN where there is one.\n\n"
+    "The result for no elements is `lib.constants.max_value`.",
+    kind="a type that has an order",
+    results="smallest elements",
+    refusal="The operand is complex.",
+)
+any = _folds(
+    "any",
+    "or",
+    lambda _: np.asarray(False),
+    text="The logical or over dimensions; False of no elements.",
+    kind="preds",
+    results="preds",
+    refusal="The element type is not pred.",
+    page=_HEADER,
+)
+all = _folds(
+    "all",
+    "and",
+    lambda _: np.asarray(True),
+    text="The logical and over dimensions; True of no elements.",
+    kind="preds",
+    results="preds",
+    refusal="The element type is not pred.",
+)
 
 
 @checked
@@ -244,11 +203,6 @@ def mean(operand: Op, dimensions: Dimensions | None = None) -> Op:
     return _converted(total / count, element_type)
 
 
-def _fold(operand: Op, initial: Op, name: str, dimensions: Dimensions | None) -> Op:
-    computation = scalar_computation(name, operand.shape.element_type)
-    return reduce(operand, initial, computation, _numbers(operand, dimensions))
-
-
 def _numbers(operand: Op, dimensions: Dimensions | None) -> tuple[int, ...]:
     if dimensions is None:
         return tuple(range(operand.shape.rank))
@@ -259,12 +213,3 @@ def _converted(operand: Op, element_type: ElementType) -> Op:
     if operand.shape.element_type is element_type:
         return operand
     return convert_element_type(operand, element_type)
-
-
-def _check_pred(name: str, operand: Op) -> None:
-    if operand.shape.element_type is not ElementType.PRED:
-        raise InvalidArgumentError(
-            f"{name} needs pred elements, got {operand.shape}",
-            op=name,
-            hint="compare first, as in ops.ne(x, 0)",
-        )

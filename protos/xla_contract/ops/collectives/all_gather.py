@@ -7,26 +7,21 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.ops.attribute_fields import OnlyDimension, Special
 from xla_contract.ops.collectives.async_pairs import element_of_start
 from xla_contract.ops.collectives.collective import (
+    PARTICIPANTS,
     Participants,
     check_dimension,
     check_participants,
     declared_sizes,
     needs_arrays,
-    read_participants,
-    write_participants,
 )
-from xla_contract.ops.definition import (
-    AnyDefinition,
-    NoAttributes,
-    OpDefinition,
-    without_attributes,
-)
+from xla_contract.ops.definition import defined, without_attributes
 from xla_contract.ops.signature import listed, one_or_tuple
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,25 +33,19 @@ class AllGatherAttributes:
     participants: Participants = dataclasses.field(default_factory=Participants)
 
 
-def infer_all_gather(
-    operands: Sequence[Shape], attributes: AllGatherAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_all_gather(operands: Sequence[Shape], attributes: AllGatherAttributes) -> Shape:
     """The operands' shapes with the dimension as many times as long as a group is large."""
     return one_or_tuple(_gathered(operands, attributes))
 
 
-def infer_all_gather_start(
-    operands: Sequence[Shape], attributes: AllGatherAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_all_gather_start(operands: Sequence[Shape], attributes: AllGatherAttributes) -> Shape:
     """The pair of the operands and the result, each a tuple when there are several operands."""
     results = _gathered(operands, attributes)
     given = [operand.without_layout() for operand in operands]
     return Shape.tuple_of([one_or_tuple(given), one_or_tuple(results)])
 
 
-def infer_all_gather_done(
-    operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_all_gather_done(operands: Sequence[Shape]) -> Shape:
     """The second element of what the first half gave."""
     return element_of_start(operands, 1)
 
@@ -96,38 +85,30 @@ def _resized(array: Shape, dimension: int, size: int) -> Shape:
     )
 
 
-def _decode_whole(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> AllGatherAttributes:
-    if len(proto.dimensions) != 1:
-        raise InvalidArgumentError(
-            f"an all-gather must name one dimension, got {list(proto.dimensions)} for {shape}"
-        )
-    (dimension,) = proto.dimensions
-    return AllGatherAttributes(
-        dimension, declared_sizes(shape, dimension), read_participants(proto)
-    )
-
-
-def _decode_start(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> AllGatherAttributes:
+def _read_sizes_of_start(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> tuple[int, ...]:
     if len(shape.tuple_shapes) != 2:
         raise InvalidArgumentError(
             f"the result must be a pair of operands and result, got {shape.without_layout()}"
         )
-    return _decode_whole(proto, shape.tuple_shapes[1])
+    return declared_sizes(shape.tuple_shapes[1], proto.dimensions[0])
 
 
-def _encode(attributes: AllGatherAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.dimensions.append(attributes.dimension)
-    write_participants(attributes.participants, proto)
-
-
-DEFINITIONS: tuple[AnyDefinition, ...] = (
-    OpDefinition(Opcode.ALL_GATHER, AllGatherAttributes, infer_all_gather, _decode_whole, _encode),
-    OpDefinition(
+DEFINITIONS = (
+    defined(
+        Opcode.ALL_GATHER,
+        AllGatherAttributes,
+        infer_all_gather,
+        OnlyDimension("gathered"),
+        Special(lambda proto, shape: declared_sizes(shape, proto.dimensions[0])),
+        PARTICIPANTS,
+    ),
+    defined(
         Opcode.ALL_GATHER_START,
         AllGatherAttributes,
         infer_all_gather_start,
-        _decode_start,
-        _encode,
+        OnlyDimension("gathered"),
+        Special(_read_sizes_of_start),
+        PARTICIPANTS,
     ),
     without_attributes(Opcode.ALL_GATHER_DONE, infer_all_gather_done),
 )

@@ -8,21 +8,14 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.ops.collectives.collective import (
+    PARTICIPANTS,
     Participants,
     check_combiner,
     check_participants,
     needs_arrays,
-    read_participants,
-    write_participants,
 )
-from xla_contract.ops.definition import (
-    AnyDefinition,
-    NoAttributes,
-    OpDefinition,
-    without_attributes,
-)
+from xla_contract.ops.definition import calling, without_attributes
 from xla_contract.ops.signature import one_or_tuple
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
@@ -44,25 +37,13 @@ def infer_all_reduce(
     return one_or_tuple(arrays)
 
 
-def infer_all_reduce_done(
-    operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_all_reduce_done(operands: Sequence[Shape]) -> Shape:
     """The operand's shape."""
     return operands[0].without_layout()
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> AllReduceAttributes:
-    return AllReduceAttributes(read_participants(proto))
-
-
-def _encode(attributes: AllReduceAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    write_participants(attributes.participants, proto)
-
-
-DEFINITIONS: tuple[AnyDefinition, ...] = (
-    *(
-        OpDefinition(opcode, AllReduceAttributes, infer_all_reduce, _decode, _encode)
-        for opcode in (Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START)
-    ),
+DEFINITIONS = (
+    calling(Opcode.ALL_REDUCE, AllReduceAttributes, infer_all_reduce, PARTICIPANTS),
+    calling(Opcode.ALL_REDUCE_START, AllReduceAttributes, infer_all_reduce, PARTICIPANTS),
     without_attributes(Opcode.ALL_REDUCE_DONE, infer_all_reduce_done),
 )

@@ -8,19 +8,19 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.ops.attribute_fields import Special
 from xla_contract.ops.collectives.collective import (
+    PARTICIPANTS,
     Participants,
     check_dimension,
     check_participants,
     needs_arrays,
-    read_participants,
-    write_participants,
 )
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.definition import defined
 from xla_contract.ops.signature import listed
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,9 +31,7 @@ class AllToAllAttributes:
     participants: Participants = dataclasses.field(default_factory=Participants)
 
 
-def infer_all_to_all(
-    operands: Sequence[Shape], attributes: AllToAllAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_all_to_all(operands: Sequence[Shape], attributes: AllToAllAttributes) -> Shape:
     """The operand's shape, or the tuple of the operands' shapes, which must be equal."""
     check_participants(attributes.participants, has_global_ids=False)
     arrays = needs_arrays(operands)
@@ -62,19 +60,23 @@ def infer_all_to_all(
     return array
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> AllToAllAttributes:
+def _read_dimension(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> int | None:
     if len(proto.dimensions) > 1:
         raise InvalidArgumentError(
             f"an all-to-all may name one dimension, got {list(proto.dimensions)} for {shape}"
         )
-    dimension = proto.dimensions[0] if proto.dimensions else None
-    return AllToAllAttributes(dimension, read_participants(proto))
+    return proto.dimensions[0] if proto.dimensions else None
 
 
-def _encode(attributes: AllToAllAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    if attributes.split_dimension is not None:
-        proto.dimensions.append(attributes.split_dimension)
-    write_participants(attributes.participants, proto)
+def _write_dimension(dimension: int | None, proto: hlo_pb2.HloInstructionProto) -> None:
+    if dimension is not None:
+        proto.dimensions.append(dimension)
 
 
-DEFINITION = OpDefinition(Opcode.ALL_TO_ALL, AllToAllAttributes, infer_all_to_all, _decode, _encode)
+DEFINITION = defined(
+    Opcode.ALL_TO_ALL,
+    AllToAllAttributes,
+    infer_all_to_all,
+    Special(_read_dimension, _write_dimension),
+    PARTICIPANTS,
+)

@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
+from xla_contract.ops.attribute_fields import Special
 from xla_contract.ops.signature import exactly, listed, require_array, same_type
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.replica_groups import GroupMode, ReplicaGroups, check_groups, group_mode
@@ -43,7 +44,7 @@ class Participants:
     def group_size(self) -> int | None:
         """The size of a group of the operations that have global ids, where that is stated.
 
-        It is The result is None for one group of all, and for groups of replicas with all their
+        It is None for one group of all, and for groups of replicas with all their
         partitions.
         """
         is_stated = self.mode() is not GroupMode.CROSS_REPLICA_AND_PARTITION
@@ -58,19 +59,21 @@ def check_participants(
     check_groups(participants.groups, mode, uniform=uniform)
 
 
-def read_participants(proto: hlo_pb2.HloInstructionProto) -> Participants:
-    """The participants an instruction states; raises InvalidArgumentError."""
+def _read_participants(proto: hlo_pb2.HloInstructionProto, _: Shape) -> Participants:
     return Participants(
         read_groups(proto), proto.channel_id, proto.use_global_device_ids, proto.constrain_layout
     )
 
 
-def write_participants(participants: Participants, proto: hlo_pb2.HloInstructionProto) -> None:
-    """State the participants, the groups in the form they were read in."""
+def _write_participants(participants: Participants, proto: hlo_pb2.HloInstructionProto) -> None:
     write_groups(participants.groups, proto)
     proto.channel_id = participants.channel_id
     proto.use_global_device_ids = participants.use_global_device_ids
     proto.constrain_layout = participants.constrain_layout
+
+
+PARTICIPANTS = Special(_read_participants, _write_participants)
+"""The participants of an instruction, the groups in the form they were read in."""
 
 
 def needs_arrays(operands: Sequence[Shape]) -> list[Shape]:

@@ -9,16 +9,14 @@ from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.collectives.collective import (
+    PARTICIPANTS,
     Participants,
     needs_arrays,
-    read_participants,
-    write_participants,
 )
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.definition import defined
 from xla_contract.ops.signature import one_or_tuple
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,9 +27,7 @@ class CollectiveBroadcastAttributes:
 
 
 def infer_collective_broadcast(
-    operands: Sequence[Shape],
-    attributes: CollectiveBroadcastAttributes,
-    called: Sequence[ProgramShape],
+    operands: Sequence[Shape], attributes: CollectiveBroadcastAttributes
 ) -> Shape:
     """The operands' shapes; ShapeError where a group is empty or an id is named twice."""
     groups = attributes.participants.groups
@@ -43,18 +39,9 @@ def infer_collective_broadcast(
     return one_or_tuple(needs_arrays(operands))
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> CollectiveBroadcastAttributes:
-    return CollectiveBroadcastAttributes(read_participants(proto))
-
-
-def _encode(attributes: CollectiveBroadcastAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    write_participants(attributes.participants, proto)
-
-
-DEFINITION = OpDefinition(
+DEFINITION = defined(
     Opcode.COLLECTIVE_BROADCAST,
     CollectiveBroadcastAttributes,
     infer_collective_broadcast,
-    _decode,
-    _encode,
+    PARTICIPANTS,
 )

@@ -8,18 +8,14 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedError
+from xla_contract.ops.attribute_fields import Declared, Scalar, Special
 from xla_contract.ops.collectives.async_pairs import element_of_start
 from xla_contract.ops.collectives.collective import needs_arrays
-from xla_contract.ops.definition import (
-    AnyDefinition,
-    NoAttributes,
-    OpDefinition,
-    without_attributes,
-)
+from xla_contract.ops.definition import defined, without_attributes
 from xla_contract.ops.signature import one_or_tuple
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,9 +31,7 @@ class CollectivePermuteAttributes:
 
 
 def infer_collective_permute(
-    operands: Sequence[Shape],
-    attributes: CollectivePermuteAttributes,
-    called: Sequence[ProgramShape],
+    operands: Sequence[Shape], attributes: CollectivePermuteAttributes
 ) -> Shape:
     """The operands' shapes; ShapeError where a source or a target is named twice."""
     sources = [source for source, _ in attributes.pairs]
@@ -50,61 +44,55 @@ def infer_collective_permute(
 
 
 def infer_collective_permute_start(
-    operands: Sequence[Shape],
-    attributes: CollectivePermuteAttributes,
-    called: Sequence[ProgramShape],
+    operands: Sequence[Shape], attributes: CollectivePermuteAttributes
 ) -> Shape:
     """The operands, the result, and what the writer declared behind them."""
-    result = infer_collective_permute(operands, attributes, called)
+    result = infer_collective_permute(operands, attributes)
     return Shape.tuple_of([result, result, *attributes.context])
 
 
-def infer_collective_permute_done(
-    operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_collective_permute_done(operands: Sequence[Shape]) -> Shape:
     """The second element of what the first half gave."""
     return element_of_start(operands, 1)
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> CollectivePermuteAttributes:
+def _read_pairs(proto: hlo_pb2.HloInstructionProto, _: Shape) -> tuple[tuple[int, int], ...]:
     if proto.dynamic_slice_sizes:
         raise UnimplementedError(
             "values are permuted whole, got slice sizes "
             f"{[int(size) for size in proto.dynamic_slice_sizes[:8]]}"
         )
-    pairs = tuple((pair.source, pair.target) for pair in proto.source_target_pairs)
-    return CollectivePermuteAttributes(pairs, proto.channel_id)
+    return tuple((pair.source, pair.target) for pair in proto.source_target_pairs)
 
 
-def _decode_start(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> CollectivePermuteAttributes:
+def _write_pairs(pairs: Sequence[tuple[int, int]], proto: hlo_pb2.HloInstructionProto) -> None:
+    for source, target in pairs:
+        proto.source_target_pairs.add(source=source, target=target)
+
+
+def _context(shape: Shape) -> tuple[Shape, ...]:
     if len(shape.tuple_shapes) < 2:
         raise InvalidArgumentError(
             f"the result must be a tuple of operands and result, got {shape.without_layout()}"
         )
-    context = tuple(part.without_layout() for part in shape.tuple_shapes[2:])
-    return dataclasses.replace(_decode(proto, shape), context=context)
+    return tuple(part.without_layout() for part in shape.tuple_shapes[2:])
 
 
-def _encode(attributes: CollectivePermuteAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.channel_id = attributes.channel_id
-    for source, target in attributes.pairs:
-        proto.source_target_pairs.add(source=source, target=target)
+_FIELDS = (Special(_read_pairs, _write_pairs), Scalar("channel_id"))
 
-
-DEFINITIONS: tuple[AnyDefinition, ...] = (
-    OpDefinition(
+DEFINITIONS = (
+    defined(
         Opcode.COLLECTIVE_PERMUTE,
         CollectivePermuteAttributes,
         infer_collective_permute,
-        _decode,
-        _encode,
+        *_FIELDS,
     ),
-    OpDefinition(
+    defined(
         Opcode.COLLECTIVE_PERMUTE_START,
         CollectivePermuteAttributes,
         infer_collective_permute_start,
-        _decode_start,
-        _encode,
+        *_FIELDS,
+        Declared(_context),
     ),
     without_attributes(Opcode.COLLECTIVE_PERMUTE_DONE, infer_collective_permute_done),
 )

@@ -10,15 +10,15 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import UnimplementedError
+from xla_contract.ops.attribute_fields import Special
 from xla_contract.ops.collectives.collective import (
+    PARTICIPANTS,
     Participants,
     check_combiner,
     check_participants,
     needs_arrays,
-    read_participants,
-    write_participants,
 )
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.definition import calling
 from xla_contract.ops.signature import one_or_tuple
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
@@ -44,24 +44,20 @@ def infer_collective_reduce(
     return one_or_tuple(arrays)
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> CollectiveReduceAttributes:
+def _read_participants(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> Participants:
     results = len(shape.tuple_shapes) if shape.is_tuple else 1
     if len(proto.operand_ids) == results + 1:
         raise UnimplementedError(
             "the root of a group must be its first participant, got an operand more than results "
             f"{shape.without_layout()}, which chooses another"
         )
-    return CollectiveReduceAttributes(read_participants(proto))
+    participants: Participants = PARTICIPANTS.read(proto, shape)
+    return participants
 
 
-def _encode(attributes: CollectiveReduceAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    write_participants(attributes.participants, proto)
-
-
-DEFINITION = OpDefinition(
+DEFINITION = calling(
     Opcode.COLLECTIVE_REDUCE,
     CollectiveReduceAttributes,
     infer_collective_reduce,
-    _decode,
-    _encode,
+    Special(_read_participants, PARTICIPANTS.write),
 )

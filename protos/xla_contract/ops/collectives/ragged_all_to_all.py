@@ -10,17 +10,15 @@ from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.collectives.collective import (
+    PARTICIPANTS,
     Participants,
     check_participants,
     needs_arrays,
-    read_participants,
-    write_participants,
 )
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.definition import defined
 from xla_contract.ops.signature import listed
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,7 +29,7 @@ class RaggedAllToAllAttributes:
 
 
 def infer_ragged_all_to_all(
-    operands: Sequence[Shape], attributes: RaggedAllToAllAttributes, called: Sequence[ProgramShape]
+    operands: Sequence[Shape], attributes: RaggedAllToAllAttributes
 ) -> Shape:
     """The output's shape; ShapeError unless its rows are like the input's and the tables alike."""
     check_participants(attributes.participants, has_global_ids=False)
@@ -60,18 +58,6 @@ def infer_ragged_all_to_all(
     return output
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> RaggedAllToAllAttributes:
-    return RaggedAllToAllAttributes(read_participants(proto))
-
-
-def _encode(attributes: RaggedAllToAllAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    write_participants(attributes.participants, proto)
-
-
-DEFINITION = OpDefinition(
-    Opcode.RAGGED_ALL_TO_ALL,
-    RaggedAllToAllAttributes,
-    infer_ragged_all_to_all,
-    _decode,
-    _encode,
+DEFINITION = defined(
+    Opcode.RAGGED_ALL_TO_ALL, RaggedAllToAllAttributes, infer_ragged_all_to_all, PARTICIPANTS
 )

@@ -6,20 +6,19 @@ Semantics: XLA's ReduceScatter. With several operands the result is a tuple.
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.errors import ShapeError
+from xla_contract.ops.attribute_fields import OnlyDimension, Special
 from xla_contract.ops.collectives.collective import (
+    PARTICIPANTS,
     Participants,
     check_combiner,
     check_dimension,
     check_participants,
     declared_sizes,
     needs_arrays,
-    read_participants,
-    write_participants,
 )
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.definition import calling
 from xla_contract.ops.signature import listed, one_or_tuple
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
@@ -67,22 +66,11 @@ def infer_reduce_scatter(
     return one_or_tuple(results)
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ReduceScatterAttributes:
-    if len(proto.dimensions) != 1:
-        raise InvalidArgumentError(
-            f"a reduce-scatter must name one dimension, got {list(proto.dimensions)} for {shape}"
-        )
-    (dimension,) = proto.dimensions
-    return ReduceScatterAttributes(
-        dimension, declared_sizes(shape, dimension), read_participants(proto)
-    )
-
-
-def _encode(attributes: ReduceScatterAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.dimensions.append(attributes.dimension)
-    write_participants(attributes.participants, proto)
-
-
-DEFINITION = OpDefinition(
-    Opcode.REDUCE_SCATTER, ReduceScatterAttributes, infer_reduce_scatter, _decode, _encode
+DEFINITION = calling(
+    Opcode.REDUCE_SCATTER,
+    ReduceScatterAttributes,
+    infer_reduce_scatter,
+    OnlyDimension("scattered"),
+    Special(lambda proto, shape: declared_sizes(shape, proto.dimensions[0])),
+    PARTICIPANTS,
 )

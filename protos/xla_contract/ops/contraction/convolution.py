@@ -5,17 +5,18 @@ unless the window says window_reversal.
 """
 
 import dataclasses
+import operator
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.contraction.precision import decode_precision, encode_precision, product_type
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.attribute_fields import Converted, Declared, Scalar, Special
+from xla_contract.ops.contraction.precision import PRECISION, product_type
+from xla_contract.ops.definition import defined
 from xla_contract.ops.signature import require_array
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers, Window
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 from xla_contract.wire.dimension_numbers_proto import (
     convolution_numbers_from_proto,
     convolution_numbers_to_proto,
@@ -37,11 +38,7 @@ class ConvolutionAttributes:
     algorithm: int = 0
 
 
-def infer_convolution(
-    operands: Sequence[Shape],
-    attributes: ConvolutionAttributes,
-    called: Sequence[ProgramShape] = (),
-) -> Shape:
+def infer_convolution(operands: Sequence[Shape], attributes: ConvolutionAttributes) -> Shape:
     """The shape of input convolved with kernel; ShapeError when anything does not fit."""
     base, kernel = (require_array(shape, "an operand") for shape in operands)
     numbers, window = attributes.dimension_numbers, attributes.window
@@ -112,30 +109,24 @@ def _check_groups(base: Shape, kernel: Shape, attributes: ConvolutionAttributes)
     return batch // by_batch, out_features
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ConvolutionAttributes:
-    precision, algorithm = decode_precision(proto)
-    # Writers from before groups existed leave the counts 0.
-    return ConvolutionAttributes(
-        window_from_proto(proto.window),
-        convolution_numbers_from_proto(proto.convolution_dimension_numbers),
-        proto.feature_group_count or 1,
-        proto.batch_group_count or 1,
-        shape.element_type,
-        precision,
-        algorithm,
-    )
+def _count_of_groups(name: str) -> Special:
+    """A count of groups; writers from before groups existed leave it 0."""
+    count = Scalar(name)
+    return Special(lambda proto, shape: count.read(proto, shape) or 1, count.write)
 
 
-def _encode(attributes: ConvolutionAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.window.CopyFrom(window_to_proto(attributes.window))
-    proto.convolution_dimension_numbers.CopyFrom(
-        convolution_numbers_to_proto(attributes.dimension_numbers)
-    )
-    proto.feature_group_count = attributes.feature_group_count
-    proto.batch_group_count = attributes.batch_group_count
-    encode_precision(attributes.precision, attributes.algorithm, proto)
-
-
-DEFINITION = OpDefinition(
-    Opcode.CONVOLUTION, ConvolutionAttributes, infer_convolution, _decode, _encode
+DEFINITION = defined(
+    Opcode.CONVOLUTION,
+    ConvolutionAttributes,
+    infer_convolution,
+    Converted("window", window_from_proto, window_to_proto),
+    Converted(
+        "convolution_dimension_numbers",
+        convolution_numbers_from_proto,
+        convolution_numbers_to_proto,
+    ),
+    _count_of_groups("feature_group_count"),
+    _count_of_groups("batch_group_count"),
+    Declared(operator.attrgetter("element_type")),
+    *PRECISION,
 )

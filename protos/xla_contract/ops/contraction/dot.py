@@ -6,18 +6,19 @@ lhs, then what is left of rhs.
 
 import dataclasses
 import math
+import operator
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.contraction.precision import decode_precision, encode_precision, product_type
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.attribute_fields import Converted, Declared
+from xla_contract.ops.contraction.precision import PRECISION, product_type
+from xla_contract.ops.definition import defined
 from xla_contract.ops.signature import check_distinct, require_array
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 from xla_contract.wire.dimension_numbers_proto import dot_numbers_from_proto, dot_numbers_to_proto
 
 
@@ -64,9 +65,7 @@ def product_sizes(
     return ProductSizes(batch, rows, columns, depth)
 
 
-def infer_dot(
-    operands: Sequence[Shape], attributes: DotAttributes, called: Sequence[ProgramShape] = ()
-) -> Shape:
+def infer_dot(operands: Sequence[Shape], attributes: DotAttributes) -> Shape:
     """The shape of lhs dot rhs; ShapeError when dimension numbers or sizes do not fit."""
     lhs, rhs = (require_array(shape, "an operand") for shape in operands)
     numbers = attributes.dimension_numbers
@@ -129,19 +128,11 @@ def _check_pairs(
             )
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> DotAttributes:
-    precision, algorithm = decode_precision(proto)
-    return DotAttributes(
-        dot_numbers_from_proto(proto.dot_dimension_numbers),
-        shape.element_type,
-        precision,
-        algorithm,
-    )
+FIELDS = (
+    Converted("dot_dimension_numbers", dot_numbers_from_proto, dot_numbers_to_proto),
+    Declared(operator.attrgetter("element_type")),
+    *PRECISION,
+)
+"""The fields of DotAttributes."""
 
-
-def _encode(attributes: DotAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.dot_dimension_numbers.CopyFrom(dot_numbers_to_proto(attributes.dimension_numbers))
-    encode_precision(attributes.precision, attributes.algorithm, proto)
-
-
-DEFINITION = OpDefinition(Opcode.DOT, DotAttributes, infer_dot, _decode, _encode)
+DEFINITION = defined(Opcode.DOT, DotAttributes, infer_dot, *FIELDS)

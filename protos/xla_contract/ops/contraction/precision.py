@@ -1,6 +1,7 @@
 """Attributes that dot and convolution share: requested precision and element type of the result."""
 
 from xla_contract.errors import ShapeError
+from xla_contract.ops.attribute_fields import Special
 from xla_contract.ops.signature import same_type
 from xla_contract.stubs import hlo_pb2, xla_data_pb2
 from xla_contract.types.element_type import ElementType
@@ -35,19 +36,24 @@ def product_type(lhs: Shape, rhs: Shape, preferred: ElementType | None) -> Eleme
     return preferred
 
 
-def encode_precision(
-    precision: tuple[int, ...], algorithm: int, proto: hlo_pb2.HloInstructionProto
-) -> None:
-    """Write a precision_config where one is said."""
-    if precision or algorithm:
+def _write_precision(precision: tuple[int, ...], proto: hlo_pb2.HloInstructionProto) -> None:
+    if precision:
         proto.precision_config.operand_precision.extend(precision)  # type: ignore[arg-type]
+
+
+def _write_algorithm(algorithm: int, proto: hlo_pb2.HloInstructionProto) -> None:
+    if algorithm:
         proto.precision_config.algorithm = algorithm  # type: ignore[assignment]
 
 
-def decode_precision(proto: hlo_pb2.HloInstructionProto) -> tuple[tuple[int, ...], int]:
-    """The operand precisions and the algorithm, () and 0 where nothing is said."""
-    config = proto.precision_config
-    return tuple(int(item) for item in config.operand_precision), int(config.algorithm)
+PRECISION = (
+    Special(
+        lambda proto, _: tuple(map(int, proto.precision_config.operand_precision)),
+        _write_precision,
+    ),
+    Special(lambda proto, _: int(proto.precision_config.algorithm), _write_algorithm),
+)
+"""The operand precisions and the algorithm, () and 0 where nothing is said."""
 
 
 def allows_tf32(precision: tuple[int, ...], algorithm: int) -> bool:

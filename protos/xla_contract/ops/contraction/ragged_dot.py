@@ -8,18 +8,20 @@ dimension: a plain dot; the groups are a hint to compilers.
 
 import dataclasses
 import enum
+import operator
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.ops.attribute_fields import Converted, Declared, Special
 from xla_contract.ops.contraction.dot import DotAttributes, free_dimensions, infer_dot
-from xla_contract.ops.contraction.precision import decode_precision, encode_precision
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.contraction.precision import PRECISION
+from xla_contract.ops.definition import defined
 from xla_contract.ops.signature import require_array
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 from xla_contract.wire.dimension_numbers_proto import dot_numbers_from_proto, dot_numbers_to_proto
 
 
@@ -104,9 +106,7 @@ def _before(number: int, numbers: tuple[int, ...]) -> tuple[int, ...]:
     return numbers[: numbers.index(number)]
 
 
-def infer_ragged_dot(
-    operands: Sequence[Shape], attributes: RaggedDotAttributes, called: Sequence[ProgramShape] = ()
-) -> Shape:
+def infer_ragged_dot(operands: Sequence[Shape], attributes: RaggedDotAttributes) -> Shape:
     """The shape for (lhs, rhs, group sizes); ShapeError where dimensions or sizes do not fit."""
     lhs, rhs, sizes = (require_array(shape, "an operand") for shape in operands)
     numbers = attributes.dimension_numbers
@@ -169,33 +169,40 @@ def _place_of_groups(
     return lhs.rank - len(numbers.lhs_contracting_dimensions) + free.index(group)
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> RaggedDotAttributes:
+def _read_ragged(proto: hlo_pb2.HloInstructionProto, _: Shape) -> int:
     numbers = proto.ragged_dot_dimension_numbers
     if len(numbers.lhs_ragged_dimensions) != 1 or len(numbers.rhs_group_dimensions) > 1:
         raise InvalidArgumentError(
             "ragged-dot must have one ragged dimension and at most one group dimension, got "
             f"{list(numbers.lhs_ragged_dimensions)} and {list(numbers.rhs_group_dimensions)}"
         )
-    precision, algorithm = decode_precision(proto)
-    return RaggedDotAttributes(
-        dot_numbers_from_proto(numbers.dot_dimension_numbers),
-        numbers.lhs_ragged_dimensions[0],
-        next(iter(numbers.rhs_group_dimensions), None),
-        shape.element_type,
-        precision,
-        algorithm,
-    )
+    return numbers.lhs_ragged_dimensions[0]
 
 
-def _encode(attributes: RaggedDotAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    numbers = proto.ragged_dot_dimension_numbers
-    numbers.dot_dimension_numbers.CopyFrom(dot_numbers_to_proto(attributes.dimension_numbers))
-    numbers.lhs_ragged_dimensions.append(attributes.lhs_ragged_dimension)
-    if attributes.rhs_group_dimension is not None:
-        numbers.rhs_group_dimensions.append(attributes.rhs_group_dimension)
-    encode_precision(attributes.precision, attributes.algorithm, proto)
+def _write_ragged(dimension: int, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.ragged_dot_dimension_numbers.lhs_ragged_dimensions.append(dimension)
 
 
-DEFINITION = OpDefinition(
-    Opcode.RAGGED_DOT, RaggedDotAttributes, infer_ragged_dot, _decode, _encode
+def _read_group(proto: hlo_pb2.HloInstructionProto, _: Shape) -> int | None:
+    return next(iter(proto.ragged_dot_dimension_numbers.rhs_group_dimensions), None)
+
+
+def _write_group(dimension: int | None, proto: hlo_pb2.HloInstructionProto) -> None:
+    if dimension is not None:
+        proto.ragged_dot_dimension_numbers.rhs_group_dimensions.append(dimension)
+
+
+DEFINITION = defined(
+    Opcode.RAGGED_DOT,
+    RaggedDotAttributes,
+    infer_ragged_dot,
+    Converted(
+        "ragged_dot_dimension_numbers.dot_dimension_numbers",
+        dot_numbers_from_proto,
+        dot_numbers_to_proto,
+    ),
+    Special(_read_ragged, _write_ragged),
+    Special(_read_group, _write_group),
+    Declared(operator.attrgetter("element_type")),
+    *PRECISION,
 )

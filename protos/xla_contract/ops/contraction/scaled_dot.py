@@ -11,15 +11,13 @@ from collections.abc import Sequence
 from xla_contract.errors import ShapeError
 from xla_contract.ops.contraction import dot
 from xla_contract.ops.contraction.dot import DotAttributes, infer_dot
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.definition import defined
 from xla_contract.ops.signature import require_array
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
-def infer_scaled_dot(
-    operands: Sequence[Shape], attributes: DotAttributes, called: Sequence[ProgramShape] = ()
-) -> Shape:
+def infer_scaled_dot(operands: Sequence[Shape], attributes: DotAttributes) -> Shape:
     """The shape of lhs dot rhs; ShapeError where a scale does not fit its operand."""
     lhs, rhs, lhs_scale, rhs_scale = (require_array(shape, "an operand") for shape in operands)
     for shape in (lhs, rhs, lhs_scale, rhs_scale):
@@ -49,10 +47,4 @@ def _check_scale(side: str, operand: Shape, scale: Shape) -> None:
             )
 
 
-DEFINITION = OpDefinition(
-    Opcode.SCALED_DOT,
-    DotAttributes,
-    infer_scaled_dot,
-    dot.DEFINITION.decode,
-    dot.DEFINITION.encode,
-)
+DEFINITION = defined(Opcode.SCALED_DOT, DotAttributes, infer_scaled_dot, *dot.FIELDS)

@@ -8,9 +8,9 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.definition import AnyDefinition, OpDefinition
+from xla_contract.ops.attribute_fields import Declared, Scalar
+from xla_contract.ops.definition import calling
 from xla_contract.ops.signature import check_takes, exactly, listed
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
@@ -66,25 +66,18 @@ def _started(operands: Sequence[Shape], called: Sequence[ProgramShape]) -> Shape
     return start
 
 
-def _decode_start(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> AsyncAttributes:
+def _context(shape: Shape) -> tuple[Shape, ...]:
     if len(shape.tuple_shapes) < 2:
         raise InvalidArgumentError(
             f"the result must be a tuple ((operands), result, ...), got {shape.without_layout()}"
         )
-    context = tuple(part.without_layout() for part in shape.tuple_shapes[2:])
-    return AsyncAttributes(proto.async_execution_thread, context)
+    return tuple(part.without_layout() for part in shape.tuple_shapes[2:])
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> AsyncAttributes:
-    return AsyncAttributes(proto.async_execution_thread)
+_THREAD = Scalar("async_execution_thread")
 
-
-def _encode(attributes: AsyncAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.async_execution_thread = attributes.execution_thread
-
-
-DEFINITIONS: tuple[AnyDefinition, ...] = (
-    OpDefinition(Opcode.ASYNC_START, AsyncAttributes, infer_async_start, _decode_start, _encode),
-    OpDefinition(Opcode.ASYNC_UPDATE, AsyncAttributes, infer_async_update, _decode, _encode),
-    OpDefinition(Opcode.ASYNC_DONE, AsyncAttributes, infer_async_done, _decode, _encode),
+DEFINITIONS = (
+    calling(Opcode.ASYNC_START, AsyncAttributes, infer_async_start, _THREAD, Declared(_context)),
+    calling(Opcode.ASYNC_UPDATE, AsyncAttributes, infer_async_update, _THREAD),
+    calling(Opcode.ASYNC_DONE, AsyncAttributes, infer_async_done, _THREAD),
 )

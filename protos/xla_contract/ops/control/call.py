@@ -2,19 +2,17 @@
 
 from collections.abc import Sequence
 
-from xla_contract.ops.definition import NoAttributes, without_attributes
+from xla_contract.ops.definition import calling_without_attributes
 from xla_contract.ops.signature import check_takes, exactly
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
 
-def infer_call(
-    operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_call(operands: Sequence[Shape], called: Sequence[ProgramShape]) -> Shape:
     """The shape the computation gives; ShapeError when it does not take the operands."""
     (computation,) = exactly(called, ("the computation",))
     check_takes("computation", computation, operands)
     return computation.result.without_layout()
 
 
-DEFINITION = without_attributes(Opcode.CALL, infer_call)
+DEFINITION = calling_without_attributes(Opcode.CALL, infer_call)

@@ -9,16 +9,14 @@ from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.definition import NoAttributes, without_attributes
+from xla_contract.ops.definition import calling_without_attributes
 from xla_contract.ops.signature import check_takes, listed
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
 
-def infer_conditional(
-    operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_conditional(operands: Sequence[Shape], called: Sequence[ProgramShape]) -> Shape:
     """The shape all branches give; ShapeError when they differ or do not take their inputs."""
     if not operands or not called or len(operands) != len(called) + 1:
         raise ShapeError(
@@ -41,4 +39,4 @@ def infer_conditional(
     return functools.reduce(rules.as_dynamic, results)
 
 
-DEFINITION = without_attributes(Opcode.CONDITIONAL, infer_conditional)
+DEFINITION = calling_without_attributes(Opcode.CONDITIONAL, infer_conditional)

@@ -7,11 +7,12 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.attribute_fields import Special
+from xla_contract.ops.definition import defined
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 from xla_contract.wire.literals.proto import literal_from_proto, literal_to_proto
 
 
@@ -22,25 +23,23 @@ class ConstantAttributes:
     literal: Literal
 
 
-def infer_constant(
-    operands: Sequence[Shape], attributes: ConstantAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_constant(operands: Sequence[Shape], attributes: ConstantAttributes) -> Shape:
     """The literal's shape."""
     return attributes.literal.shape.without_layout()
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ConstantAttributes:
-    """Read the literal, which has to be there and sound."""
+def _read_literal(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> Literal:
     if not proto.HasField("literal"):
         raise InvalidArgumentError(
             f"a constant must have a literal, got none for {shape.without_layout()}"
         )
-    return ConstantAttributes(literal_from_proto(proto.literal))
+    return literal_from_proto(proto.literal)
 
 
-def encode(attributes: ConstantAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write the literal."""
-    proto.literal.CopyFrom(literal_to_proto(attributes.literal))
+def _write_literal(literal: Literal, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.literal.CopyFrom(literal_to_proto(literal))
 
 
-DEFINITION = OpDefinition(Opcode.CONSTANT, ConstantAttributes, infer_constant, decode, encode)
+DEFINITION = defined(
+    Opcode.CONSTANT, ConstantAttributes, infer_constant, Special(_read_literal, _write_literal)
+)

@@ -7,23 +7,19 @@ from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.collectives.async_pairs import element_of_start
-from xla_contract.ops.definition import AnyDefinition, NoAttributes, without_attributes
+from xla_contract.ops.definition import without_attributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
-def infer_copy_start(
-    operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_copy_start(operands: Sequence[Shape]) -> Shape:
     """The copy, the operand and a context."""
     operand = operands[0].without_layout()
     return Shape.tuple_of([operand, operand, Shape.scalar(ElementType.U32)])
 
 
-def infer_copy_done(
-    operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_copy_done(operands: Sequence[Shape]) -> Shape:
     """The first element of what the first half gave."""
     copied = element_of_start(operands, 0)
     original = operands[0].tuple_shapes[1].without_layout()
@@ -32,7 +28,7 @@ def infer_copy_done(
     return copied
 
 
-DEFINITIONS: tuple[AnyDefinition, ...] = (
+DEFINITIONS = (
     without_attributes(Opcode.COPY_START, infer_copy_start),
     without_attributes(Opcode.COPY_DONE, infer_copy_done),
 )

@@ -7,10 +7,11 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.attribute_fields import Declared, Scalar, Special
+from xla_contract.ops.definition import defined
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -27,37 +28,25 @@ class CustomCallAttributes:
     api_version: int = 0
 
 
-def infer_custom_call(
-    operands: Sequence[Shape], attributes: CustomCallAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_custom_call(operands: Sequence[Shape], attributes: CustomCallAttributes) -> Shape:
     """The shape the caller says, for a function with a name."""
     if not attributes.target:
         raise ShapeError(f"custom_call_target must name a function, got '' for {attributes.shape}")
     return attributes.shape.without_layout()
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> CustomCallAttributes:
-    """Return target, arguments, side effect and API version; the shape is the declared one.
-
-    Older writers have the arguments in custom_call_opaque rather than in backend_config.
-    """
-    return CustomCallAttributes(
-        proto.custom_call_target,
-        shape.without_layout(),
-        proto.backend_config or proto.custom_call_opaque,
-        proto.custom_call_has_side_effect,
-        proto.custom_call_api_version,
-    )
+def _write_opaque(opaque: bytes, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.backend_config = opaque
 
 
-def encode(attributes: CustomCallAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write target, arguments, side effect and api version."""
-    proto.custom_call_target = attributes.target
-    proto.backend_config = attributes.opaque
-    proto.custom_call_has_side_effect = attributes.has_side_effect
-    proto.custom_call_api_version = attributes.api_version  # type: ignore[assignment]
-
-
-DEFINITION = OpDefinition(
-    Opcode.CUSTOM_CALL, CustomCallAttributes, infer_custom_call, decode, encode
+DEFINITION = defined(
+    Opcode.CUSTOM_CALL,
+    CustomCallAttributes,
+    infer_custom_call,
+    Scalar("custom_call_target"),
+    Declared(Shape.without_layout),
+    # Older writers have the arguments in custom_call_opaque.
+    Special(lambda proto, _: proto.backend_config or proto.custom_call_opaque, _write_opaque),
+    Scalar("custom_call_has_side_effect"),
+    Scalar("custom_call_api_version"),
 )

@@ -4,10 +4,9 @@ import dataclasses
 import enum
 from collections.abc import Sequence
 
-from xla_contract.errors import InvalidArgumentError
+from xla_contract.ops.attribute_fields import Member
 from xla_contract.ops.control.call import infer_call
-from xla_contract.ops.definition import NO_ATTRIBUTES, OpDefinition
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.definition import calling
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
@@ -32,20 +31,9 @@ def infer_fusion(
     operands: Sequence[Shape], attributes: FusionAttributes, called: Sequence[ProgramShape]
 ) -> Shape:
     """The shape the fused computation gives; ShapeError when it does not take the operands."""
-    return infer_call(operands, NO_ATTRIBUTES, called)
+    return infer_call(operands, called)
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> FusionAttributes:
-    try:
-        return FusionAttributes(FusionKind(proto.fusion_kind))
-    except ValueError:
-        raise InvalidArgumentError(
-            f"fusion_kind must be one of {', '.join(FusionKind)}, got {proto.fusion_kind!r}"
-        ) from None
-
-
-def _encode(attributes: FusionAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.fusion_kind = attributes.kind.value
-
-
-DEFINITION = OpDefinition(Opcode.FUSION, FusionAttributes, infer_fusion, _decode, _encode)
+DEFINITION = calling(
+    Opcode.FUSION, FusionAttributes, infer_fusion, Member("fusion_kind", FusionKind)
+)

@@ -7,10 +7,10 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.attribute_fields import Declared, Scalar
+from xla_contract.ops.definition import defined
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,23 +21,17 @@ class ParameterAttributes:
     shape: Shape
 
 
-def infer_parameter(
-    operands: Sequence[Shape], attributes: ParameterAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_parameter(operands: Sequence[Shape], attributes: ParameterAttributes) -> Shape:
     """The declared shape, whatever it is."""
     if attributes.number < 0:
         raise ShapeError(f"the parameter number must not be negative, got {attributes.number}")
     return attributes.shape.without_layout()
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ParameterAttributes:
-    """Read parameter_number; the shape is the declared one."""
-    return ParameterAttributes(proto.parameter_number, shape.without_layout())
-
-
-def encode(attributes: ParameterAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write parameter_number."""
-    proto.parameter_number = attributes.number
-
-
-DEFINITION = OpDefinition(Opcode.PARAMETER, ParameterAttributes, infer_parameter, decode, encode)
+DEFINITION = defined(
+    Opcode.PARAMETER,
+    ParameterAttributes,
+    infer_parameter,
+    Scalar("parameter_number"),
+    Declared(Shape.without_layout),
+)

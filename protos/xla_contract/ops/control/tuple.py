@@ -7,15 +7,10 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.definition import (
-    AnyDefinition,
-    NoAttributes,
-    OpDefinition,
-    without_attributes,
-)
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.attribute_fields import Scalar
+from xla_contract.ops.definition import defined, without_attributes
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,17 +20,13 @@ class GetTupleElementAttributes:
     index: int
 
 
-def infer_tuple(
-    operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_tuple(operands: Sequence[Shape]) -> Shape:
     """The tuple of the operands' shapes."""
     return Shape.tuple_of([operand.without_layout() for operand in operands])
 
 
 def infer_get_tuple_element(
-    operands: Sequence[Shape],
-    attributes: GetTupleElementAttributes,
-    called: Sequence[ProgramShape],
+    operands: Sequence[Shape], attributes: GetTupleElementAttributes
 ) -> Shape:
     """The shape of one element."""
     (operand,) = operands
@@ -50,23 +41,12 @@ def infer_get_tuple_element(
     return operand.tuple_shapes[attributes.index].without_layout()
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> GetTupleElementAttributes:
-    """Read tuple_index."""
-    return GetTupleElementAttributes(proto.tuple_index)
-
-
-def encode(attributes: GetTupleElementAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write tuple_index."""
-    proto.tuple_index = attributes.index
-
-
-DEFINITIONS: tuple[AnyDefinition, ...] = (
+DEFINITIONS = (
     without_attributes(Opcode.TUPLE, infer_tuple),
-    OpDefinition(
+    defined(
         Opcode.GET_TUPLE_ELEMENT,
         GetTupleElementAttributes,
         infer_get_tuple_element,
-        decode,
-        encode,
+        Scalar("tuple_index"),
     ),
 )

@@ -7,15 +7,13 @@ from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.definition import NoAttributes, without_attributes
+from xla_contract.ops.definition import calling_without_attributes
 from xla_contract.ops.signature import check_predicate, check_takes, exactly
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
 
-def infer_while(
-    operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_while(operands: Sequence[Shape], called: Sequence[ProgramShape]) -> Shape:
     """The shape of the carried value, which body and condition must take and body must give."""
     (carried,) = operands
     body, condition = exactly(called, ("the body", "the condition"))
@@ -27,4 +25,4 @@ def infer_while(
     return rules.as_dynamic(carried, body.result)
 
 
-DEFINITION = without_attributes(Opcode.WHILE, infer_while)
+DEFINITION = calling_without_attributes(Opcode.WHILE, infer_while)

@@ -5,15 +5,16 @@ widening removes one.
 """
 
 import dataclasses
+import operator
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.attribute_fields import Declared
+from xla_contract.ops.definition import defined
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,11 +24,7 @@ class BitcastConvertAttributes:
     element_type: ElementType
 
 
-def infer_bitcast_convert(
-    operands: Sequence[Shape],
-    attributes: BitcastConvertAttributes,
-    called: Sequence[ProgramShape],
-) -> Shape:
+def infer_bitcast_convert(operands: Sequence[Shape], attributes: BitcastConvertAttributes) -> Shape:
     """The operand's shape with the new type, one dimension more or less where widths differ."""
     (operand,) = operands
     old, new = operand.element_type, attributes.element_type
@@ -59,15 +56,9 @@ def width(element_type: ElementType) -> int:
     return 1 if element_type is ElementType.PRED else element_type.bit_width
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> BitcastConvertAttributes:
-    """The new element type is the declared shape's."""
-    return BitcastConvertAttributes(shape.element_type)
-
-
-def encode(attributes: BitcastConvertAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write no field: the element type is in the instruction's shape."""
-
-
-DEFINITION = OpDefinition(
-    Opcode.BITCAST_CONVERT, BitcastConvertAttributes, infer_bitcast_convert, decode, encode
+DEFINITION = defined(
+    Opcode.BITCAST_CONVERT,
+    BitcastConvertAttributes,
+    infer_bitcast_convert,
+    Declared(operator.attrgetter("element_type")),
 )

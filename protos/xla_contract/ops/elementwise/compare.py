@@ -8,13 +8,13 @@ import dataclasses
 import enum
 from collections.abc import Sequence
 
-from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.attribute_fields import Member
+from xla_contract.ops.definition import defined
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 class ComparisonDirection(enum.StrEnum):
@@ -54,9 +54,7 @@ class CompareAttributes:
     type: ComparisonType | None = None
 
 
-def infer_compare(
-    operands: Sequence[Shape], attributes: CompareAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_compare(operands: Sequence[Shape], attributes: CompareAttributes) -> Shape:
     """A PRED array of the operands' dimensions; complex numbers are not ordered."""
     lhs, rhs = operands
     rules.expect_array(lhs, "the left operand")
@@ -82,30 +80,10 @@ def infer_compare(
 _UNORDERED = (ComparisonDirection.EQ, ComparisonDirection.NE)
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> CompareAttributes:
-    """Read comparison_direction and comparison_type; other strings are refused."""
-    try:
-        direction = ComparisonDirection(proto.comparison_direction)
-    except ValueError:
-        raise InvalidArgumentError(
-            f"comparison_direction must be one of {', '.join(ComparisonDirection)}, got "
-            f"{proto.comparison_direction!r}"
-        ) from None
-    if not proto.comparison_type:
-        return CompareAttributes(direction)
-    try:
-        return CompareAttributes(direction, ComparisonType(proto.comparison_type))
-    except ValueError:
-        raise InvalidArgumentError(
-            f"comparison_type must be empty or one of {', '.join(ComparisonType)}, got "
-            f"{proto.comparison_type!r}"
-        ) from None
-
-
-def encode(attributes: CompareAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write comparison_direction and comparison_type."""
-    proto.comparison_direction = attributes.direction
-    proto.comparison_type = attributes.type or ""
-
-
-DEFINITION = OpDefinition(Opcode.COMPARE, CompareAttributes, infer_compare, decode, encode)
+DEFINITION = defined(
+    Opcode.COMPARE,
+    CompareAttributes,
+    infer_compare,
+    Member("comparison_direction", ComparisonDirection),
+    Member("comparison_type", ComparisonType, is_optional=True),
+)

@@ -4,15 +4,16 @@ Semantics: XLA's ConvertElementType.
 """
 
 import dataclasses
+import operator
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.attribute_fields import Declared
+from xla_contract.ops.definition import defined
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -22,9 +23,7 @@ class ConvertAttributes:
     element_type: ElementType
 
 
-def infer_convert(
-    operands: Sequence[Shape], attributes: ConvertAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_convert(operands: Sequence[Shape], attributes: ConvertAttributes) -> Shape:
     """The operand's shape with the new element type."""
     (operand,) = operands
     rules.expect_array(operand, "the operand")
@@ -36,13 +35,6 @@ def infer_convert(
     return operand.without_layout().with_element_type(attributes.element_type)
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ConvertAttributes:
-    """The new element type is the declared shape's."""
-    return ConvertAttributes(shape.element_type)
-
-
-def encode(attributes: ConvertAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write no field: the element type is in the instruction's shape."""
-
-
-DEFINITION = OpDefinition(Opcode.CONVERT, ConvertAttributes, infer_convert, decode, encode)
+DEFINITION = defined(
+    Opcode.CONVERT, ConvertAttributes, infer_convert, Declared(operator.attrgetter("element_type"))
+)

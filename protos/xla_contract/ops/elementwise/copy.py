@@ -5,14 +5,12 @@ Semantics: XLA's kCopy.
 
 from collections.abc import Sequence
 
-from xla_contract.ops.definition import NoAttributes, without_attributes
+from xla_contract.ops.definition import without_attributes
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
-def infer_copy(
-    operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_copy(operands: Sequence[Shape]) -> Shape:
     """The operand's shape, whatever it is."""
     return operands[0].without_layout()
 

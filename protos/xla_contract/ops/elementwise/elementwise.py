@@ -8,10 +8,10 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from xla_contract.ops import rules
-from xla_contract.ops.definition import AnyDefinition, NoAttributes, without_attributes
+from xla_contract.ops.definition import OpDefinition, without_attributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,12 +113,10 @@ UNARY, BINARY = (
 _OPERANDS = {1: ("the operand",), 2: ("the left operand", "the right operand")}
 
 
-def _definition(opcode: Opcode) -> AnyDefinition:
+def _definition(opcode: Opcode) -> OpDefinition:
     rule = ELEMENTWISE[opcode]
 
-    def infer(
-        operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
-    ) -> Shape:
+    def infer(operands: Sequence[Shape]) -> Shape:
         if rule.infer is not None:
             return rule.infer(operands)
         for operand, name in zip(operands, _OPERANDS[opcode.arity], strict=True):
@@ -132,9 +130,7 @@ def _definition(opcode: Opcode) -> AnyDefinition:
     return without_attributes(opcode, infer)
 
 
-def infer_select(
-    operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_select(operands: Sequence[Shape]) -> Shape:
     """The shape of the chosen operands; the predicate is a scalar or as large as they are."""
     predicate, on_true, on_false = operands
     rules.expect_array(on_true, "on_true")
@@ -148,7 +144,7 @@ def infer_select(
 
 _PREDICATE = rules.TypeSet("pred", frozenset({ElementType.PRED}))
 
-DEFINITIONS: tuple[AnyDefinition, ...] = (
+DEFINITIONS = (
     *map(_definition, ELEMENTWISE),
     without_attributes(Opcode.SELECT, infer_select),
 )

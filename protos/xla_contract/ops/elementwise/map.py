@@ -4,10 +4,10 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.attribute_fields import Repeated
+from xla_contract.ops.definition import calling
 from xla_contract.ops.rules import any_dynamic
 from xla_contract.ops.signature import check_takes, exactly, listed, require_array
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
@@ -43,12 +43,4 @@ def infer_map(
     )
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> MapAttributes:
-    return MapAttributes(tuple(proto.dimensions))
-
-
-def _encode(attributes: MapAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.dimensions.extend(attributes.dimensions)
-
-
-DEFINITION = OpDefinition(Opcode.MAP, MapAttributes, infer_map, _decode, _encode)
+DEFINITION = calling(Opcode.MAP, MapAttributes, infer_map, Repeated("dimensions"))

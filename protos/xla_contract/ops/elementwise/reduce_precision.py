@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.attribute_fields import Scalar
+from xla_contract.ops.definition import defined
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,9 +23,7 @@ class ReducePrecisionAttributes:
 
 
 def infer_reduce_precision(
-    operands: Sequence[Shape],
-    attributes: ReducePrecisionAttributes,
-    called: Sequence[ProgramShape],
+    operands: Sequence[Shape], attributes: ReducePrecisionAttributes
 ) -> Shape:
     """The operand's shape; an exponent bit is needed to tell zero from infinity."""
     (operand,) = operands
@@ -37,21 +35,10 @@ def infer_reduce_precision(
     return operand.without_layout()
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ReducePrecisionAttributes:
-    """Read exponent_bits and mantissa_bits."""
-    return ReducePrecisionAttributes(proto.exponent_bits, proto.mantissa_bits)
-
-
-def encode(attributes: ReducePrecisionAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write exponent_bits and mantissa_bits."""
-    proto.exponent_bits = attributes.exponent_bits
-    proto.mantissa_bits = attributes.mantissa_bits
-
-
-DEFINITION = OpDefinition(
+DEFINITION = defined(
     Opcode.REDUCE_PRECISION,
     ReducePrecisionAttributes,
     infer_reduce_precision,
-    decode,
-    encode,
+    Scalar("exponent_bits"),
+    Scalar("mantissa_bits"),
 )

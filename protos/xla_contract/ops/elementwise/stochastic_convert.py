@@ -5,15 +5,16 @@ probability of the discarded part. XLA infers other result types too and compute
 """
 
 import dataclasses
+import operator
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.attribute_fields import Declared
+from xla_contract.ops.definition import defined
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,9 +25,7 @@ class StochasticConvertAttributes:
 
 
 def infer_stochastic_convert(
-    operands: Sequence[Shape],
-    attributes: StochasticConvertAttributes,
-    called: Sequence[ProgramShape],
+    operands: Sequence[Shape], attributes: StochasticConvertAttributes
 ) -> Shape:
     """The operand's shape with the new type; there is one random number of its width each."""
     operand, random = operands
@@ -46,19 +45,9 @@ def infer_stochastic_convert(
     return operand.without_layout().with_element_type(attributes.element_type)
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> StochasticConvertAttributes:
-    """The new element type is the declared shape's."""
-    return StochasticConvertAttributes(shape.element_type)
-
-
-def encode(attributes: StochasticConvertAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write no field: the element type is in the instruction's shape."""
-
-
-DEFINITION = OpDefinition(
+DEFINITION = defined(
     Opcode.STOCHASTIC_CONVERT,
     StochasticConvertAttributes,
     infer_stochastic_convert,
-    decode,
-    encode,
+    Declared(operator.attrgetter("element_type")),
 )

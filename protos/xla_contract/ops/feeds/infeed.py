@@ -7,10 +7,10 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.attribute_fields import Declared, Scalar
+from xla_contract.ops.definition import defined
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,9 +21,7 @@ class InfeedAttributes:
     config: bytes = b""
 
 
-def infer_infeed(
-    operands: Sequence[Shape], attributes: InfeedAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_infeed(operands: Sequence[Shape], attributes: InfeedAttributes) -> Shape:
     """The pair of the data and a token; the operand is a token too."""
     (token,) = operands
     if not token.is_token:
@@ -34,18 +32,14 @@ def infer_infeed(
     return Shape.tuple_of([attributes.shape.without_layout(), Shape.token()])
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> InfeedAttributes:
-    """Read infeed_config; the data's shape is the first part of the declared pair."""
+def _data_in(shape: Shape) -> Shape:
     if len(shape.tuple_shapes) != 2 or not shape.tuple_shapes[1].is_token:
         raise InvalidArgumentError(
             f"the result must be a pair of data and token, got {shape.without_layout()}"
         )
-    return InfeedAttributes(shape.tuple_shapes[0].without_layout(), proto.infeed_config)
+    return shape.tuple_shapes[0].without_layout()
 
 
-def encode(attributes: InfeedAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write infeed_config."""
-    proto.infeed_config = attributes.config
-
-
-DEFINITION = OpDefinition(Opcode.INFEED, InfeedAttributes, infer_infeed, decode, encode)
+DEFINITION = defined(
+    Opcode.INFEED, InfeedAttributes, infer_infeed, Declared(_data_in), Scalar("infeed_config")
+)

@@ -7,10 +7,11 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.attribute_fields import Scalar, Special
+from xla_contract.ops.definition import defined
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 from xla_contract.wire.shape_proto import shape_from_proto, shape_to_proto
 
 
@@ -22,9 +23,7 @@ class OutfeedAttributes:
     config: bytes = b""
 
 
-def infer_outfeed(
-    operands: Sequence[Shape], attributes: OutfeedAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_outfeed(operands: Sequence[Shape], attributes: OutfeedAttributes) -> Shape:
     """A token; the operands are data of the sent shape and a token."""
     data, token = operands
     if not token.is_token:
@@ -40,17 +39,20 @@ def infer_outfeed(
     return Shape.token()
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> OutfeedAttributes:
-    """Read outfeed_shape and outfeed_config."""
+def _read_shape(proto: hlo_pb2.HloInstructionProto, _: Shape) -> Shape:
     if not proto.HasField("outfeed_shape"):
         raise InvalidArgumentError("outfeed_shape must be present, got none")
-    return OutfeedAttributes(shape_from_proto(proto.outfeed_shape), proto.outfeed_config)
+    return shape_from_proto(proto.outfeed_shape)
 
 
-def encode(attributes: OutfeedAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write outfeed_shape and outfeed_config."""
-    proto.outfeed_shape.CopyFrom(shape_to_proto(attributes.shape))
-    proto.outfeed_config = attributes.config
+def _write_shape(shape: Shape, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.outfeed_shape.CopyFrom(shape_to_proto(shape))
 
 
-DEFINITION = OpDefinition(Opcode.OUTFEED, OutfeedAttributes, infer_outfeed, decode, encode)
+DEFINITION = defined(
+    Opcode.OUTFEED,
+    OutfeedAttributes,
+    infer_outfeed,
+    Special(_read_shape, _write_shape),
+    Scalar("outfeed_config"),
+)

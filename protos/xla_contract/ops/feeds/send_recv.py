@@ -8,11 +8,11 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.definition import AnyDefinition, OpDefinition
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.attribute_fields import Declared, Scalar, Special
+from xla_contract.ops.definition import defined
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 _CONTEXT = Shape.scalar(ElementType.U32)
 
@@ -37,9 +37,7 @@ class RecvAttributes:
     is_host_transfer: bool = False
 
 
-def infer_send(
-    operands: Sequence[Shape], attributes: ChannelAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_send(operands: Sequence[Shape], attributes: ChannelAttributes) -> Shape:
     """The data, a context and a token; the operands are data and a token."""
     data, token = operands
     if not token.is_token:
@@ -47,9 +45,7 @@ def infer_send(
     return _between(data)
 
 
-def infer_recv(
-    operands: Sequence[Shape], attributes: RecvAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_recv(operands: Sequence[Shape], attributes: RecvAttributes) -> Shape:
     """The data, a context and a token; the operand is a token."""
     (token,) = operands
     if not token.is_token:
@@ -57,17 +53,13 @@ def infer_recv(
     return _between(attributes.shape)
 
 
-def infer_send_done(
-    operands: Sequence[Shape], attributes: ChannelAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_send_done(operands: Sequence[Shape], attributes: ChannelAttributes) -> Shape:
     """A token; the operand is what send gives."""
     _data_of(operands)
     return Shape.token()
 
 
-def infer_recv_done(
-    operands: Sequence[Shape], attributes: ChannelAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_recv_done(operands: Sequence[Shape], attributes: ChannelAttributes) -> Shape:
     """The pair of the data and a token; the operand is what recv gives."""
     return Shape.tuple_of([_data_of(operands), Shape.token()])
 
@@ -91,34 +83,23 @@ def _data_of(operands: Sequence[Shape]) -> Shape:
     return parts[0]
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ChannelAttributes:
-    return ChannelAttributes(_channel_id(proto), proto.is_host_transfer)
-
-
-def _decode_recv(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> RecvAttributes:
+def _received(shape: Shape) -> Shape:
     if len(shape.tuple_shapes) != 3:
         raise InvalidArgumentError(
             f"the result must be (data, u32[], token[]), got {shape.without_layout()}"
         )
-    data = shape.tuple_shapes[0].without_layout()
-    return RecvAttributes(data, _channel_id(proto), proto.is_host_transfer)
+    return shape.tuple_shapes[0].without_layout()
 
 
-def _channel_id(proto: hlo_pb2.HloInstructionProto) -> int:
+_CHANNEL = (
     # XLA reads an id that is not positive as no channel.
-    return max(proto.channel_id, 0)
+    Special(lambda proto, _: max(proto.channel_id, 0), Scalar("channel_id").write),
+    Scalar("is_host_transfer"),
+)
 
-
-def _encode(
-    attributes: ChannelAttributes | RecvAttributes, proto: hlo_pb2.HloInstructionProto
-) -> None:
-    proto.channel_id = attributes.channel_id
-    proto.is_host_transfer = attributes.is_host_transfer
-
-
-DEFINITIONS: tuple[AnyDefinition, ...] = (
-    OpDefinition(Opcode.SEND, ChannelAttributes, infer_send, _decode, _encode),
-    OpDefinition(Opcode.SEND_DONE, ChannelAttributes, infer_send_done, _decode, _encode),
-    OpDefinition(Opcode.RECV, RecvAttributes, infer_recv, _decode_recv, _encode),
-    OpDefinition(Opcode.RECV_DONE, ChannelAttributes, infer_recv_done, _decode, _encode),
+DEFINITIONS = (
+    defined(Opcode.SEND, ChannelAttributes, infer_send, *_CHANNEL),
+    defined(Opcode.SEND_DONE, ChannelAttributes, infer_send_done, *_CHANNEL),
+    defined(Opcode.RECV, RecvAttributes, infer_recv, Declared(_received), *_CHANNEL),
+    defined(Opcode.RECV_DONE, ChannelAttributes, infer_recv_done, *_CHANNEL),
 )

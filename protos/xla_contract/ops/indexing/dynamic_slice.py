@@ -9,15 +9,10 @@ from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.definition import (
-    AnyDefinition,
-    NoAttributes,
-    OpDefinition,
-    without_attributes,
-)
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.attribute_fields import Repeated
+from xla_contract.ops.definition import defined, without_attributes
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -27,11 +22,7 @@ class DynamicSliceAttributes:
     sizes: tuple[int, ...]
 
 
-def infer_dynamic_slice(
-    operands: Sequence[Shape],
-    attributes: DynamicSliceAttributes,
-    called: Sequence[ProgramShape],
-) -> Shape:
+def infer_dynamic_slice(operands: Sequence[Shape], attributes: DynamicSliceAttributes) -> Shape:
     """An array as large as the box, which fits into the operand."""
     if not operands:
         raise ShapeError("an operand and start indices are needed, got 0 operands")
@@ -47,9 +38,7 @@ def infer_dynamic_slice(
     return operand.with_dimensions(attributes.sizes, flags)
 
 
-def infer_dynamic_update_slice(
-    operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_dynamic_update_slice(operands: Sequence[Shape]) -> Shape:
     """Return the operand's shape.
 
     The update has the operand's element type and rank and fits into it. A dynamic dimension of an
@@ -103,17 +92,12 @@ def _expect_box(operand: Shape, sizes: Sequence[int], name: str) -> None:
             )
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> DynamicSliceAttributes:
-    """Read dynamic_slice_sizes."""
-    return DynamicSliceAttributes(tuple(proto.dynamic_slice_sizes))
-
-
-def encode(attributes: DynamicSliceAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write dynamic_slice_sizes."""
-    proto.dynamic_slice_sizes.extend(attributes.sizes)
-
-
-DEFINITIONS: tuple[AnyDefinition, ...] = (
-    OpDefinition(Opcode.DYNAMIC_SLICE, DynamicSliceAttributes, infer_dynamic_slice, decode, encode),
+DEFINITIONS = (
+    defined(
+        Opcode.DYNAMIC_SLICE,
+        DynamicSliceAttributes,
+        infer_dynamic_slice,
+        Repeated("dynamic_slice_sizes"),
+    ),
     without_attributes(Opcode.DYNAMIC_UPDATE_SLICE, infer_dynamic_update_slice),
 )

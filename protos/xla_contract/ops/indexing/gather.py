@@ -8,12 +8,12 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.attribute_fields import Converted, Repeated, Scalar
+from xla_contract.ops.definition import defined
 from xla_contract.ops.signature import check_distinct, check_sorted, require_array
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.dimension_numbers import GatherDimensionNumbers
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 from xla_contract.wire.dimension_numbers_proto import (
     gather_numbers_from_proto,
     gather_numbers_to_proto,
@@ -29,11 +29,7 @@ class GatherAttributes:
     indices_are_sorted: bool = False
 
 
-def infer_gather(
-    operands: Sequence[Shape],
-    attributes: GatherAttributes,
-    called: Sequence[ProgramShape] = (),
-) -> Shape:
+def infer_gather(operands: Sequence[Shape], attributes: GatherAttributes) -> Shape:
     """Offset dimensions of each slice among the batch dimensions of the start indices."""
     operand, indices = operands
     require_array(operand, "the operand")
@@ -160,18 +156,11 @@ def check_batching(
             )
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> GatherAttributes:
-    return GatherAttributes(
-        gather_numbers_from_proto(proto.gather_dimension_numbers),
-        tuple(proto.gather_slice_sizes),
-        proto.indices_are_sorted,
-    )
-
-
-def _encode(attributes: GatherAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.gather_dimension_numbers.CopyFrom(gather_numbers_to_proto(attributes.dimension_numbers))
-    proto.gather_slice_sizes.extend(attributes.slice_sizes)
-    proto.indices_are_sorted = attributes.indices_are_sorted
-
-
-DEFINITION = OpDefinition(Opcode.GATHER, GatherAttributes, infer_gather, _decode, _encode)
+DEFINITION = defined(
+    Opcode.GATHER,
+    GatherAttributes,
+    infer_gather,
+    Converted("gather_dimension_numbers", gather_numbers_from_proto, gather_numbers_to_proto),
+    Repeated("gather_slice_sizes"),
+    Scalar("indices_are_sorted"),
+)

@@ -9,7 +9,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.attribute_fields import Converted, Scalar
+from xla_contract.ops.definition import calling
 from xla_contract.ops.indexing.gather import batch_sizes, check_batching, check_index_map
 from xla_contract.ops.signature import (
     check_distinct,
@@ -20,7 +21,6 @@ from xla_contract.ops.signature import (
     one_or_tuple,
     require_array,
 )
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
@@ -108,18 +108,11 @@ def _check_numbers(
         )
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ScatterAttributes:
-    return ScatterAttributes(
-        scatter_numbers_from_proto(proto.scatter_dimension_numbers),
-        proto.indices_are_sorted,
-        proto.unique_indices,
-    )
-
-
-def _encode(attributes: ScatterAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.scatter_dimension_numbers.CopyFrom(scatter_numbers_to_proto(attributes.dimension_numbers))
-    proto.indices_are_sorted = attributes.indices_are_sorted
-    proto.unique_indices = attributes.unique_indices
-
-
-DEFINITION = OpDefinition(Opcode.SCATTER, ScatterAttributes, infer_scatter, _decode, _encode)
+DEFINITION = calling(
+    Opcode.SCATTER,
+    ScatterAttributes,
+    infer_scatter,
+    Converted("scatter_dimension_numbers", scatter_numbers_from_proto, scatter_numbers_to_proto),
+    Scalar("indices_are_sorted"),
+    Scalar("unique_indices"),
+)

@@ -7,8 +7,9 @@ and says whether a comes before b.
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.errors import ShapeError
+from xla_contract.ops.attribute_fields import OnlyDimension, Scalar
+from xla_contract.ops.definition import calling
 from xla_contract.ops.rules import any_dynamic
 from xla_contract.ops.signature import (
     check_predicate,
@@ -18,7 +19,6 @@ from xla_contract.ops.signature import (
     one_or_tuple,
     require_array,
 )
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
@@ -54,17 +54,6 @@ def infer_sort(
     return one_or_tuple([shape.with_dimensions(shape.dimensions, flags) for shape in operands])
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> SortAttributes:
-    if len(proto.dimensions) != 1:
-        raise InvalidArgumentError(
-            f"a sort must name one dimension, got {list(proto.dimensions)} for {shape}"
-        )
-    return SortAttributes(proto.dimensions[0], proto.is_stable)
-
-
-def _encode(attributes: SortAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.dimensions.append(attributes.dimension)
-    proto.is_stable = attributes.is_stable
-
-
-DEFINITION = OpDefinition(Opcode.SORT, SortAttributes, infer_sort, _decode, _encode)
+DEFINITION = calling(
+    Opcode.SORT, SortAttributes, infer_sort, OnlyDimension("sorted"), Scalar("is_stable")
+)

@@ -7,12 +7,12 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.attribute_fields import Scalar
+from xla_contract.ops.definition import defined
 from xla_contract.ops.rules import any_dynamic
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,9 +23,7 @@ class TopKAttributes:
     largest: bool = True
 
 
-def infer_topk(
-    operands: Sequence[Shape], attributes: TopKAttributes, called: Sequence[ProgramShape] = ()
-) -> Shape:
+def infer_topk(operands: Sequence[Shape], attributes: TopKAttributes) -> Shape:
     """(values, indices), the last dimension k; ShapeError when there are not so many."""
     (operand,) = operands
     if (
@@ -44,13 +42,4 @@ def infer_topk(
     return Shape.tuple_of([Shape.array(element, sizes, None, flags) for element in types])
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> TopKAttributes:
-    return TopKAttributes(proto.k, proto.largest)
-
-
-def _encode(attributes: TopKAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.k = attributes.k
-    proto.largest = attributes.largest
-
-
-DEFINITION = OpDefinition(Opcode.TOPK, TopKAttributes, infer_topk, _decode, _encode)
+DEFINITION = defined(Opcode.TOPK, TopKAttributes, infer_topk, Scalar("k"), Scalar("largest"))

@@ -4,10 +4,10 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.attribute_fields import Scalar
+from xla_contract.ops.definition import defined
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -17,11 +17,7 @@ class CholeskyAttributes:
     lower: bool
 
 
-def infer_cholesky(
-    operands: Sequence[Shape],
-    attributes: CholeskyAttributes,
-    called: Sequence[ProgramShape] = (),
-) -> Shape:
+def infer_cholesky(operands: Sequence[Shape], attributes: CholeskyAttributes) -> Shape:
     """The operand's shape; ShapeError unless its two last dimensions are square."""
     (operand,) = operands
     check_square(operand)
@@ -38,12 +34,6 @@ def check_square(operand: Shape) -> None:
         raise ShapeError(f"the operand must be square floating or complex matrices, got {operand}")
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> CholeskyAttributes:
-    return CholeskyAttributes(proto.cholesky_options.lower)
-
-
-def _encode(attributes: CholeskyAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.cholesky_options.lower = attributes.lower
-
-
-DEFINITION = OpDefinition(Opcode.CHOLESKY, CholeskyAttributes, infer_cholesky, _decode, _encode)
+DEFINITION = defined(
+    Opcode.CHOLESKY, CholeskyAttributes, infer_cholesky, Scalar("cholesky_options.lower")
+)

@@ -4,13 +4,13 @@ import dataclasses
 import enum
 from collections.abc import Sequence
 
-from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.errors import ShapeError
+from xla_contract.ops.attribute_fields import Member, Repeated
+from xla_contract.ops.definition import defined
 from xla_contract.ops.rules import any_dynamic
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 class FftType(enum.IntEnum):
@@ -30,9 +30,7 @@ class FftAttributes:
     length: tuple[int, ...]
 
 
-def infer_fft(
-    operands: Sequence[Shape], attributes: FftAttributes, called: Sequence[ProgramShape] = ()
-) -> Shape:
+def infer_fft(operands: Sequence[Shape], attributes: FftAttributes) -> Shape:
     """The transformed shape; RFFT keeps n // 2 + 1 of the last n, IRFFT gives n back."""
     (operand,) = operands
     kind, length = attributes.type, attributes.length
@@ -66,16 +64,6 @@ def infer_fft(
     return Shape.array(element, (*operand.dimensions[:-count], *last), None, flags)
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> FftAttributes:
-    try:
-        return FftAttributes(FftType(proto.fft_type), tuple(proto.fft_length))
-    except ValueError:
-        raise InvalidArgumentError(f"fft_type must be 0 to 3, got {proto.fft_type}") from None
-
-
-def _encode(attributes: FftAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.fft_type = int(attributes.type)  # type: ignore[assignment]
-    proto.fft_length.extend(attributes.length)
-
-
-DEFINITION = OpDefinition(Opcode.FFT, FftAttributes, infer_fft, _decode, _encode)
+DEFINITION = defined(
+    Opcode.FFT, FftAttributes, infer_fft, Member("fft_type", FftType), Repeated("fft_length")
+)

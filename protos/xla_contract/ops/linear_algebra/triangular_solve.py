@@ -7,12 +7,12 @@ import dataclasses
 import enum
 from collections.abc import Sequence
 
-from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.errors import ShapeError
+from xla_contract.ops.attribute_fields import Member, Scalar
+from xla_contract.ops.definition import defined
 from xla_contract.ops.linear_algebra.cholesky import check_square
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 class Transpose(enum.IntEnum):
@@ -34,9 +34,7 @@ class TriangularSolveAttributes:
 
 
 def infer_triangular_solve(
-    operands: Sequence[Shape],
-    attributes: TriangularSolveAttributes,
-    called: Sequence[ProgramShape] = (),
+    operands: Sequence[Shape], attributes: TriangularSolveAttributes
 ) -> Shape:
     """The shape of b; ShapeError when it does not fit a."""
     matrix, right = operands
@@ -55,27 +53,12 @@ def infer_triangular_solve(
     return right.without_layout()
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> TriangularSolveAttributes:
-    options = proto.triangular_solve_options
-    try:
-        transpose = Transpose(options.transpose_a)
-    except ValueError:
-        raise InvalidArgumentError(
-            f"transpose_a must be one of 1, 2 and 3, got {options.transpose_a}"
-        ) from None
-    return TriangularSolveAttributes(
-        options.left_side, options.lower, options.unit_diagonal, transpose
-    )
-
-
-def _encode(attributes: TriangularSolveAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    options = proto.triangular_solve_options
-    options.left_side = attributes.left_side
-    options.lower = attributes.lower
-    options.unit_diagonal = attributes.unit_diagonal
-    options.transpose_a = int(attributes.transpose_a)  # type: ignore[assignment]
-
-
-DEFINITION = OpDefinition(
-    Opcode.TRIANGULAR_SOLVE, TriangularSolveAttributes, infer_triangular_solve, _decode, _encode
+DEFINITION = defined(
+    Opcode.TRIANGULAR_SOLVE,
+    TriangularSolveAttributes,
+    infer_triangular_solve,
+    Scalar("triangular_solve_options.left_side"),
+    Scalar("triangular_solve_options.lower"),
+    Scalar("triangular_solve_options.unit_diagonal"),
+    Member("triangular_solve_options.transpose_a", Transpose),
 )

@@ -4,12 +4,12 @@ import dataclasses
 import enum
 from collections.abc import Sequence
 
-from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.errors import ShapeError
+from xla_contract.ops.attribute_fields import Declared, Member
+from xla_contract.ops.definition import defined
 from xla_contract.ops.signature import listed
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 class RandomDistribution(enum.IntEnum):
@@ -27,9 +27,7 @@ class RngAttributes:
     shape: Shape
 
 
-def infer_rng(
-    operands: Sequence[Shape], attributes: RngAttributes, called: Sequence[ProgramShape] = ()
-) -> Shape:
+def infer_rng(operands: Sequence[Shape], attributes: RngAttributes) -> Shape:
     """The asked shape; ShapeError unless two scalars of its element type are given."""
     shape = attributes.shape
     if not shape.is_array:
@@ -51,18 +49,10 @@ def infer_rng(
     return shape.without_layout()
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> RngAttributes:
-    try:
-        distribution = RandomDistribution(proto.distribution)
-    except ValueError:
-        raise InvalidArgumentError(
-            f"the distribution must be uniform (1) or normal (2), got {proto.distribution}"
-        ) from None
-    return RngAttributes(distribution, shape.without_layout())
-
-
-def _encode(attributes: RngAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.distribution = int(attributes.distribution)  # type: ignore[assignment]
-
-
-DEFINITION = OpDefinition(Opcode.RNG, RngAttributes, infer_rng, _decode, _encode)
+DEFINITION = defined(
+    Opcode.RNG,
+    RngAttributes,
+    infer_rng,
+    Member("distribution", RandomDistribution),
+    Declared(Shape.without_layout),
+)

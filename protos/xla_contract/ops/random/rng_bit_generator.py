@@ -7,13 +7,13 @@ import dataclasses
 import enum
 from collections.abc import Sequence
 
-from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.errors import ShapeError
+from xla_contract.ops.attribute_fields import Declared, Member
+from xla_contract.ops.definition import defined
 from xla_contract.ops.rules import TypeSet, expect_type
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 class RandomAlgorithm(enum.IntEnum):
@@ -46,9 +46,7 @@ _BITS = TypeSet(
 
 
 def infer_rng_bit_generator(
-    operands: Sequence[Shape],
-    attributes: RngBitGeneratorAttributes,
-    called: Sequence[ProgramShape] = (),
+    operands: Sequence[Shape], attributes: RngBitGeneratorAttributes
 ) -> Shape:
     """Return (state, bits).
 
@@ -77,27 +75,16 @@ def infer_rng_bit_generator(
     return Shape.tuple_of([state.without_layout(), shape.without_layout()])
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> RngBitGeneratorAttributes:
-    try:
-        algorithm = RandomAlgorithm(proto.rng_algorithm)
-    except ValueError:
-        raise InvalidArgumentError(
-            "the algorithm must be default (0), three_fry (1) or philox (2), got "
-            f"{proto.rng_algorithm}"
-        ) from None
+def _bits_in(shape: Shape) -> Shape:
     if not shape.is_tuple or len(shape.tuple_shapes) != 2:
         raise ShapeError(f"the result must be a state and bits, got {shape.without_layout()}")
-    return RngBitGeneratorAttributes(algorithm, shape.tuple_shapes[1].without_layout())
+    return shape.tuple_shapes[1].without_layout()
 
 
-def _encode(attributes: RngBitGeneratorAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.rng_algorithm = int(attributes.algorithm)  # type: ignore[assignment]
-
-
-DEFINITION = OpDefinition(
+DEFINITION = defined(
     Opcode.RNG_BIT_GENERATOR,
     RngBitGeneratorAttributes,
     infer_rng_bit_generator,
-    _decode,
-    _encode,
+    Member("rng_algorithm", RandomAlgorithm),
+    Declared(_bits_in),
 )

@@ -6,11 +6,11 @@ Compilers write it where they expand rng. Semantics: XLA's HloRngGetAndUpdateSta
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.attribute_fields import Scalar
+from xla_contract.ops.definition import defined
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,26 +21,15 @@ class RngGetAndUpdateStateAttributes:
 
 
 def infer_rng_get_and_update_state(
-    operands: Sequence[Shape],
-    attributes: RngGetAndUpdateStateAttributes,
-    called: Sequence[ProgramShape] = (),
+    operands: Sequence[Shape], attributes: RngGetAndUpdateStateAttributes
 ) -> Shape:
     """`u64[2]`, the low half first."""
     return Shape.array(ElementType.U64, [2])
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> RngGetAndUpdateStateAttributes:
-    return RngGetAndUpdateStateAttributes(proto.delta)
-
-
-def _encode(attributes: RngGetAndUpdateStateAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.delta = attributes.delta
-
-
-DEFINITION = OpDefinition(
+DEFINITION = defined(
     Opcode.RNG_GET_AND_UPDATE_STATE,
     RngGetAndUpdateStateAttributes,
     infer_rng_get_and_update_state,
-    _decode,
-    _encode,
+    Scalar("delta"),
 )

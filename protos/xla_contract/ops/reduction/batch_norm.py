@@ -7,11 +7,11 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.definition import AnyDefinition, OpDefinition
+from xla_contract.ops.attribute_fields import Scalar
+from xla_contract.ops.definition import defined
 from xla_contract.ops.signature import listed, require_array
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -22,26 +22,20 @@ class BatchNormAttributes:
     feature_index: int
 
 
-def infer_batch_norm_training(
-    operands: Sequence[Shape], attributes: BatchNormAttributes, called: Sequence[ProgramShape] = ()
-) -> Shape:
+def infer_batch_norm_training(operands: Sequence[Shape], attributes: BatchNormAttributes) -> Shape:
     """(normalised, batch mean, batch variance) from (operand, scale, offset)."""
     operand = operands[0].without_layout()
     feature = _feature_shape(operands, attributes, operands[1:])
     return Shape.tuple_of([operand, feature, feature])
 
 
-def infer_batch_norm_inference(
-    operands: Sequence[Shape], attributes: BatchNormAttributes, called: Sequence[ProgramShape] = ()
-) -> Shape:
+def infer_batch_norm_inference(operands: Sequence[Shape], attributes: BatchNormAttributes) -> Shape:
     """The normalised operand from (operand, scale, offset, mean, variance)."""
     _feature_shape(operands, attributes, operands[1:])
     return operands[0].without_layout()
 
 
-def infer_batch_norm_grad(
-    operands: Sequence[Shape], attributes: BatchNormAttributes, called: Sequence[ProgramShape] = ()
-) -> Shape:
+def infer_batch_norm_grad(operands: Sequence[Shape], attributes: BatchNormAttributes) -> Shape:
     """Gradients (operand, scale, offset) from (operand, scale, mean, variance, grad_output)."""
     operand, gradient = operands[0].without_layout(), operands[4]
     feature = _feature_shape(operands, attributes, operands[1:4])
@@ -70,17 +64,8 @@ def _feature_shape(
     return feature
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> BatchNormAttributes:
-    return BatchNormAttributes(proto.epsilon, proto.feature_index)
-
-
-def _encode(attributes: BatchNormAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.epsilon = attributes.epsilon
-    proto.feature_index = attributes.feature_index
-
-
-DEFINITIONS: tuple[AnyDefinition, ...] = tuple(
-    OpDefinition(opcode, BatchNormAttributes, infer, _decode, _encode)
+DEFINITIONS = tuple(
+    defined(opcode, BatchNormAttributes, infer, Scalar("epsilon"), Scalar("feature_index"))
     for opcode, infer in (
         (Opcode.BATCH_NORM_TRAINING, infer_batch_norm_training),
         (Opcode.BATCH_NORM_INFERENCE, infer_batch_norm_inference),

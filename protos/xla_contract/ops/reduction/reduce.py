@@ -8,7 +8,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.attribute_fields import Repeated
+from xla_contract.ops.definition import calling
 from xla_contract.ops.rules import any_dynamic
 from xla_contract.ops.signature import (
     check_distinct,
@@ -18,7 +19,6 @@ from xla_contract.ops.signature import (
     one_or_tuple,
     require_array,
 )
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
@@ -72,12 +72,4 @@ def infer_reduce(
     )
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ReduceAttributes:
-    return ReduceAttributes(tuple(proto.dimensions))
-
-
-def _encode(attributes: ReduceAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.dimensions.extend(attributes.dimensions)
-
-
-DEFINITION = OpDefinition(Opcode.REDUCE, ReduceAttributes, infer_reduce, _decode, _encode)
+DEFINITION = calling(Opcode.REDUCE, ReduceAttributes, infer_reduce, Repeated("dimensions"))

@@ -6,11 +6,11 @@ Semantics: XLA's ReduceWindow, variadic, with strides, padding and both dilation
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.attribute_fields import Converted
+from xla_contract.ops.definition import calling
 from xla_contract.ops.reduction.reduce import split_inputs
 from xla_contract.ops.rules import any_dynamic
 from xla_contract.ops.signature import check_reducer, exactly, one_or_tuple
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.dimension_numbers import Window
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
@@ -36,14 +36,9 @@ def infer_reduce_window(
     return one_or_tuple([Shape.array(element, sizes, None, flags) for element in types])
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ReduceWindowAttributes:
-    return ReduceWindowAttributes(window_from_proto(proto.window))
-
-
-def _encode(attributes: ReduceWindowAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.window.CopyFrom(window_to_proto(attributes.window))
-
-
-DEFINITION = OpDefinition(
-    Opcode.REDUCE_WINDOW, ReduceWindowAttributes, infer_reduce_window, _decode, _encode
+DEFINITION = calling(
+    Opcode.REDUCE_WINDOW,
+    ReduceWindowAttributes,
+    infer_reduce_window,
+    Converted("window", window_from_proto, window_to_proto),
 )

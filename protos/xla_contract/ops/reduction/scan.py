@@ -8,8 +8,9 @@ it gives one slice of each result array and the carried values. So does the scan
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.errors import ShapeError
+from xla_contract.ops.attribute_fields import OnlyDimension, Scalar, Special
+from xla_contract.ops.definition import calling
 from xla_contract.ops.signature import check_takes, exactly, listed, one_or_tuple, require_array
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
@@ -90,29 +91,21 @@ def _scanned_size(arrays: Sequence[Shape], dimension: int) -> int:
     return sizes.pop() or 0
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ScanAttributes:
-    if len(proto.dimensions) != 1:
-        raise InvalidArgumentError(
-            f"a scan must name one dimension, got {list(proto.dimensions)} for {shape}"
-        )
-    return ScanAttributes(
-        proto.dimensions[0],
-        proto.num_carries,
-        proto.is_reverse,
-        _FROM_WIRE.get(proto.is_associative),
-    )
-
-
-def _encode(attributes: ScanAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.dimensions.append(attributes.dimension)
-    proto.num_carries = attributes.carries
-    proto.is_reverse = attributes.is_reverse
-    if attributes.is_associative is not None:
-        proto.is_associative = (
-            hlo_pb2.TRI_STATE_TRUE if attributes.is_associative else hlo_pb2.TRI_STATE_FALSE
-        )
-
-
 _FROM_WIRE = {hlo_pb2.TRI_STATE_TRUE: True, hlo_pb2.TRI_STATE_FALSE: False}
 
-DEFINITION = OpDefinition(Opcode.SCAN, ScanAttributes, infer_scan, _decode, _encode)
+
+def _write_associative(is_associative: bool | None, proto: hlo_pb2.HloInstructionProto) -> None:
+    if is_associative is not None:
+        states = hlo_pb2.TRI_STATE_FALSE, hlo_pb2.TRI_STATE_TRUE
+        proto.is_associative = states[is_associative]
+
+
+DEFINITION = calling(
+    Opcode.SCAN,
+    ScanAttributes,
+    infer_scan,
+    OnlyDimension("scanned"),
+    Scalar("num_carries"),
+    Scalar("is_reverse"),
+    Special(lambda proto, _: _FROM_WIRE.get(proto.is_associative), _write_associative),
+)

@@ -8,7 +8,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.attribute_fields import Converted
+from xla_contract.ops.definition import calling
 from xla_contract.ops.signature import (
     check_predicate,
     check_reducer,
@@ -16,7 +17,6 @@ from xla_contract.ops.signature import (
     exactly,
     require_array,
 )
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.dimension_numbers import Window
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
@@ -57,18 +57,9 @@ def infer_select_and_scatter(
     return operand.without_layout()
 
 
-def _decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> SelectAndScatterAttributes:
-    return SelectAndScatterAttributes(window_from_proto(proto.window))
-
-
-def _encode(attributes: SelectAndScatterAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.window.CopyFrom(window_to_proto(attributes.window))
-
-
-DEFINITION = OpDefinition(
+DEFINITION = calling(
     Opcode.SELECT_AND_SCATTER,
     SelectAndScatterAttributes,
     infer_select_and_scatter,
-    _decode,
-    _encode,
+    Converted("window", window_from_proto, window_to_proto),
 )

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.attribute_fields import Declared
+from xla_contract.ops.definition import defined
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -22,9 +22,7 @@ class BitcastAttributes:
     shape: Shape
 
 
-def infer_bitcast(
-    operands: Sequence[Shape], attributes: BitcastAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_bitcast(operands: Sequence[Shape], attributes: BitcastAttributes) -> Shape:
     """The shape asked for, which takes as many bytes as the operand."""
     (operand,) = operands
     rules.expect_array(operand, "the operand")
@@ -37,13 +35,6 @@ def infer_bitcast(
     return attributes.shape
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> BitcastAttributes:
-    """The new shape is the declared one."""
-    return BitcastAttributes(shape.without_layout())
-
-
-def encode(attributes: BitcastAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write no field: the instruction's shape has everything."""
-
-
-DEFINITION = OpDefinition(Opcode.BITCAST, BitcastAttributes, infer_bitcast, decode, encode)
+DEFINITION = defined(
+    Opcode.BITCAST, BitcastAttributes, infer_bitcast, Declared(Shape.without_layout)
+)

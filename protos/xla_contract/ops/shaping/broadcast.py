@@ -5,14 +5,15 @@ size. Stretching a dimension of size 1 takes a reshape first.
 """
 
 import dataclasses
+import operator
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.attribute_fields import Declared, Repeated
+from xla_contract.ops.definition import defined
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,9 +24,7 @@ class BroadcastAttributes:
     result_dimensions: tuple[int, ...]
 
 
-def infer_broadcast(
-    operands: Sequence[Shape], attributes: BroadcastAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_broadcast(operands: Sequence[Shape], attributes: BroadcastAttributes) -> Shape:
     """An array of the result's sizes; mapped dimensions keep their size and stay dynamic."""
     (operand,) = operands
     rules.expect_array(operand, "the operand")
@@ -45,14 +44,10 @@ def infer_broadcast(
     return operand.with_dimensions(result.dimensions, flags)
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> BroadcastAttributes:
-    """Read dimensions; the sizes are the declared shape's."""
-    return BroadcastAttributes(tuple(proto.dimensions), shape.dimensions)
-
-
-def encode(attributes: BroadcastAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write dimensions; the sizes are in the instruction's shape."""
-    proto.dimensions.extend(attributes.dimensions)
-
-
-DEFINITION = OpDefinition(Opcode.BROADCAST, BroadcastAttributes, infer_broadcast, decode, encode)
+DEFINITION = defined(
+    Opcode.BROADCAST,
+    BroadcastAttributes,
+    infer_broadcast,
+    Repeated("dimensions"),
+    Declared(operator.attrgetter("dimensions")),
+)

@@ -6,12 +6,12 @@ Semantics: XLA's ConcatInDim.
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.attribute_fields import OnlyDimension
+from xla_contract.ops.definition import defined
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,9 +21,7 @@ class ConcatenateAttributes:
     dimension: int
 
 
-def infer_concatenate(
-    operands: Sequence[Shape], attributes: ConcatenateAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_concatenate(operands: Sequence[Shape], attributes: ConcatenateAttributes) -> Shape:
     """The operands' shape with the sizes along the dimension added up."""
     if not operands:
         raise ShapeError("at least one operand is needed, got 0")
@@ -52,21 +50,6 @@ def _others(shape: Shape, dimension: int) -> tuple[tuple[int, ...], tuple[int, .
     return shape.dimensions[:dimension], shape.dimensions[dimension + 1 :]
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ConcatenateAttributes:
-    """Read the one entry of dimensions."""
-    if len(proto.dimensions) != 1:
-        raise InvalidArgumentError(
-            "dimensions must hold the concatenated dimension alone, got "
-            f"{rules.braced(proto.dimensions)}"
-        )
-    return ConcatenateAttributes(proto.dimensions[0])
-
-
-def encode(attributes: ConcatenateAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write dimensions."""
-    proto.dimensions.append(attributes.dimension)
-
-
-DEFINITION = OpDefinition(
-    Opcode.CONCATENATE, ConcatenateAttributes, infer_concatenate, decode, encode
+DEFINITION = defined(
+    Opcode.CONCATENATE, ConcatenateAttributes, infer_concatenate, OnlyDimension("concatenated")
 )

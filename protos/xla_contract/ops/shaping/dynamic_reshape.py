@@ -5,15 +5,16 @@ where that dimension is dynamic.
 """
 
 import dataclasses
+import operator
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.attribute_fields import Declared
+from xla_contract.ops.definition import defined
 from xla_contract.ops.shaping.set_dimension_size import expect_size
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,11 +25,7 @@ class DynamicReshapeAttributes:
     dynamic_dimensions: tuple[bool, ...] = ()
 
 
-def infer_dynamic_reshape(
-    operands: Sequence[Shape],
-    attributes: DynamicReshapeAttributes,
-    called: Sequence[ProgramShape],
-) -> Shape:
+def infer_dynamic_reshape(operands: Sequence[Shape], attributes: DynamicReshapeAttributes) -> Shape:
     """An array of these bounds, which have room for as many elements as the operand's."""
     if not operands:
         raise ShapeError("an operand and its new sizes are needed, got 0 operands")
@@ -47,19 +44,10 @@ def infer_dynamic_reshape(
     return result
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> DynamicReshapeAttributes:
-    """The bounds are the declared shape's."""
-    return DynamicReshapeAttributes(shape.dimensions, shape.dynamic_dimensions)
-
-
-def encode(attributes: DynamicReshapeAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write no field: the bounds are in the instruction's shape."""
-
-
-DEFINITION = OpDefinition(
+DEFINITION = defined(
     Opcode.DYNAMIC_RESHAPE,
     DynamicReshapeAttributes,
     infer_dynamic_reshape,
-    decode,
-    encode,
+    Declared(operator.attrgetter("dimensions")),
+    Declared(operator.attrgetter("dynamic_dimensions")),
 )

@@ -6,13 +6,13 @@ Semantics: XLA's GetDimensionSize.
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.attribute_fields import OnlyDimension
+from xla_contract.ops.definition import defined
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,9 +23,7 @@ class GetDimensionSizeAttributes:
 
 
 def infer_get_dimension_size(
-    operands: Sequence[Shape],
-    attributes: GetDimensionSizeAttributes,
-    called: Sequence[ProgramShape],
+    operands: Sequence[Shape], attributes: GetDimensionSizeAttributes
 ) -> Shape:
     """`s32[]`; the operand has that dimension."""
     (operand,) = operands
@@ -43,25 +41,9 @@ def infer_get_dimension_size(
     return Shape.scalar(ElementType.S32)
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> GetDimensionSizeAttributes:
-    """Read the one entry of dimensions."""
-    if len(proto.dimensions) != 1:
-        raise InvalidArgumentError(
-            "dimensions must hold the dimension asked about alone, got "
-            f"{rules.braced(proto.dimensions)}"
-        )
-    return GetDimensionSizeAttributes(proto.dimensions[0])
-
-
-def encode(attributes: GetDimensionSizeAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write dimensions."""
-    proto.dimensions.append(attributes.dimension)
-
-
-DEFINITION = OpDefinition(
+DEFINITION = defined(
     Opcode.GET_DIMENSION_SIZE,
     GetDimensionSizeAttributes,
     infer_get_dimension_size,
-    decode,
-    encode,
+    OnlyDimension("measured"),
 )

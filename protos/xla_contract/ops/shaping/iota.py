@@ -6,12 +6,12 @@ Semantics: XLA's Iota.
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.attribute_fields import Declared, OnlyDimension
+from xla_contract.ops.definition import defined
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -22,9 +22,7 @@ class IotaAttributes:
     iota_dimension: int
 
 
-def infer_iota(
-    operands: Sequence[Shape], attributes: IotaAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_iota(operands: Sequence[Shape], attributes: IotaAttributes) -> Shape:
     """The shape asked for; it needs a dimension to count along."""
     shape = attributes.shape
     rules.expect_type(shape, rules.NUMERIC, "the result")
@@ -36,18 +34,6 @@ def infer_iota(
     return shape.without_layout()
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> IotaAttributes:
-    """Read the one entry of dimensions; the shape is the declared one."""
-    if len(proto.dimensions) != 1:
-        raise InvalidArgumentError(
-            f"dimensions must hold the iota dimension alone, got {rules.braced(proto.dimensions)}"
-        )
-    return IotaAttributes(shape.without_layout(), proto.dimensions[0])
-
-
-def encode(attributes: IotaAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write dimensions."""
-    proto.dimensions.append(attributes.iota_dimension)
-
-
-DEFINITION = OpDefinition(Opcode.IOTA, IotaAttributes, infer_iota, decode, encode)
+DEFINITION = defined(
+    Opcode.IOTA, IotaAttributes, infer_iota, Declared(Shape.without_layout), OnlyDimension("iota")
+)

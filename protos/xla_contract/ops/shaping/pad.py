@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.attribute_fields import Converted
+from xla_contract.ops.definition import defined
 from xla_contract.types.dimension_numbers import PaddingConfig
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 from xla_contract.wire.dimension_numbers_proto import (
     padding_config_from_proto,
     padding_config_to_proto,
@@ -26,9 +26,7 @@ class PadAttributes:
     config: PaddingConfig
 
 
-def infer_pad(
-    operands: Sequence[Shape], attributes: PadAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_pad(operands: Sequence[Shape], attributes: PadAttributes) -> Shape:
     """The operand's shape with low + high + interior between each pair of elements added."""
     operand, value = operands
     config = attributes.config
@@ -50,14 +48,9 @@ def infer_pad(
     return operand.with_dimensions(sizes, rules.any_dynamic([operand]))
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> PadAttributes:
-    """Read padding_config."""
-    return PadAttributes(padding_config_from_proto(proto.padding_config))
-
-
-def encode(attributes: PadAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write padding_config."""
-    proto.padding_config.CopyFrom(padding_config_to_proto(attributes.config))
-
-
-DEFINITION = OpDefinition(Opcode.PAD, PadAttributes, infer_pad, decode, encode)
+DEFINITION = defined(
+    Opcode.PAD,
+    PadAttributes,
+    infer_pad,
+    Converted("padding_config", padding_config_from_proto, padding_config_to_proto),
+)

@@ -4,14 +4,15 @@ Semantics: XLA's Reshape; its result does not depend on layouts.
 """
 
 import dataclasses
+import operator
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.attribute_fields import Declared
+from xla_contract.ops.definition import defined
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,9 +31,7 @@ class Group:
     of_result: range
 
 
-def infer_reshape(
-    operands: Sequence[Shape], attributes: ReshapeAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_reshape(operands: Sequence[Shape], attributes: ReshapeAttributes) -> Shape:
     """Return an array of the given sizes, which hold as many elements as the operand.
 
     If dimensions of the operand are dynamic, so is one of the dimensions they become: the one that
@@ -98,13 +97,10 @@ def _dynamic_of(group: Group, operand: Shape, result: Shape) -> int:
     return chosen[0]
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ReshapeAttributes:
-    """The sizes are the declared shape's."""
-    return ReshapeAttributes(shape.dimensions, shape.dynamic_dimensions)
-
-
-def encode(attributes: ReshapeAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write no field: the sizes are in the instruction's shape."""
-
-
-DEFINITION = OpDefinition(Opcode.RESHAPE, ReshapeAttributes, infer_reshape, decode, encode)
+DEFINITION = defined(
+    Opcode.RESHAPE,
+    ReshapeAttributes,
+    infer_reshape,
+    Declared(operator.attrgetter("dimensions")),
+    Declared(operator.attrgetter("dynamic_dimensions")),
+)

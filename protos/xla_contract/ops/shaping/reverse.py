@@ -7,10 +7,10 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.ops import rules
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.attribute_fields import Repeated
+from xla_contract.ops.definition import defined
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -20,9 +20,7 @@ class ReverseAttributes:
     dimensions: tuple[int, ...]
 
 
-def infer_reverse(
-    operands: Sequence[Shape], attributes: ReverseAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_reverse(operands: Sequence[Shape], attributes: ReverseAttributes) -> Shape:
     """The operand's shape."""
     (operand,) = operands
     rules.expect_array(operand, "the operand")
@@ -30,14 +28,4 @@ def infer_reverse(
     return operand.without_layout()
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ReverseAttributes:
-    """Read dimensions."""
-    return ReverseAttributes(tuple(proto.dimensions))
-
-
-def encode(attributes: ReverseAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write dimensions."""
-    proto.dimensions.extend(attributes.dimensions)
-
-
-DEFINITION = OpDefinition(Opcode.REVERSE, ReverseAttributes, infer_reverse, decode, encode)
+DEFINITION = defined(Opcode.REVERSE, ReverseAttributes, infer_reverse, Repeated("dimensions"))

@@ -7,13 +7,14 @@ a static dimension in its result.
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.attribute_fields import OnlyDimension, Special
+from xla_contract.ops.definition import defined
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,9 +26,7 @@ class SetDimensionSizeAttributes:
 
 
 def infer_set_dimension_size(
-    operands: Sequence[Shape],
-    attributes: SetDimensionSizeAttributes,
-    called: Sequence[ProgramShape],
+    operands: Sequence[Shape], attributes: SetDimensionSizeAttributes
 ) -> Shape:
     """The operand's shape with that dimension dynamic, or static where it is to be."""
     operand, size = operands
@@ -54,26 +53,15 @@ def expect_size(shape: Shape, name: str) -> None:
         raise ShapeError(f"{name} must be s32[], got {shape.without_layout()}")
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> SetDimensionSizeAttributes:
-    """Read the one entry of dimensions; the declared shape says what becomes of it."""
-    if len(proto.dimensions) != 1:
-        raise InvalidArgumentError(
-            f"dimensions must hold the dimension set alone, got {rules.braced(proto.dimensions)}"
-        )
+def _is_dynamic(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> bool:
     dimension = proto.dimensions[0]
-    is_dynamic = not 0 <= dimension < shape.rank or shape.is_dynamic(dimension)
-    return SetDimensionSizeAttributes(dimension, is_dynamic)
+    return not 0 <= dimension < shape.rank or shape.is_dynamic(dimension)
 
 
-def encode(attributes: SetDimensionSizeAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write dimensions; the rest is in the instruction's shape."""
-    proto.dimensions.append(attributes.dimension)
-
-
-DEFINITION = OpDefinition(
+DEFINITION = defined(
     Opcode.SET_DIMENSION_SIZE,
     SetDimensionSizeAttributes,
     infer_set_dimension_size,
-    decode,
-    encode,
+    OnlyDimension("resized"),
+    Special(_is_dynamic),
 )

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.definition import defined
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,9 +23,7 @@ class SliceAttributes:
     strides: tuple[int, ...]
 
 
-def infer_slice(
-    operands: Sequence[Shape], attributes: SliceAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_slice(operands: Sequence[Shape], attributes: SliceAttributes) -> Shape:
     """The elements start, start + stride, ... below limit, in every dimension."""
     (operand,) = operands
     rules.expect_array(operand, "the operand")
@@ -48,20 +46,29 @@ def infer_slice(
     return operand.with_dimensions(sizes, flags)
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> SliceAttributes:
-    """Read slice_dimensions."""
-    return SliceAttributes(
-        tuple(d.start for d in proto.slice_dimensions),
-        tuple(d.limit for d in proto.slice_dimensions),
-        tuple(d.stride for d in proto.slice_dimensions),
-    )
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Bounds:
+    """One number of each entry of slice_dimensions."""
+
+    name: str
+
+    def read(self, proto: hlo_pb2.HloInstructionProto, _: Shape) -> tuple[int, ...]:
+        """The numbers, dimension by dimension."""
+        return tuple(getattr(entry, self.name) for entry in proto.slice_dimensions)
+
+    def write(self, numbers: Sequence[int], proto: hlo_pb2.HloInstructionProto) -> None:
+        """Set the numbers in entries that are there, or new ones."""
+        for position, number in enumerate(numbers):
+            if position == len(proto.slice_dimensions):
+                proto.slice_dimensions.add()
+            setattr(proto.slice_dimensions[position], self.name, number)
 
 
-def encode(attributes: SliceAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write slice_dimensions."""
-    boxes = zip(attributes.starts, attributes.limits, attributes.strides, strict=True)
-    for start, limit, stride in boxes:
-        proto.slice_dimensions.add(start=start, limit=limit, stride=stride)
-
-
-DEFINITION = OpDefinition(Opcode.SLICE, SliceAttributes, infer_slice, decode, encode)
+DEFINITION = defined(
+    Opcode.SLICE,
+    SliceAttributes,
+    infer_slice,
+    _Bounds("start"),
+    _Bounds("limit"),
+    _Bounds("stride"),
+)

@@ -7,10 +7,10 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.ops import rules
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.attribute_fields import Repeated
+from xla_contract.ops.definition import defined
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -20,9 +20,7 @@ class TransposeAttributes:
     permutation: tuple[int, ...]
 
 
-def infer_transpose(
-    operands: Sequence[Shape], attributes: TransposeAttributes, called: Sequence[ProgramShape]
-) -> Shape:
+def infer_transpose(operands: Sequence[Shape], attributes: TransposeAttributes) -> Shape:
     """The operand's shape with its dimensions permuted."""
     (operand,) = operands
     rules.expect_array(operand, "the operand")
@@ -34,14 +32,4 @@ def infer_transpose(
     )
 
 
-def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> TransposeAttributes:
-    """Read dimensions."""
-    return TransposeAttributes(tuple(proto.dimensions))
-
-
-def encode(attributes: TransposeAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Write dimensions."""
-    proto.dimensions.extend(attributes.permutation)
-
-
-DEFINITION = OpDefinition(Opcode.TRANSPOSE, TransposeAttributes, infer_transpose, decode, encode)
+DEFINITION = defined(Opcode.TRANSPOSE, TransposeAttributes, infer_transpose, Repeated("dimensions"))

@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Self
 
 
@@ -31,12 +31,7 @@ class Events:
         self._is_open = True
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         signal.set_wakeup_fd(self._wakeup)
         with self._lock:
             self._is_open = False

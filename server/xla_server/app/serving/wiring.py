@@ -1,6 +1,7 @@
 """Putting a server together."""
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 
 from xla_server.app.options.settings import Settings
@@ -83,31 +84,21 @@ def create_server(
 
 
 def limits_of(settings: Settings, backend: Backend) -> Limits:
-    """Return the limits of one server."""
+    """Return the limits of one server: the options of the same names, and those derived."""
     room = device_bytes(settings, backend)
-    return Limits(
+    all_compiling = settings.compile_threads * COMPILE_WINDOW_SECONDS
+    same = {
+        each.name: getattr(settings, each.name)
+        for each in dataclasses.fields(Limits)
+        if each.name in Settings.model_fields
+    }
+    return dataclasses.replace(
+        Limits(**same),
         max_device_bytes=room,
-        max_message_bytes=settings.max_message_bytes,
-        max_executables=settings.max_executables,
-        max_executable_bytes=settings.max_executable_bytes,
-        max_program_bytes=settings.max_program_bytes,
-        max_idle_executables=settings.max_idle_executables,
-        max_idle_executable_bytes=settings.max_idle_executable_bytes,
-        max_answer_bytes=settings.max_answer_bytes,
-        max_sessions=settings.max_sessions,
-        max_executions=settings.max_executions,
-        max_launches=settings.max_launches,
-        max_compile_seconds=settings.max_compile_seconds
-        or settings.compile_threads * COMPILE_WINDOW_SECONDS,
+        max_compile_seconds=settings.max_compile_seconds or all_compiling,
         shares=CallerShares(settings.identity_share, settings.connection_share),
         upload_grace_seconds=settings.session_grace_seconds,
-        upload_silence_seconds=settings.upload_silence_seconds,
         spared_device_bytes=int(room * settings.spared_device_share),
-        execution_wait_seconds=settings.execution_wait_seconds,
-        max_replicated_bytes=settings.max_replicated_bytes,
-        collective_timeout_seconds=settings.collective_timeout_seconds,
-        shared_memory_bytes=settings.shared_memory_bytes,
-        session_shared_memory_bytes=settings.session_shared_memory_bytes,
     )
 
 

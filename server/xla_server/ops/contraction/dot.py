@@ -7,12 +7,12 @@ from xla_contract.ops.contraction.dot import DotAttributes, free_dimensions
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, of_arrays
+from xla_server.ops.evaluation import Array, of_operands
 from xla_server.ops.numerics.products import compute_type, matrix_product, to_result
 from xla_server.ops.numerics.scalar_function import round_to
 
 
-@of_arrays
+@of_operands
 def evaluate_dot(instruction: HloInstruction, lhs: Array, rhs: Array) -> Array:
     """Sums of products in at least f32, rounded once to the result type; integers wrap."""
     attributes: DotAttributes = instruction.attributes

@@ -9,7 +9,7 @@ from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.contraction.dot import product
 from xla_server.ops.elementwise.convert import converted
-from xla_server.ops.evaluation import Array, of_arrays
+from xla_server.ops.evaluation import Array, of_operands
 
 _Typed: TypeAlias = tuple[Array, ElementType]
 
@@ -17,7 +17,7 @@ _NARROWEST = 16
 """Least width of the operands of a product, in bits."""
 
 
-@of_arrays
+@of_operands
 def evaluate_scaled_dot(instruction: HloInstruction, *operands: Array) -> Array:
     """The dot of the dequantized operands, in the wider of their type and the result's."""
     attributes: DotAttributes = instruction.attributes

@@ -3,17 +3,14 @@
 Semantics: XLA's kConstant.
 """
 
-from collections.abc import Sequence
-
 from xla_contract.ops.control.constant import ConstantAttributes
 from xla_contract.types.literal import Literal
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import TOKEN, Frame, Value
+from xla_server.ops.evaluation import TOKEN, Value, of_operands
 
 
-def evaluate_constant(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+@of_operands
+def evaluate_constant(instruction: HloInstruction) -> Value:
     """The literal's value."""
     attributes: ConstantAttributes = instruction.attributes
     return _value(attributes.literal)

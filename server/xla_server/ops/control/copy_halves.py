@@ -1,23 +1,18 @@
 """The evaluators of copy-start and copy-done; values are never written to, so none is copied."""
 
-from collections.abc import Sequence
-from typing import cast
-
 import numpy as np
 
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Frame, Value
+from xla_server.ops.evaluation import Value, of_operands
 
 
-def evaluate_copy_start(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+@of_operands
+def evaluate_copy_start(_: HloInstruction, operand: Value) -> Value:
     """The copy, the operand and a context."""
-    return operands[0], operands[0], np.zeros((), np.uint32)
+    return operand, operand, np.zeros((), np.uint32)
 
 
-def evaluate_copy_done(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+@of_operands
+def evaluate_copy_done(_: HloInstruction, start: tuple[Value, ...]) -> Value:
     """The copy."""
-    return cast(tuple[Value, ...], operands[0])[0]
+    return start[0]

@@ -4,21 +4,17 @@ Semantics: XLA's OptimizationBarrier and AfterAll; the run evaluates in the orde
 demand, so waiting is done by the time these are reached.
 """
 
-from collections.abc import Sequence
-
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import TOKEN, Frame, Value
+from xla_server.ops.evaluation import TOKEN, Value, of_operands
 
 
-def evaluate_first_operand(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+@of_operands
+def evaluate_first_operand(_: HloInstruction, first: Value, *__: Value) -> Value:
     """The value that is passed through."""
-    return operands[0]
+    return first
 
 
-def evaluate_after_all(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+@of_operands
+def evaluate_after_all(*_: object) -> Value:
     """A token."""
     return TOKEN

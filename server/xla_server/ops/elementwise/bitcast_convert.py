@@ -8,11 +8,11 @@ import numpy as np
 from xla_contract.ops.elementwise.bitcast_convert import width
 from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import of_arrays
+from xla_server.ops.evaluation import of_operands
 from xla_server.ops.numerics.numeric import Array
 
 
-@of_arrays
+@of_operands
 def evaluate_bitcast_convert(instruction: HloInstruction, operand: Array) -> Array:
     """The operand's bits, regrouped along a last dimension where widths differ."""
     source = instruction.operands[0].shape.element_type

@@ -15,7 +15,7 @@ from xla_contract.ops.elementwise.compare import (
 )
 from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import of_arrays
+from xla_server.ops.evaluation import of_operands
 from xla_server.ops.numerics.complex_functions import from_parts
 from xla_server.ops.numerics.numeric import FLUSHED, Array, flushed, widened
 from xla_server.ops.numerics.total_order import total_order_key
@@ -30,7 +30,7 @@ _RELATION: Mapping[ComparisonDirection, Callable[..., Any]] = {
 }
 
 
-@of_arrays
+@of_operands
 def evaluate_compare(instruction: HloInstruction, *operands: Array) -> Array:
     """The relation of each pair; NaN only ever differs, except in the total order.
 

@@ -3,12 +3,11 @@
 Semantics: XLA's kCopy.
 """
 
-from collections.abc import Sequence
-
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Frame, Value
+from xla_server.ops.evaluation import Value, of_operands
 
 
-def evaluate_copy(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+@of_operands
+def evaluate_copy(_: HloInstruction, operand: Value) -> Value:
     """The operand."""
-    return operands[0]
+    return operand

@@ -17,7 +17,7 @@ from xla_server.ops.elementwise.subnormal_rule import (
     flushes_results,
     unchanged_operand,
 )
-from xla_server.ops.evaluation import Evaluator, Frame, Value, of_arrays
+from xla_server.ops.evaluation import Evaluator, Frame, Value, of_operands
 from xla_server.ops.numerics.numeric import FLUSHED, Array, flushed, in_blocks, narrowed, widened
 from xla_server.ops.numerics.subnormals import subnormals_kept
 
@@ -67,7 +67,7 @@ def apply(
     return narrowed(row.function_of(element_type)(*operands), result_type)
 
 
-@of_arrays
+@of_operands
 def evaluate_select(
     instruction: HloInstruction, predicate: Array, on_true: Array, on_false: Array
 ) -> Array:

@@ -11,11 +11,11 @@ import numpy as np
 from xla_contract.ops.elementwise.reduce_precision import ReducePrecisionAttributes
 from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import of_arrays
+from xla_server.ops.evaluation import of_operands
 from xla_server.ops.numerics.numeric import Array, narrowed, widened
 
 
-@of_arrays
+@of_operands
 def evaluate_reduce_precision(instruction: HloInstruction, array: Array) -> Array:
     """The operand's numbers, each rounded to the format of the attributes."""
     attributes: ReducePrecisionAttributes = instruction.attributes

@@ -8,11 +8,11 @@ import numpy as np
 
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise.convert import saturated
-from xla_server.ops.evaluation import Array, of_arrays
+from xla_server.ops.evaluation import Array, of_operands
 from xla_server.ops.numerics.numeric import narrowed, unsigned_bits
 
 
-@of_arrays
+@of_operands
 def evaluate_stochastic_convert(
     instruction: HloInstruction, operand: Array, random: Array
 ) -> Array:

@@ -11,17 +11,17 @@ import numpy as np
 
 from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, of_arrays
+from xla_server.ops.evaluation import Array, of_operands
 
 
-@of_arrays
+@of_operands
 def evaluate_dynamic_slice(instruction: HloInstruction, operand: Array, *starts: Array) -> Array:
     """A view of the box at the start."""
     attributes: DynamicSliceAttributes = instruction.attributes
     return np.asarray(operand[_box(operand, starts, attributes.sizes)])
 
 
-@of_arrays
+@of_operands
 def evaluate_dynamic_update_slice(
     instruction: HloInstruction, operand: Array, update: Array, *starts: Array
 ) -> Array:

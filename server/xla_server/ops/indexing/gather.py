@@ -4,11 +4,11 @@ import numpy as np
 
 from xla_contract.ops.indexing.gather import GatherAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, of_arrays
+from xla_server.ops.evaluation import Array, of_operands
 from xla_server.ops.numerics.indices import Indices, batching_index, index_vectors, spread
 
 
-@of_arrays
+@of_operands
 def evaluate_gather(instruction: HloInstruction, operand: Array, indices: Array) -> Array:
     """Slices at the start indices, which are clamped so that each slice lies inside."""
     attributes: GatherAttributes = instruction.attributes

@@ -6,10 +6,10 @@ import numpy as np
 
 from xla_contract.ops.indexing.topk import TopKAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, Value, of_arrays
+from xla_server.ops.evaluation import Array, Value, of_operands
 
 
-@of_arrays
+@of_operands
 def evaluate_topk(instruction: HloInstruction, operand: Array) -> Value:
     """(values, positions), best first; floats in their total order, NaN outside infinity."""
     attributes: TopKAttributes = instruction.attributes

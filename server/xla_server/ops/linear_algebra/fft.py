@@ -6,7 +6,7 @@ import numpy as np
 
 from xla_contract.ops.linear_algebra.fft import FftAttributes, FftType
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, of_arrays
+from xla_server.ops.evaluation import Array, of_operands
 from xla_server.ops.numerics.scalar_function import round_to
 
 _NAMES = {
@@ -18,7 +18,7 @@ _NAMES = {
 """Names of the transforms in scipy.fft."""
 
 
-@of_arrays
+@of_operands
 def evaluate_fft(instruction: HloInstruction, operand: Array) -> Array:
     """The transform over the last dimensions; the inverse ones divide by the length."""
     attributes: FftAttributes = instruction.attributes

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from xla_contract.ops.reduction.batch_norm import BatchNormAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, Value, of_arrays
+from xla_server.ops.evaluation import Array, Value, of_operands
 from xla_server.ops.numerics.scalar_function import round_to
 
 Wide = NDArray[np.float64]
 
 
-@of_arrays
+@of_operands
 def evaluate_batch_norm_training(instruction: HloInstruction, *operands: Array) -> Value:
     """(normalised, mean, variance), the variance being that of the whole batch."""
     wide, features, others = _prepare(instruction, operands)
@@ -28,7 +28,7 @@ def evaluate_batch_norm_training(instruction: HloInstruction, *operands: Array) 
     return _round(instruction, (normalised, mean.reshape(features), variance.reshape(features)))
 
 
-@of_arrays
+@of_operands
 def evaluate_batch_norm_inference(instruction: HloInstruction, *operands: Array) -> Array:
     """The operand normalised with a given mean and variance."""
     (operand, scale, offset, mean, variance), _, _ = _prepare(instruction, operands)
@@ -37,7 +37,7 @@ def evaluate_batch_norm_inference(instruction: HloInstruction, *operands: Array)
     return round_to(normalised, instruction.shape.element_type.dtype)
 
 
-@of_arrays
+@of_operands
 def evaluate_batch_norm_grad(instruction: HloInstruction, *operands: Array) -> Value:
     """Gradients of training with respect to (operand, scale, offset)."""
     (operand, scale, mean, variance, gradient), features, others = _prepare(instruction, operands)

@@ -8,10 +8,10 @@ import numpy as np
 from xla_contract.errors import UnimplementedError
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, of_arrays
+from xla_server.ops.evaluation import Array, of_operands
 
 
-@of_arrays
+@of_operands
 def evaluate_bitcast(instruction: HloInstruction, operand: Array) -> Array:
     """Lay the operand out, and read the memory as the result."""
     source, target = instruction.operands[0].shape, instruction.shape

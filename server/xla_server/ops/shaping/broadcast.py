@@ -7,10 +7,10 @@ import numpy as np
 
 from xla_contract.ops.shaping.broadcast import BroadcastAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, of_arrays
+from xla_server.ops.evaluation import Array, of_operands
 
 
-@of_arrays
+@of_operands
 def evaluate_broadcast(instruction: HloInstruction, operand: Array) -> Array:
     """The operand with its dimensions at positions `dimensions`, repeated along all others."""
     attributes: BroadcastAttributes = instruction.attributes

@@ -7,10 +7,10 @@ import numpy as np
 
 from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, of_arrays
+from xla_server.ops.evaluation import Array, of_operands
 
 
-@of_arrays
+@of_operands
 def evaluate_concatenate(instruction: HloInstruction, *operands: Array) -> Array:
     """The operands joined along the dimension."""
     attributes: ConcatenateAttributes = instruction.attributes

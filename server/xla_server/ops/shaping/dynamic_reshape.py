@@ -8,10 +8,10 @@ import math
 
 from xla_contract.errors import InvalidArgumentError
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, of_arrays
+from xla_server.ops.evaluation import Array, of_operands
 
 
-@of_arrays
+@of_operands
 def evaluate_dynamic_reshape(
     instruction: HloInstruction, operand: Array, *new_sizes: Array
 ) -> Array:

@@ -9,10 +9,10 @@ from xla_contract.ops.shaping.iota import IotaAttributes
 from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise.convert import converted
-from xla_server.ops.evaluation import Array, of_arrays
+from xla_server.ops.evaluation import Array, of_operands
 
 
-@of_arrays
+@of_operands
 def evaluate_iota(instruction: HloInstruction) -> Array:
     """0, 1, 2 ... along iota_dimension, the same along all others."""
     attributes: IotaAttributes = instruction.attributes

@@ -8,10 +8,10 @@ import numpy as np
 from xla_contract.ops.shaping.pad import PadAttributes
 from xla_contract.types.dimension_numbers import PaddingDimension
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, of_arrays
+from xla_server.ops.evaluation import Array, of_operands
 
 
-@of_arrays
+@of_operands
 def evaluate_pad(instruction: HloInstruction, operand: Array, value: Array) -> Array:
     """The padding value everywhere, and over it those elements that are not cut off."""
     attributes: PadAttributes = instruction.attributes

@@ -4,10 +4,10 @@ Semantics: XLA's Reshape.
 """
 
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, of_arrays
+from xla_server.ops.evaluation import Array, of_operands
 
 
-@of_arrays
+@of_operands
 def evaluate_reshape(instruction: HloInstruction, operand: Array) -> Array:
     """The operand with the dimensions of the result."""
     return operand.reshape(instruction.shape.dimensions)

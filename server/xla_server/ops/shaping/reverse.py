@@ -7,10 +7,10 @@ import numpy as np
 
 from xla_contract.ops.shaping.reverse import ReverseAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, of_arrays
+from xla_server.ops.evaluation import Array, of_operands
 
 
-@of_arrays
+@of_operands
 def evaluate_reverse(instruction: HloInstruction, operand: Array) -> Array:
     """The operand flipped along each of the dimensions."""
     attributes: ReverseAttributes = instruction.attributes

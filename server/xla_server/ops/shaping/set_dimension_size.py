@@ -8,11 +8,11 @@ operation there are zeros.
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.shaping.set_dimension_size import SetDimensionSizeAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, of_arrays
+from xla_server.ops.evaluation import Array, of_operands
 from xla_server.ops.numerics.dynamic_bounds import filled, part_of, whole_of, with_size
 
 
-@of_arrays
+@of_operands
 def evaluate_set_dimension_size(
     instruction: HloInstruction, operand: Array, new_size: Array
 ) -> Array:

@@ -9,10 +9,10 @@ import numpy as np
 
 from xla_contract.ops.shaping.slice import SliceAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, of_arrays
+from xla_server.ops.evaluation import Array, of_operands
 
 
-@of_arrays
+@of_operands
 def evaluate_slice(instruction: HloInstruction, operand: Array) -> Array:
     """The elements start, start + stride, ... below limit, in every dimension."""
     attributes: SliceAttributes = instruction.attributes

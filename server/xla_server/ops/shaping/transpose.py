@@ -5,10 +5,10 @@ Semantics: XLA's Transpose.
 
 from xla_contract.ops.shaping.transpose import TransposeAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, of_arrays
+from xla_server.ops.evaluation import Array, of_operands
 
 
-@of_arrays
+@of_operands
 def evaluate_transpose(instruction: HloInstruction, operand: Array) -> Array:
     """The operand with dimension permutation[i] at position i."""
     attributes: TransposeAttributes = instruction.attributes

@@ -7,6 +7,7 @@ import grpc
 
 from xla_contract.errors import CancelledError, DeadlineExceededError, UnavailableError, XlaError
 from xla_server.execution.cancellation import Cancellation
+from xla_server.rpc.calls.completion import at_end
 
 
 class ActiveCalls:
@@ -51,8 +52,7 @@ class ActiveCalls:
             if cancellation in running:
                 cancellation.cancel(_gone(context))
 
-        if not context.add_callback(on_end):
-            on_end()
+        at_end(context, on_end)
         return cancellation
 
     def end(self, cancellation: Cancellation) -> None:

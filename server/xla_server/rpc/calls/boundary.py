@@ -22,11 +22,11 @@ from xla_contract.wire.literals.parsed_size import SMALL_BYTES, check_parse_size
 from xla_host import allocator
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.active_calls import ActiveCalls
+from xla_server.rpc.calls.completion import at_end
 from xla_server.rpc.calls.response_memory import (
     LARGE_BYTES,
     Response,
     discard,
-    release_at_end,
     reservation_of,
 )
 from xla_server.rpc.errors import status_of, status_proto_of
@@ -124,6 +124,7 @@ class Boundary:
         return told
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class Handler:
     """One unary rpc: from the bytes of a request to those of a response.
 
@@ -131,32 +132,21 @@ class Handler:
     cannot; so it hands over bytes, and they are parsed in here.
     """
 
-    def __init__(
-        self,
-        rpc: Rpc,
-        method: Method,
-        boundary: Boundary,
-        executor: ThreadPoolExecutor,
-        *,
-        has_session: bool = True,
-        is_stateless: bool = False,
-        decode: Decode | None = None,
-    ) -> None:
-        self._rpc = rpc
-        self._decode = decode
-        self._method = method
-        self._boundary = boundary
-        self._has_session = has_session
-        self._is_stateless = is_stateless
-        # Read by grpc, which otherwise runs all behaviours in one pool.
-        self.experimental_thread_pool = executor
+    rpc: Rpc
+    method: Method
+    boundary: Boundary
+    experimental_thread_pool: ThreadPoolExecutor
+    """Read by grpc, which otherwise runs all behaviours in one pool."""
+    has_session: bool = True
+    is_stateless: bool = False
+    decode: Decode | None = None
 
     def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         """Answer one call; whatever goes wrong becomes a status, and nothing else happens."""
         started = time.monotonic()
         is_told = _LOG.isEnabledFor(logging.DEBUG)
         if is_told:
-            _LOG.debug("called", extra={"rpc": self._rpc.name, "peer": context.peer()})
+            _LOG.debug("called", extra={"rpc": self.rpc.name, "peer": context.peer()})
         status = None
         response = b""
         try:
@@ -167,35 +157,35 @@ class Handler:
         except BaseException as error:
             # The boundary: what passes it reaches the client as grpc words it, cause and all.
             seconds = time.monotonic() - started
-            status = self._boundary.status(self._rpc, error, context.peer(), seconds)
+            status = self.boundary.status(self.rpc, error, context.peer(), seconds)
         if status is not None:
             context.abort_with_status(status)
         if is_told:
-            facts = {"rpc": self._rpc.name, "peer": context.peer()}
+            facts = {"rpc": self.rpc.name, "peer": context.peer()}
             _LOG.debug("answered", extra=facts | {"seconds": time.monotonic() - started})
         return response
 
     def _answer(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        boundary = self._boundary
-        if not self._has_session:
+        boundary = self.boundary
+        if not self.has_session:
             with boundary.calls.running(context) as cancellation:
-                caller = boundary.callers.of(context, self._rpc.path)
-                response = self._method(caller, boundary.parse(self._rpc, request), cancellation)
-                return boundary.serialize(self._rpc, response)
+                caller = boundary.callers.of(context, self.rpc.path)
+                response = self.method(caller, boundary.parse(self.rpc, request), cancellation)
+                return boundary.serialize(self.rpc, response)
         token = session_token(context.invocation_metadata())
-        path = self._rpc.path
+        path = self.rpc.path
         caller = boundary.callers.of(context, path, with_connection=token is None)
         # The context managers `using`, `running` and `calling` would cost a tenth of a small call.
-        session = boundary.sessions.enter(token, caller, is_stateless=self._is_stateless)
+        session = boundary.sessions.enter(token, caller, is_stateless=self.is_stateless)
         service = session.service
         cancellation = boundary.calls.begin(context)
         try:
             service.begin_call(cancellation)
-            parsed = boundary.parse(self._rpc, request, self._decode)
-            response = self._method(service, parsed, cancellation)
-            data = boundary.serialize(self._rpc, response)
+            parsed = boundary.parse(self.rpc, request, self.decode)
+            response = self.method(service, parsed, cancellation)
+            data = boundary.serialize(self.rpc, response)
             if len(data) >= LARGE_BYTES:
-                release_at_end(context, reservation_of(service.answers, response, len(data)))
+                at_end(context, reservation_of(service.answers, response, len(data)).release)
             return data
         finally:
             service.end_call(cancellation)

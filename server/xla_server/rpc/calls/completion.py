@@ -39,6 +39,12 @@ def answer_call(context: grpc.ServicerContext, send: SendResponse, response: byt
         last(response)
 
 
+def at_end(context: grpc.ServicerContext, do: Callable[[], Any]) -> None:
+    """Call `do` when a call has ended, at once if it has: answered and read, or its client gone."""
+    if not context.add_callback(do):
+        do()
+
+
 def _last_message_sender(context: Any) -> Callable[[bytes], None] | None:
     """Return a function that sends a message with the end of a call; None for an unknown grpc."""
     try:

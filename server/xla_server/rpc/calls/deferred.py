@@ -5,24 +5,24 @@ registered as the latter: grpc then allows the behaviour to return before it has
 """
 
 import contextlib
+import dataclasses
 import logging
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import grpc
 
 from xla_contract.descriptors import Rpc
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.boundary import Boundary, Decode
-from xla_server.rpc.calls.completion import SendResponse, answer_call, end_call
+from xla_server.rpc.calls.completion import SendResponse, answer_call, at_end, end_call
 from xla_server.rpc.calls.response_memory import (
     LARGE_BYTES,
     Response,
     discard,
-    release_at_end,
     reservation_of,
 )
 from xla_server.rpc.metadata import session_token
@@ -35,23 +35,19 @@ DeferredMethod: TypeAlias = Callable[[Session, Any, Cancellation, "Responder"], 
 """Begins a call and returns; the answer is given later. Raises XlaError if it cannot begin."""
 
 
+@dataclasses.dataclass(eq=False)
 class Responder:
     """The answer of one call. Any thread may give it; what comes after the first is ignored.
 
     `finish` says whether it was the first.
     """
 
-    def __init__(
-        self,
-        finish: Callable[[Callable[[], Response]], bool],
-        executor: ThreadPoolExecutor,
-    ) -> None:
-        self._finish = finish
-        self._executor = executor
+    finish: Callable[[Callable[[], Response]], bool]
+    executor: ThreadPoolExecutor
 
     def done(self, response: Response) -> None:
         """Send a successful response. It may wait for the sending thread."""
-        if not self._finish(lambda: response):
+        if not self.finish(lambda: response):
             discard(response)
 
     def failed(self, error: BaseException) -> None:
@@ -60,7 +56,7 @@ class Responder:
         def fail() -> Response:
             raise error
 
-        self._finish(fail)
+        self.finish(fail)
 
     def later(self, make_response: Callable[[], Response]) -> None:
         """Answer with what `make_response` gives or raises, in a thread of the rpc's pool.
@@ -69,37 +65,29 @@ class Responder:
         """
         # The threads are closed with the server only; there is no caller left then.
         with contextlib.suppress(RuntimeError):
-            self._executor.submit(self._finish, make_response)
+            self.executor.submit(self.finish, make_response)
 
 
+@dataclasses.dataclass(eq=False)
 class DeferredHandler:
     """One unary rpc that waits without a thread."""
 
-    experimental_non_blocking = True
+    experimental_non_blocking: ClassVar[bool] = True
     """Read by grpc: the behaviour gets the callback that sends responses."""
 
-    def __init__(
-        self,
-        rpc: Rpc,
-        method: DeferredMethod,
-        boundary: Boundary,
-        arrivals: RequestThreadPool,
-        *,
-        is_stateless: bool = False,
-        decode: Decode | None = None,
-    ) -> None:
-        self._rpc = rpc
-        self._method = method
-        self._boundary = boundary
-        self._is_stateless = is_stateless
-        self._decode = decode
-        self.experimental_thread_pool = arrivals
+    rpc: Rpc
+    method: DeferredMethod
+    boundary: Boundary
+    experimental_thread_pool: RequestThreadPool
+    """Read by grpc."""
+    is_stateless: bool = False
+    decode: Decode | None = None
 
     def __call__(
         self, request: bytes, context: grpc.ServicerContext, send_response_callback: SendResponse
     ) -> None:
         """Begin one call; whatever goes wrong becomes a status."""
-        boundary, rpc = self._boundary, self._rpc
+        boundary, rpc = self.boundary, self.rpc
         started = time.monotonic()
         if _LOG.isEnabledFor(logging.DEBUG):
             _LOG.debug("called", extra={"rpc": rpc.name, "peer": context.peer()})
@@ -115,7 +103,7 @@ class DeferredHandler:
                 response = make_response()
                 data = boundary.serialize(rpc, response)
                 if len(data) >= LARGE_BYTES and service is not None:
-                    release_at_end(context, reservation_of(service.answers, response, len(data)))
+                    at_end(context, reservation_of(service.answers, response, len(data)).release)
             except BaseException as error:
                 # The boundary, as in Handler: whatever it is, the client gets a status of ours.
                 seconds = time.monotonic() - started
@@ -134,13 +122,13 @@ class DeferredHandler:
             token = session_token(context.invocation_metadata())
             caller = boundary.callers.of(context, rpc.path, with_connection=token is None)
             session = uses.enter_context(
-                boundary.sessions.using(token, caller, is_stateless=self._is_stateless)
+                boundary.sessions.using(token, caller, is_stateless=self.is_stateless)
             )
             cancellation = uses.enter_context(boundary.calls.running(context))
             boundary.calls.note_answer(cancellation, answer.failed)
             service = session.service
             uses.enter_context(service.calling(cancellation))
-            parsed = boundary.parse(rpc, request, self._decode)
-            self._method(service, parsed, cancellation, answer)
+            parsed = boundary.parse(rpc, request, self.decode)
+            self.method(service, parsed, cancellation, answer)
         except BaseException as error:  # The boundary: `finish` makes a status of it.
             answer.failed(error)

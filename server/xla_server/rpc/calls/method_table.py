@@ -135,13 +135,8 @@ def _handler(
             rpc, row.method, boundary, pools.arrivals(row.pool), decode=row.decode
         )
         return grpc.unary_stream_rpc_method_handler(deferred)
+    executor = pools.arrivals(row.pool)
     handler = Handler(
-        rpc,
-        row.method,
-        boundary,
-        pools.arrivals(row.pool),
-        has_session=row.has_session,
-        is_stateless=row.is_stateless,
-        decode=row.decode,
+        rpc, row.method, boundary, executor, row.has_session, row.is_stateless, row.decode
     )
     return grpc.unary_unary_rpc_method_handler(handler)

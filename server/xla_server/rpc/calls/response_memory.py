@@ -1,9 +1,8 @@
 """Answers with the room they take until their clients have read them."""
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-import grpc
 from google.protobuf.message import Message
 
 from xla_contract.types.literal import Literal
@@ -107,9 +106,3 @@ def discard(response: Response) -> None:
     if isinstance(response, AccountedResponse) and response.room is not None:
         response.room.release()
         response.room = None
-
-
-def release_at_end(context: "grpc.ServicerContext | Any", room: ResponseReservation) -> None:
-    """Give room back when a call has ended: its answer was read, or its client has gone."""
-    if not context.add_callback(room.release):
-        room.release()

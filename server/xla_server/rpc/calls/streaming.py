@@ -1,5 +1,6 @@
 """Streaming rpcs: each has a thread of its own, which may wait for the client's next message."""
 
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from xla_contract.descriptors import Rpc
 from xla_contract.errors import CancelledError, InvalidArgumentError, XlaError
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.boundary import Boundary
-from xla_server.rpc.calls.completion import SendResponse, end_call
+from xla_server.rpc.calls.completion import SendResponse, at_end, end_call
 from xla_server.rpc.calls.response_memory import Response
 from xla_server.rpc.limits.idle_streams import IdleTimer, never_idle
 from xla_server.rpc.metadata import session_token
@@ -24,33 +25,22 @@ StreamMethod: TypeAlias = Callable[[SessionEntry, "Stream", Cancellation], None]
 """Serves one stream until it ends; raises XlaError."""
 
 
+@dataclasses.dataclass(eq=False)
 class Stream:
     """The messages of one call, both ways. One thread receives, any thread sends."""
 
-    def __init__(
-        self,
-        rpc: Rpc,
-        boundary: Boundary,
-        requests: Iterator[bytes],
-        context: grpc.ServicerContext,
-        send: SendResponse,
-        cancellation: Cancellation,
-        silence: IdleTimer,
-        caller: Caller,
-        lease: Lease,
-    ) -> None:
-        self.silence = silence
-        self.caller = caller
-        self.lease = lease
-        self._rpc = rpc
-        self._boundary = boundary
-        self._requests = requests
-        self._context = context
-        self._send = send
-        self._cancellation = cancellation
-        # grpc takes one message at a time.
-        self._sending = threading.Lock()
-        self._first: bytes | None = None
+    _rpc: Rpc
+    _boundary: Boundary
+    _requests: Iterator[bytes]
+    _context: grpc.ServicerContext
+    _send: SendResponse
+    _cancellation: Cancellation
+    silence: IdleTimer
+    caller: Caller
+    lease: Lease
+    _sending: threading.Lock = dataclasses.field(default_factory=threading.Lock, init=False)
+    """grpc takes one message at a time."""
+    _first: bytes | None = dataclasses.field(default=None, init=False)
 
     def require_first(self) -> None:
         """Wait for the first message, which `receive` returns then.
@@ -209,12 +199,7 @@ class StreamHandler:
         """Have a silence among those there are as long as grpc has the call, and its messages."""
         silences = self._pools.silences
         silences[silence] = None
-
-        def forget() -> None:
-            silences.pop(silence, None)
-
-        if not context.add_callback(forget):
-            forget()
+        at_end(context, lambda: silences.pop(silence, None))
 
     def handler(self) -> "grpc.RpcMethodHandler[Any, Any]":
         """The handler for grpc; a side that does not stream sends one message."""

@@ -13,6 +13,12 @@ def shape_in(message: Any, field: str) -> Shape | None:
     return shape_from_proto(getattr(message, field)) if message.HasField(field) else None
 
 
+def handle_in(message: Any, field: str) -> int | None:
+    """The handle in a field of a message; None where it is absent."""
+    handle: int | None = getattr(message, field).handle if message.HasField(field) else None
+    return handle
+
+
 def device_in(message: Any) -> DeviceHandle | None:
     """Return the field `device_handle` of a message; None if it is absent."""
     if not message.HasField("device_handle"):

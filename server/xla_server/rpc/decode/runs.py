@@ -9,7 +9,7 @@ from xla_contract.types.shape import Shape
 from xla_contract.types.sharding import Sharding
 from xla_contract.wire.literals.value_proto import value_from_proto
 from xla_contract.wire.sharding_proto import sharding_from_proto
-from xla_server.rpc.decode.common import checked_device, shape_in
+from xla_server.rpc.decode.common import checked_device, handle_in, shape_in
 from xla_server.rpc.decode.programs import read_assignment
 from xla_server.sessions.error_context import part_of_request, with_context
 from xla_server.sessions.runs.requests import (
@@ -56,7 +56,7 @@ def read_sharded(request: extension_pb2.ExecuteShardedRequest) -> ShardedRequest
     with part_of_request("the output"):
         fate = ShardedOutput(output.join, _sharding_in(output), output.flatten)
     return ShardedRequest(
-        request.executable.handle if request.HasField("executable") else None,
+        handle_in(request, "executable"),
         read_assignment(request, "the request's"),
         arguments,
         fate,
@@ -96,7 +96,7 @@ def named_values(request: extension_pb2.RunRequest) -> Iterator[int]:
 
 def _step(step: extension_pb2.RunStep) -> RunStep:
     return RunStep(
-        step.executable.handle if step.HasField("executable") else None,
+        handle_in(step, "executable"),
         [_argument(argument) for argument in step.arguments],
         _output(step.output),
     )

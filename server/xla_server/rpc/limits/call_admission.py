@@ -6,32 +6,17 @@ connection, so that no client has more slots by inventing names. Streams have a 
 wait in the queue; then they are counted among streams.
 """
 
-import functools
-import logging
-import time
 from collections.abc import Callable
 from typing import Any
 
 import grpc
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.rpc.errors import status_of
 from xla_server.rpc.limits.concurrency_limit import CALL_LIMITS, ConcurrencyLimit, ConcurrencyLimits
 from xla_server.rpc.metadata import SESSION_KEY
 from xla_server.rpc.peers.callers import host_of
+from xla_server.rpc.refusals import Refusals
 from xla_server.sessions.limits.shares.caller import Caller
-
-_LOG = logging.getLogger(__name__)
-
-_LOG_SECONDS = 1.0
-"""Least seconds between two log messages about refused calls, which clients can cause at any rate.
-"""
-
-
-_KEPT_STATUSES = 64
-"""Number of cached statuses: repeated refusals are equal, and making a status costs more than the
-refusal.
-"""
 
 
 def _no_session(_: str) -> None:
@@ -53,8 +38,7 @@ class CallAdmission(ConcurrencyLimit):
     ) -> None:
         super().__init__(limits, "calls", "Wait for calls to end, or give some up.")
         self._account_of = account_of
-        self._refused = 0
-        self._told_at = -_LOG_SECONDS
+        self._refusals = Refusals()
 
     def admit(self, state: Any, event: Any, identity: str = "") -> grpc.Status | None:
         """Take a slot for a call, by grpc's event of its arrival; return the status of a refusal.
@@ -66,9 +50,8 @@ class CallAdmission(ConcurrencyLimit):
             owner, caller = self.owner_of(event, identity)
             self.enter(state, owner, caller)
         except ResourceExhaustedError as error:
-            name = event.call_details.method.decode().rpartition("/")[2]
-            self._note(error, name, event)
-            return _status(name, error.message, error.hint)
+            path, peer = event.call_details.method.decode(), event.call.peer().decode()
+            return self._refusals.status(error, path, peer)
         return None
 
     def owner_of(self, event: Any, identity: str = "") -> tuple[str, Caller]:
@@ -83,16 +66,3 @@ class CallAdmission(ConcurrencyLimit):
                     return value, account
         peer: str = event.call.peer().decode()
         return peer, Caller(identity or host_of(peer), peer, is_authenticated=bool(identity))
-
-    def _note(self, error: ResourceExhaustedError, name: str, event: Any) -> None:
-        self._refused += 1
-        now = time.monotonic()
-        if now - self._told_at >= _LOG_SECONDS:
-            facts = {"rpc": name, "code": error.code.name, "peer": event.call.peer().decode()}
-            _LOG.warning("refused %d calls, the last: %s", self._refused, error, extra=facts)
-            self._refused, self._told_at = 0, now
-
-
-@functools.lru_cache(_KEPT_STATUSES)
-def _status(name: str, message: str, hint: str) -> grpc.Status:
-    return status_of(ResourceExhaustedError(message, hint=hint).at(name))

@@ -7,6 +7,7 @@ again, a feed or an upload where it was.
 """
 
 import collections
+import dataclasses
 import time
 from collections.abc import Callable
 
@@ -78,21 +79,18 @@ class IdleTimer:
         return True
 
 
+@dataclasses.dataclass(eq=False)
 class IdleStreams:
     """Streams that have been silent for more than SLOW_SECONDS. For one thread.
 
-    `silences` are those of the streams there are; `received` counts by the addresses of peers.
+    `_silences` are those of the streams there are; `_received` counts by the addresses of peers.
     """
 
-    def __init__(
-        self,
-        silences: dict[IdleTimer, None],
-        received: Callable[[], dict[str, Received]],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._silences = silences
-        self._received = received
-        self._clock = clock
+    _silences: dict[IdleTimer, None]
+    _received: Callable[[], dict[str, Received]]
+    _clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._counts: dict[str, Received] = {}
         self._count_at = 0.0
         # When a silence began, and what its connection had received by then, or some time before.

@@ -13,6 +13,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from xla_contract.descriptors import EXTENSION, EXTENSION_NAME, SERVICE, SERVICE_NAME
 from xla_server.identity.identity import Identity
+from xla_server.rpc.calls.completion import at_end
 from xla_server.rpc.limits.arriving_requests import ArrivingRequests
 from xla_server.rpc.limits.call_admission import CallAdmission
 from xla_server.rpc.limits.idle_streams import IdleTimer
@@ -36,16 +37,37 @@ _WATCH_THREADS = 64
 """Streams of health's Watch that are served at the same time; each holds one while it is open."""
 
 
-class _Check:
+class _OwnThreads:
+    """A behaviour in threads of its own: streams hold one while they are open."""
+
+    def __init__(
+        self,
+        threads: ThreadPool,
+        expected: ArrivingRequests,
+        calls: CallAdmission,
+        gate: Gate | None = None,
+        *,
+        is_streamed: bool = False,
+    ) -> None:
+        self._threads = threads
+        # Read by grpc; in the server's default threads open streams would hold up health.
+        self.experimental_thread_pool = RequestThreadPool(
+            threads, expected, calls, is_streamed=is_streamed, gate=gate
+        )
+
+    def close(self) -> None:
+        """Let the threads go."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class _Check(_OwnThreads):
     """The unary rpc of health, whose threads wait for no other call. It needs no credentials."""
 
     def __init__(
         self, servicer: health.HealthServicer, expected: ArrivingRequests, calls: CallAdmission
     ) -> None:
+        super().__init__(ThreadPool(_CHECK_THREADS, "health"), expected, calls)
         self._servicer = servicer
-        self._threads = ThreadPool(_CHECK_THREADS, "health")
-        # Read by grpc.
-        self.experimental_thread_pool = RequestThreadPool(self._threads, expected, calls)
 
     def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         """Return the status of a service; NOT_FOUND for an unknown name."""
@@ -60,13 +82,9 @@ class _Check:
         answer: bytes = found.SerializeToString()
         return answer
 
-    def close(self) -> None:
-        """Let the threads go."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
-
-class _Watch:
-    """The streaming rpc of health, in threads of its own.
+class _Watch(_OwnThreads):
+    """The streaming rpc of health.
 
     grpc's own way without threads sends while it holds the lock of all that is known of health: one
     client that does not read would block all others, and the server's end.
@@ -79,11 +97,9 @@ class _Watch:
         calls: CallAdmission,
         gate: Gate,
     ) -> None:
+        super().__init__(ThreadPool(_WATCH_THREADS, "health-watch"), expected, calls, gate)
         self._servicer = servicer
         self._gate = gate
-        self._threads = ThreadPool(_WATCH_THREADS, "health-watch")
-        # Read by grpc.
-        self.experimental_thread_pool = RequestThreadPool(self._threads, expected, calls, gate=gate)
 
     def __call__(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
         """Say how a service is, and again whenever that changes."""
@@ -91,13 +107,9 @@ class _Watch:
         for answer in self._servicer.Watch(_parsed("Watch", request, context), context):
             yield answer.SerializeToString()
 
-    def close(self) -> None:
-        """Let the threads go."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
-
-class _Reflection:
-    """The one rpc of reflection, in threads of its own: a stream holds one while it is open."""
+class _Reflection(_OwnThreads):
+    """The one rpc of reflection."""
 
     def __init__(
         self,
@@ -106,15 +118,12 @@ class _Reflection:
         calls: CallAdmission,
         gate: Gate,
     ) -> None:
+        threads = ThreadPool(_REFLECTION_THREADS, "reflection")
+        super().__init__(threads, expected, calls, gate, is_streamed=True)
         self._gate = gate
         names = (SERVICE_NAME, EXTENSION_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)
         self._servicer: Any = reflection.ReflectionServicer(names, _reflection_pool())
         self._silences = silences
-        self._threads = ThreadPool(_REFLECTION_THREADS, "reflection")
-        # Read by grpc; in the server's default threads open streams would hold up health.
-        self.experimental_thread_pool = RequestThreadPool(
-            self._threads, expected, calls, is_streamed=True, gate=gate
-        )
 
     def __call__(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         """Answer the questions of one stream."""
@@ -123,16 +132,11 @@ class _Reflection:
         # Each query is independent, so a silent stream can be ended.
         silence.is_idle = lambda: True
         self._silences[silence] = None
-        if not context.add_callback(lambda: self._silences.pop(silence, None)):
-            self._silences.pop(silence, None)
+        at_end(context, lambda: self._silences.pop(silence, None))
         answers: Iterator[Any] = self._servicer.ServerReflectionInfo(
             _heard(requests, silence), context
         )
         return answers
-
-    def close(self) -> None:
-        """Let the threads go."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 def _heard(requests: Iterator[Any], silence: IdleTimer) -> Iterator[Any]:

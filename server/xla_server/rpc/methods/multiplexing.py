@@ -150,7 +150,7 @@ class _ConversationAnswer(Responder):
             return
         # The threads are closed with the server only; there is no caller left then.
         with contextlib.suppress(RuntimeError):
-            self._executor.submit(super().done, response)
+            self.executor.submit(super().done, response)
 
     def failed(self, error: BaseException) -> None:
         """Answer with an error; waits as `done` does."""

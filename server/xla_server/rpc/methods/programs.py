@@ -11,6 +11,7 @@ from xla_server.buffers.work import Work
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import MethodSpec, Unary
 from xla_server.rpc.calls.response_memory import Response, held
+from xla_server.rpc.decode.common import handle_in
 from xla_server.rpc.decode.module_forms import FORMATS, converted, read_source
 from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.rpc.threads.pools import Pool
@@ -54,7 +55,7 @@ def _convert_module(
 def _analyze_executable(
     service: Session, request: extension_pb2.AnalyzeExecutableRequest, _: Cancellation
 ) -> extension_pb2.AnalyzeExecutableResponse:
-    analysis = analyse(service.runner, _handle(request))
+    analysis = analyse(service.runner, handle_in(request, "executable"))
     use = analysis.memory
     return extension_pb2.AnalyzeExecutableResponse(
         once=_work(analysis.once),
@@ -85,7 +86,7 @@ def _explain_executable(
     )
 
     def made() -> extension_pb2.ExplainExecutableResponse:
-        files = explain(service.runner, _handle(request), wanted, cancellation)
+        files = explain(service.runner, handle_in(request, "executable"), wanted, cancellation)
         response = extension_pb2.ExplainExecutableResponse(is_cut=files.is_cut)
         for name, data in files.contents.items():
             response.files.add(name=name, data=data)
@@ -102,12 +103,6 @@ METHODS: Mapping[str, MethodSpec] = {
     "ExplainExecutable": Unary(Pool.EXECUTE, _explain_executable),
 }
 """Methods by the names of the rpcs."""
-
-
-def _handle(
-    request: extension_pb2.AnalyzeExecutableRequest | extension_pb2.ExplainExecutableRequest,
-) -> int | None:
-    return request.executable.handle if request.HasField("executable") else None
 
 
 def _formats(request: extension_pb2.ExplainExecutableRequest) -> frozenset[DumpFormat]:

@@ -1,5 +1,6 @@
 """The rpcs of sessions."""
 
+import dataclasses
 import importlib.metadata
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -153,13 +154,4 @@ def _description(handle: int, description: Description) -> extension_pb2.HandleD
 
 def quotas_proto(quotas: Quotas) -> extension_pb2.Quotas:
     """Return the message of quotas, or of their use."""
-    return extension_pb2.Quotas(
-        device_bytes=quotas.device_bytes,
-        handles=quotas.handles,
-        queued_items=quotas.queued_items,
-        queued_bytes=quotas.queued_bytes,
-        concurrent_executions=quotas.concurrent_executions,
-        launched_executions=quotas.launched_executions,
-        compile_seconds=quotas.compile_seconds,
-        answer_bytes=quotas.answer_bytes,
-    )
+    return extension_pb2.Quotas(**dataclasses.asdict(quotas))

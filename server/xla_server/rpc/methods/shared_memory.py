@@ -8,7 +8,7 @@ from xla_contract.stubs import xla_data_pb2, xla_extension_pb2
 from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import MethodSpec, Unary
-from xla_server.rpc.decode.common import checked_device, shape_in
+from xla_server.rpc.decode.common import checked_device, handle_in, shape_in
 from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.session import Session
 
@@ -62,7 +62,7 @@ def _download(
     request: xla_extension_pb2.DownloadSharedRequest,
     cancellation: Cancellation,
 ) -> xla_extension_pb2.DownloadSharedResponse:
-    handle = request.data.handle if request.HasField("data") else None
+    handle = handle_in(request, "data")
     shape = shape_in(request, "shape_with_layout")
     # A client that gave up may use the allocation for something else by now.
     cancellation.check()

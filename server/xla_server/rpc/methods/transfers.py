@@ -11,7 +11,7 @@ from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import MethodSpec, Streaming, Unary
 from xla_server.rpc.calls.streaming import Stream
-from xla_server.rpc.decode.common import checked_device, shape_in
+from xla_server.rpc.decode.common import checked_device, handle_in, shape_in
 from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.session import Session
 from xla_server.sessions.session_registry import SessionEntry
@@ -70,7 +70,7 @@ def _abandon_upload(
 def _download(session: SessionEntry, stream: Stream, cancellation: Cancellation) -> None:
     service = session.service
     request = stream.receive()
-    handle = request.data.handle if request.HasField("data") else None
+    handle = handle_in(request, "data")
     shape = shape_in(request, "shape_with_layout")
     while True:
         try:

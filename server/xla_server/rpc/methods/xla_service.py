@@ -12,13 +12,14 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.deferred import Responder
 from xla_server.rpc.calls.method_table import Deferred, MethodSpec, Unary
 from xla_server.rpc.calls.response_memory import Response, accounted_literal, discard
-from xla_server.rpc.decode.common import device_in, shape_in
+from xla_server.rpc.decode.common import device_in, handle_in, shape_in
 from xla_server.rpc.decode.programs import read_compile_request, read_devices, read_program
 from xla_server.rpc.encode import data_handles, fill_profile
 from xla_server.rpc.methods.feeds import respond_with
 from xla_server.rpc.methods.runs import wait_for_execution
 from xla_server.rpc.threads.pools import Pool
-from xla_server.sessions.feeds.device_feeds import BorrowedLiteral
+from xla_server.sessions.feeds.item_conversion import literal_of
+from xla_server.sessions.feeds.queue_entries import BorrowedItems
 from xla_server.sessions.runs.requests import ExecutionResult, GraphProgram
 from xla_server.sessions.session import Session
 
@@ -33,24 +34,22 @@ def _unregister(
 def _deconstruct_tuple(
     service: Session, request: xla_pb2.DeconstructTupleRequest, _: Cancellation
 ) -> xla_pb2.DeconstructTupleResponse:
-    tuple_handle = request.tuple_handle.handle if request.HasField("tuple_handle") else None
-    return xla_pb2.DeconstructTupleResponse(
-        element_handles=data_handles(service.deconstruct_tuple(tuple_handle))
-    )
+    elements = service.deconstruct_tuple(handle_in(request, "tuple_handle"))
+    return xla_pb2.DeconstructTupleResponse(element_handles=data_handles(elements))
 
 
 def _unpack(
     service: Session, request: xla_pb2.UnpackRequest, _: Cancellation
 ) -> xla_pb2.UnpackResponse:
-    handle = request.data.handle if request.HasField("data") else None
-    return xla_pb2.UnpackResponse(tied_data=data_handles(service.deconstruct_tuple(handle)))
+    elements = service.deconstruct_tuple(handle_in(request, "data"))
+    return xla_pb2.UnpackResponse(tied_data=data_handles(elements))
 
 
 def _get_shape(
     service: Session, request: xla_pb2.GetShapeRequest, _: Cancellation
 ) -> xla_pb2.GetShapeResponse:
-    handle = request.data.handle if request.HasField("data") else None
-    return xla_pb2.GetShapeResponse(shape=shape_to_proto(service.get_shape(handle)))
+    shape = service.get_shape(handle_in(request, "data"))
+    return xla_pb2.GetShapeResponse(shape=shape_to_proto(shape))
 
 
 def _get_computation_graph_stats(
@@ -74,9 +73,8 @@ def _load_data(
 def _transfer_to_client(
     service: Session, request: xla_pb2.TransferToClientRequest, _: Cancellation
 ) -> Response:
-    handle = request.data.handle if request.HasField("data") else None
     shape = shape_in(request, "shape_with_layout")
-    literal = service.transfer_to_client(handle, shape)
+    literal = service.transfer_to_client(handle_in(request, "data"), shape)
     return accounted_literal(service.answers, xla_pb2.TransferToClientResponse(), literal)
 
 
@@ -111,17 +109,20 @@ def _transfer_from_outfeed(
     cancellation: Cancellation,
     answer: Responder,
 ) -> None:
-    def done(lent: BorrowedLiteral | XlaError) -> None:
+    shape = shape_in(request, "shape_with_layout")
+
+    def done(lent: BorrowedItems | XlaError) -> None:
         if isinstance(lent, XlaError):
             answer.failed(lent)
         else:
             answer.later(functools.partial(taken, lent))
 
-    def taken(lent: BorrowedLiteral) -> Response:
+    def taken(lent: BorrowedItems) -> Response:
         response: Response = b""
         try:
             message = xla_pb2.TransferFromOutfeedResponse()
-            response = accounted_literal(service.answers, message, lent.literal())
+            literal = literal_of(lent.items, shape)
+            response = accounted_literal(service.answers, message, literal)
             cancellation.check()
         except BaseException:
             discard(response)
@@ -130,13 +131,7 @@ def _transfer_from_outfeed(
         lent.keep()
         return response
 
-    service.transfer_from_outfeed(
-        shape_in(request, "shape_with_layout"),
-        request.replica_id,
-        device_in(request),
-        cancellation,
-        done,
-    )
+    service.transfer_from_outfeed(shape, request.replica_id, device_in(request), cancellation, done)
 
 
 def _reset_device(
@@ -195,9 +190,9 @@ def _compile(
 def _execute(
     service: Session, request: xla_pb2.ExecuteRequest, cancellation: Cancellation
 ) -> xla_pb2.ExecuteResponse:
-    handle = request.handle.handle if request.HasField("handle") else None
     arguments = [argument.handle for argument in request.arguments]
-    return _execute_response(service.grids.execute(handle, arguments, cancellation))
+    executed = service.grids.execute(handle_in(request, "handle"), arguments, cancellation)
+    return _execute_response(executed)
 
 
 def _execute_graph_parallel(

@@ -5,22 +5,17 @@ read, so that a client without credentials uses no resources; this depends on `g
 Then in its handler, which needs the identity, through grpc's public interface alone.
 """
 
-import functools
-import logging
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import grpc
 
-from xla_contract.errors import ERROR_BY_CODE, StatusCode, UnauthenticatedError, XlaError
+from xla_contract.errors import UnauthenticatedError, XlaError
 from xla_server.identity.authenticator import Authenticator, Sources
 from xla_server.identity.authorise import authorise
 from xla_server.identity.identity import Identity
-from xla_server.rpc.errors import status_of
 from xla_server.rpc.peers.addresses import is_unix
-
-_LOG = logging.getLogger(__name__)
+from xla_server.rpc.refusals import Refusals
 
 AUTHORIZATION_KEY = "authorization"
 """The metadata key of a bearer token, as HTTP and other gRPC services have it."""
@@ -29,12 +24,6 @@ _SCHEME = "bearer"
 _CERTIFICATE = "x509_pem_cert"
 """The property of grpc's authentication context with a client certificate that TLS has verified."""
 
-_LOG_SECONDS = 1.0
-"""Least seconds between two log lines about refused calls, whose rate clients choose."""
-
-_KEPT_STATUSES = 64
-"""Statuses of refusals that are kept: the same client meets the same one again and again."""
-
 
 class Gate:
     """Identities of calls, and which of them may be made. Thread-safe."""
@@ -42,8 +31,7 @@ class Gate:
     def __init__(self, authenticator: Authenticator | None = None) -> None:
         """Without an authenticator every client may call."""
         self.authenticator = authenticator or Authenticator(Sources())
-        self._refused = 0
-        self._told_at = -_LOG_SECONDS
+        self._refusals = Refusals()
 
     def admit(self, context: grpc.ServicerContext, path: str) -> Identity:
         """Return the identity of a call of the rpc at `path`.
@@ -86,17 +74,7 @@ class Gate:
         try:
             return self.admit(context, path)
         except XlaError as error:
-            name = path.rpartition("/")[2]
-            self._note(error, name, context.peer())
-            return _status(error.code, name, error.message, error.hint)
-
-    def _note(self, error: XlaError, name: str, peer: str) -> None:
-        self._refused += 1
-        now = time.monotonic()
-        if now - self._told_at >= _LOG_SECONDS:
-            facts = {"rpc": name, "code": error.code.name, "peer": peer}
-            _LOG.warning("refused %d calls, the last: %s", self._refused, error, extra=facts)
-            self._refused, self._told_at = 0, now
+            return self._refusals.status(error, path, context.peer())
 
 
 def bearer_token(metadata: Sequence[tuple[str, str | bytes]] | None) -> str | None:
@@ -116,8 +94,3 @@ def bearer_token(metadata: Sequence[tuple[str, str | bytes]] | None) -> str | No
             "the header authorization must be `Bearer TOKEN`, got another scheme or no token"
         )
     return token.strip()
-
-
-@functools.lru_cache(_KEPT_STATUSES)
-def _status(code: StatusCode, name: str, message: str, hint: str) -> grpc.Status:
-    return status_of(ERROR_BY_CODE[code](message, hint=hint).at(name))

@@ -1,6 +1,7 @@
 """The credentials of streams, which end with them: when they expire, and when files change."""
 
 import contextlib
+import dataclasses
 import logging
 import threading
 import time
@@ -20,20 +21,14 @@ ROUND_SECONDS = 1.0
 """Seconds between two readings of the files of credentials: how long a removed one still works."""
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class Lease:
     """The credentials of one stream, as of the last look at them."""
 
-    def __init__(
-        self,
-        identity: Identity,
-        identify: Callable[[], Identity],
-        path: str,
-        cancellation: Cancellation,
-    ) -> None:
-        self.identity = identity
-        self.cancellation = cancellation
-        self._identify = identify
-        self._path = path
+    identity: Identity
+    _identify: Callable[[], Identity]
+    _path: str
+    cancellation: Cancellation
 
     def renew(self) -> None:
         """Look at the credentials again; raises as `Gate.admit`."""

@@ -24,11 +24,10 @@ from xla_server.sessions.feeds.item_conversion import (
     infeed_arrays,
     items_of_literal,
     items_of_value,
-    literal_of,
     outfeed_arrays,
 )
 from xla_server.sessions.feeds.outfeed_stream import OutfeedSide
-from xla_server.sessions.feeds.queue_entries import BorrowedItems, Done, FeedClient, Item, WaitState
+from xla_server.sessions.feeds.queue_entries import Done, FeedClient, Item, Lent, WaitState
 from xla_server.sessions.limits.blocking import releasing_slot
 
 T = TypeVar("T")
@@ -77,11 +76,11 @@ class FeedPair:
         self,
         shape: Shape,
         cancellation: Cancellation,
-        done: Callable[["BorrowedLiteral | XlaError"], None],
+        done: Lent,
     ) -> None:
-        """Lend the next value of outfeed, laid out as `shape`, to `done` once it is there.
+        """Lend the next value of outfeed, of this shape, to `done` once it is there.
 
-        The value leaves the queue when `BorrowedLiteral.keep` is called. If no stream is connected,
+        The value leaves the queue when `BorrowedItems.keep` is called. If no stream is connected,
         values that the last one did not acknowledge come first.
 
         `done` may be called with an error instead: InvalidArgumentError if the value has another
@@ -89,12 +88,8 @@ class FeedPair:
         errors of `outfeed_arrays`.
         """
         arrays = outfeed_arrays(shape)
-
-        def lend(outcome: BorrowedItems | XlaError) -> None:
-            done(outcome if isinstance(outcome, XlaError) else BorrowedLiteral(outcome, shape))
-
         self.outfeed.put_back()
-        self.outfeed.queue.lend(arrays, cancellation, lend, FeedClient("TransferFromOutfeed"))
+        self.outfeed.queue.lend(arrays, cancellation, done, FeedClient("TransferFromOutfeed"))
 
     def drain_infeed(self, cancellation: Cancellation, done: Done) -> None:
         """Call `done(None)` once programs have taken all items, or with what cancels."""
@@ -218,26 +213,6 @@ class DeviceFeeds(FeedPair):
                 f"{MAX_HOST_CHANNELS} host channels may be in use on a device, got one more",
                 hint="Close those that are not used any more, by CloseFeed.",
             )
-
-
-class BorrowedLiteral:
-    """A value of outfeed on its way to a client, until `keep` or `release`."""
-
-    def __init__(self, loan: BorrowedItems, shape: Shape) -> None:
-        self._loan = loan
-        self._shape = shape
-
-    def literal(self) -> Literal:
-        """The value, which shares the memory of the queue's."""
-        return literal_of(self._loan.items, self._shape.with_default_layout())
-
-    def keep(self) -> None:
-        """Take the value."""
-        self._loan.keep()
-
-    def release(self) -> None:
-        """Leave it in the queue."""
-        self._loan.release()
 
 
 class ProgramFeeds:

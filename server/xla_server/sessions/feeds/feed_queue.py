@@ -43,7 +43,6 @@ from xla_server.sessions.feeds.queue_entries import (
 )
 from xla_server.sessions.feeds.wait_reasons import (
     QueueFacts,
-    QueuePosition,
     why_draining,
     why_putting,
     why_taking,
@@ -125,13 +124,16 @@ class FeedQueue:
             facts = self._facts()
             # The holder of a loan is in the queue and waits for nothing.
             places = [
-                (why, QueuePosition(each, number))
+                (why, each, number)
                 for line, why in lines
                 for number, each in enumerate(itertools.islice(line, MAX_TOLD))
                 if not each.is_settled
             ]
         now = time.monotonic()
-        return [place.waiting(now, why(facts, place)) for why, place in places[:MAX_TOLD]]
+        return [
+            WaitState(each.user, each.shape, now - each.since, why(facts, each, before))
+            for why, each, before in places[:MAX_TOLD]
+        ]
 
     # Putting --------------------------------------------------------------------------------
 
@@ -143,12 +145,7 @@ class FeedQueue:
         Or with the error: what `cancellation` raises, AbortedError when the queue is emptied
         meanwhile or closed. `done` is called once, maybe before this returns.
         """
-        putter = QueueProducer(items, user, done, self._putters)
-        with self._lock:
-            self._putters.append(putter)
-            calls = [] if cancellation.is_cancelled else self._pump()
-        self._run(calls)
-        self._watch(putter, cancellation)
+        self._enter(QueueProducer(user, done, self._putters, items), cancellation)
 
     def offer(self, values: Sequence[Sequence[Item]]) -> list[InvalidArgumentError | None]:
         """Append values that have credit, each in one step, without waiting for room.
@@ -192,7 +189,7 @@ class FeedQueue:
         `cancellation`, InvalidArgumentError if a queued item has another shape, AbortedError if the
         queue is closed without the items.
         """
-        self._enter(QueueConsumer(shapes, user, done, self._takers, holds=holds), cancellation)
+        self._enter(QueueConsumer(user, done, self._takers, shapes, holds=holds), cancellation)
 
     def lend(
         self,
@@ -202,7 +199,7 @@ class FeedQueue:
         user: FeedClient,
     ) -> None:
         """Take items as `take` does, but keep them in the queue until the loan is ended."""
-        self._enter(QueueConsumer(shapes, user, done, self._takers, is_lending=True), cancellation)
+        self._enter(QueueConsumer(user, done, self._takers, shapes, is_lending=True), cancellation)
 
     def release(self, items: int, byte_size: int) -> None:
         """Give back the room of items that were held."""
@@ -222,12 +219,7 @@ class FeedQueue:
 
     def drain(self, cancellation: Cancellation, done: Done, user: FeedClient) -> None:
         """Call `done(None)` once nothing is in the queue or held, or with what cancels."""
-        drainer = QueueWaiter(user, done, self._drainers)
-        with self._lock:
-            self._drainers.append(drainer)
-            calls = [] if cancellation.is_cancelled else self._pump()
-        self._run(calls)
-        self._watch(drainer, cancellation)
+        self._enter(QueueWaiter(user, done, self._drainers), cancellation)
 
     def clear(self) -> None:
         """Empty the queue, turn away those who wait to put, and open it if it was closed."""
@@ -416,15 +408,12 @@ class FeedQueue:
 
     # Without the lock -----------------------------------------------------------------------
 
-    def _enter(self, taker: QueueConsumer, cancellation: Cancellation) -> None:
+    def _enter(self, waiter: QueueWaiter, cancellation: Cancellation) -> None:
+        """Put a client at the end of its line; the wait ends when `cancellation` says so, too."""
         with self._lock:
-            self._takers.append(taker)
+            waiter.line.append(waiter)
             calls = [] if cancellation.is_cancelled else self._pump()
         self._run(calls)
-        self._watch(taker, cancellation)
-
-    def _watch(self, waiter: QueueWaiter, cancellation: Cancellation) -> None:
-        """End the wait when `cancellation` says so."""
         if waiter.is_settled:
             return
         forget = cancellation.add_callback(lambda: self._give_up(waiter, cancellation))

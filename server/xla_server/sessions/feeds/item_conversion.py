@@ -87,7 +87,7 @@ def items_of_value(value: Value, shape: Shape) -> tuple[Item, ...]:
 
 
 def literal_of(items: Sequence[Item], shape: Shape | None = None) -> Literal:
-    """The literal of items, laid out as `shape`; without one as its own value, row by row.
+    """The literal of items, laid out as `shape` says, or else as its own value, row by row.
 
     Shares their memory.
     """
@@ -95,7 +95,7 @@ def literal_of(items: Sequence[Item], shape: Shape | None = None) -> Literal:
         shape = items[0].shape
         if items[0].in_tuple:
             shape = Shape.tuple_of([item.shape for item in items])
-        shape = shape.with_default_layout()
+    shape = shape.with_default_layout()
     arrays = shape.tuple_shapes if shape.is_tuple else (shape,)
     literals = [
         Literal.from_numpy(item.value, array, copy=False)

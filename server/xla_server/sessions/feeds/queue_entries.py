@@ -59,20 +59,16 @@ Taken: TypeAlias = Callable[[tuple[Item, ...] | XlaError], None]
 Lent: TypeAlias = Callable[["BorrowedItems | XlaError"], None]
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class QueueWaiter:
     """A waiting producer, consumer or drain. The queue's lock guards it."""
 
-    __slots__ = ("forget", "is_settled", "line", "since", "tell", "user")
-
-    def __init__(
-        self, user: FeedClient, tell: Callable[[Any], None], line: "deque[QueueWaiter]"
-    ) -> None:
-        self.user = user
-        self.tell = tell
-        self.line = line
-        self.since = time.monotonic()
-        self.is_settled = False
-        self.forget: Callable[[], None] | None = None
+    user: FeedClient
+    tell: Callable[[Any], None]
+    line: "deque[QueueWaiter]"
+    since: float = dataclasses.field(default_factory=time.monotonic, init=False)
+    is_settled: bool = dataclasses.field(default=False, init=False)
+    forget: Callable[[], None] | None = dataclasses.field(default=None, init=False)
 
     @property
     def shape(self) -> Shape | None:
@@ -95,17 +91,15 @@ class QueueWaiter:
         return call
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class QueueProducer(QueueWaiter):
     """A producer that waits for capacity for its items."""
 
-    __slots__ = ("byte_size", "items")
+    items: Sequence[Item]
+    byte_size: int = dataclasses.field(init=False)
 
-    def __init__(
-        self, items: Sequence[Item], user: FeedClient, done: Done, line: "deque[QueueWaiter]"
-    ) -> None:
-        super().__init__(user, done, line)
-        self.items = items
-        self.byte_size = sum(item.byte_size for item in items)
+    def __post_init__(self) -> None:
+        self.byte_size = sum(item.byte_size for item in self.items)
 
     @property
     def shape(self) -> Shape:
@@ -113,25 +107,13 @@ class QueueProducer(QueueWaiter):
         return joined([item.shape for item in self.items], self.items[0].in_tuple)
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class QueueConsumer(QueueWaiter):
     """A consumer that waits for items of these shapes; with None, for the next value."""
 
-    __slots__ = ("holds", "is_lending", "shapes")
-
-    def __init__(
-        self,
-        shapes: Sequence[Shape] | None,
-        user: FeedClient,
-        tell: Callable[[Any], None],
-        line: "deque[QueueWaiter]",
-        *,
-        is_lending: bool = False,
-        holds: bool = False,
-    ) -> None:
-        super().__init__(user, tell, line)
-        self.shapes = shapes
-        self.is_lending = is_lending
-        self.holds = holds
+    shapes: Sequence[Shape] | None
+    is_lending: bool = dataclasses.field(default=False, kw_only=True)
+    holds: bool = dataclasses.field(default=False, kw_only=True)
 
     @property
     def wanted(self) -> int:

@@ -3,7 +3,7 @@
 import dataclasses
 
 from xla_contract.types.shape import Shape
-from xla_server.sessions.feeds.queue_entries import QueueWaiter, WaitState
+from xla_server.sessions.feeds.queue_entries import QueueWaiter
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,33 +25,18 @@ class QueueFacts:
     max_bytes: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueuePosition:
-    """A waiting client, and the number of those before it in the queue."""
-
-    waiter: QueueWaiter
-    before: int
-
-    def waiting(self, now: float, reason: str) -> WaitState:
-        """Return the description of the waiting client, at a time of time.monotonic()."""
-        waiter = self.waiter
-        return WaitState(waiter.user, waiter.shape, now - waiter.since, reason)
-
-
-def why_taking(queue: QueueFacts, place: QueuePosition) -> str:
-    """Return the reason why a consumer waits."""
-    taker = place.waiter
+def why_taking(queue: QueueFacts, taker: QueueWaiter, before: int) -> str:
+    """Return the reason why a consumer waits, with so many before it."""
     text = f"{queue.name} {taker.user} waits for {taker.shape or 'an item'}; "
-    if queue.is_lent or place.before:
-        return f"{text}{place.before} before it in the queue"
+    if queue.is_lent or before:
+        return f"{text}{before} before it in the queue"
     if not queue.queued:
         return f"{text}the queue is empty"
     return f"{text}{queue.queued} arrays are there, the first of them {queue.first}"
 
 
-def why_putting(queue: QueueFacts, place: QueuePosition) -> str:
+def why_putting(queue: QueueFacts, putter: QueueWaiter, _: int) -> str:
     """Return the reason why a producer waits."""
-    putter = place.waiter
     held = f", {queue.held_items} of them sent and not acknowledged" if queue.held_items else ""
     first = f"; the first item of the queue is {queue.first}" if queue.queued else ""
     return (
@@ -61,6 +46,6 @@ def why_putting(queue: QueueFacts, place: QueuePosition) -> str:
     )
 
 
-def why_draining(queue: QueueFacts, place: QueuePosition) -> str:
+def why_draining(queue: QueueFacts, drainer: QueueWaiter, _: int) -> str:
     """Return the reason why a queue is not empty yet."""
-    return f"{place.waiter.user} waits until {queue.items} items are gone"
+    return f"{drainer.user} waits until {queue.items} items are gone"

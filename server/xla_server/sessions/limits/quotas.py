@@ -5,7 +5,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Quotas:
-    """Limits of one session."""
+    """Limits of one session, under the names of the message Quotas."""
 
     device_bytes: int
     handles: int = 1_000_000

@@ -1,5 +1,6 @@
 """Independent runs at the same time, each with an outcome of its own."""
 
+import dataclasses
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
@@ -16,6 +17,7 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 
+@dataclasses.dataclass(eq=False)
 class Batch(Generic[Q, R]):
     """The runs of one RunBatch.
 
@@ -24,28 +26,19 @@ class Batch(Generic[Q, R]):
     its thread, and `values_of` gives the handles of the values that a run names.
     """
 
-    def __init__(
-        self,
-        values: ValueTable,
-        running: FairSemaphore,
-        submit: Callable[..., Any],
-        requests: Sequence[Q],
-        values_of: Callable[[Q], Iterable[int]],
-        cancellation: Cancellation,
-        run: Callable[[Q, Cancellation], R],
-        done: Callable[[list[R | XlaError]], None],
-    ) -> None:
-        self._values = values
-        self._running = running
-        self._submit = submit
-        self._requests = requests
-        self._values_of = values_of
-        self._cancellation = cancellation
-        self._run = run
-        self._done = done
-        self._outcomes: list[R | XlaError | None] = [None] * len(requests)
+    _values: ValueTable
+    _running: FairSemaphore
+    _submit: Callable[..., Any]
+    _requests: Sequence[Q]
+    _values_of: Callable[[Q], Iterable[int]]
+    _cancellation: Cancellation
+    _run: Callable[[Q, Cancellation], R]
+    _done: Callable[[list[R | XlaError]], None]
+
+    def __post_init__(self) -> None:
+        self._outcomes: list[R | XlaError | None] = [None] * len(self._requests)
         self._next = 0
-        self._left = len(requests)
+        self._left = len(self._requests)
         self._threads = 0
         self._starting = 0
         """Threads that have a slot and have not begun."""

@@ -13,6 +13,7 @@
 """
 
 import contextlib
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,36 +26,18 @@ from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.values.value_table import Reservation, ValueTable
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class MemoryWaiter:
     """An execution in the queue; `on_left` is called with it once it has left, by any thread."""
 
-    __slots__ = (
-        "_error",
-        "_reservation",
-        "byte_size",
-        "deadline",
-        "has_left",
-        "on_left",
-        "purpose",
-        "table",
-    )
-
-    def __init__(
-        self,
-        table: ValueTable,
-        byte_size: int,
-        purpose: object,
-        deadline: float,
-        on_left: "Callable[[MemoryWaiter], None]",
-    ) -> None:
-        self.table = table
-        self.byte_size = byte_size
-        self.purpose = purpose
-        self.deadline = deadline
-        self.on_left = on_left
-        self.has_left = False
-        self._reservation: Reservation | None = None
-        self._error: XlaError | None = None
+    table: ValueTable
+    byte_size: int
+    purpose: object
+    deadline: float
+    on_left: "Callable[[MemoryWaiter], None]"
+    has_left: bool = False
+    _reservation: Reservation | None = None
+    _error: XlaError | None = None
 
     @property
     def was_given_up(self) -> bool:

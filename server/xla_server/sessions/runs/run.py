@@ -81,40 +81,26 @@ class RunParts:
     flow: Flow
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class PlannedRun:
     """A run that was checked. It holds its arguments, and memory for those sent along.
 
     Made by `RunPlanner.plan`; `close` releases everything.
-
-    Args:
-        parts: The parts of the session that run it.
-        device: The device that it runs on.
-        steps: Its steps in order.
-        held: The arguments that are values of the session, by their handles.
-        donated: The handles that it donates.
-        room: Memory of the values sent along, if any.
-        sent_back_bytes: Bytes of the results that are sent back, by their shapes.
     """
 
-    def __init__(
-        self,
-        parts: RunParts,
-        device: Device,
-        steps: list[PlannedStep],
-        held: dict[int, Buffer | ValueFuture],
-        donated: list[int],
-        room: Reservation | None,
-        sent_back_bytes: int,
-    ) -> None:
-        self.steps = steps
-        self.device = device
-        self.label = 0
-        """The handle of the execution that this is, if it was launched."""
-        self.sent_back_bytes = sent_back_bytes
-        self._parts = parts
-        self._held = held
-        self._donated = donated
-        self._room = room
+    _parts: RunParts
+    device: Device
+    steps: list[PlannedStep]
+    _held: dict[int, Buffer | ValueFuture]
+    """The arguments that are values of the session, by their handles."""
+    _donated: list[int]
+    """The handles that it donates."""
+    _room: Reservation | None
+    """Memory of the values sent along, if any."""
+    sent_back_bytes: int
+    """Bytes of the results that are sent back, by their shapes."""
+    label: int = 0
+    """The handle of the execution that this is, if it was launched."""
 
     @property
     def pending(self) -> list[ValueFuture]:

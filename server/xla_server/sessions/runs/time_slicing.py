@@ -13,6 +13,7 @@ the turns, however many programs it runs.
 """
 
 import contextlib
+import dataclasses
 import os
 import sys
 import threading
@@ -20,7 +21,7 @@ import time
 from collections.abc import Iterator
 
 from xla_server.execution.cancellation import Cancellation
-from xla_server.sessions.limits.blocking import current_worker
+from xla_server.sessions.limits.blocking import Worker, current_worker
 from xla_server.sessions.limits.shares.caller import LOCAL_FLOW, Flow
 from xla_server.sessions.limits.shares.rotation import Rotation
 
@@ -79,29 +80,19 @@ class _Switching:
 _SWITCHING = _Switching()
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class TimeSlice:
     """One execution while it runs. Times are seconds of the clock of `TimeSlicer`, 0 for never."""
 
-    __slots__ = (
-        "cancellation",
-        "flow",
-        "is_lent",
-        "is_paused",
-        "last",
-        "since",
-        "worker",
-    )
-
-    def __init__(self, cancellation: Cancellation, flow: Flow = LOCAL_FLOW) -> None:
-        self.cancellation = cancellation
-        self.flow = flow
-        self.worker = current_worker()
-        self.since = 0.0
-        """Time at which it was first seen running, or last seen waiting for others."""
-        self.last = 0.0
-        """Time at which its last turn began."""
-        self.is_paused = False
-        self.is_lent = False
+    cancellation: Cancellation
+    flow: Flow = LOCAL_FLOW
+    worker: Worker = dataclasses.field(default_factory=current_worker)
+    since: float = 0.0
+    """Time at which it was first seen running, or last seen waiting for others."""
+    last: float = 0.0
+    """Time at which its last turn began."""
+    is_paused: bool = False
+    is_lent: bool = False
 
 
 class TimeSlicer:

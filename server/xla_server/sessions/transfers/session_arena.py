@@ -1,6 +1,7 @@
 """The memory that one session shares with its client, and values that pass through it."""
 
 import contextlib
+import dataclasses
 import socket
 import threading
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.limits.shares.caller import Caller
 from xla_server.sessions.transfers.arena import Arena
 from xla_server.sessions.transfers.arena_pool import ArenaPool
+from xla_server.sessions.transfers.download import checked_layout
 from xla_server.sessions.transfers.free_list import MAX_PARTS, PAGE
 from xla_server.sessions.transfers.ring_upload import RingTransfers, receive_ring
 from xla_server.sessions.transfers.upload import require_layout
@@ -38,6 +40,7 @@ MIN_SLOTS, MAX_SLOTS = 2, 64
 """Slots of a ring that a value passes through in pieces."""
 
 
+@dataclasses.dataclass(eq=False)
 class SessionArena:
     """A session's part of shared memory. Thread-safe.
 
@@ -45,24 +48,15 @@ class SessionArena:
     least `spared_bytes` of the devices to others.
     """
 
-    def __init__(
-        self,
-        arenas: ArenaPool,
-        values: ValueTable,
-        devices: DeviceTable,
-        backend: Backend,
-        blocks: BlockPool,
-        caller: Caller,
-        *,
-        spared_bytes: int,
-    ) -> None:
-        self._arenas = arenas
-        self._values = values
-        self._devices = devices
-        self._backend = backend
-        self._blocks = blocks
-        self._caller = caller
-        self._spared_bytes = spared_bytes
+    _arenas: ArenaPool
+    _values: ValueTable
+    _devices: DeviceTable
+    _backend: Backend
+    _blocks: BlockPool
+    _caller: Caller
+    _spared_bytes: int
+
+    def __post_init__(self) -> None:
         self._arena: Arena | None = None
         self._channels = RingTransfers()
         self._is_closed = False
@@ -232,13 +226,8 @@ class SessionArena:
                 f"only arrays pass through shared memory, got {buffer.shape}",
                 hint="Take tuples apart with DeconstructTuple.",
             )
-        wanted = buffer.shape.without_layout() if shape is None else shape
-        if not wanted.compatible(buffer.shape):
-            raise InvalidArgumentError(
-                f"shape_with_layout must be compatible with the value, got {wanted} for "
-                f"{buffer.shape}"
-            )
-        wanted = wanted.with_default_layout()
+        rows = (buffer.shape.without_layout() if shape is None else shape).with_default_layout()
+        wanted = checked_layout(rows, buffer.shape)
         with arena.using(offset, wanted.byte_size) as memory:
             literal = buffer.to_literal(wanted)
             write_linear_memory(literal, memory)

@@ -1,5 +1,6 @@
 """One upload: its destination, how much of it has arrived, and the stream that has it."""
 
+import dataclasses
 import threading
 from collections.abc import Callable
 
@@ -18,33 +19,29 @@ from xla_server.backends.platform import Backend, Device
 from xla_server.sessions.values.value_table import Reservation
 
 
+@dataclasses.dataclass(eq=False)
 class Upload:
-    """The array that `writer` makes, for a device; `reservation` grows with what has arrived.
+    """The array that a writer makes, for a device; its reservation grows with what has arrived.
 
-    Uploads leave at least `spared` bytes of the devices to others. Thread-safe. The lock is held
+    Uploads leave at least `_spared` bytes of the devices to others. Thread-safe. The lock is held
     while a chunk is copied, never while one is waited for. Times are those of the caller's clock.
     """
 
-    def __init__(
-        self,
-        writer: LinearWriter,
-        device: Device,
-        reservation: Reservation,
-        now: float,
-        spared: int = 0,
-    ) -> None:
-        self.size = writer.shape.byte_size
+    _writer: LinearWriter | None
+    _device: Device
+    _reservation: Reservation
+    _active_at: float
+    _spared: int = 0
+
+    def __post_init__(self) -> None:
+        assert self._writer is not None
+        self._shape = self._writer.shape
+        self.size = self._shape.byte_size
         self.received = 0
-        self._shape = writer.shape
-        self._device = device
-        self._writer: LinearWriter | None = writer
-        self._reservation = reservation
-        self._spared = spared
-        self._active_at = now
         self._checksum = 0
         self._owner: object = None
         self._tell_owner: Callable[[XlaError], object] | None = None
-        self._left_at: float | None = now
+        self._left_at: float | None = self._active_at
         self._dropped: XlaError | None = None
         self._lock = threading.Lock()
 

@@ -13,22 +13,14 @@ from xla_server.sessions.values.futures import ValueFuture
 from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class Reservation:
     """Bytes set aside for values about to be made; as a context manager, until the block ends."""
 
-    __slots__ = ("_byte_size", "_is_running", "_on_release", "_table")
-
-    def __init__(
-        self,
-        table: "ValueTable",
-        byte_size: int,
-        is_running: bool = False,
-        on_release: Callable[[int], None] | None = None,
-    ) -> None:
-        self._table = table
-        self._byte_size = byte_size
-        self._is_running = is_running
-        self._on_release = on_release
+    _table: "ValueTable"
+    _byte_size: int
+    _is_running: bool = False
+    _on_release: Callable[[int], None] | None = None
 
     def grow(self, byte_size: int, purpose: object, *, spared: int = 0) -> None:
         """Reserve more, up to `byte_size` bytes; raises as `ValueTable.reserve`."""

@@ -24,11 +24,12 @@ from xla_server.sessions.feeds.channel_table import ChannelTable, ChannelType
 from xla_server.sessions.feeds.device_feeds import (
     CHANNEL_SHARE,
     MAX_HOST_CHANNELS,
-    BorrowedLiteral,
     DeviceFeeds,
     FeedPair,
     ProgramFeeds,
 )
+from xla_server.sessions.feeds.item_conversion import literal_of
+from xla_server.sessions.feeds.queue_entries import BorrowedItems
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.session import Session
 from xla_server.sessions.values.handles import HandleFactory, HandleKind
@@ -78,9 +79,9 @@ def _put_out(
     _program(feeds).put_outfeed(value, shape, cancellation or Cancellation(), "out")
 
 
-def _lent(feeds: DeviceFeeds, shape: Shape, cancellation: Cancellation) -> BorrowedLiteral:
+def _lent(feeds: DeviceFeeds, shape: Shape, cancellation: Cancellation) -> BorrowedItems:
     """TransferFromOutfeed as far as the loan, waited for."""
-    outcomes: queue.SimpleQueue[BorrowedLiteral | XlaError] = queue.SimpleQueue()
+    outcomes: queue.SimpleQueue[BorrowedItems | XlaError] = queue.SimpleQueue()
     feeds.transfer_from_outfeed(shape, cancellation, outcomes.put)
     outcome = outcomes.get()
     if isinstance(outcome, XlaError):
@@ -90,7 +91,7 @@ def _lent(feeds: DeviceFeeds, shape: Shape, cancellation: Cancellation) -> Borro
 
 def _take_out(feeds: DeviceFeeds, shape: Shape, cancellation: Cancellation) -> object:
     lent = _lent(feeds, shape, cancellation)
-    value = lent.literal().to_numpy()
+    value = literal_of(lent.items, shape).to_numpy()
     lent.keep()
     return value
 
@@ -212,7 +213,7 @@ def test_a_queued_part_does_not_hold_the_whole_it_was_cut_from():
     feeds = _feeds()
     whole = np.zeros(1000, np.float32)
     _put_out(feeds, whole[:4], VECTOR)
-    literal = _lent(feeds, VECTOR, Cancellation()).literal()
+    literal = literal_of(_lent(feeds, VECTOR, Cancellation()).items, VECTOR)
     assert not np.shares_memory(literal.value, whole)
 
 

@@ -3,37 +3,18 @@
 import operator
 
 from xla_contract.ops.control.ordering import DomainAttributes
-from xla_contract.ops.control.tuple import GetTupleElementAttributes
-from xla_contract.ops.elementwise.bitcast_convert import BitcastConvertAttributes
 from xla_contract.ops.elementwise.compare import (
-    CompareAttributes,
     ComparisonDirection,
     ComparisonType,
 )
-from xla_contract.ops.elementwise.convert import ConvertAttributes
-from xla_contract.ops.elementwise.reduce_precision import ReducePrecisionAttributes
-from xla_contract.ops.elementwise.stochastic_convert import StochasticConvertAttributes
-from xla_contract.ops.feeds.infeed import InfeedAttributes
-from xla_contract.ops.feeds.outfeed import OutfeedAttributes
-from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
-from xla_contract.ops.shaping.bitcast import BitcastAttributes
-from xla_contract.ops.shaping.broadcast import BroadcastAttributes
-from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
-from xla_contract.ops.shaping.dynamic_reshape import DynamicReshapeAttributes
-from xla_contract.ops.shaping.get_dimension_size import GetDimensionSizeAttributes
-from xla_contract.ops.shaping.iota import IotaAttributes
-from xla_contract.ops.shaping.pad import PadAttributes
-from xla_contract.ops.shaping.reshape import ReshapeAttributes
-from xla_contract.ops.shaping.reverse import ReverseAttributes
 from xla_contract.ops.shaping.set_dimension_size import SetDimensionSizeAttributes
 from xla_contract.ops.shaping.slice import SliceAttributes
-from xla_contract.ops.shaping.transpose import TransposeAttributes
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.types.dimension_numbers import PaddingConfig
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.text import attribute_kinds as kinds
-from xla_server.ir.text.forms.form import Attribute, Form, element, record_form
+from xla_server.ir.text.forms.form import Attribute, Form, Row, element, fields
 from xla_server.ir.text.scanner import HloReader
 from xla_server.ir.text.shardings import SHARDING
 
@@ -72,60 +53,46 @@ def _make_set_dimension_size(shape: Shape, dimension: int) -> SetDimensionSizeAt
     return SetDimensionSizeAttributes(dimension, not inside or shape.is_dynamic(dimension))
 
 
-ARRAYS: dict[Opcode, Form] = {
-    Opcode.BITCAST: record_form(BitcastAttributes, Shape.without_layout),
-    Opcode.BITCAST_CONVERT: record_form(BitcastConvertAttributes, _TYPE),
-    Opcode.BROADCAST: record_form(
-        BroadcastAttributes, Attribute("dimensions", kinds.INTEGERS), _DIMENSIONS
-    ),
-    Opcode.COMPARE: record_form(
-        CompareAttributes,
+ARRAYS: dict[Opcode, Row] = {
+    Opcode.BITCAST: fields(Shape.without_layout),
+    Opcode.BITCAST_CONVERT: fields(_TYPE),
+    Opcode.BROADCAST: fields(Attribute("dimensions", kinds.INTEGERS), _DIMENSIONS),
+    Opcode.COMPARE: fields(
         Attribute("direction", kinds.members(ComparisonDirection)),
         Attribute("type", kinds.members(ComparisonType), None),
     ),
-    Opcode.CONCATENATE: record_form(ConcatenateAttributes, Attribute("dimensions", kinds.SINGLE)),
-    Opcode.CONVERT: record_form(ConvertAttributes, _TYPE),
+    Opcode.CONCATENATE: fields(Attribute("dimensions", kinds.SINGLE)),
+    Opcode.CONVERT: fields(_TYPE),
     Opcode.DOMAIN: Form(
         (Attribute("domain", _DOMAIN, (None, None)),),
         lambda record: ((record.entry_sharding, record.exit_sharding),),
         lambda shape, shardings: DomainAttributes(*shardings),
     ),
-    Opcode.DYNAMIC_SLICE: record_form(
-        DynamicSliceAttributes, Attribute("dynamic_slice_sizes", kinds.INTEGERS)
-    ),
-    Opcode.DYNAMIC_RESHAPE: record_form(DynamicReshapeAttributes, _DIMENSIONS, _DYNAMIC),
+    Opcode.DYNAMIC_SLICE: fields(Attribute("dynamic_slice_sizes", kinds.INTEGERS)),
+    Opcode.DYNAMIC_RESHAPE: fields(_DIMENSIONS, _DYNAMIC),
     Opcode.SET_DIMENSION_SIZE: Form(
         (Attribute("dimensions", kinds.SINGLE),),
         lambda record: (record.dimension,),
         _make_set_dimension_size,
     ),
-    Opcode.GET_DIMENSION_SIZE: record_form(
-        GetDimensionSizeAttributes, Attribute("dimensions", kinds.SINGLE)
-    ),
-    Opcode.GET_TUPLE_ELEMENT: record_form(
-        GetTupleElementAttributes, Attribute("index", kinds.INTEGER)
-    ),
-    Opcode.INFEED: record_form(
-        InfeedAttributes,
+    Opcode.GET_DIMENSION_SIZE: fields(Attribute("dimensions", kinds.SINGLE)),
+    Opcode.GET_TUPLE_ELEMENT: fields(Attribute("index", kinds.INTEGER)),
+    Opcode.INFEED: fields(
         lambda shape: element(shape, 0).without_layout(),
         Attribute("infeed_config", kinds.BYTES, b""),
     ),
-    Opcode.IOTA: record_form(
-        IotaAttributes, Shape.without_layout, Attribute("iota_dimension", kinds.INTEGER)
-    ),
-    Opcode.OUTFEED: record_form(
-        OutfeedAttributes,
+    Opcode.IOTA: fields(Shape.without_layout, Attribute("iota_dimension", kinds.INTEGER)),
+    Opcode.OUTFEED: fields(
         Attribute("outfeed_shape", kinds.SHAPE),
         Attribute("outfeed_config", kinds.BYTES, b""),
     ),
-    Opcode.PAD: record_form(PadAttributes, Attribute("padding", kinds.PADDING, PaddingConfig())),
-    Opcode.REDUCE_PRECISION: record_form(
-        ReducePrecisionAttributes,
+    Opcode.PAD: fields(Attribute("padding", kinds.PADDING, PaddingConfig())),
+    Opcode.REDUCE_PRECISION: fields(
         Attribute("exponent_bits", kinds.INTEGER),
         Attribute("mantissa_bits", kinds.INTEGER),
     ),
-    Opcode.RESHAPE: record_form(ReshapeAttributes, _DIMENSIONS, _DYNAMIC),
-    Opcode.REVERSE: record_form(ReverseAttributes, Attribute("dimensions", kinds.INTEGERS)),
+    Opcode.RESHAPE: fields(_DIMENSIONS, _DYNAMIC),
+    Opcode.REVERSE: fields(Attribute("dimensions", kinds.INTEGERS)),
     Opcode.SLICE: Form(
         (Attribute("slice", kinds.SLICES),),
         lambda record: (tuple(zip(record.starts, record.limits, record.strides, strict=True)),),
@@ -135,7 +102,7 @@ ARRAYS: dict[Opcode, Form] = {
             tuple(box[2] for box in boxes),
         ),
     ),
-    Opcode.STOCHASTIC_CONVERT: record_form(StochasticConvertAttributes, _TYPE),
-    Opcode.TRANSPOSE: record_form(TransposeAttributes, Attribute("dimensions", kinds.INTEGERS)),
+    Opcode.STOCHASTIC_CONVERT: fields(_TYPE),
+    Opcode.TRANSPOSE: fields(Attribute("dimensions", kinds.INTEGERS)),
 }
 """Forms with attributes; all other opcodes of these kinds have none."""

@@ -2,25 +2,10 @@
 
 import operator
 
-from xla_contract.ops.contraction.convolution import ConvolutionAttributes
-from xla_contract.ops.contraction.dot import DotAttributes
-from xla_contract.ops.contraction.ragged_dot import RaggedDotAttributes
-from xla_contract.ops.elementwise.map import MapAttributes
-from xla_contract.ops.indexing.gather import GatherAttributes
-from xla_contract.ops.indexing.scatter import ScatterAttributes
-from xla_contract.ops.indexing.sort import SortAttributes
-from xla_contract.ops.indexing.topk import TopKAttributes
-from xla_contract.ops.linear_algebra.cholesky import CholeskyAttributes
-from xla_contract.ops.linear_algebra.fft import FftAttributes, FftType
-from xla_contract.ops.linear_algebra.triangular_solve import Transpose, TriangularSolveAttributes
-from xla_contract.ops.random.rng import RandomDistribution, RngAttributes
-from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
-from xla_contract.ops.random.rng_get_and_update_state import RngGetAndUpdateStateAttributes
-from xla_contract.ops.reduction.batch_norm import BatchNormAttributes
-from xla_contract.ops.reduction.reduce import ReduceAttributes
-from xla_contract.ops.reduction.reduce_window import ReduceWindowAttributes
-from xla_contract.ops.reduction.scan import ScanAttributes
-from xla_contract.ops.reduction.select_and_scatter import SelectAndScatterAttributes
+from xla_contract.ops.linear_algebra.fft import FftType
+from xla_contract.ops.linear_algebra.triangular_solve import Transpose
+from xla_contract.ops.random.rng import RandomDistribution
+from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.types.dimension_numbers import (
     DotDimensionNumbers,
@@ -31,7 +16,7 @@ from xla_contract.types.dimension_numbers import (
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.text import attribute_kinds as kinds
-from xla_server.ir.text.forms.form import Attribute, Form, Nested, element, record_form
+from xla_server.ir.text.forms.form import Attribute, Nested, Row, element, fields
 
 _PRECISIONS = {
     number: name.lower() for name, number in xla_data_pb2.PrecisionConfig.Precision.items()
@@ -56,21 +41,19 @@ _CONTRACTION = Nested(
 )
 _TYPE = operator.attrgetter("element_type")
 
-_BATCH_NORM = record_form(
-    BatchNormAttributes,
+_BATCH_NORM = fields(
     Attribute("epsilon", kinds.FLOAT),
     Attribute("feature_index", kinds.INTEGER),
 )
-_DOT = record_form(DotAttributes, _CONTRACTION, _TYPE, *_PRECISION)
+_DOT = fields(_CONTRACTION, _TYPE, *_PRECISION)
 
 
-COMPOUND: dict[Opcode, Form] = {
+COMPOUND: dict[Opcode, Row] = {
     Opcode.BATCH_NORM_GRAD: _BATCH_NORM,
     Opcode.BATCH_NORM_INFERENCE: _BATCH_NORM,
     Opcode.BATCH_NORM_TRAINING: _BATCH_NORM,
-    Opcode.CHOLESKY: record_form(CholeskyAttributes, Attribute("lower", kinds.BOOL, False)),
-    Opcode.CONVOLUTION: record_form(
-        ConvolutionAttributes,
+    Opcode.CHOLESKY: fields(Attribute("lower", kinds.BOOL, False)),
+    Opcode.CONVOLUTION: fields(
         Attribute("window", kinds.WINDOW, Window()),
         Attribute("dim_labels", kinds.DIM_LABELS),
         Attribute("feature_group_count", kinds.INTEGER, 1),
@@ -80,13 +63,11 @@ COMPOUND: dict[Opcode, Form] = {
     ),
     Opcode.DOT: _DOT,
     Opcode.SCALED_DOT: _DOT,
-    Opcode.FFT: record_form(
-        FftAttributes,
+    Opcode.FFT: fields(
         Attribute("fft_type", kinds.members(FftType)),
         Attribute("fft_length", kinds.INTEGERS),
     ),
-    Opcode.GATHER: record_form(
-        GatherAttributes,
+    Opcode.GATHER: fields(
         Nested(
             GatherDimensionNumbers,
             (
@@ -101,51 +82,38 @@ COMPOUND: dict[Opcode, Form] = {
         Attribute("slice_sizes", kinds.INTEGERS),
         Attribute("indices_are_sorted", kinds.BOOL, False),
     ),
-    Opcode.MAP: record_form(
-        MapAttributes, Attribute("dimensions", kinds.INTEGERS, ()), calls=("to_apply",)
-    ),
-    Opcode.RAGGED_DOT: record_form(
-        RaggedDotAttributes,
+    Opcode.MAP: fields(Attribute("dimensions", kinds.INTEGERS, ()), calls=("to_apply",)),
+    Opcode.RAGGED_DOT: fields(
         _CONTRACTION,
         Attribute("lhs_ragged_dims", kinds.SINGLE),
         Attribute("rhs_group_dims", kinds.SINGLE, None),
         _TYPE,
         *_PRECISION,
     ),
-    Opcode.REDUCE: record_form(
-        ReduceAttributes, Attribute("dimensions", kinds.INTEGERS), calls=("to_apply",)
-    ),
-    Opcode.REDUCE_WINDOW: record_form(
-        ReduceWindowAttributes, Attribute("window", kinds.WINDOW, Window()), calls=("to_apply",)
-    ),
-    Opcode.RNG: record_form(
-        RngAttributes,
+    Opcode.REDUCE: fields(Attribute("dimensions", kinds.INTEGERS), calls=("to_apply",)),
+    Opcode.REDUCE_WINDOW: fields(Attribute("window", kinds.WINDOW, Window()), calls=("to_apply",)),
+    Opcode.RNG: fields(
         Attribute(
             "distribution",
             kinds.words({kind: f"rng_{kind.name.lower()}" for kind in RandomDistribution}),
         ),
         Shape.without_layout,
     ),
-    Opcode.RNG_BIT_GENERATOR: record_form(
-        RngBitGeneratorAttributes,
+    Opcode.RNG_BIT_GENERATOR: fields(
         Attribute(
             "algorithm", kinds.words({kind: f"rng_{kind.name.lower()}" for kind in RandomAlgorithm})
         ),
         lambda shape: element(shape, 1).without_layout(),
     ),
-    Opcode.RNG_GET_AND_UPDATE_STATE: record_form(
-        RngGetAndUpdateStateAttributes, Attribute("delta", kinds.INTEGER)
-    ),
-    Opcode.SCAN: record_form(
-        ScanAttributes,
+    Opcode.RNG_GET_AND_UPDATE_STATE: fields(Attribute("delta", kinds.INTEGER)),
+    Opcode.SCAN: fields(
         Attribute("dimensions", kinds.SINGLE),
         Attribute("num_carries", kinds.INTEGER),
         Attribute("is_reverse", kinds.BOOL, False),
         Attribute("is_associative", kinds.BOOL, None),
         calls=("to_apply",),
     ),
-    Opcode.SCATTER: record_form(
-        ScatterAttributes,
+    Opcode.SCATTER: fields(
         Nested(
             ScatterDimensionNumbers,
             (
@@ -161,24 +129,20 @@ COMPOUND: dict[Opcode, Form] = {
         Attribute("unique_indices", kinds.BOOL, False),
         calls=("to_apply",),
     ),
-    Opcode.SELECT_AND_SCATTER: record_form(
-        SelectAndScatterAttributes,
+    Opcode.SELECT_AND_SCATTER: fields(
         Attribute("window", kinds.WINDOW, Window()),
         calls=("select", "scatter"),
     ),
-    Opcode.SORT: record_form(
-        SortAttributes,
+    Opcode.SORT: fields(
         Attribute("dimensions", kinds.SINGLE),
         Attribute("is_stable", kinds.BOOL, False),
         calls=("to_apply",),
     ),
-    Opcode.TOPK: record_form(
-        TopKAttributes,
+    Opcode.TOPK: fields(
         Attribute("k", kinds.INTEGER),
         Attribute("largest", kinds.BOOL, True, always=True),
     ),
-    Opcode.TRIANGULAR_SOLVE: record_form(
-        TriangularSolveAttributes,
+    Opcode.TRIANGULAR_SOLVE: fields(
         Attribute("left_side", kinds.BOOL, False),
         Attribute("lower", kinds.BOOL, False),
         Attribute("unit_diagonal", kinds.BOOL, False),

@@ -2,11 +2,13 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.definition import NO_ATTRIBUTES
+from xla_contract.ops.definitions import DEFINITION
+from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.text.attribute_kinds import AttributeKind
 
@@ -71,8 +73,31 @@ Field: TypeAlias = Attribute | Nested | Callable[[Shape], Any]
 """A written field of a record, or a function that takes the field from the declared shape."""
 
 
-def record_form(record: type[Any], *fields: Field, calls: tuple[str, ...] = ()) -> Form:
-    """Return the form of a record whose first fields are these; others keep their defaults."""
+FormOf: TypeAlias = Callable[[type[Any]], Form]
+"""Gives the form of an opcode, of its attribute record."""
+
+
+Row: TypeAlias = FormOf | Form
+"""An entry of a table of forms."""
+
+
+def forms(rows: Mapping[Opcode, Row]) -> dict[Opcode, Form]:
+    """Return the form of each opcode, made of the record that the contract defines for it."""
+    return {
+        opcode: row if isinstance(row, Form) else row(DEFINITION[opcode].attributes)
+        for opcode, row in rows.items()
+    }
+
+
+def fields(*written: Field, **calls: Any) -> FormOf:
+    """Return what makes the form of a record whose first fields are these; others are defaults.
+
+    `calls` are the fields of Form about called computations.
+    """
+    return lambda record: _record_form(record, written, calls)
+
+
+def _record_form(record: type[Any], fields: Sequence[Field], calls: Mapping[str, Any]) -> Form:
     named = _named(record, fields)
     attributes: list[Attribute] = []
     paths: list[tuple[str, ...]] = []
@@ -101,7 +126,7 @@ def record_form(record: type[Any], *fields: Field, calls: tuple[str, ...] = ()) 
         tuple(attributes),
         lambda given: [functools.reduce(getattr, path, given) for path in paths],
         make,
-        calls,
+        **calls,
     )
 
 

@@ -3,19 +3,8 @@
 import dataclasses
 from typing import Any
 
-from xla_contract.ops.collectives.all_gather import AllGatherAttributes
-from xla_contract.ops.collectives.all_reduce import AllReduceAttributes
-from xla_contract.ops.collectives.all_to_all import AllToAllAttributes
 from xla_contract.ops.collectives.collective import Participants, declared_sizes
-from xla_contract.ops.collectives.collective_broadcast import CollectiveBroadcastAttributes
-from xla_contract.ops.collectives.collective_permute import CollectivePermuteAttributes
-from xla_contract.ops.collectives.collective_reduce import CollectiveReduceAttributes
-from xla_contract.ops.collectives.ragged_all_to_all import RaggedAllToAllAttributes
-from xla_contract.ops.collectives.reduce_scatter import ReduceScatterAttributes
-from xla_contract.ops.control.asynchronous import AsyncAttributes
-from xla_contract.ops.control.custom_call import CustomCallAttributes
-from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
-from xla_contract.ops.feeds.send_recv import ChannelAttributes, RecvAttributes
+from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import GroupForm, ReplicaGroups
@@ -23,7 +12,16 @@ from xla_contract.types.shape import Shape
 from xla_server.ir.text import attribute_kinds as kinds
 from xla_server.ir.text.forms.arrays import ARRAYS
 from xla_server.ir.text.forms.compound import COMPOUND
-from xla_server.ir.text.forms.form import Attribute, Form, Nested, element, record_form
+from xla_server.ir.text.forms.form import (
+    Attribute,
+    Form,
+    FormOf,
+    Nested,
+    Row,
+    element,
+    fields,
+    forms,
+)
 from xla_server.ir.text.replica_groups import GROUPS
 
 _API_VERSIONS = {number: name for name, number in hlo_pb2.CustomCallApiVersion.items()}
@@ -49,72 +47,69 @@ def _context(shape: Shape) -> tuple[Shape, ...]:
     return tuple(part.without_layout() for part in shape.tuple_shapes[2:])
 
 
-def _of_parts(record: type[Any], position: int | None, *calls: str) -> Form:
-    """The form of a record that has, second, how much of a dimension each operand has.
+def _of_parts(position: int | None, *calls: str) -> FormOf:
+    """Return what makes the form of a record that has, second, each operand's part of a dimension.
 
     `position` is that of the result among what the operation gives; None if it gives nothing else.
     """
-    alone = record_form(
-        record, Attribute("dimensions", kinds.SINGLE), lambda shape: (), _PARTICIPANTS, calls=calls
+    alone_of = fields(
+        Attribute("dimensions", kinds.SINGLE), lambda shape: (), _PARTICIPANTS, calls=calls
     )
 
-    def make(shape: Shape, dimension: int, *values: Any) -> Any:
-        made = alone.make(shape, dimension, *values)
-        given = shape if position is None else element(shape, position)
-        return record(dimension, declared_sizes(given, dimension), made.participants)
+    def form_of(record: type[Any]) -> Form:
+        alone = alone_of(record)
 
-    return dataclasses.replace(alone, make=make)
+        def make(shape: Shape, dimension: int, *values: Any) -> Any:
+            made = alone.make(shape, dimension, *values)
+            given = shape if position is None else element(shape, position)
+            return record(dimension, declared_sizes(given, dimension), made.participants)
+
+        return dataclasses.replace(alone, make=make)
+
+    return form_of
 
 
-_ALL_REDUCE = record_form(AllReduceAttributes, _PARTICIPANTS, calls=("to_apply",))
+_ALL_REDUCE = fields(_PARTICIPANTS, calls=("to_apply",))
 _PERMUTE = (
     Attribute("channel_id", kinds.INTEGER, 0, field="channel_id"),
     Attribute("source_target_pairs", kinds.INTEGER_PAIRS, field="pairs"),
 )
 _THREAD = Attribute("async_execution_thread", kinds.STRING, "")
 
-_COLLECTIVES: dict[Opcode, Form] = {
-    Opcode.ALL_GATHER: _of_parts(AllGatherAttributes, None),
-    Opcode.ALL_GATHER_START: _of_parts(AllGatherAttributes, 1),
+_COLLECTIVES: dict[Opcode, Row] = {
+    Opcode.ALL_GATHER: _of_parts(None),
+    Opcode.ALL_GATHER_START: _of_parts(1),
     Opcode.ALL_REDUCE: _ALL_REDUCE,
     Opcode.ALL_REDUCE_START: _ALL_REDUCE,
-    Opcode.ALL_TO_ALL: record_form(
-        AllToAllAttributes, Attribute("dimensions", kinds.SINGLE, None), _PARTICIPANTS
-    ),
-    Opcode.COLLECTIVE_BROADCAST: record_form(CollectiveBroadcastAttributes, _PARTICIPANTS),
-    Opcode.COLLECTIVE_REDUCE: record_form(
-        CollectiveReduceAttributes, _PARTICIPANTS, calls=("to_apply",)
-    ),
-    Opcode.COLLECTIVE_PERMUTE: record_form(CollectivePermuteAttributes, *_PERMUTE),
-    Opcode.COLLECTIVE_PERMUTE_START: record_form(CollectivePermuteAttributes, *_PERMUTE, _context),
-    Opcode.RAGGED_ALL_TO_ALL: record_form(RaggedAllToAllAttributes, _PARTICIPANTS),
-    Opcode.REDUCE_SCATTER: _of_parts(ReduceScatterAttributes, None, "to_apply"),
+    Opcode.ALL_TO_ALL: fields(Attribute("dimensions", kinds.SINGLE, None), _PARTICIPANTS),
+    Opcode.COLLECTIVE_BROADCAST: fields(_PARTICIPANTS),
+    Opcode.COLLECTIVE_REDUCE: fields(_PARTICIPANTS, calls=("to_apply",)),
+    Opcode.COLLECTIVE_PERMUTE: fields(*_PERMUTE),
+    Opcode.COLLECTIVE_PERMUTE_START: fields(*_PERMUTE, _context),
+    Opcode.RAGGED_ALL_TO_ALL: fields(_PARTICIPANTS),
+    Opcode.REDUCE_SCATTER: _of_parts(None, "to_apply"),
 }
 
-_CALLS: dict[Opcode, Form] = {
-    Opcode.ASYNC_START: record_form(AsyncAttributes, _THREAD, _context, calls=("calls",)),
-    Opcode.ASYNC_UPDATE: record_form(AsyncAttributes, _THREAD, calls=("calls",)),
-    Opcode.ASYNC_DONE: record_form(AsyncAttributes, _THREAD, calls=("calls",)),
+_CALLS: dict[Opcode, Row] = {
+    Opcode.ASYNC_START: fields(_THREAD, _context, calls=("calls",)),
+    Opcode.ASYNC_UPDATE: fields(_THREAD, calls=("calls",)),
+    Opcode.ASYNC_DONE: fields(_THREAD, calls=("calls",)),
     Opcode.CALL: Form(calls=("to_apply",)),
     Opcode.CONDITIONAL: Form(
         call_list="branch_computations",
         call_aliases=("true_computation", "false_computation"),
     ),
-    Opcode.CUSTOM_CALL: dataclasses.replace(
-        record_form(
-            CustomCallAttributes,
-            Attribute("custom_call_target", kinds.STRING),
-            Shape.without_layout,
-            Attribute("backend_config", kinds.JSON_OR_STRING, b""),
-            Attribute("custom_call_has_side_effect", kinds.BOOL, False),
-            # An attribute that is absent from the text is the original interface.
-            Attribute("api_version", kinds.words(_API_VERSIONS), hlo_pb2.API_VERSION_ORIGINAL),
-        ),
+    Opcode.CUSTOM_CALL: fields(
+        Attribute("custom_call_target", kinds.STRING),
+        Shape.without_layout,
+        Attribute("backend_config", kinds.JSON_OR_STRING, b""),
+        Attribute("custom_call_has_side_effect", kinds.BOOL, False),
+        # An attribute that is absent from the text is the original interface.
+        Attribute("api_version", kinds.words(_API_VERSIONS), hlo_pb2.API_VERSION_ORIGINAL),
         call_list="called_computations",
         call_aliases=("to_apply",),
     ),
-    Opcode.FUSION: record_form(
-        FusionAttributes,
+    Opcode.FUSION: fields(
         Attribute("kind", kinds.words({kind: kind.value for kind in FusionKind})),
         calls=("calls",),
     ),
@@ -125,18 +120,16 @@ _CHANNEL = (
     Attribute("channel_id", kinds.INTEGER, 0),
     Attribute("is_host_transfer", kinds.BOOL, False),
 )
-_TRANSFER = record_form(ChannelAttributes, *_CHANNEL)
+_TRANSFER = fields(*_CHANNEL)
 
-_CHANNELS: dict[Opcode, Form] = {
+_CHANNELS: dict[Opcode, Row] = {
     Opcode.SEND: _TRANSFER,
     Opcode.SEND_DONE: _TRANSFER,
-    Opcode.RECV: record_form(
-        RecvAttributes, lambda shape: element(shape, 0).without_layout(), *_CHANNEL
-    ),
+    Opcode.RECV: fields(lambda shape: element(shape, 0).without_layout(), *_CHANNEL),
     Opcode.RECV_DONE: _TRANSFER,
 }
 
-FORMS: dict[Opcode, Form] = ARRAYS | COMPOUND | _CHANNELS | _COLLECTIVES | _CALLS
+FORMS = forms(ARRAYS | COMPOUND | _CHANNELS | _COLLECTIVES | _CALLS)
 """Forms with attributes or called computations; PARAMETER and CONSTANT have theirs as operands."""
 
 PLAIN = Form()

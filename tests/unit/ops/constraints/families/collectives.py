@@ -159,7 +159,7 @@ _REDUCE_SCATTERS = (
     Case(
         Opcode.REDUCE_SCATTER,
         ("f32[4]",),
-        "a reduce-scatter must name one dimension, got [0, 1] for f32[2]",
+        "dimensions must hold the scattered dimension alone, got {0,1}",
         ReduceScatterAttributes(0, (2,), _among(_PAIR)),
         _ONE_DIMENSION,
         (_SUM,),

@@ -230,7 +230,7 @@ _SCANS = (
     Case(
         Opcode.SCAN,
         ("f32[4,2]", "f32[]"),
-        "a scan must name one dimension, got [0, 1] for (f32[4,2], f32[])",
+        "dimensions must hold the scanned dimension alone, got {0,1}",
         ScanAttributes(0, 1),
         "the function takes one dimension number",
         ("(f32[2], f32[]) -> (f32[2], f32[])",),

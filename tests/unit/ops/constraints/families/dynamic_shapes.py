@@ -61,7 +61,7 @@ CASES: tuple[Case, ...] = (
     Case(
         Opcode.GET_DIMENSION_SIZE,
         ("f32[2,2]",),
-        "dimensions must hold the dimension asked about alone, got {0,1}",
+        "dimensions must hold the measured dimension alone, got {0,1}",
         GetDimensionSizeAttributes(0),
         _ONE_DIMENSION,
         declared="s32[]",
@@ -80,7 +80,7 @@ CASES: tuple[Case, ...] = (
     Case(
         Opcode.SET_DIMENSION_SIZE,
         ("f32[2,2]", "s32[]"),
-        "dimensions must hold the dimension set alone, got {0,1}",
+        "dimensions must hold the resized dimension alone, got {0,1}",
         SetDimensionSizeAttributes(0),
         _ONE_DIMENSION,
         declared="f32[<=2,2]",

@@ -80,7 +80,7 @@ _ALL_GATHERS = (
     Case(
         Opcode.ALL_GATHER,
         ("f32[2,3]",),
-        "an all-gather must name one dimension, got [0, 1] for f32[4,3]",
+        "dimensions must hold the gathered dimension alone, got {0,1}",
         AllGatherAttributes(0, (4,), _among(_PAIR)),
         _ONE_DIMENSION,
         declared="f32[4,3]",

@@ -66,7 +66,7 @@ _SOLVES = (
     Case(
         Opcode.TRIANGULAR_SOLVE,
         ("f32[2,2]", "f32[2,2]"),
-        "transpose_a must be one of 1, 2 and 3, got 0",
+        "transpose_a must be one of 1 (no_transpose), 2 (transpose), 3 (adjoint), got 0",
         TriangularSolveAttributes(True, True, False),
         "the transposition is an enumeration in Python",
         declared="f32[2,2]",
@@ -110,7 +110,7 @@ _FFTS = (
     Case(
         Opcode.FFT,
         ("c64[4]",),
-        "fft_type must be 0 to 3, got 9",
+        "fft_type must be one of 0 (fft), 1 (ifft), 2 (rfft), 3 (irfft), got 9",
         FftAttributes(FftType.FFT, (4,)),
         "the kind is an enumeration in Python",
         declared="c64[4]",
@@ -235,7 +235,7 @@ _RANDOM = (
     Case(
         Opcode.RNG,
         ("f32[]", "f32[]"),
-        "the distribution must be uniform (1) or normal (2), got 0",
+        "distribution must be one of 1 (uniform), 2 (normal), got 0",
         RngAttributes(RandomDistribution.UNIFORM, Shape.parse("f32[2]")),
         "there is one function for each distribution",
         edit=lambda proto: setattr(proto, "distribution", 0),
@@ -252,7 +252,7 @@ _RANDOM = (
     Case(
         Opcode.RNG_BIT_GENERATOR,
         ("u64[2]",),
-        "the algorithm must be default (0), three_fry (1) or philox (2), got 7",
+        "rng_algorithm must be one of 0 (default), 1 (three_fry), 2 (philox), got 7",
         RngBitGeneratorAttributes(RandomAlgorithm.PHILOX, Shape.parse("u32[2]")),
         "the algorithm is an enumeration in Python",
         declared="(u64[2], u32[2])",

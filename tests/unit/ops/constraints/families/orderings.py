@@ -124,7 +124,7 @@ _SORTS = (
     Case(
         Opcode.SORT,
         ("f32[2,3]",),
-        "a sort must name one dimension, got [0, 1] for f32[2,3]",
+        "dimensions must hold the sorted dimension alone, got {0,1}",
         SortAttributes(0),
         "the function takes one dimension number",
         (_LESS,),

@@ -1,0 +1,42 @@
+"""Refusals of calls as they arrive: their statuses, and the log of them."""
+
+import functools
+import logging
+import time
+
+import grpc
+
+from xla_contract.errors import ERROR_BY_CODE, StatusCode, XlaError
+from xla_server.rpc.errors import status_of
+
+_LOG = logging.getLogger(__name__)
+
+_LOG_SECONDS = 1.0
+"""Least seconds between two log lines about refused calls, whose rate clients choose."""
+
+_KEPT_STATUSES = 64
+"""Statuses that are kept: repeated refusals are equal, and making one costs more than refusing."""
+
+
+class Refusals:
+    """The refused calls of one server, counted between two lines of the log."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._told_at = -_LOG_SECONDS
+
+    def status(self, error: XlaError, path: str, peer: str) -> grpc.Status:
+        """Return the status that refuses a call of the rpc at `path`, after logging it."""
+        name = path.rpartition("/")[2]
+        self._count += 1
+        now = time.monotonic()
+        if now - self._told_at >= _LOG_SECONDS:
+            facts = {"rpc": name, "code": error.code.name, "peer": peer}
+            _LOG.warning("refused %d calls, the last: %s", self._count, error, extra=facts)
+            self._count, self._told_at = 0, now
+        return _status(error.code, name, error.message, error.hint)
+
+
+@functools.lru_cache(_KEPT_STATUSES)
+def _status(code: StatusCode, name: str, message: str, hint: str) -> grpc.Status:
+    return status_of(ERROR_BY_CODE[code](message, hint=hint).at(name))
