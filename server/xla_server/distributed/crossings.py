@@ -111,8 +111,8 @@ class Crossings:
         self._ways: dict[tuple[Meeting, Form], _Way] = {}
         self._failure: XlaError | None = None
         self._counts: dict[MeetingKey, int] = {}
-        self._untold: dict[MeetingKey, Visit] = {}
-        """The last visit of each meeting that rank 0 does not know of, in order."""
+        self._untold: dict[tuple[MeetingKey, tuple[int, ...]], Visit] = {}
+        """The last visit of each meeting by members of it, which rank 0 does not know of."""
 
     def go(self, go: Go) -> None:
         """Let a meeting begin."""
@@ -145,7 +145,7 @@ class Crossings:
                 received[rank] = _read(crossing, parts, others, mine)
                 whole = sent[rank]
         if crossing.is_direct:
-            visited = _Visited(way, self._come(meeting, way.key, way.form, 0))
+            visited = _Visited(way, self._come(meeting, way, 0))
             if crossing.writes is not None:
                 self._spreads[way.key] = visited
             if crossing.reads is not None:
@@ -158,7 +158,7 @@ class Crossings:
         require_size(sum(each.nbytes for arrays in sent.values() for each in arrays))
         require_size(sum(each.nbytes for arrays in received.values() for each in arrays))
         turns = (crossing.reads is not None) + (crossing.writes is not None)
-        go = self._begun(meeting, way.key, way.form, turns)
+        go = self._begun(meeting, way, turns)
         if crossing.writes is not None:
             self._spreads[go.key] = go
         if crossing.reads is None:
@@ -220,7 +220,8 @@ class Crossings:
         """The reductions of what members here gave and of other ranks' arrays."""
         totals = reduction.reduce(given)
         require_size(sum(total.nbytes for total in totals))
-        go = self._begun(meeting, way.key, f"{way.form} by MPI's {reduction.opcode}", 1)
+        way = way._replace(form=f"{way.form} by MPI's {reduction.opcode}")
+        go = self._begun(meeting, way, 1)
         self._exchange.reduce(go.ranks, go.turn, totals, reduction.opcode)
         return totals
 
@@ -261,15 +262,15 @@ class Crossings:
         while not delivery.is_left(is_lost=self._exchange.failure is not None):
             back_off.wait()
 
-    def _come(self, meeting: Meeting, key: MeetingKey, form: str, turns: int) -> int:
-        """Note a visit of a meeting; its number."""
+    def _come(self, meeting: Meeting, way: _Way, turns: int) -> int:
+        """Note a visit of a meeting, to which all members here have come; its number."""
+        come = tuple(meeting.members[place] for place in way.numbers[self._rank])
         with self._lock:
             if self._failure is not None:
                 raise copy_of(self._failure)
-            number = self._counts.get(key, 0)
-            self._counts[key] = number + 1
-            self._untold.pop(key, None)
-            self._untold[key] = Visit(meeting, number, form, turns)
+            number = self._counts.get(way.key, 0)
+            self._counts[way.key] = number + 1
+            self._untold[way.key, come] = Visit(meeting, number, way.form, turns, come)
         return number
 
     def _tell(self) -> None:
@@ -280,12 +281,13 @@ class Crossings:
             if visits:
                 self._link.arrive(Arrive(self._run, tuple(visits.values())))
 
-    def _begun(self, meeting: Meeting, key: MeetingKey, form: str, turns: int) -> Go:
+    def _begun(self, meeting: Meeting, way: _Way, turns: int) -> Go:
         """Wait until all ranks of a meeting have come to it."""
+        key = way.key
         ticket: queue.SimpleQueue[Go | XlaError] = queue.SimpleQueue()
         # Before the visit is noted: any thread may tell it.
         self._tickets[key] = ticket
-        number = self._come(meeting, key, form, turns)
+        number = self._come(meeting, way, turns)
         self._tell()
         with releasing_slot():
             answer = self._answer(ticket, key, number)

@@ -230,7 +230,7 @@ class Leader:
 def _tell(run: RemoteRun, rank: int, message: Any) -> None:
     match message:
         case messages.Arrive():
-            run.arrived(rank, message)
+            run.arrived(message)
         case messages.Late(_, key, visit):
             run.late(key, visit)
         case messages.Post():

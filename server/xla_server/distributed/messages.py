@@ -67,21 +67,25 @@ class Start:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Visit:
-    """All members of a meeting on a rank have come to it, with operands of a form.
+    """Members of a meeting on a rank, `come`, have come to it, with operands of a form.
 
     `number` counts the visits of the meeting in a run. It takes so many `turns` of the ranks'
-    traffic; one that takes none has no answer.
+    traffic, to which all its members on a rank come together; one that takes none has no answer.
     """
 
     meeting: Meeting
     number: int
     form: str
     turns: int
+    come: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Arrive:
-    """Visits of the sender since those that it told last: of each meeting the last, in order."""
+    """Visits of the sender since those that it told last: of each meeting the last.
+
+    For each member in it they are all that this one has done, up to some time.
+    """
 
     run: int
     visits: tuple[Visit, ...]

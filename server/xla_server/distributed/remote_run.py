@@ -144,13 +144,13 @@ class RemoteRun:
         if is_over:
             self._is_over.set()
 
-    def arrived(self, rank: int, arrival: messages.Arrive) -> None:
+    def arrived(self, arrival: messages.Arrive) -> None:
         """Note visits of a rank; let the meetings begin that are full and wait for it."""
         try:
             with self._lock:
                 if self.failure is not None:
                     return
-                for visit, key, ranks in self._arrivals.arrive(rank, arrival.visits):
+                for visit, key, ranks in self._arrivals.arrive(arrival.visits):
                     if visit.turns:
                         self._begin_meeting(key, ranks, visit.turns)
         except XlaError as error:
@@ -182,7 +182,7 @@ class RemoteRun:
     def arrive(self, arrival: messages.Arrive) -> None:
         """Note an arrival of this rank."""
         self._expect()
-        self.arrived(0, arrival)
+        self.arrived(arrival)
 
     def late(self, key: messages.MeetingKey, visit: int) -> None:
         """Fail if a visit is not full whose time is over, unless it waits for a silent rank.
