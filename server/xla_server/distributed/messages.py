@@ -8,6 +8,7 @@ from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.backends.platform import Device, Profile
+from xla_server.distributed.windows import Lease
 from xla_server.ops.evaluation import Array, Meeting, Value
 from xla_server.sessions.programs.compile_request import Program
 
@@ -52,7 +53,8 @@ class Job:
 class Start:
     """Run participants of an execution. `ranks` has the rank of each participant, by number.
 
-    Runs before `oldest` have ended on all ranks. If the run `is_fast`, MPI reduces where it can.
+    Runs before `oldest` have ended on all ranks. With a `lease`, ranks of one machine meet in
+    native code. If the run `is_fast`, MPI reduces where it can.
     """
 
     run: int
@@ -61,6 +63,7 @@ class Start:
     ranks: tuple[int, ...]
     jobs: tuple[Job, ...]
     timeout_seconds: float
+    lease: Lease | None
     is_one_program: bool
     is_fast: bool
 

@@ -115,7 +115,7 @@ def test_a_meeting_that_waits_for_a_silent_rank_is_not_late_yet() -> None:
         *(1, (), (0, 1), DeviceGrid(2, 1), Cancellation(), anything),
         *(lambda rank, message: None, lambda ranks, count: 0, lambda rank: rank in silent),
         lambda: expected.append(True),
-        7.0,
+        *(7.0, None),
         is_one_program=True,
         is_fast=False,
     )
