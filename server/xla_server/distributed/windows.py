@@ -40,7 +40,7 @@ _SHARE = 4
 _ALIGNMENT = 64
 
 _DIRECTORY, _DEFAULT_DIRECTORY = "OMPI_MCA_osc_sm_backing_directory", "/dev/shm"
-"""Open MPI's parameter for the place of windows, and where they are without it."""
+"""Open MPI's parameter for the directory of windows, and its default."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
