@@ -24,7 +24,7 @@ from tests.e2e.process import mpirun, start_ranks
 
 RANKS = 2
 GATE = 0.8
-SIZES = {"1 KiB": (1 << 10, 200), "1 MiB": (1 << 20, 20), "64 MiB": (1 << 26, 2)}
+SIZES = {"1 KiB": (1 << 10, 20_000), "1 MiB": (1 << 20, 100), "64 MiB": (1 << 26, 4)}
 """Bytes, and iterations of the loop beyond the first."""
 
 _PEER = "mpi4py, Allreduce of as many processes"

@@ -10,4 +10,5 @@ Three kinds of traffic: `mailbox` carries records between rank 0 and each other 
 An exchange by MPI's collectives begins when rank 0 knows that every rank of the group has come to
 it (`arrivals`), so no rank ever waits inside MPI for one that does something else. Parcels need no
 word of rank 0: who waits for them looks for them, and can stop.
+Ranks of one machine share memory (`windows`), where participants meet in native code.
 """

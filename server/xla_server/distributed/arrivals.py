@@ -19,19 +19,19 @@ def meeting_key(meeting: Meeting, *, is_one_program: bool) -> MeetingKey:
 
 @dataclasses.dataclass(slots=True)
 class _Open:
-    """A visit of a meeting to which these ranks have come."""
+    """A visit of a meeting to which these members have come."""
 
     first: Visit
-    ranks: set[int]
+    come: set[int]
 
 
 class Arrivals:
     """The open meetings of one execution. Not thread-safe.
 
-    A rank may tell its visits long after them, the last one of a meeting for all before it, and
-    have others before all are known to have come.
-    Rank 0 always knows the beginning of what each rank did, so nothing seems stuck that is not:
-    of the visits that seem incomplete, the members missing at the first to end are on their way.
+    A rank may tell a member's visits long after them, the last one of a meeting for all before it,
+    and the member have others before all are known to have come. Rank 0 always knows the beginning
+    of what each member did, so nothing seems stuck that is not: of the visits that seem
+    incomplete, the members missing at the first to end are on their way.
 
     Its methods raise FailedPreconditionError for a meeting that a member cannot come to any more.
     """
@@ -42,13 +42,11 @@ class Arrivals:
         self._is_one_program = is_one_program
         self._open: dict[MeetingKey, _Open] = {}
         self._next: dict[MeetingKey, int] = {}
-        """Visits of each meeting to which all ranks are known to have come."""
+        """Visits of each meeting to which all members are known to have come."""
         self._ended: set[int] = set()
 
-    def arrive(
-        self, rank: int, visits: Sequence[Visit]
-    ) -> list[tuple[Visit, MeetingKey, tuple[int, ...]]]:
-        """Note that all members on a rank have come; the visits that are full, and their ranks.
+    def arrive(self, visits: Sequence[Visit]) -> list[tuple[Visit, MeetingKey, tuple[int, ...]]]:
+        """Note that members have come; the visits that are full, and their ranks.
 
         Raises InvalidArgumentError where ranks have operands of different form.
         """
@@ -59,7 +57,7 @@ class Arrivals:
                 continue
             open_ = self._open.get(key)
             if open_ is None or open_.first.number < visit.number:
-                # A rank comes again when it has met all others.
+                # A member comes again when it has met all others.
                 self._next[key] = visit.number
                 open_ = self._open[key] = _Open(visit, set())
             if visit.form != open_.first.form:
@@ -67,12 +65,12 @@ class Arrivals:
                     "operands must have equal types and dimensions on all participants, got "
                     f"{open_.first.form:.200} and {visit.form:.200}"
                 ).at(visit.meeting.opcode, visit.meeting.instruction)
-            open_.ranks.add(rank)
-            wanted = {self._ranks[member] for member in visit.meeting.members}
-            if open_.ranks == wanted:
+            open_.come.update(visit.come)
+            if open_.come.issuperset(visit.meeting.members):
                 del self._open[key]
                 self._next[key] = visit.number + 1
-                full.append((visit, key, tuple(sorted(wanted))))
+                ranks = {self._ranks[member] for member in visit.meeting.members}
+                full.append((visit, key, tuple(sorted(ranks))))
         self._find_missing()
         return full
 
@@ -97,14 +95,11 @@ class Arrivals:
 
     def _missing(self, open_: _Open) -> list[int]:
         members = open_.first.meeting.members
-        return [each for each in members if self._ranks[each] not in open_.ranks]
+        return [each for each in members if each not in open_.come]
 
     def _find_missing(self) -> None:
         waiting = {
-            member: open_.first.meeting
-            for open_ in self._open.values()
-            for member in open_.first.meeting.members
-            if self._ranks[member] in open_.ranks
+            member: open_.first.meeting for open_ in self._open.values() for member in open_.come
         }
         is_stuck = len(self._ended | waiting.keys()) == len(self._ranks)
         for open_ in self._open.values():

@@ -4,12 +4,13 @@ import hashlib
 import queue
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from xla_contract.errors import UnavailableError, XlaError
+from xla_contract.types.device_grid import DeviceGrid
 from xla_server.distributed.arrivals import meeting_key
 from xla_server.distributed.exchange import (
     Exchange,
@@ -24,7 +25,11 @@ from xla_server.distributed.messages import Arrive, Go, MeetingKey, Visit
 from xla_server.distributed.parcels import Delivery, Stamp
 from xla_server.distributed.polling import LOOKS, BackOff
 from xla_server.distributed.reductions import is_native
+from xla_server.distributed.windows import Lease, SharedSeats
+from xla_server.execution.collectives_protocol import MeetingPlan
 from xla_server.ops.evaluation import Array, Crossing, Form, Meeting, Reduction, Route, Value
+from xla_server.runtime.meetings import Meetings
+from xla_server.runtime.meetings import Visit as NativeVisit
 from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.limits.blocking import releasing_slot
 
@@ -79,8 +84,9 @@ class Crossings:
 
     For the largest arrays a rank that has told rank 0 of its arrival waits for its word, whatever
     fails here meanwhile: either all ranks of a meeting exchange, or none. Others are parcels, sent
-    at once; rank 0 is told when this rank has to wait for others. If it `is_fast`, MPI reduces
-    the largest where it has the operation.
+    at once; rank 0 is told when this rank has to wait for others. With a `lease`, participants on
+    ranks of one machine meet in native code, and here only when they have to wait. If it
+    `is_fast`, MPI reduces the largest where it has the operation.
     """
 
     def __init__(
@@ -91,6 +97,8 @@ class Crossings:
         exchange: Exchange,
         link: Link,
         seconds: float,
+        grid: DeviceGrid,
+        lease: Lease | None,
         *,
         is_one_program: bool,
         is_fast: bool,
@@ -101,9 +109,14 @@ class Crossings:
         self._exchange = exchange
         self._link = link
         self._seconds = seconds
+        self._grid = grid
+        self._lease = lease
         self._is_one_program = is_one_program
         self._is_fast = is_fast
         self._lock = threading.Lock()
+        self._native: Meetings | None = None
+        self._noted: dict[tuple[Meeting, int], int] = {}
+        """The last visit in native code by a member that was noted to be told."""
         self._telling = threading.Lock()
         """Keeps visits in order while they are told."""
         self._tickets: dict[MeetingKey, queue.SimpleQueue[Go | XlaError]] = {}
@@ -111,8 +124,8 @@ class Crossings:
         self._ways: dict[tuple[Meeting, Form], _Way] = {}
         self._failure: XlaError | None = None
         self._counts: dict[MeetingKey, int] = {}
-        self._untold: dict[MeetingKey, Visit] = {}
-        """The last visit of each meeting that rank 0 does not know of, in order."""
+        self._untold: dict[tuple[MeetingKey, tuple[int, ...]], Visit] = {}
+        """The last visit of each meeting by members of it, which rank 0 does not know of."""
 
     def go(self, go: Go) -> None:
         """Let a meeting begin."""
@@ -145,7 +158,7 @@ class Crossings:
                 received[rank] = _read(crossing, parts, others, mine)
                 whole = sent[rank]
         if crossing.is_direct:
-            visited = _Visited(way, self._come(meeting, way.key, way.form, 0))
+            visited = _Visited(way, self._come(meeting, way, 0))
             if crossing.writes is not None:
                 self._spreads[way.key] = visited
             if crossing.reads is not None:
@@ -158,7 +171,7 @@ class Crossings:
         require_size(sum(each.nbytes for arrays in sent.values() for each in arrays))
         require_size(sum(each.nbytes for arrays in received.values() for each in arrays))
         turns = (crossing.reads is not None) + (crossing.writes is not None)
-        go = self._begun(meeting, way.key, way.form, turns)
+        go = self._begun(meeting, way, turns)
         if crossing.writes is not None:
             self._spreads[go.key] = go
         if crossing.reads is None:
@@ -201,12 +214,31 @@ class Crossings:
         turn = go.turn + (crossing.reads is not None)
         self._exchange.gather(go.ranks, turn, mine, others)
 
+    def meetings(self, plan: MeetingPlan) -> Meetings | None:
+        """The native meetings in memory that ranks share; see Across."""
+        lease, window = self._lease, self._exchange.window
+        if lease is not None and window is not None:
+            sizes = [each.area_bytes for each in plan.meetings]
+            seats = SharedSeats(window, lease, self._ranks, sizes)
+            self._native = Meetings(plan, self._grid, seats.member, is_polled=True)
+            self._native.begin(lease.first_stamp)
+        return self._native
+
+    def wait(self, number: int, visit: NativeVisit) -> None:
+        """Wait at a native meeting; see Across."""
+        if self._native is not None and visit.missing():
+            self._note((number,))
+            key = meeting_key(visit.meeting, is_one_program=self._is_one_program)
+            count = visit.stamp - self._native.first_stamp
+            self._until(lambda: not visit.missing(), key, count)
+
     def post(self, meeting: Meeting, value: Value) -> None:
         """Leave a value for a participant on another rank."""
         self._link.post(meeting, value)
 
     def ended(self, number: int) -> None:
         """Say that a participant of this rank has ended."""
+        self._note((number,))
         self._tell()
         self._link.ended(number)
 
@@ -220,7 +252,8 @@ class Crossings:
         """The reductions of what members here gave and of other ranks' arrays."""
         totals = reduction.reduce(given)
         require_size(sum(total.nbytes for total in totals))
-        go = self._begun(meeting, way.key, f"{way.form} by MPI's {reduction.opcode}", 1)
+        way = way._replace(form=f"{way.form} by MPI's {reduction.opcode}")
+        go = self._begun(meeting, way, 1)
         self._exchange.reduce(go.ranks, go.turn, totals, reduction.opcode)
         return totals
 
@@ -238,11 +271,19 @@ class Crossings:
         delivery = parcels.exchange(
             stamp, {rank: joined(arrays) for rank, arrays in sent.items()}, rooms
         )
+        try:
+            self._until(delivery.is_over, way.key, number)
+        except XlaError:
+            self._leave(delivery)
+            raise
+
+    def _until(self, is_over: Callable[[], bool], key: MeetingKey, visit: int) -> None:
+        """Wait at a visit of a meeting; rank 0 is told of it, and when its time is over."""
+        parcels = self._exchange.parcels
         back_off, late = BackOff(LOOKS), time.monotonic() + self._seconds
         with releasing_slot():
-            while not delivery.is_over():
+            while not is_over():
                 if self._failure is not None:
-                    self._leave(delivery)
                     raise copy_of(self._failure)
                 if back_off.is_waiting:
                     self._tell()
@@ -251,7 +292,7 @@ class Crossings:
                             raise UnavailableError(
                                 f"ranks must receive what others send, got {parcels.failure}"
                             )
-                        self._link.late(way.key, number)
+                        self._link.late(key, visit)
                         late += self._seconds * _AGAIN
                 back_off.wait()
 
@@ -261,16 +302,30 @@ class Crossings:
         while not delivery.is_left(is_lost=self._exchange.failure is not None):
             back_off.wait()
 
-    def _come(self, meeting: Meeting, key: MeetingKey, form: str, turns: int) -> int:
-        """Note a visit of a meeting; its number."""
+    def _come(self, meeting: Meeting, way: _Way, turns: int) -> int:
+        """Note a visit of a meeting, to which all members here have come; its number."""
+        come = tuple(meeting.members[place] for place in way.numbers[self._rank])
+        self._note(come)
         with self._lock:
             if self._failure is not None:
                 raise copy_of(self._failure)
-            number = self._counts.get(key, 0)
-            self._counts[key] = number + 1
-            self._untold.pop(key, None)
-            self._untold[key] = Visit(meeting, number, form, turns)
+            number = self._counts.get(way.key, 0)
+            self._counts[way.key] = number + 1
+            self._untold[way.key, come] = Visit(meeting, number, way.form, turns, come)
         return number
+
+    def _note(self, members: Sequence[int]) -> None:
+        """Note the visits in native code of members here that are not in native code now."""
+        if self._native is None:
+            return
+        for member in members:
+            for meeting, visit in self._native.visits(member):
+                if visit <= self._noted.get((meeting, member), -1):
+                    continue
+                self._noted[meeting, member] = visit
+                key = meeting_key(meeting, is_one_program=self._is_one_program)
+                with self._lock:
+                    self._untold[key, (member,)] = Visit(meeting, visit, "", 0, (member,))
 
     def _tell(self) -> None:
         """Tell rank 0 of visits that it does not know of."""
@@ -280,12 +335,13 @@ class Crossings:
             if visits:
                 self._link.arrive(Arrive(self._run, tuple(visits.values())))
 
-    def _begun(self, meeting: Meeting, key: MeetingKey, form: str, turns: int) -> Go:
+    def _begun(self, meeting: Meeting, way: _Way, turns: int) -> Go:
         """Wait until all ranks of a meeting have come to it."""
+        key = way.key
         ticket: queue.SimpleQueue[Go | XlaError] = queue.SimpleQueue()
         # Before the visit is noted: any thread may tell it.
         self._tickets[key] = ticket
-        number = self._come(meeting, key, form, turns)
+        number = self._come(meeting, way, turns)
         self._tell()
         with releasing_slot():
             answer = self._answer(ticket, key, number)

@@ -165,6 +165,8 @@ class _Run:
             rank.exchange,
             self,
             message.timeout_seconds,
+            message.grid,
+            message.lease,
             is_one_program=message.is_one_program,
             is_fast=message.is_fast,
         )

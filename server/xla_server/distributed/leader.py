@@ -16,6 +16,7 @@ from xla_server.distributed.exchange import Exchange
 from xla_server.distributed.mailbox import Mailbox
 from xla_server.distributed.remote_programs import RemotePrograms
 from xla_server.distributed.remote_run import RemoteRun
+from xla_server.distributed.windows import Leases
 from xla_server.distributed.world import World
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.error_context import copy_of
@@ -54,6 +55,7 @@ class Leader:
         self._lock = threading.Lock()
         self._runs: dict[int, RemoteRun] = {}
         self._numbers = itertools.count(1)
+        self._leases = Leases()
         self._turn_counts: dict[tuple[int, ...], int] = {}
         self._failure: XlaError | None = None
         self._watchers: list[Callable[[], None]] = []
@@ -111,6 +113,7 @@ class Leader:
                     self._mailbox.is_silent,
                     self._mailbox.expect,
                     timeout_seconds,
+                    self._leases.take() if is_one_program else None,
                     is_one_program=is_one_program,
                     is_fast=self._is_fast,
                 )
@@ -167,6 +170,7 @@ class Leader:
         try:
             self._require_whole()
             yield run
+            self._leases.give_back(run.lease)
         finally:
             with self._lock:
                 del self._runs[number]
@@ -230,7 +234,7 @@ class Leader:
 def _tell(run: RemoteRun, rank: int, message: Any) -> None:
     match message:
         case messages.Arrive():
-            run.arrived(rank, message)
+            run.arrived(message)
         case messages.Late(_, key, visit):
             run.late(key, visit)
         case messages.Post():

@@ -8,6 +8,7 @@ from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.backends.platform import Device, Profile
+from xla_server.distributed.windows import Lease
 from xla_server.ops.evaluation import Array, Meeting, Value
 from xla_server.sessions.programs.compile_request import Program
 
@@ -52,7 +53,8 @@ class Job:
 class Start:
     """Run participants of an execution. `ranks` has the rank of each participant, by number.
 
-    Runs before `oldest` have ended on all ranks. If the run `is_fast`, MPI reduces where it can.
+    Runs before `oldest` have ended on all ranks. With a `lease`, ranks of one machine meet in
+    native code. If the run `is_fast`, MPI reduces where it can.
     """
 
     run: int
@@ -61,27 +63,32 @@ class Start:
     ranks: tuple[int, ...]
     jobs: tuple[Job, ...]
     timeout_seconds: float
+    lease: Lease | None
     is_one_program: bool
     is_fast: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Visit:
-    """All members of a meeting on a rank have come to it, with operands of a form.
+    """Members of a meeting on a rank, `come`, have come to it, with operands of a form.
 
     `number` counts the visits of the meeting in a run. It takes so many `turns` of the ranks'
-    traffic; one that takes none has no answer.
+    traffic, to which all its members on a rank come together; one that takes none has no answer.
     """
 
     meeting: Meeting
     number: int
     form: str
     turns: int
+    come: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Arrive:
-    """Visits of the sender since those that it told last: of each meeting the last, in order."""
+    """Visits of the sender since those that it told last: of each meeting the last.
+
+    For each member in it they are all that this one has done, up to some time.
+    """
 
     run: int
     visits: tuple[Visit, ...]

@@ -11,6 +11,7 @@ from xla_server.distributed import messages
 from xla_server.distributed.arrivals import Arrivals
 from xla_server.distributed.crossings import Crossings
 from xla_server.distributed.exchange import Exchange
+from xla_server.distributed.windows import Lease
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ops.evaluation import Meeting, Value
 from xla_server.sessions.error_context import client_error
@@ -41,6 +42,7 @@ class RemoteRun:
         is_silent: Callable[[int], bool],
         expect: Callable[[], None],
         seconds: float,
+        lease: Lease | None,
         *,
         is_one_program: bool,
         is_fast: bool,
@@ -55,6 +57,7 @@ class RemoteRun:
         self._is_silent = is_silent
         self._expect = expect
         self._seconds = seconds
+        self.lease = lease
         self._is_one_program = is_one_program
         self._is_fast = is_fast
         self._lock = threading.Lock()
@@ -68,6 +71,8 @@ class RemoteRun:
             exchange,
             self,
             seconds,
+            grid,
+            lease,
             is_one_program=is_one_program,
             is_fast=is_fast,
         )
@@ -114,6 +119,7 @@ class RemoteRun:
             self._ranks,
             jobs,
             self._seconds,
+            self.lease,
             self._is_one_program,
             self._is_fast,
         )
@@ -144,13 +150,13 @@ class RemoteRun:
         if is_over:
             self._is_over.set()
 
-    def arrived(self, rank: int, arrival: messages.Arrive) -> None:
+    def arrived(self, arrival: messages.Arrive) -> None:
         """Note visits of a rank; let the meetings begin that are full and wait for it."""
         try:
             with self._lock:
                 if self.failure is not None:
                     return
-                for visit, key, ranks in self._arrivals.arrive(rank, arrival.visits):
+                for visit, key, ranks in self._arrivals.arrive(arrival.visits):
                     if visit.turns:
                         self._begin_meeting(key, ranks, visit.turns)
         except XlaError as error:
@@ -182,7 +188,7 @@ class RemoteRun:
     def arrive(self, arrival: messages.Arrive) -> None:
         """Note an arrival of this rank."""
         self._expect()
-        self.arrived(0, arrival)
+        self.arrived(arrival)
 
     def late(self, key: messages.MeetingKey, visit: int) -> None:
         """Fail if a visit is not full whose time is over, unless it waits for a silent rank.

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import mpi4py
 
+from xla_server.distributed.windows import Window, shared_window
+
 # MPI is started when a server is, not by whoever imports a module; and not ended by the
 # interpreter, which would wait for ranks that have ended.
 mpi4py.rc.initialize = False
@@ -27,7 +29,7 @@ class World:
     """All processes, by rank, and this one's.
 
     `records`, `arrays` and `parcels` are communicators of all: for messages, for collectives of
-    MPI, and for small arrays.
+    MPI, and for small arrays. The `window` is what those on this machine share.
     """
 
     rank: int
@@ -35,12 +37,13 @@ class World:
     records: "MPI.Intracomm"
     arrays: "MPI.Intracomm"
     parcels: "MPI.Intracomm"
+    window: Window | None
     survives_ranks: bool
     """False if mpirun ends all processes when one ends."""
 
     @classmethod
-    def joined(cls) -> "World":
-        """Start MPI and meet the others.
+    def joined(cls, window_bytes: int) -> "World":
+        """Start MPI and meet the others; share so many bytes of each with those on its machine.
 
         Raises WorldError where threads may not use MPI, or there is one process alone.
         """
@@ -48,6 +51,8 @@ class World:
             from mpi4py import MPI
         except (ImportError, RuntimeError) as error:
             raise WorldError(f"MPI cannot be loaded: {error}") from error
+        # Without it each start tells of another kind of windows that cannot be had.
+        os.environ.setdefault("OMPI_MCA_osc", "sm")
         level = MPI.Init_thread(MPI.THREAD_MULTIPLE)
         if level < MPI.THREAD_MULTIPLE:
             raise WorldError(f"MPI must support calls from all threads, got level {level}")
@@ -58,7 +63,8 @@ class World:
         for each in (everyone, records, arrays, parcels):
             each.Set_errhandler(MPI.ERRORS_RETURN)
         survives = os.environ.get(_SURVIVES) == "1"
-        return cls(everyone.rank, everyone.size, records, arrays, parcels, survives)
+        window = shared_window(everyone, window_bytes)
+        return cls(everyone.rank, everyone.size, records, arrays, parcels, window, survives)
 
     def left(self) -> None:
         """End MPI, with all others; they must do the same."""

@@ -14,12 +14,13 @@ from xla_server.runtime.meetings import COPY as COPY_TABLE
 from xla_server.runtime.meetings import COUNT as MEMBER_COUNT
 from xla_server.runtime.meetings import (
     RECORD_WORDS,
+    YIELDS,
     arrive,
     doze,
     gather,
     has_sleeper,
     is_full,
-    pause,
+    rest,
 )
 from xla_server.runtime.native import callable_at, callee, copy_bytes, cycles, write
 from xla_server.runtime.rounding import flush_subnormals, restore_mode
@@ -131,7 +132,7 @@ def _walk(
                 function, buffers = _word(code, at + 3), record + 8 * COPY_TABLE
                 work_items, chunk = arrived, COPY_BYTES
             else:
-                left = looks
+                left = looks + _word(record, YIELDS)
                 while is_full(record) == 0:
                     if _is_to_stop(cancelled) != 0:
                         return CANCELLED
@@ -140,7 +141,7 @@ def _walk(
                     if left == 0 and doze(record) != 0:
                         return row
                     left -= 1
-                    pause()
+                    rest(record, left)
                 if has_sleeper(record) != 0:
                     return row
                 gather(record, words, tables)

@@ -11,7 +11,7 @@ it, and they come when they have read what they need of this one. So two areas a
 
 import ctypes
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,14 +26,15 @@ from xla_server.ir.participants import groups_of
 from xla_server.ops.collectives.collective import channel_of
 from xla_server.ops.evaluation import Meeting
 from xla_server.runtime.copies import COPY_BYTES
-from xla_server.runtime.native import HAS_CYCLES, callee, copy_bytes, read, write
+from xla_server.runtime.native import HAS_CYCLES, callee, copy_bytes, foreign, read, write
 
 MAX_MEMBERS = 8
 """Members of the largest group that meets in native code."""
 
-COUNT, OWN, STAMP = range(3)
+COUNT, OWN, STAMP, YIELDS = range(4)
 """Words of a record: members of the group, 0 where the meeting is none of native code; the index of
-this participant; and the stamp of its next visit."""
+this participant; the stamp of its next visit. Last are the looks between which it gives way to
+other threads before the host polls, 0 where it sleeps and is woken."""
 MEMBERS = 4
 MEMBER_WORDS = 3
 SEAT, DATA, STRIDE = range(MEMBER_WORDS)
@@ -79,23 +80,34 @@ def write_record(words: Any, members: Sequence[Member], own: int, stamp: int) ->
 
 
 LOOKS = 400
-"""Looks at the seats of a group before a participant goes to sleep."""
+"""Looks at the seats of a group before a participant goes to sleep, or gives way to others."""
+
+POLLED_YIELDS = 2000
+"""Looks of a participant that gives way between them and is not woken. Where other programs have
+the cores, too, the way through the host and back costs more."""
 
 
 class Meetings:
     """The records of the participants of an execution at native meetings, and their seats.
 
-    `member` says where a participant, by its flattened id, is at a meeting, by number.
+    `member` says where a participant, by its flattened id, is at a meeting, by number. Where it is
+    nowhere, its group meets by the host. Where it `is_polled`, no participant has to be woken.
     """
 
     def __init__(
-        self, plan: MeetingPlan, grid: DeviceGrid, member: Callable[[int, int], Member]
+        self,
+        plan: MeetingPlan,
+        grid: DeviceGrid,
+        member: Callable[[int, int], Member | None],
+        *,
+        is_polled: bool = False,
     ) -> None:
         self.plan, self.grid = plan, grid
         self.memory: Any = None
         """The memory of seats and areas, where it must live as long."""
-        self.run = 0
+        self.first_stamp = 0
         self._records = np.zeros((grid.size, len(plan.meetings), RECORD_WORDS), np.int64)
+        self._records[:, :, YIELDS] = POLLED_YIELDS if is_polled else 0
         self._meetings: dict[tuple[int, int], Meeting] = {}
         for number, native in enumerate(plan.meetings):
             i = native.instruction
@@ -103,15 +115,17 @@ class Meetings:
                 if len(group) != native.members:
                     continue
                 meeting = Meeting(i.name, i.opcode, channel_of(i), group)
-                places = [member(each, number) for each in group]
+                places = [found for each in group if (found := member(each, number))]
+                if len(places) != len(group):
+                    continue
                 for own, each in enumerate(group):
                     self._meetings[each, number] = meeting
                     write_record(self._records[each, number], places, own, 0)
 
-    def begin(self) -> None:
+    def begin(self, first_stamp: int = 0) -> None:
         """Begin an execution, whose stamps are above those of all before in this memory."""
-        self.run += 1
-        self._records[:, :, STAMP] = self.run * FIRST_STAMP
+        self.first_stamp = first_stamp or self.first_stamp + FIRST_STAMP
+        self._records[:, :, STAMP] = self.first_stamp
 
     def address(self, participant: int) -> int:
         """The address of the records of a participant."""
@@ -127,6 +141,19 @@ class Meetings:
         """The visit of a meeting that a participant has come to."""
         record = self._records[participant, number]
         return Visit(self._meetings[participant, number], number, record)
+
+    def visits(self, participant: int) -> Iterator[tuple[Meeting, int]]:
+        """The meetings to which a participant has come, each with its last visit, from 0.
+
+        The participant must not be in native code.
+        """
+        for (member, number), meeting in self._meetings.items():
+            if member == participant:
+                record = self._records[participant, number]
+                seat = record[MEMBERS + MEMBER_WORDS * record[OWN] + SEAT]
+                visit = words_at(int(seat), 1)[SEAT_STAMP] - self.first_stamp
+                if visit >= 0:
+                    yield meeting, int(visit)
 
 
 class Visit:
@@ -192,6 +219,16 @@ def meets_natively(records: int, number: int) -> bool:
 
 _word = MEMORY["peek_i64"]
 _set_word = MEMORY["poke_i64"]
+_give_way = foreign("sched_yield", 0)
+
+
+@callee  # type: ignore[untyped-decorator]
+def rest(record: int, left: int) -> None:
+    """Wait between two looks of which so many are left."""
+    if left < _word(record, YIELDS):
+        _give_way(())
+    else:
+        pause()
 
 
 @instruction_of(types.void())
@@ -263,6 +300,8 @@ def doze(record: int) -> int:
     The member that completes the visit says so before it looks for sleepers. Here the order is the
     reverse, so one of both sees the other.
     """
+    if _word(record, YIELDS) != 0:
+        return 1
     own = record + 8 * (MEMBERS + MEMBER_WORDS * _word(record, OWN))
     write(_word(own, SEAT), SEAT_SLEEPS, _word(record, STAMP))
     if is_full(record) == 0:

@@ -1,6 +1,7 @@
 """Programs on devices of several processes: the bits are those of one process."""
 
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import xla_client as xc
 from tests.device_programs import DeviceProgram, device_program, names
+from tests.e2e.process import ServerProcess
 
 SLICE = ["psum_groups_pairs", "ragged_all_to_all", "raw_collective_broadcast", "tp_attention_8"]
 PROGRAMS = sorted({*names()} - {"nested_shard_map"}) if "RANKS" in os.environ else SLICE
@@ -77,6 +79,10 @@ def stored_answers(client: xc.Client, stored: DeviceProgram) -> list[bytes]:
     arguments = [list(value.shards) for value in stored.arguments]
     grid = stored.grid.replicas, stored.grid.partitions
     return answers(client, program, grid, arguments)
+
+
+def test_ranks_of_a_machine_share_memory(ranks: ServerProcess) -> None:
+    assert re.search(r"ranks \[0, 1.*\] share \d+ bytes each", ranks.log.read_text())
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

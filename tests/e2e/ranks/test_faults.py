@@ -22,11 +22,18 @@ from xla_server.rpc.health_check import health_fault
 X = np.arange(4, dtype=np.float32)
 
 
+@pytest.fixture(params=["interpreter", "cpu"])
+def platform(request: pytest.FixtureRequest) -> str:
+    """One whose participants exchange messages, and one where they meet in native code."""
+    name: str = request.param
+    return name
+
+
 @pytest.fixture
-def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServerProcess]:
+def pair(request: pytest.FixtureRequest, tmp_path: Path, platform: str) -> Iterator[ServerProcess]:
     """A server in two processes of one device each, with these flags."""
     flags = getattr(request, "param", ())
-    with start_ranks(tmp_path, 2, "--platform", "interpreter", *flags) as running:
+    with start_ranks(tmp_path, 2, "--platform", platform, *flags) as running:
         yield running
 
 

@@ -52,7 +52,7 @@ def test_options_become_flags() -> None:
 
 def test_the_options_are_those_of_the_server() -> None:
     # A local server is one process.
-    own = {"platform", "devices", "distributed", "fast_collectives"}
+    own = {"platform", "devices", "distributed", "fast_collectives", "shared_window_bytes"}
     assert set(LocalOptions.__annotations__) == set(Settings.model_fields) - own
 
 

@@ -22,81 +22,90 @@ def arrivals() -> Arrivals:
     return Arrivals(RANKS, 7.0, is_one_program=True)
 
 
-def arrival(*members: int, name: str = "sum", form: str = "float32[4]", number: int = 0) -> Visit:
-    return Visit(Meeting(name, Opcode.ALL_REDUCE, 1, members), number, form, 1)
+def arrival(
+    come: set[int],
+    *members: int,
+    name: str = "sum",
+    form: str = "float32[4]",
+    number: int = 0,
+) -> Visit:
+    meeting = Meeting(name, Opcode.ALL_REDUCE, 1, members)
+    return Visit(meeting, number, form, 1, tuple(come))
 
 
-def test_a_meeting_begins_when_all_its_ranks_have_come() -> None:
-    seen, all_of_it = arrivals(), arrival(3, 0, 1, 2)
-    assert [seen.arrive(rank, [all_of_it]) for rank in (2, 0)] == [[], []]
-    key = meeting_key(all_of_it.meeting, is_one_program=True)
-    assert seen.arrive(1, [all_of_it]) == [(all_of_it, key, (0, 1, 2))]
+def test_a_meeting_begins_when_all_its_members_have_come() -> None:
+    seen = arrivals()
+    first, second, third = (arrival(come, 3, 0, 1, 2) for come in ({3}, {0, 1}, {2}))
+    assert [seen.arrive([each]) for each in (first, second)] == [[], []]
+    key = meeting_key(third.meeting, is_one_program=True)
+    assert seen.arrive([third]) == [(third, key, (0, 1, 2))]
     assert seen.late(key, 0) is None
 
 
+@pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "together"])
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_told_late_and_together_never_looks_stuck(seed: int) -> None:
-    """Each rank goes through its visits without rank 0, which hears of them in any order.
+def test_what_is_told_late_and_together_never_looks_stuck(seed: int, is_alone: bool) -> None:
+    """Participants go through their visits without rank 0, which hears of them in any order.
 
-    It is told some at a time, and of those only the last of each meeting.
+    It is told some at a time, and of those only the last of each meeting; by each member alone
+    where it meets in native code, or by those of a rank together.
     """
     random = Random(seed)
     groups, numbers = ((0, 2), (2, 3), (0, 1, 2, 3)), Counter[tuple[int, ...]]()
-    told: list[list[Visit]] = [[], [], []]
+    tellers = [{member} for member in range(4)] if is_alone else [{0, 1}, {2}, {3}]
+    told: list[list[Visit]] = [[] for _ in tellers]
     for _ in range(30):
         members = random.choice(groups)
-        for rank in {RANKS[member] for member in members}:
-            told[rank].append(arrival(*members, number=numbers[members]))
+        for visits, teller in zip(told, tellers, strict=True):
+            if come := teller.intersection(members):
+                visits.append(arrival(come, *members, number=numbers[members]))
         numbers[members] += 1
     seen = arrivals()
     while any(told):
-        rank = random.choice([rank for rank in range(3) if told[rank]])
+        number = random.choice([number for number, visits in enumerate(told) if visits])
         count = random.choice((1, 1, 2, 3, 30))
-        last: dict[Meeting, Visit] = {}
-        for visit in told[rank][:count]:
-            last.pop(visit.meeting, None)
-            last[visit.meeting] = visit
-        del told[rank][:count]
-        seen.arrive(rank, [*last.values()])
-        if not told[rank]:
-            for member in (member for member in range(4) if RANKS[member] == rank):
+        last = {visit.meeting: visit for visit in told[number][:count]}
+        del told[number][:count]
+        seen.arrive(random.sample([*last.values()], len(last)))
+        if not told[number]:
+            for member in tellers[number]:
                 seen.end(member)
 
 
 def test_programs_of_their_own_meet_by_channel() -> None:
     seen = Arrivals(RANKS, 7.0, is_one_program=False)
-    assert not seen.arrive(0, [arrival(0, 2, name="mine")])
-    assert seen.arrive(1, [arrival(0, 2, name="yours")])
+    assert not seen.arrive([arrival({0}, 0, 2, name="mine")])
+    assert seen.arrive([arrival({2}, 0, 2, name="yours")])
 
 
 def test_operands_of_another_form_are_refused() -> None:
     seen = arrivals()
-    seen.arrive(0, [arrival(0, 2)])
+    seen.arrive([arrival({0}, 0, 2)])
     with pytest.raises(InvalidArgumentError, match=r"all-reduce %sum: .*\[4\] and float32\[5\]"):
-        seen.arrive(1, [arrival(0, 2, form="float32[5]")])
+        seen.arrive([arrival({2}, 0, 2, form="float32[5]")])
 
 
 def test_who_does_not_come_is_named() -> None:
-    seen, some = arrivals(), arrival(0, 2, 3)
-    seen.arrive(1, [some])
+    seen, some = arrivals(), arrival({2}, 0, 2, 3)
+    seen.arrive([some])
     error = seen.late(meeting_key(some.meeting, is_one_program=True), 0)
     assert isinstance(error, DeadlineExceededError)
     assert "{0,2,3} must arrive within 7 s, got none of {0,3}" in error.message
     with pytest.raises(FailedPreconditionError, match=r"got \{3\} ended without it"):
         seen.end(3)
     with pytest.raises(FailedPreconditionError, match=r"got \{3\} ended without it"):
-        seen.arrive(0, [arrival(1, 3)])
+        seen.arrive([arrival({1}, 1, 3)])
 
 
 def test_ranks_that_wait_for_each_other_are_told_so() -> None:
     seen = arrivals()
-    seen.arrive(0, [arrival(0, 2, name="x")])
-    seen.arrive(1, [arrival(2, 3, name="y")])
+    seen.arrive([arrival({0}, 0, 2, name="x")])
+    seen.arrive([arrival({2}, 2, 3, name="y")])
     seen.end(1)
     with pytest.raises(
         FailedPreconditionError, match="all participants waiting, 2 at all-reduce %y"
     ):
-        seen.arrive(2, [arrival(0, 3, name="z")])
+        seen.arrive([arrival({3}, 0, 3, name="z")])
 
 
 def test_a_meeting_that_waits_for_a_silent_rank_is_not_late_yet() -> None:
@@ -106,11 +115,11 @@ def test_a_meeting_that_waits_for_a_silent_rank_is_not_late_yet() -> None:
         *(1, (), (0, 1), DeviceGrid(2, 1), Cancellation(), anything),
         *(lambda rank, message: None, lambda ranks, count: 0, lambda rank: rank in silent),
         lambda: expected.append(True),
-        7.0,
+        *(7.0, None),
         is_one_program=True,
         is_fast=False,
     )
-    some = arrival(0, 1)
+    some = arrival({0}, 0, 1)
     run.arrive(Arrive(1, (some,)))
     assert expected
     key = meeting_key(some.meeting, is_one_program=True)

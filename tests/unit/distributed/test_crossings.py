@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from xla_contract.errors import ResourceExhaustedError, UnavailableError
+from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_server.distributed import exchange
 from xla_server.distributed.crossings import Crossings
@@ -14,12 +15,17 @@ from xla_server.distributed.frames import Bytes, bytes_of
 from xla_server.distributed.messages import Go
 from xla_server.distributed.parcels import Stamp
 from xla_server.distributed.polling import LOOKS, BackOff
+from xla_server.distributed.windows import Lease, SharedSeats, Window
+from xla_server.execution.collectives_protocol import MeetingPlan, NativeMeeting
+from xla_server.ir.text.parser import parse_module
 from xla_server.ops.evaluation import Array, Crossing, Meeting, Reduction, Route
+from xla_server.runtime.meetings import meets_natively, words_at
 
 FORM = ((np.dtype(np.float32), (4,)),)
 MEETING = Meeting("sum", Opcode.ALL_REDUCE, 1, (0, 1))
 WHOLE = Crossing(Route.WHOLE, FORM, np.empty_like, lambda array, *_: [array], None)
 GIVEN = [np.zeros(4, np.float32), None]
+LEASE = Lease(0, 1000)
 
 
 class Rank0:
@@ -30,6 +36,7 @@ class Rank0:
         self.says_go = says_go
         self.parcels: Any = Peer(0)
         self.failure: object = None
+        self.window: Window | None = None
         tools: Any = self
         seconds = 1000.0 if says_go else 0.0
         self.crossings = Crossings(
@@ -39,6 +46,8 @@ class Rank0:
             exchange=tools,
             link=tools,
             seconds=seconds,
+            grid=DeviceGrid(2, 1),
+            lease=LEASE,
             is_one_program=True,
             is_fast=is_fast,
         )
@@ -194,3 +203,74 @@ def test_looks_are_rare_when_nothing_happens() -> None:
     assert seconds[3:] == sorted(seconds[3:])
     assert seconds[3] > 0
     assert seconds[-1] == 2e-3
+
+
+SUM = parse_module(
+    """HloModule native, replica_count=2
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+ENTRY e { x = f32[4] parameter(0)
+  ROOT sum = f32[4] all-reduce(x), replica_groups={}, to_apply=add }
+"""
+)
+PLAN = MeetingPlan([NativeMeeting(SUM.entry.root, 2, 64)])
+
+
+class Shared:
+    """Memory that rank 0 shares with rank 1, of which an earlier run has left something."""
+
+    def __init__(self, rank: Rank0) -> None:
+        self.regions = np.random.default_rng(0).integers(0, LEASE.first_stamp, (2, 1 << 17))
+        addresses = {number: each.ctypes.data for number, each in enumerate(self.regions)}
+        rank.window = Window(addresses, 1 << 20, self.regions)
+        meetings = rank.crossings.meetings(PLAN)
+        assert meetings is not None
+        self.meetings = meetings
+        self.seats = [
+            words_at(seats.seat, 8)
+            for number in (0, 1)
+            if (seats := SharedSeats(rank.window, LEASE, (0, 1), [64]).member(number, 0))
+        ]
+
+
+def test_members_on_two_ranks_meet_in_shared_memory() -> None:
+    rank = Rank0()
+    shared = Shared(rank)
+    visit = shared.meetings.visit(0, 0)
+    assert visit.meeting.members == (0, 1)
+    assert visit.missing() == [0, 1]
+    for seat, stamp in zip(shared.seats, (1000, 1001), strict=True):
+        seat[0] = stamp
+    assert visit.missing() == []
+    rank.crossings.wait(0, visit)
+    assert rank.told == []
+    rank.crossings.ended(0)
+    assert rank.told == ["arrive 0 0", "ended"]
+
+
+def test_rank_0_is_told_when_a_member_does_not_come_in_native_code() -> None:
+    rank = Rank0(says_go=False)
+    shared = Shared(rank)
+    shared.seats[0][0] = 1000
+    with pytest.raises(UnavailableError, match="too late"):
+        rank.crossings.wait(0, shared.meetings.visit(0, 0))
+    assert rank.told == ["arrive 0 0", "late", "late"]
+
+
+def test_what_came_to_no_native_meeting_is_not_told() -> None:
+    rank = Rank0()
+    Shared(rank)
+    rank.crossings.ended(0)
+    assert rank.told == ["ended"]
+
+
+@pytest.mark.parametrize("ranks", [{0: 1 << 40}, None])
+def test_members_that_share_no_memory_meet_by_messages(ranks: Any) -> None:
+    """On another machine, or where there is no room."""
+    rank = Rank0()
+    rank.window = ranks and Window(ranks, 1 << 20)
+    meetings = rank.crossings.meetings(PLAN)
+    if ranks is None:
+        assert meetings is None
+    else:
+        assert meetings is not None
+        assert not meets_natively(meetings.address(0), 0)

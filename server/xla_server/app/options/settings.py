@@ -195,6 +195,11 @@ class Settings(BaseSettings):
         "let MPI reduce operands of an all-reduce above 16 MiB in a group where it has the "
         "operation: faster, with results that depend on the number of processes",
     )
+    shared_window_bytes: BytesOrZero = _option(
+        2**25,
+        "memory of each process in which those of one machine exchange small operands, less where "
+        "/dev/shm is small; 0: none (mpi)",
+    )
     cuda_memory_fraction: Share = _option(
         0.9, "share of a GPU's memory for programs and values (cuda)"
     )

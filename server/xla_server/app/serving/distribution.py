@@ -37,7 +37,7 @@ def joined_world(settings: Settings) -> "World | None":
             f"distributed: {settings.distributed} needs the extra [mpi], got {error}"
         ) from error
     try:
-        world = World.joined()
+        world = World.joined(settings.shared_window_bytes)
     except WorldError as error:
         raise ConfigurationError(f"distributed: {error}") from error
     if world.rank == 0 and not world.survives_ranks:

@@ -33,6 +33,7 @@ from xla_server.app.endings import ConfigurationError
 from xla_server.app.options.settings import Settings
 from xla_server.app.platforms import create_backend
 from xla_server.app.serving import lifecycle
+from xla_server.app.serving.distribution import joined_world
 
 read = set()
 plain = Settings.__getattribute__
@@ -54,6 +55,8 @@ for platform in ("cpu", "cuda"):
     # There may be no GPU.
     with contextlib.suppress(ConfigurationError):
         create_backend(Settings(platform=platform, compilation_cache_dir=""))
+with contextlib.suppress(ConfigurationError):
+    joined_world(Settings(distributed="mpi"))
 print(sorted(set(Settings.model_fields) - read))
 """
 

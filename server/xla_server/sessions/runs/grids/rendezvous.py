@@ -40,6 +40,15 @@ class Across(Protocol):
     def spread(self, meeting: Meeting, shared: Any, crossing: Crossing) -> None:
         """Exchange what members wrote of what is shared, when all of this host have."""
 
+    def meetings(self, plan: MeetingPlan) -> Meetings | None:
+        """The native meetings in memory that hosts share; None where there is none."""
+
+    def wait(self, number: int, visit: Visit) -> None:
+        """Wait until all members have come to a native meeting.
+
+        Called by each participant, `number`, for itself. Raises what the execution failed with.
+        """
+
     def post(self, meeting: Meeting, value: Value) -> None:
         """Leave a value for the second member, which is on another host."""
 
@@ -172,13 +181,14 @@ class Rendezvous:
 
     def records(self, number: int, plan: MeetingPlan) -> int:
         """The address of the records of a participant, as Collectives.records says."""
-        if not self._is_one_program or self._across is not None:
+        if not self._is_one_program:
             return 0
         with self._lock:
+            if self._native is None:
+                across = self._across
+                self._native = across.meetings(plan) if across else _meetings_of(plan, self.grid)
             native = self._native
-            if native is None:
-                native = self._native = _meetings_of(plan, self.grid)
-            return native.address(number) if native.plan is plan else 0
+            return native.address(number) if native is not None and native.plan is plan else 0
 
     def all_records(self, plan: MeetingPlan) -> list[int]:
         """The addresses of the records of all, as Group.all_records says."""
@@ -206,6 +216,9 @@ class Rendezvous:
         """Wait at a native meeting, as Collectives.wait says, or wake others where it is full."""
         assert self._native is not None
         visit = self._native.visit(number, meeting)
+        if self._across is not None:
+            self._across.wait(number, visit)
+            return
         me = self._participants[number]
         key = meeting, visit.meeting.members, visit.stamp
         with self._lock:
@@ -230,7 +243,7 @@ class Rendezvous:
     def close(self) -> None:
         """Let the next execution have the memory of native meetings, once all have ended."""
         native = self._native
-        if native is None or self._failure is not None:
+        if native is None or self._across is not None or self._failure is not None:
             return
         native.plan.keep(native, self.grid.size * native.plan.byte_size)
 

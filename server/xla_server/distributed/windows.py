@@ -1,0 +1,190 @@
+"""Memory that the ranks of one machine share, where participants meet in native code.
+
+The region of a rank has seats, then areas. An execution on several ranks has a lease: an equal
+part of all regions, in which every rank finds the seats and areas of all members by the same rule.
+"""
+
+import ctypes
+import dataclasses
+import heapq
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from xla_server.runtime.meetings import SEAT_BYTES, Member
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+_LOG = logging.getLogger(__name__)
+
+SLOTS = 8
+"""Leases at a time. The first has half of the areas, each other half of the one before."""
+
+SEATS = 128
+"""Seats of a lease in each region."""
+
+_SEAT_BYTES = SLOTS * SEATS * SEAT_BYTES
+"""Bytes of seats in a region. Operands are never where a seat will be: only stamps are compared."""
+
+_UNIT = 1 << 20
+"""Regions have a multiple of so many bytes."""
+
+_SHARE = 4
+"""The file system must have so many times the bytes of all regions: MPI's messages need some."""
+
+_ALIGNMENT = 64
+
+_DIRECTORY, _DEFAULT_DIRECTORY = "OMPI_MCA_osc_sm_backing_directory", "/dev/shm"
+"""Open MPI's parameter for the directory of windows, and its default."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Window:
+    """The addresses of the regions of this machine's ranks, of `size` bytes each.
+
+    `memory` is what keeps them.
+    """
+
+    regions: Mapping[int, int]
+    size: int
+    memory: Any = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lease:
+    """The right of an execution to the parts of all regions with a number.
+
+    The stamps of its visits begin with `first_stamp`.
+    """
+
+    slot: int
+    first_stamp: int
+
+
+class Leases:
+    """The leases that rank 0 gives. Thread-safe.
+
+    A first stamp is a time in nanoseconds, and a visit takes longer than one. So each stamp is
+    greater than all that an earlier lease left in the seats: none is taken for a visit to come.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._free = [*range(SLOTS)]
+        self._last = 0
+
+    def take(self) -> Lease | None:
+        """A lease, the largest that is free; None where none is."""
+        with self._lock:
+            if not self._free:
+                return None
+            self._last = max(self._last + 2, time.monotonic_ns() & ~1)
+            return Lease(heapq.heappop(self._free), self._last)
+
+    def give_back(self, lease: Lease | None) -> None:
+        """Take a lease back: no participant of its execution looks at it any more."""
+        if lease is not None:
+            with self._lock:
+                heapq.heappush(self._free, lease.slot)
+
+
+class _Place(NamedTuple):
+    """The first seat of a meeting, and where its areas begin among those of a participant."""
+
+    seat: int
+    area: int
+    stride: int
+
+
+class SharedSeats:
+    """The seats and areas of an execution in the window of this machine.
+
+    `ranks` has the rank of each participant, and `sizes` the bytes of a participant's operands at
+    each meeting of the program. A meeting for which there is no room is left out. All ranks
+    of a machine find the same.
+    """
+
+    def __init__(
+        self, window: Window, lease: Lease, ranks: Sequence[int], sizes: Sequence[int]
+    ) -> None:
+        self._window = window
+        self._ranks = ranks
+        counts = Counter[int]()
+        self._places = [counts.update([rank]) or counts[rank] - 1 for rank in ranks]
+        most = max(counts.values())
+        areas = (window.size - _SEAT_BYTES) >> lease.slot + 1
+        room = areas // most // _ALIGNMENT * _ALIGNMENT
+        self._meetings: dict[int, _Place] = {}
+        used = 0
+        for number, size in enumerate(sizes):
+            stride = -(-size // _ALIGNMENT) * _ALIGNMENT
+            seat = len(self._meetings)
+            if used + 2 * stride <= room and (seat + 1) * most <= SEATS:
+                self._meetings[number] = _Place(seat * most, used, stride)
+                used += 2 * stride
+        self._seats = lease.slot * SEATS
+        self._areas = _SEAT_BYTES + areas
+        self._room = room
+
+    def member(self, participant: int, meeting: int) -> Member | None:
+        """Where a participant meets; None if that is on another machine, or there is no room."""
+        found = self._meetings.get(meeting)
+        region = self._window.regions.get(self._ranks[participant])
+        if found is None or region is None:
+            return None
+        place = self._places[participant]
+        seat = region + (self._seats + found.seat + place) * SEAT_BYTES
+        return Member(seat, region + self._areas + place * self._room + found.area, found.stride)
+
+
+def shared_window(everyone: "MPI.Intracomm", max_bytes: int) -> Window | None:
+    """Make the window of this machine, as all ranks do; None where there is no room, or no other.
+
+    Regions have `max_bytes`, or less where the file system is small: Open MPI leaves other ranks
+    waiting where one finds no room. Pages are written to now: where one cannot be had later, the
+    process ends.
+    """
+    from mpi4py import MPI
+
+    node = MPI.Intracomm(everyone.Split_type(MPI.COMM_TYPE_SHARED, everyone.rank))
+    if node.size == 1 or max_bytes < _UNIT:
+        return None
+    size = node.bcast(min(max_bytes, _free_bytes() // _SHARE // node.size) // _UNIT * _UNIT)
+    if not size:
+        _LOG.warning(
+            "ranks exchange messages: to share memory, %s must have %d bytes, got %d",
+            _directory(),
+            _SHARE * node.size * _UNIT,
+            _free_bytes(),
+        )
+        return None
+    try:
+        window = MPI.Win.Allocate_shared(size, 1, comm=node)
+    except MPI.Exception as error:
+        _LOG.warning("ranks exchange messages: MPI shares no memory, %s", error)
+        window = None
+    ranks = node.allgather(everyone.rank if window else None)
+    if window is None or None in ranks:
+        return None
+    found = {rank: window.Shared_query(place)[0] for place, rank in enumerate(ranks)}
+    ctypes.memset(found[everyone.rank].address, 0, size)
+    if not node.rank:
+        _LOG.info("ranks %s share %d bytes each", ranks, size)
+    return Window({rank: memory.address for rank, memory in found.items()}, size, window)
+
+
+def _directory() -> str:
+    return os.environ.get(_DIRECTORY, _DEFAULT_DIRECTORY)
+
+
+def _free_bytes() -> int:
+    try:
+        found = os.statvfs(_directory())
+    except OSError:
+        return 0
+    return found.f_bavail * found.f_frsize

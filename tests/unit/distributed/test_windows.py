@@ -1,0 +1,131 @@
+"""Where participants on one machine meet, and what earlier executions left there."""
+
+import itertools
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.e2e.process import mpirun
+from xla_server.distributed import windows
+from xla_server.distributed.windows import SEATS, SLOTS, Lease, Leases, SharedSeats, Window
+from xla_server.runtime.meetings import SEAT_BYTES
+
+SIZE = 1 << 20
+RANKS = (0, 0, 1, 0, 2, 1)
+"""Rank 2 is on another machine."""
+
+
+def window() -> Window:
+    return Window({0: 1 << 40, 1: 1 << 41}, SIZE)
+
+
+def test_seats_and_areas_of_leases_do_not_overlap() -> None:
+    random = Random(0)
+    ranges = []
+    for slot in range(SLOTS):
+        sizes = [random.choice((0, 1, 64, 1000, SIZE)) for _ in range(40)]
+        seats = SharedSeats(window(), Lease(slot, 2), RANKS, sizes)
+        found = 0
+        for (meeting, size), (number, rank) in itertools.product(
+            enumerate(sizes), enumerate(RANKS)
+        ):
+            member = seats.member(number, meeting)
+            if member is None:
+                assert rank == 2 or seats.member(0, meeting) is None
+                continue
+            found += 1
+            start = window().regions[rank]
+            assert not member.seat % SEAT_BYTES
+            assert start <= member.seat
+            assert max(member.seat + SEAT_BYTES, member.data + 2 * member.stride) <= start + SIZE
+            assert member.stride >= size
+            ranges += [(member.seat, member.seat + SEAT_BYTES)]
+            ranges += [(member.data, member.data + 2 * member.stride)]
+        assert found >= 5
+    ranges = sorted(each for each in ranges if each[0] < each[1])
+    assert all(stop <= start for (_, stop), (start, _) in itertools.pairwise(ranges))
+    # Operands are nowhere where another lease may have a seat.
+    assert windows._SEAT_BYTES == SLOTS * SEATS * SEAT_BYTES
+
+
+def test_a_meeting_for_which_there_is_no_room_is_left_out() -> None:
+    sizes = [100, SIZE, 200, *[0] * SEATS]
+    seats = SharedSeats(window(), Lease(1, 2), RANKS, sizes)
+    assert seats.member(0, 1) is None
+    assert seats.member(0, 2) is not None
+    most = SEATS // RANKS.count(0)
+    assert [n for n in range(len(sizes)) if seats.member(0, n)] == [0, *range(2, most + 1)]
+
+
+def test_leases_are_given_while_there_are_slots() -> None:
+    leases = Leases()
+    taken = [leases.take() for _ in range(SLOTS + 1)]
+    assert [each and each.slot for each in taken] == [*range(SLOTS), None]
+    leases.give_back(taken[3])
+    leases.give_back(None)
+    again = leases.take()
+    assert again is not None
+    assert again.slot == 3
+    stamps = [each.first_stamp for each in (*taken, again) if each]
+    assert all(second - first >= 2 for first, second in itertools.pairwise(stamps))
+
+
+def test_the_first_lease_that_is_given_back_is_given_again() -> None:
+    """Its stamps are above all that were left: none there is taken for a visit."""
+    leases = Leases()
+    first = leases.take()
+    assert first is not None
+    leases.give_back(first)
+    second = leases.take()
+    assert second is not None
+    assert second.slot == first.slot
+    assert second.first_stamp >= first.first_stamp + 2
+
+
+SHARED = """
+    import sys
+    import mpi4py.MPI as MPI
+    import numpy as np
+    from xla_server.distributed.windows import shared_window
+
+    everyone = MPI.COMM_WORLD
+    window = shared_window(everyone, 3 << 20)
+    if window is None:
+        print("none")
+    else:
+        region = np.frombuffer((np.ctypeslib.ctypes.c_char * window.size).from_address(
+            window.regions[1 - everyone.rank]), np.uint8)
+        everyone.Barrier()
+        own = window.regions[everyone.rank]
+        np.ctypeslib.ctypes.memset(own, everyone.rank + 1, window.size)
+        everyone.Barrier()
+        assert (region == 2 - everyone.rank).all()
+        print("shared", window.size, sorted(window.regions))
+    MPI.Finalize()
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameter", "said"),
+    [
+        ((), ""),
+        (("osc_sm_backing_directory", "/nowhere"), "/nowhere must have 8388608 bytes, got 0"),
+        (("osc", "rdma"), "MPI shares no memory, MPI_ERR_"),
+    ],
+    ids=["shared", "no room", "no such windows"],
+)
+def test_ranks_of_a_machine_share_memory_where_they_can(
+    tmp_path: Path, parameter: tuple[str, ...], said: str
+) -> None:
+    program = tmp_path / "shared.py"
+    program.write_text(textwrap.dedent(SHARED))
+    options = ["--mca", *parameter] if parameter else []
+    command = [*mpirun(2), *options, sys.executable, str(program)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout.splitlines() == 2 * ["none" if said else "shared 3145728 [0, 1]"]
+    assert said in ended.stderr
+    assert ("ranks exchange messages" in ended.stderr) == bool(said)
