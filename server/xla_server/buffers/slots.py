@@ -20,7 +20,7 @@ def addressed(row: thunks.Row) -> tuple[thunks.Value, ...]:
         case thunks.HostThunk():
             return (*row.reads, *row.writes)
         case thunks.MeetThunk():
-            return addressed(row.host)
+            return (*row.host.reads, *row.host.writes)
     return ()
 
 

@@ -12,9 +12,9 @@ from xla_server.codegen.kernel import Kernels
 from xla_server.runtime.copies import COPY_BYTES
 from xla_server.runtime.meetings import COPY as COPY_TABLE
 from xla_server.runtime.meetings import COUNT as MEMBER_COUNT
-from xla_server.runtime.meetings import (
-    RECORD_WORDS,
-    YIELDS,
+from xla_server.runtime.meetings import RECORD_WORDS, YIELDS
+from xla_server.runtime.native import callable_at, callee, copy_bytes, cycles, write
+from xla_server.runtime.native_meetings import (
     arrive,
     doze,
     gather,
@@ -22,7 +22,6 @@ from xla_server.runtime.meetings import (
     is_full,
     rest,
 )
-from xla_server.runtime.native import callable_at, callee, copy_bytes, cycles, write
 from xla_server.runtime.rounding import flush_subnormals, restore_mode
 from xla_server.runtime.row_times import mark
 from xla_server.runtime.threads import run_loop

@@ -15,18 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import types
 
 from xla_contract.types.device_grid import DeviceGrid
-from xla_server.codegen.instructions.instruction import instruction_of
-from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.execution.collectives_protocol import MeetingPlan
 from xla_server.ir.participants import groups_of
 from xla_server.ops.collectives.collective import channel_of
 from xla_server.ops.evaluation import Meeting
-from xla_server.runtime.copies import COPY_BYTES
-from xla_server.runtime.native import HAS_CYCLES, callee, copy_bytes, foreign, read, write
 
 MAX_MEMBERS = 8
 """Members of the largest group that meets in native code."""
@@ -215,112 +209,3 @@ def _aligned(size: int) -> Any:
 def meets_natively(records: int, number: int) -> bool:
     """Return whether a meeting is one of native code, by the address of a participant's records."""
     return records != 0 and bool(words_at(records + 8 * RECORD_WORDS * number, 1)[0])
-
-
-_word = MEMORY["peek_i64"]
-_set_word = MEMORY["poke_i64"]
-_give_way = foreign("sched_yield", 0)
-
-
-@callee  # type: ignore[untyped-decorator]
-def rest(record: int, left: int) -> None:
-    """Wait between two looks of which so many are left."""
-    if left < _word(record, YIELDS):
-        _give_way(())
-    else:
-        pause()
-
-
-@instruction_of(types.void())
-def pause(builder: Any) -> None:
-    """Let the core know that this thread waits for another."""
-    if HAS_CYCLES:
-        kind = ir.FunctionType(ir.VoidType(), [])
-        builder.call(builder.module.declare_intrinsic("llvm.x86.sse2.pause", (), kind), [])
-
-
-@callee  # type: ignore[untyped-decorator]
-def _area(member: int, stamp: int) -> int:
-    """The area of a visit, by the address of a member's words."""
-    return int(_word(member, DATA) + (stamp - stamp // 2 * 2) * _word(member, STRIDE))
-
-
-@callee  # type: ignore[untyped-decorator]
-def arrive(record: int, words: int, slots: int) -> int:
-    """Copy the operands to the area of the visit, and say so; 0, or -1 where that was done before.
-
-    Copies of large operands are left to threads: their bytes, for which the table of their kernel
-    is at COPY; once they are copied, it goes on with the next.
-    """
-    stamp = _word(record, STAMP)
-    member = record + 8 * (MEMBERS + MEMBER_WORDS * _word(record, OWN))
-    if read(_word(member, SEAT), SEAT_STAMP) == stamp:
-        return -1
-    area = _area(member, stamp)
-    for number in range(_word(record, COPIED), _word(words, 0)):
-        place = 1 + OPERAND_WORDS * number
-        source, size = _word(slots, _word(words, place)), _word(words, place + 1)
-        target = area + _word(words, place + 2)
-        if size > 2 * COPY_BYTES:
-            _set_word(record, COPY, target)
-            _set_word(record, COPY + 1, source)
-            _set_word(record, COPIED, number + 1)
-            return int(size)
-        copy_bytes(target, source, size)
-    _set_word(record, COPIED, 0)
-    write(_word(member, SEAT), SEAT_STAMP, stamp)
-    return 0
-
-
-@callee  # type: ignore[untyped-decorator]
-def is_full(record: int) -> int:
-    """Return 1 if all members have come to the visit, or to the next."""
-    stamp = _word(record, STAMP)
-    for number in range(_word(record, COUNT)):
-        seat = _word(record, MEMBERS + MEMBER_WORDS * number + SEAT)
-        if read(seat, SEAT_STAMP) < stamp:
-            return 0
-    return 1
-
-
-@callee  # type: ignore[untyped-decorator]
-def has_sleeper(record: int) -> int:
-    """Return 1 if a member sleeps for the visit. One that is ahead sleeps for the next."""
-    stamp = _word(record, STAMP)
-    for number in range(_word(record, COUNT)):
-        if read(_word(record, MEMBERS + MEMBER_WORDS * number + SEAT), SEAT_SLEEPS) == stamp:
-            return 1
-    return 0
-
-
-@callee  # type: ignore[untyped-decorator]
-def doze(record: int) -> int:
-    """Return 1 if this participant is to sleep, which its seat then says; 0 if the visit is full.
-
-    The member that completes the visit says so before it looks for sleepers. Here the order is the
-    reverse, so one of both sees the other.
-    """
-    if _word(record, YIELDS) != 0:
-        return 1
-    own = record + 8 * (MEMBERS + MEMBER_WORDS * _word(record, OWN))
-    write(_word(own, SEAT), SEAT_SLEEPS, _word(record, STAMP))
-    if is_full(record) == 0:
-        return 1
-    write(_word(own, SEAT), SEAT_SLEEPS, 0)
-    return 0
-
-
-@callee  # type: ignore[untyped-decorator]
-def gather(record: int, words: int, tables: int) -> None:
-    """Give kernels the addresses of members' operands, and leave the visit."""
-    stamp = _word(record, STAMP)
-    given = words + 8 * (1 + OPERAND_WORDS * _word(words, 0))
-    for number in range(_word(given, 0)):
-        place = 1 + 3 * number
-        member, offset = _word(given, place + 1), _word(given, place + 2)
-        address = record + 8 * OWN
-        if member >= 0:
-            other = record + 8 * (MEMBERS + MEMBER_WORDS * member)
-            address = _area(other, stamp) + offset
-        _set_word(tables, _word(given, place), address)
-    _set_word(record, STAMP, stamp + 1)
