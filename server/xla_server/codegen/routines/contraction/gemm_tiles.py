@@ -14,8 +14,14 @@ from xla_server.codegen.compiler.llvm_text import FunctionText, TextLoop
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.target.machine import Machine
 
-VECTORS = 2
-"""Vectors of a tile's row at most."""
+_VECTORS, _MOST_VECTORS = 2, 3
+"""Vectors of a tile's row at most, in tall tiles and in tiles of few rows."""
+
+_MIN_SUMS = 12
+"""Sums of a tile with which additions need not wait for each other on any processor."""
+
+_LINE = 64
+"""Bytes that are fetched ahead at a time."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,12 +56,24 @@ def heights(machine: Machine) -> tuple[int, ...]:
     return (14, 8, 4) if machine.vector_registers > 16 else (6, 4, 2)
 
 
+def widths(kind: TileKind, rows: int) -> range:
+    """Return the numbers of vectors that the rows of a tile may have.
+
+    Rows of short tiles are longer, as few sums wait for their own last additions. Products of
+    integers have registers of their own, and leave none for that.
+    """
+    is_wide = kind.form in ("float", "double") and rows * _VECTORS < _MIN_SUMS
+    return range(1, 1 + (_MOST_VECTORS if is_wide else _VECTORS))
+
+
 TILE = Routine(
     "gemm_tile",
     (
         # Panels of both sides.
         *parameters(Unit.READ, "left", "right"),
         *parameters(Unit.UPDATE, "result"),
+        # Memory for a packed panel of the right matrix, which tiles that pack write.
+        *parameters(Unit.WRITE, "room"),
         # Bytes between k indices of the right panel, and the number of k indices, at least one.
         *parameters(Unit.OFFSET, "ahead"),
         *parameters(Unit.COUNT, "steps"),
@@ -69,8 +87,13 @@ TILE = Routine(
 """Multiplies two panels. Each tile has these parameters."""
 
 
-def tile_text(symbol: str, machine: Machine, kind: TileKind, rows: int, vectors: int) -> str:
-    """The function of a tile."""
+def tile_text(
+    symbol: str, machine: Machine, kind: TileKind, rows: int, vectors: int, *, packs: bool = False
+) -> str:
+    """The function of a tile.
+
+    One that `packs` writes what it reads of the right panel to `room`, for the tiles below it.
+    """
     f = FunctionText(symbol, TILE.names)
     lanes, form = machine.lanes(kind.width), kind.form
     vector = f"<{lanes} x {form}>"
@@ -79,13 +102,27 @@ def tile_text(symbol: str, machine: Machine, kind: TileKind, rows: int, vectors:
     zero = "zeroinitializer"
     carried = [("ptr", f.pointer("%left")), ("ptr", f.pointer("%right"))]
     carried += [(vector, zero)] * (rows * vectors)
+    carried += [("ptr", f.pointer("%room"))] if packs else []
     loop = TextLoop(f, "0", "%steps", 1, carried)
     left, right, *sums = loop.values
+    packed = []
+    if packs:
+        room = sums.pop()
+        packed = [f.behind(room, n * lanes * kind.width) for n in range(vectors)]
     factors = []
     for number in range(vectors):
         pointer = f.behind(right, number * lanes * kind.width)
         # Whole vectors, as masks would take turns with the products.
         factors.append(f.read(vector, pointer, kind.width))
+    # Rows of a matrix that is not packed may be pages apart, so that the processor does not fetch
+    # them ahead. The panel after the next one is fetched into L2: the next one's would come too
+    # late, and L1 may have room for few lines of such rows.
+    size = vectors * lanes * kind.width
+    for offset in range(2 * size, 3 * size, _LINE):
+        operands = [f"ptr {f.behind(right, offset)}", "i32 0", "i32 2", "i32 1"]
+        f.call("void", "llvm.prefetch.p0", operands)
+    for pointer, factor in zip(packed, factors, strict=packs):
+        f.write(vector, factor, pointer, kind.width)
     following = []
     for member in range(rows):
         single = f.read(form, f.behind(left, member * kind.width), kind.width)
@@ -96,7 +133,8 @@ def tile_text(symbol: str, machine: Machine, kind: TileKind, rows: int, vectors:
         if not kind.pairs and form not in ("float", "double"):
             # Products have registers of their own, which leaves none to load the next row's factor.
             f.do('call void asm sideeffect "", "~{memory}"()')
-    loop.end([f.behind(left, rows * kind.width), f.behind(right, "%ahead"), *following])
+    behind = [f.behind(pointer, size) for pointer in packed[:1]]
+    loop.end([f.behind(left, rows * kind.width), f.behind(right, "%ahead"), *following, *behind])
     _store(f, lanes, kind, following, rows, kept)
     return f.text()
 

@@ -14,10 +14,10 @@ from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.routines.contraction import product_tiles
 from xla_server.codegen.routines.contraction.gemm_tiles import (
     KINDS,
-    VECTORS,
     has_pairs,
     heights,
     tile_text,
+    widths,
 )
 from xla_server.target.machine import Machine
 
@@ -28,21 +28,28 @@ PRODUCT = {"f32": "vfmadd", "f64": "vfmadd", "i32": "vpmulld", "i16": "vpmaddwd"
 ON_STACK = r"\(%r[sb]p"
 
 
-@pytest.mark.parametrize("vectors", range(1, VECTORS + 1))
+@pytest.mark.parametrize("packs", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_sums_of_the_tallest_tile_stay_in_registers(
-    machine: Machine, kind: str, vectors: int
+def test_sums_of_the_tallest_tiles_stay_in_registers(
+    machine: Machine, kind: str, packs: bool
 ) -> None:
-    rows = heights(machine)[0]
-    assembly = assembly_of(tile_text("tile", machine, KINDS[kind], rows, vectors), machine)
-    loop = loop_of(assembly, PRODUCT[kind])
-    products = [line for line in loop if line.startswith(PRODUCT[kind])]
-    assert len(products) == rows * vectors
-    assert all(REGISTERS[machine.vector_bytes] in line for line in products)
-    # A sum that is kept in memory may be reached by another pointer than the stack's.
-    assert not [line for line in loop if re.match(r"vmov\w+\s+%\w+, .*\(", line)]
-    assert not [line for line in loop if re.search(ON_STACK, line)]
-    assert machine.vector_bytes == 64 or "zmm" not in assembly
+    form = KINDS[kind]
+    tallest = {n: rows for rows in heights(machine)[::-1] for n in widths(form, rows)}
+    assert max(tallest) == (3 if kind in ("f32", "f64") else 2)
+    for vectors, rows in tallest.items():
+        text = tile_text("tile", machine, form, rows, vectors, packs=packs)
+        assembly = assembly_of(text, machine)
+        loop = loop_of(assembly, PRODUCT[kind])
+        products = [line for line in loop if line.startswith(PRODUCT[kind])]
+        assert len(products) == rows * vectors
+        assert all(REGISTERS[machine.vector_bytes] in line for line in products)
+        # A sum that is kept in memory may be reached by another pointer than the stack's.
+        stores = [line for line in loop if re.match(r"vmov\w+\s+%\w+, .*\(", line)]
+        assert len(stores) == packs * vectors
+        assert not [line for line in loop if re.search(ON_STACK, line)]
+        lines = -(-vectors * machine.vector_bytes // 64)
+        assert sum("prefetch" in line for line in loop) == lines
+        assert machine.vector_bytes == 64 or "zmm" not in assembly
 
 
 @pytest.mark.parametrize("is_depthwise", [False, True])
@@ -51,13 +58,13 @@ def test_sums_of_the_tallest_tile_of_loops_stay_in_registers(
     machine: Machine, kind: str, is_depthwise: bool
 ) -> None:
     rows = product_tiles.tallest(machine)
-    tile = product_tiles.ProductTile(kind, rows, VECTORS, is_depthwise, is_depthwise)
+    tile = product_tiles.ProductTile(kind, rows, product_tiles.VECTORS, is_depthwise, is_depthwise)
     assembly = assembly_of(product_tiles.tile_text("tile", machine, tile), machine, Effort.WRITTEN)
     products = [line for line in loop_of(assembly, PRODUCT[kind]) if PRODUCT[kind] in line]
-    assert len(products) == rows * VECTORS
+    assert len(products) == rows * product_tiles.VECTORS
     assert all(REGISTERS[machine.vector_bytes] in line for line in products)
     # Each is stored once, in the result.
-    assert len(re.findall(r"\tvm\w+\t%[yz]mm.*\(.*\)", assembly)) == rows * VECTORS
+    assert len(re.findall(r"\tvm\w+\t%[yz]mm.*\(.*\)", assembly)) == rows * product_tiles.VECTORS
 
 
 @pytest.mark.parametrize("name", ["sse2", *WIDTHS])
@@ -81,20 +88,23 @@ def _check_tiles(machine: Machine, kind: str) -> None:
         "i16": (np.int16, np.int32),
     }[kind]
     for rows in heights(machine):
-        for vectors in range(1, VECTORS + 1):
+        for vectors, packs in itertools.product(widths(form, rows), (False, True)):
             columns = vectors * machine.lanes(form.width)
             left = random.integers(-99, 99, (steps, rows, per_step)).astype(source)
             right = random.integers(-99, 99, (steps, columns, per_step)).astype(source)
             result = np.ones((rows, columns + 1), total)
             loader = Loader(machine)
-            code = object_of(tile_text("tile", machine, form, rows, vectors), machine)
-            call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 9)(loader.load(code, "tile"))
-            places = [array.ctypes.data for array in (left, right, result)]
+            room = np.zeros_like(right)
+            text = tile_text("tile", machine, form, rows, vectors, packs=packs)
+            code = object_of(text, machine)
+            call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 10)(loader.load(code, "tile"))
+            places = [array.ctypes.data for array in (left, right, result, room)]
             call(*places, right.strides[0], steps, result.strides[0], rows - 1, columns - 1, 1)
             wanted = np.ones_like(result)
             products = np.einsum("srp,scp->rc", left.astype(float), right.astype(float))
             wanted[:-1, : columns - 1] += products[:-1, :-1].astype(total)
             np.testing.assert_array_equal(result, wanted)
+            np.testing.assert_array_equal(room, right * packs)
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])
