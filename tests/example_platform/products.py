@@ -13,7 +13,7 @@ from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.routines.contraction import product_tiles, thin_products
 from xla_server.codegen.routines.contraction.gemm_functions import panel_name, tile_name
 from xla_server.codegen.routines.contraction.gemm_loops import BAND, BAND_BY_ROWS, LAYOUT
-from xla_server.codegen.routines.contraction.gemm_tiles import KINDS, VECTORS, TileKind, heights
+from xla_server.codegen.routines.contraction.gemm_tiles import KINDS, TileKind, heights, widths
 from xla_server.target.machine import Machine
 
 WALKED = (HOST, Machine.avx2(cores=1))
@@ -52,10 +52,12 @@ def _panel(
 def _tile(
     kind: TileKind,
     height: int,
+    packs: bool,
     arrays: Arrays,
     left: int,
     right: int,
     result: int,
+    room: int,
     ahead: int,
     steps: int,
     pitch: int,
@@ -70,7 +72,10 @@ def _tile(
     lefts = lefts.reshape(steps, height, together)[:, :rows]
     sums = np.zeros((rows, columns), np.int32 if kind.pairs else dtype)
     for k in range(steps):
-        rights = arrays.at(right + k * ahead, columns * width).view(dtype)
+        read = arrays.at(right + k * ahead, columns * width)
+        if packs:
+            arrays.at(room + k * columns * width, columns * width)[:] = read
+        rights = read.view(dtype)
         for n in range(together):
             factors = rights.reshape(columns, together)[:, n].astype(sums.dtype)
             sums += lefts[k, :, n].astype(sums.dtype)[:, None] * factors
@@ -133,14 +138,17 @@ def _multiply(
     for number, first in enumerate(range(0, columns, o["panel_columns"])):
         factors, ahead = right + number * o["panel_ahead"], o["right_ahead"]
         width = min(columns - first, o["panel_columns"])
+        tile = o["first_tile"]
         if columns - first < o["narrow"]:
             at(o["lay_out_right"])(arrays, factors, ahead, o["room"], steps, width)
-            factors, ahead = o["room"], o["laid_out_ahead"]
+            factors, ahead, tile = o["room"], o["laid_out_ahead"], o["tile"]
         for n, panel in enumerate(bands):
             height = min(rows - n * o["height"], o["height"])
             into = result + first * o["width"] + n * o["height"] * o["pitch"]
             of_tile = (ahead, -(-steps // o["per_step"]), o["pitch"], height, width, int(step > 0))
-            at(o["tile"])(arrays, panel, factors, into, *of_tile)
+            at(tile)(arrays, panel, factors, into, o["room"], *of_tile)
+            if tile != o["tile"]:
+                factors, ahead, tile = o["room"], o["laid_out_ahead"], o["tile"]
 
 
 def _product_tile(kind: str, rows: int, is_depthwise: bool, arrays: Arrays, *operands: int) -> None:
@@ -191,10 +199,12 @@ def _put(arrays: Arrays, address: int, sums: np.ndarray[Any, Any], *, adds: int)
 
 def _tiles(machine: Machine) -> Iterator[tuple[str, Callable[..., Any]]]:
     for kind in KINDS.values():
-        sizes, lanes = range(1, VECTORS + 1), machine.lanes(kind.width)
-        panels = {*heights(machine), *(vectors * lanes for vectors in sizes)}
-        for rows, vectors in itertools.product(heights(machine), sizes):
-            yield tile_name(kind, rows, vectors), functools.partial(_tile, kind, rows)
+        lanes, tall = machine.lanes(kind.width), heights(machine)
+        tiles = [(rows, vectors) for rows in tall for vectors in widths(kind, rows)]
+        panels = {*tall, *(vectors * lanes for _, vectors in tiles)}
+        for (rows, vectors), packs in itertools.product(tiles, (False, True)):
+            tile = functools.partial(_tile, kind, rows, packs)
+            yield tile_name(kind, rows, vectors, packs=packs), tile
         for source, height, is_across in itertools.product(kind.sources, panels, (False, True)):
             pack = functools.partial(_panel, kind, source, height, is_across)
             yield panel_name(kind, source, height, is_across=is_across), pack

@@ -95,8 +95,9 @@ class ThinDots:
     """Vectors up to which a matrix is multiplied along its rows without packing it. 8, 16, 32
     vectors: 0.33, 0.33, 0.52 ms packed, 0.15, 0.25, 0.46 without; from 56 on they are equal."""
 
-    max_outer_vectors: int = 4
-    """The same along its columns. 2 to 4 vectors: 8.2 ms by tiles, 4.5 without."""
+    max_outer_vectors: int = 2
+    """The same along its columns. 4 vectors: 21 us, 14 by tiles (LOG, products of few rows by
+    tiles)."""
 
     min_matrix_bytes: int = 1 << 16
     """Bytes of a matrix below which it stays in L1 or L2, and packing it costs little."""

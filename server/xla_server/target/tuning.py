@@ -69,6 +69,11 @@ class MatrixProducts:
     """Number of work items of a large product: four per core. They are cut so that threads end
     together: of 20 tiles the busier of two threads has 10, of 19 it had 11 (LOG, fifth round)."""
 
+    max_rereading_tiles: int
+    """Tiles per column up to which each reads the right operand from where it is stored; with more,
+    the first one packs what it reads. Tiles of 32 registers are so tall that reading L2 once more
+    takes none of their time: 16 rows 0.97, 1.03 packed (LOG, products of few rows by tiles)."""
+
     k_block_bytes: int = 4096
     """Depth of a K block in bytes per row of a packed panel. The accumulator tile stays in
     registers within a block. Product of 512 f64: 7 to 11 % less time, together with prefetching
@@ -79,8 +84,8 @@ class MatrixProducts:
     [4000,8] x [8,1024]: 2.4 of XLA's time before, 1.0 after (LOG, convolutions of few features)."""
 
     max_unpacked_tiles: int = 3
-    """Tiles per column up to which the right operand is not packed, if its rows are contiguous.
-    A smaller number is as fast (LOG, products with few rows)."""
+    """Tiles per column up to which work items have all rows, and none packs for another. A smaller
+    number is as fast (LOG, products with few rows)."""
 
     max_repacking_blocks: int = 2
     """Blocks of rows up to which each packs the right operand for itself, panel by panel. 64 rows:
@@ -109,7 +114,8 @@ class MatrixProducts:
     @classmethod
     def of(cls, machine: Machine) -> "MatrixProducts":
         """Return the blocking for a machine."""
-        return cls(cache_share(machine), work_items(machine, 4))
+        rereading = 3 if machine.vector_registers > 16 else 1
+        return cls(cache_share(machine), work_items(machine, 4), rereading)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

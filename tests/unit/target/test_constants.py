@@ -80,7 +80,12 @@ FORMULAS = {
 ROUTINES = {
     "codegen/routines/movement/concatenation.py": {"LINE_BYTES", "TILE_BYTES"},
     "codegen/routines/contraction/gemm_panels.py": {"_CHUNK"},
-    "codegen/routines/contraction/gemm_tiles.py": {"VECTORS"},
+    "codegen/routines/contraction/gemm_tiles.py": {
+        "_LINE",
+        "_MIN_SUMS",
+        "_MOST_VECTORS",
+        "_VECTORS",
+    },
     "codegen/routines/contraction/product_tiles.py": {"VECTORS"},
     "codegen/routines/indexing/radix_sort.py": {"_FEW"},
     "codegen/routines/movement/transposed_tiles.py": {"SIDES"},
@@ -89,6 +94,7 @@ ROUTINES = {
 
 LIMITS = {
     "codegen/compiler/direct_compiler.py": {"_DEEPEST"},
+    "codegen/lower/meetings.py": {"MAX_AREA_BYTES", "MAX_BYTES", "MAX_MEMBERS"},
     "codegen/compiler/kernel_cache.py": {"MAX_BYTES"},
     "codegen/gpu/lower/concatenate.py": {"MAX_BOXES"},
     "codegen/gpu/lower/indexing/merging.py": {"MERGED"},

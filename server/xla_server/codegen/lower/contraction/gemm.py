@@ -17,7 +17,7 @@ from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.contraction.gemm_functions import panel_name, tile_name
 from xla_server.codegen.routines.contraction.gemm_loops import BAND, BAND_BY_ROWS, LAYOUT
 from xla_server.codegen.routines.contraction.gemm_panels import SLACK, SOURCES
-from xla_server.codegen.routines.contraction.gemm_tiles import VECTORS, TileKind, heights
+from xla_server.codegen.routines.contraction.gemm_tiles import TileKind, heights, widths
 from xla_server.target.target import Target
 from xla_server.target.tuning import MatrixProducts
 
@@ -79,8 +79,9 @@ class Gemm:
 
     @property
     def vectors(self) -> int:
-        """Vectors of a tile's row."""
-        return 1 if self.columns <= self.lanes else VECTORS
+        """Vectors of a tile's row, of which those that are computed in vain cost as much, too."""
+        sizes = reversed(widths(self.kind, self.height))
+        return min(sizes, key=lambda n: -(-self.columns // (n * self.lanes)) * (n + 1))
 
     @property
     def lanes(self) -> int:
@@ -121,10 +122,15 @@ class Gemm:
         return -(-depth // self.per_step) * members * self.kind.width
 
     @property
-    def is_read_in_place(self) -> bool:
-        """Return whether the right operand is read unpacked."""
+    def is_read_by_tiles(self) -> bool:
+        """Return whether tiles read the right operand from where it is stored."""
         lies_well = not self.right.is_across and not self.kind.pairs
-        return lies_well and self.tiles <= self.tuning.max_unpacked_tiles
+        return lies_well and not self.is_laid_out_ahead
+
+    @property
+    def is_packed_by_tiles(self) -> bool:
+        """Return whether the first tile that reads a panel packs it for those below."""
+        return self.is_read_by_tiles and self.tiles > self.tuning.max_rereading_tiles
 
     @property
     def is_laid_out_ahead(self) -> bool:
@@ -300,12 +306,17 @@ def _operands(
     """Return the operands of a band but for its range and its memory."""
     tiles, panels = gemm.division
     _, down, across = gemm.work_items
+    tile, first_tile = (
+        function_address(tile_name(gemm.kind, gemm.height, gemm.vectors, packs=packs))
+        for packs in (False, gemm.is_packed_by_tiles)
+    )
     return {
         **_left_operands(gemm),
         **_right_operands(gemm),
         "across": across,
         "down": down,
-        "tile": function_address(tile_name(gemm.kind, gemm.height, gemm.vectors)),
+        "tile": tile,
+        "first_tile": first_tile,
         "left": left,
         "right": right,
         "result": result,
@@ -364,7 +375,7 @@ def _right_operands(gemm: Gemm) -> Operands:
         "right_ahead": side.ahead(gemm.columns, gemm.depth),
         "right_step_ahead": step,
         # Tiles read whole vectors, so the last panel is laid out in any case where it is narrower.
-        "narrow": gemm.panel_columns if gemm.is_read_in_place else gemm.columns + 1,
+        "narrow": gemm.panel_columns if gemm.is_read_by_tiles else gemm.columns + 1,
         "laid_out_ahead": together,
     }
 

@@ -18,17 +18,17 @@ from xla_server.codegen.routines.contraction.gemm_panels import PANEL, PanelText
 from xla_server.codegen.routines.contraction.gemm_tiles import (
     KINDS,
     TILE,
-    VECTORS,
     TileKind,
     TileText,
     heights,
+    widths,
 )
 from xla_server.target.machine import Machine
 
 
-def tile_name(kind: TileKind, rows: int, vectors: int) -> str:
+def tile_name(kind: TileKind, rows: int, vectors: int, *, packs: bool = False) -> str:
     """Return the name of a tile."""
-    return f"gemm_tile_{kind.name}_{rows}x{vectors}"
+    return f"gemm_{'packing_' if packs else ''}tile_{kind.name}_{rows}x{vectors}"
 
 
 def panel_name(kind: TileKind, source: str, height: int, *, is_across: bool) -> str:
@@ -36,9 +36,9 @@ def panel_name(kind: TileKind, source: str, height: int, *, is_across: bool) -> 
     return f"gemm_{'across' if is_across else 'along'}_{kind.name}_{source}_{height}"
 
 
-def _tile(kind: TileKind, rows: int, vectors: int) -> SharedFunction:
-    begin = functools.partial(TileText, kind=kind, rows=rows, vectors=vectors)
-    routine = TILE.named(tile_name(kind, rows, vectors))
+def _tile(kind: TileKind, rows: int, vectors: int, *, packs: bool) -> SharedFunction:
+    begin = functools.partial(TileText, kind=kind, rows=rows, vectors=vectors, packs=packs)
+    routine = TILE.named(tile_name(kind, rows, vectors, packs=packs))
     return TextFunction(routine, TileText.multiply, begin=begin)
 
 
@@ -52,14 +52,14 @@ def gemm_functions(machine: Machine) -> dict[str, Any]:
     """Return the functions of panels, of tiles, of their addresses, and of the loops, by name."""
     found: list[SharedFunction] = []
     for kind in KINDS.values():
-        sizes, lanes = range(1, VECTORS + 1), machine.lanes(kind.width)
-        for rows, vectors in itertools.product(heights(machine), sizes):
-            found.append(_tile(kind, rows, vectors))
+        lanes, tall = machine.lanes(kind.width), heights(machine)
+        tiles = [(rows, vectors) for rows in tall for vectors in widths(kind, rows)]
+        # Pairs are made of two elements each, which tiles do not read from a matrix.
+        for packs in (False,) if kind.pairs else (False, True):
+            found += [_tile(kind, *tile, packs=packs) for tile in tiles]
+        sizes = {*tall, *(vectors * lanes for _, vectors in tiles)}
         for source, is_across in itertools.product(kind.sources, (True, False)):
-            found += [
-                _panel(kind, source, height, is_across=is_across)
-                for height in {*heights(machine), *(vectors * lanes for vectors in sizes)}
-            ]
+            found += [_panel(kind, source, height, is_across=is_across) for height in sizes]
     loops = ((LAYOUT, layout), (BAND, band_by_columns), (BAND_BY_ROWS, band_by_rows))
     return {
         **by_name(found),

@@ -33,8 +33,9 @@ BAND = Routine(
     (
         # Work items to be done, and how many there are across and down a product.
         *parameters(Unit.COUNT, "start", "stop", "across", "down"),
-        # The functions for a tile and for panels of both sides.
-        *parameters(Unit.FUNCTION, "tile", "lay_out_left", "lay_out_right"),
+        # The functions for a tile, for the first of a panel of columns, which may pack it for the
+        # others, and for panels of both sides.
+        *parameters(Unit.FUNCTION, "tile", "first_tile", "lay_out_left", "lay_out_right"),
         # Left matrices, and the distances of matrices, stored rows, members (rows) and k indices.
         *parameters(Unit.READ, "left"),
         *parameters(Unit.OFFSET, "left_batch_ahead", "left_ahead", "member_ahead", "step_ahead"),
@@ -117,6 +118,7 @@ class _Block:
 
     f: FunctionText
     tile: str
+    first_tile: str
     lay_out: str
     right: str
     result: str
@@ -127,7 +129,8 @@ class _Block:
 
 
 def _band(f: FunctionText, multiply: Callable[[_Block], None]) -> None:
-    tile, on_left, on_right = map(f.pointer, ("%tile", "%lay_out_left", "%lay_out_right"))
+    functions = ("%tile", "%first_tile", "%lay_out_left", "%lay_out_right")
+    tile, first_tile, on_left, on_right = map(f.pointer, functions)
     item = TextLoop(f, "%start", "%stop", 1, [])
     block, rest = f.divided(item.number, "%across")
     band, batch = f.divided(rest, "%down")
@@ -144,7 +147,9 @@ def _band(f: FunctionText, multiply: Callable[[_Block], None]) -> None:
     left = f.address(left, (step.number, "%step_ahead"))
     right = f.address(right, (step.number, "%right_step_ahead"))
     _lay_out_band(f, on_left, left, rows, steps)
-    multiply(_Block(f, tile, on_right, right, result, rows, columns, steps, step.number))
+    multiply(
+        _Block(f, tile, first_tile, on_right, right, result, rows, columns, steps, step.number)
+    )
     step.end()
     item.end()
 
@@ -174,12 +179,20 @@ def _multiply_by_columns(block: _Block) -> None:
     factors = f.let(f"select i1 {is_narrow}, i64 %room, i64 {right}")
     ahead = f.let(f"select i1 {is_narrow}, i64 %laid_out_ahead, i64 %right_ahead")
     result = f.address(block.result, (column.number, "%width"))
-    row = TextLoop(f, "0", rows, "%height", [("i64", "%band")])
-    (address,) = row.values
+    tile = f.let(f"select i1 {is_narrow}, ptr {block.tile}, ptr {block.first_tile}")
+    packs = f.let(f"icmp ne ptr {tile}, {block.tile}")
+    below = [
+        f.let(f"select i1 {packs}, i64 %room, i64 {factors}"),
+        f.let(f"select i1 {packs}, i64 %laid_out_ahead, i64 {ahead}"),
+    ]
+    start = [("i64", "%band"), ("ptr", tile), ("i64", factors), ("i64", ahead)]
+    row = TextLoop(f, "0", rows, "%height", start)
+    address, tile, factors, ahead = row.values
     height = f.smaller(f.minus(rows, row.number), "%height")
     into = f.address(result, (row.number, "%pitch"))
-    f.invoke(block.tile, address, factors, into, ahead, whole, "%pitch", height, width, adds)
-    row.end([f.plus(address, "%band_panel_bytes")])
+    sizes = (whole, "%pitch", height, width, adds)
+    f.invoke(tile, address, factors, into, "%room", ahead, *sizes)
+    row.end([f.plus(address, "%band_panel_bytes"), block.tile, *below])
     column.end([f.plus(right, "%panel_ahead")])
 
 
@@ -196,7 +209,8 @@ def _multiply_by_rows(block: _Block) -> None:
     (right,) = column.values
     width = f.smaller(f.minus(columns, column.number), "%panel_columns")
     into = f.address(result, (column.number, "%width"))
-    f.invoke(block.tile, address, right, into, "%right_ahead", whole, "%pitch", height, width, adds)
+    sizes = (whole, "%pitch", height, width, adds)
+    f.invoke(block.tile, address, right, into, "%room", "%right_ahead", *sizes)
     column.end([f.plus(right, "%panel_ahead")])
     row.end([f.plus(address, "%band_panel_bytes")])
 

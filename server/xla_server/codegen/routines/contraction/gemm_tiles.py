@@ -14,8 +14,14 @@ from xla_server.codegen.compiler.llvm_text import Declaration, TextLoop, VectorT
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.target.machine import Machine
 
-VECTORS = 2
-"""Vectors of a tile's row at most."""
+_VECTORS, _MOST_VECTORS = 2, 3
+"""Vectors of a tile's row at most, in tall tiles and in tiles of few rows."""
+
+_MIN_SUMS = 12
+"""Sums of a tile with which additions need not wait for each other on any processor."""
+
+_LINE = 64
+"""Bytes that are fetched ahead at a time."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,12 +56,24 @@ def heights(machine: Machine) -> tuple[int, ...]:
     return (14, 8, 4) if machine.vector_registers > 16 else (6, 4, 2)
 
 
+def widths(kind: TileKind, rows: int) -> range:
+    """Return the numbers of vectors that the rows of a tile may have.
+
+    Rows of short tiles are longer, as few sums wait for their own last additions. Products of
+    integers have registers of their own, and leave none for that.
+    """
+    is_wide = kind.form in ("float", "double") and rows * _VECTORS < _MIN_SUMS
+    return range(1, 1 + (_MOST_VECTORS if is_wide else _VECTORS))
+
+
 TILE = Routine(
     "gemm_tile",
     (
         # Panels of both sides.
         *parameters(Unit.READ, "left", "right"),
         *parameters(Unit.UPDATE, "result"),
+        # Memory for a packed panel of the right matrix, which tiles that pack write.
+        *parameters(Unit.WRITE, "room"),
         # Bytes between k indices of the right panel, and the number of k indices, at least one.
         *parameters(Unit.OFFSET, "ahead"),
         *parameters(Unit.COUNT, "steps"),
@@ -70,11 +88,16 @@ TILE = Routine(
 
 
 class TileText(VectorText):
-    """The function of a tile of so many rows, and vectors of each, while it is written."""
+    """The function of a tile of so many rows, and vectors of each, while it is written.
 
-    def __init__(self, declared: Declaration, kind: TileKind, rows: int, vectors: int) -> None:
+    One that `packs` writes what it reads of the right panel to `room`, for the tiles below it.
+    """
+
+    def __init__(
+        self, declared: Declaration, kind: TileKind, rows: int, vectors: int, *, packs: bool = False
+    ) -> None:
         super().__init__(declared, kind.form)
-        self._kind, self._rows, self._vectors = kind, rows, vectors
+        self._kind, self._rows, self._vectors, self._packs = kind, rows, vectors, packs
         self._has_pairs = has_pairs(declared.machine)
 
     def multiply(self) -> None:
@@ -84,10 +107,16 @@ class TileText(VectorText):
         kept = self.let(f"alloca [{rows * vectors} x {self.vector}], align {self.bytes}")
         carried = [("ptr", self.pointer("%left")), ("ptr", self.pointer("%right"))]
         carried += [(self.vector, "zeroinitializer")] * (rows * vectors)
+        carried += [("ptr", self.pointer("%room"))] if self._packs else []
         loop = TextLoop(self, "0", "%steps", 1, carried)
-        left, right, *sums = loop.values
+        left, right, *values = loop.values
+        sums, room = values[: rows * vectors], values[rows * vectors :]
         # Whole vectors, as masks would take turns with the products.
         factors = [self.load(self.behind(right, n * self.bytes)) for n in range(vectors)]
+        self._fetch_ahead(right)
+        for packed in room:
+            for number, factor in enumerate(factors):
+                self.store(factor, self.behind(packed, number * self.bytes))
         following = []
         for row in range(rows):
             factor = self.broadcast(self.behind(left, row * self.width))
@@ -97,8 +126,21 @@ class TileText(VectorText):
                 # Products have registers of their own, which leaves none to load the next row's
                 # factor.
                 self.do('call void asm sideeffect "", "~{memory}"()')
-        loop.end([self.behind(left, rows * self.width), self.behind(right, "%ahead"), *following])
+        panels = [self.behind(left, rows * self.width), self.behind(right, "%ahead")]
+        loop.end([*panels, *following, *(self.behind(each, vectors * self.bytes) for each in room)])
         self._store_all(following, kept)
+
+    def _fetch_ahead(self, right: str) -> None:
+        """Fetch the panel after the next one into L2.
+
+        Rows of a matrix that is not packed may be pages apart, so that the processor does not fetch
+        them ahead. The next panel would come too late, and L1 may have room for few lines of such
+        rows.
+        """
+        size = self._vectors * self.bytes
+        for offset in range(2 * size, 3 * size, _LINE):
+            operands = [f"ptr {self.behind(right, offset)}", "i32 0", "i32 2", "i32 1"]
+            self.call("void", "llvm.prefetch.p0", operands)
 
     def _store_all(self, sums: Sequence[str], kept: str) -> None:
         """Write the sums of a tile, or add them to what is there, by way of the memory `kept`.

@@ -75,7 +75,7 @@ def inner_heights(machine: Machine) -> tuple[int, ...]:
     return (1, 2, 4) if machine.vector_registers > 16 else (1, 2)
 
 
-OUTER_HEIGHTS = (1, 2, 4)
+OUTER_HEIGHTS = (1, 2)
 """Vectors at a time of the functions whose sums are along columns."""
 
 

@@ -58,7 +58,8 @@ SIZES = {
     "laid out ahead": (1, 150, 140, 131),
     "laid out by work_items": (2, 60, 100, 40),
     "divided by columns": (1, 70, 700, 150),
-    "read in place": (1, 15, 515, 300),
+    "read in place": (1, 3, 515, 300),
+    "packed by tiles": (1, 50, 515, 300),
 }
 
 
@@ -266,17 +267,36 @@ HEIGHTS = {32: (6, 4, 2), 64: (14, 8, 4)}
 
 def test_how_the_right_matrix_is_read(machine: Machine) -> None:
     assert heights(machine) == HEIGHTS[machine.vector_bytes]
-    most = tuning_of(machine).products.max_unpacked_tiles * heights(machine)[0]
-    few, many = _gemm(machine, most, 512, 256), _gemm(machine, 512, 512, 512)
-    wide = _gemm(machine, most + heights(machine)[0], 8192, 1024)
-    assert (wide.is_read_in_place, wide.is_laid_out_ahead) == (False, False)
-    assert (few.is_read_in_place, few.is_laid_out_ahead) == (True, False)
-    assert (many.is_read_in_place, many.is_laid_out_ahead) == (False, True)
+    tuned, height = tuning_of(machine).products, heights(machine)[0]
+    most = tuned.max_rereading_tiles * height
+    few, packed = (_gemm(machine, rows, 1024, 256) for rows in (most, most + height))
+    wide = _gemm(machine, (tuned.max_unpacked_tiles + 1) * height, 8192, 1024)
+    many = _gemm(machine, 512, 512, 512)
+    # Pairs of bytes are to become pairs of wider numbers, where they are needed.
+    pairs = _gemm(machine, most, 512, 4096, kind="i16")
+    for gemm, ways in (
+        (few, (True, False, False)),
+        (packed, (True, True, False)),
+        (wide, (True, True, False)),
+        (many, (False, False, True)),
+        (pairs, (False, False, False)),
+    ):
+        found = gemm.is_read_by_tiles, gemm.is_packed_by_tiles, gemm.is_laid_out_ahead
+        assert found == ways
     assert _gemm(machine, 64, 64, 64, batch=64).right_bytes <= few.tuning.block_bytes
     assert not _gemm(machine, 64, 64, 64, batch=64).is_laid_out_ahead
-    # Pairs of bytes are to become pairs of wider numbers, where they are needed.
-    bytes_ = _gemm(machine, most, 512, 4096, kind="i16")
-    assert (bytes_.is_read_in_place, bytes_.is_laid_out_ahead) == (False, False)
+
+
+def test_rows_of_short_tiles_have_more_vectors_where_that_computes_less_in_vain(
+    machine: Machine,
+) -> None:
+    lanes = machine.lanes(4)
+    columns = {1: lanes, 2: 2 * lanes, 3: 3 * lanes}
+    assert {n: _gemm(machine, 4, count, 64).vectors for n, count in columns.items()} == {
+        n: n for n in columns
+    }
+    assert _gemm(machine, heights(machine)[0], 3 * lanes, 64).vectors == 2
+    assert _gemm(machine, 4, 3 * lanes, 64, kind="i32").vectors == 2
 
 
 def test_runs_of_steps_are_even_and_whole_squares(machine: Machine) -> None:

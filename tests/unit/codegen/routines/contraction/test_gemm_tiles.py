@@ -13,7 +13,7 @@ from xla_server.codegen.compiler.llvm_text import Declaration
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.routines.contraction import gemm_tiles, product_tiles
-from xla_server.codegen.routines.contraction.gemm_tiles import KINDS, VECTORS, has_pairs, heights
+from xla_server.codegen.routines.contraction.gemm_tiles import KINDS, has_pairs, heights, widths
 from xla_server.target.machine import Machine
 
 pytestmark = assembles
@@ -23,9 +23,11 @@ PRODUCT = {"f32": "vfmadd", "f64": "vfmadd", "i32": "vpmulld", "i16": "vpmaddwd"
 ON_STACK = r"\(%r[sb]p"
 
 
-def gemm_tile(machine: Machine, kind: gemm_tiles.TileKind, rows: int, vectors: int) -> str:
+def gemm_tile(
+    machine: Machine, kind: gemm_tiles.TileKind, rows: int, vectors: int, *, packs: bool
+) -> str:
     declared = Declaration("tile", gemm_tiles.TILE.names, machine)
-    return multiplying(gemm_tiles.TileText(declared, kind, rows, vectors))
+    return multiplying(gemm_tiles.TileText(declared, kind, rows, vectors, packs=packs))
 
 
 def product_tile(machine: Machine, tile: product_tiles.ProductTile) -> str:
@@ -38,21 +40,27 @@ def multiplying(tile: gemm_tiles.TileText | product_tiles.TileText) -> str:
     return tile.text()
 
 
-@pytest.mark.parametrize("vectors", range(1, VECTORS + 1))
+@pytest.mark.parametrize("packs", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_sums_of_the_tallest_tile_stay_in_registers(
-    machine: Machine, kind: str, vectors: int
+def test_sums_of_the_tallest_tiles_stay_in_registers(
+    machine: Machine, kind: str, packs: bool
 ) -> None:
-    rows = heights(machine)[0]
-    assembly = assembly_of(gemm_tile(machine, KINDS[kind], rows, vectors), machine)
-    loop = loop_of(assembly, PRODUCT[kind])
-    products = [line for line in loop if line.startswith(PRODUCT[kind])]
-    assert len(products) == rows * vectors
-    assert all(REGISTERS[machine.vector_bytes] in line for line in products)
-    # A sum that is kept in memory may be reached by another pointer than the stack's.
-    assert not [line for line in loop if re.match(r"vmov\w+\s+%\w+, .*\(", line)]
-    assert not [line for line in loop if re.search(ON_STACK, line)]
-    assert machine.vector_bytes == 64 or "zmm" not in assembly
+    form = KINDS[kind]
+    tallest = {n: rows for rows in heights(machine)[::-1] for n in widths(form, rows)}
+    assert max(tallest) == (3 if kind in ("f32", "f64") else 2)
+    for vectors, rows in tallest.items():
+        assembly = assembly_of(gemm_tile(machine, form, rows, vectors, packs=packs), machine)
+        loop = loop_of(assembly, PRODUCT[kind])
+        products = [line for line in loop if line.startswith(PRODUCT[kind])]
+        assert len(products) == rows * vectors
+        assert all(REGISTERS[machine.vector_bytes] in line for line in products)
+        # A sum that is kept in memory may be reached by another pointer than the stack's.
+        stores = [line for line in loop if re.match(r"vmov\w+\s+%\w+, .*\(", line)]
+        assert len(stores) == packs * vectors
+        assert not [line for line in loop if re.search(ON_STACK, line)]
+        lines = -(-vectors * machine.vector_bytes // 64)
+        assert sum("prefetch" in line for line in loop) == lines
+        assert machine.vector_bytes == 64 or "zmm" not in assembly
 
 
 @pytest.mark.parametrize("is_depthwise", [False, True])
@@ -61,13 +69,13 @@ def test_sums_of_the_tallest_tile_of_loops_stay_in_registers(
     machine: Machine, kind: str, is_depthwise: bool
 ) -> None:
     rows = product_tiles.tallest(machine)
-    tile = product_tiles.ProductTile(kind, rows, VECTORS, is_depthwise, is_depthwise)
+    tile = product_tiles.ProductTile(kind, rows, product_tiles.VECTORS, is_depthwise, is_depthwise)
     assembly = assembly_of(product_tile(machine, tile), machine, Effort.WRITTEN)
     products = [line for line in loop_of(assembly, PRODUCT[kind]) if PRODUCT[kind] in line]
-    assert len(products) == rows * VECTORS
+    assert len(products) == rows * product_tiles.VECTORS
     assert all(REGISTERS[machine.vector_bytes] in line for line in products)
     # Each is stored once, in the result.
-    assert len(re.findall(r"\tvm\w+\t%[yz]mm.*\(.*\)", assembly)) == rows * VECTORS
+    assert len(re.findall(r"\tvm\w+\t%[yz]mm.*\(.*\)", assembly)) == rows * product_tiles.VECTORS
 
 
 @pytest.mark.parametrize("name", ["sse2", *WIDTHS])
@@ -91,20 +99,22 @@ def _check_tiles(machine: Machine, kind: str) -> None:
         "i16": (np.int16, np.int32),
     }[kind]
     for rows in heights(machine):
-        for vectors in range(1, VECTORS + 1):
+        for vectors, packs in itertools.product(widths(form, rows), (False, True)):
             columns = vectors * machine.lanes(form.width)
             left = random.integers(-99, 99, (steps, rows, per_step)).astype(source)
             right = random.integers(-99, 99, (steps, columns, per_step)).astype(source)
             result = np.ones((rows, columns + 1), total)
             loader = Loader(machine)
-            code = object_of(gemm_tile(machine, form, rows, vectors), machine)
-            call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 9)(loader.load(code, "tile"))
-            places = [array.ctypes.data for array in (left, right, result)]
+            code = object_of(gemm_tile(machine, form, rows, vectors, packs=packs), machine)
+            call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 10)(loader.load(code, "tile"))
+            room = np.zeros_like(right)
+            places = [array.ctypes.data for array in (left, right, result, room)]
             call(*places, right.strides[0], steps, result.strides[0], rows - 1, columns - 1, 1)
             wanted = np.ones_like(result)
             products = np.einsum("srp,scp->rc", left.astype(float), right.astype(float))
             wanted[:-1, : columns - 1] += products[:-1, :-1].astype(total)
             np.testing.assert_array_equal(result, wanted)
+            np.testing.assert_array_equal(room, right * packs)
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])
