@@ -18,6 +18,10 @@ SMALL_BYTES = 1 << 16
 """Memory that a program keeps whatever others keep."""
 
 
+MAX_MEMBERS = 8
+"""Members of the largest group that meets in native code."""
+
+
 class NativeMeeting(NamedTuple):
     """A collective that groups of `members` may meet at in native code.
 

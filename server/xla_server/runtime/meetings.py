@@ -17,13 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xla_contract.types.device_grid import DeviceGrid
-from xla_server.execution.collectives_protocol import MeetingPlan
+from xla_server.execution.collectives_protocol import MAX_MEMBERS, MeetingPlan
 from xla_server.ir.participants import groups_of
 from xla_server.ops.collectives.collective import channel_of
 from xla_server.ops.evaluation import Meeting
-
-MAX_MEMBERS = 8
-"""Members of the largest group that meets in native code."""
 
 COUNT, OWN, STAMP, YIELDS = range(4)
 """Words of a record: members of the group, 0 where the meeting is none of native code; the index of

@@ -31,13 +31,11 @@ from xla_server.buffers.slots import is_given
 from xla_server.codegen.lower.fusion import lower_fusion
 from xla_server.codegen.lower.host import lower_collective
 from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.execution.collectives_protocol import MAX_MEMBERS
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.participants import groups_of
 from xla_server.ops.collectives.group_reduction import plain_opcode
 from xla_server.passes.framework.editor import Editor
-
-MAX_MEMBERS = 8
-"""Members of the largest group that meets in native code."""
 
 MAX_BYTES = 1 << 20
 """Bytes of operands of the largest meeting in native code: of others the members share the work."""
