@@ -41,9 +41,9 @@ END, KERNEL, COPY, JUMP, BRANCH, SWITCH, HOST, MEET = range(8)
 - HOST: none.
 - MEET: number of the meeting, first of its words in the targets, address of the kernel that copies
   large operands. The words are the number of operands and, for each, its slot, bytes and offset in
-  an area; the number of buffers of kernels that are operands of members and, for each, its index in
-  the tables, the member, or -1 for the index of this participant, and the offset. It is as HOST
-  where the meeting has no members in this run.
+  an area. Then comes the number of kernels' buffers that are operands of members and, for each, its
+  index in the tables, the member, or -1 for the index of this participant, and the offset. It is as
+  HOST where the meeting has no members in this run.
 """
 
 CODE, TABLES, INDICES, COUNT, TARGETS, BOARD, TIMES, MEETINGS, LOOKS, CYCLES, ROW = range(11)
@@ -52,10 +52,10 @@ SLOTS = 11
 the cancellation flag.
 
 Before them are the addresses of the code, of the tables of buffer addresses, of the slot numbers
-that fill these tables, and their count; the addresses of the targets, of the board, for the
-times of rows, or 0, and of the records of meetings, or 0. Then come the looks at seats before a
-meeting that is not full goes to the host, less than 0 where the caller walks others meanwhile; the
-cycles of the walk, and the row to begin with, which the outcome replaces.
+that fill these tables, and their count. The addresses of the targets and of the board follow, then
+those for the times of rows and of the records of meetings, or 0. Then come the looks at seats
+before a meeting that is not full goes to the host, less than 0 where the caller walks others
+meanwhile. Last are the cycles of the walk, and the row to begin with, which the outcome replaces.
 """
 
 STUCK = -3
