@@ -2,9 +2,11 @@
 
 The reduction takes a multiple of pi/2, a sum of three floats, from the argument (Cody and Waite).
 Large arguments are rare and have another (Payne and Hanek): x 2/pi = M 2^e 2/pi with M whole, so
-only 2/pi 2^e modulo 4 counts for the quadrant and the fraction of it. f32 has that number as three
-words of a fixed-point number, f64 as a sum of four floats, the same for 16 exponents, in a table:
-enough for the f64 closest to a multiple of pi/2, 2^-61 off, and 53 bits after.
+only 2/pi 2^e modulo 4 counts for the quadrant and the fraction of it.
+
+F32 has that number as three words of a fixed-point number. F64 has it as a sum of four floats, the
+same for 16 exponents, in a table. These are enough for the F64 closest to a multiple of pi/2, 2^-61
+off, and 53 bits after.
 """
 
 import functools

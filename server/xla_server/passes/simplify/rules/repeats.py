@@ -22,7 +22,7 @@ _LARGEST_EXACT = {ElementType.F32: 1 << 24, ElementType.F64: 1 << 53}
 
 @dataclasses.dataclass(frozen=True)
 class _Form:
-    """How elements are repeated: broadcast(x) with these attributes, then perhaps a reshape."""
+    """A repetition of elements: broadcast(x) with these attributes, then perhaps a reshape."""
 
     before: tuple[int, ...]
     mapped: tuple[int, ...]
