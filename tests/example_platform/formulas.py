@@ -1,8 +1,7 @@
 """Elementary functions on numbers: the LLVM code that their formulas write, run by Python.
 
-A formula (`codegen/functions`) is straight-line code, so that one pass over its instructions is
-all. Integers are Python's, without sign and modulo 2^width; floats are numpy scalars; pointers are
-the bytes of a table with an offset.
+A formula (`codegen/functions`) has blocks and no loops. Integers are Python's, without sign and
+modulo 2^width; floats are numpy scalars; pointers are the bytes of a table with an offset.
 """
 
 import ctypes
@@ -19,6 +18,7 @@ from numba.core.registry import cpu_target
 
 from tests.example_platform.memory import DTYPES
 from xla_server.codegen.compiler.direct_values import FORMS
+from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.functions.values import ElementaryFunction
 from xla_server.codegen.instructions.instruction import Instruction
 from xla_server.codegen.instructions.memory import COMPUTED
@@ -52,22 +52,46 @@ class Formula:
 
     def __init__(self, name: str, operands: Sequence[Type]) -> None:
         function = _written(name, operands)
-        block, *others = function.blocks
-        if others:
-            raise UnsupportedKernelError(f"a formula must be one block of LLVM, got that of {name}")
         self._positions: dict[int, int] = {}
         self._start: list[Number] = []
         for argument in function.args:
             self._new(argument, None)
-        self._steps = [self._step(each) for each in block.instructions[:-1]]
-        self._result = self._position(block.instructions[-1].operands[0])
+        self._entry = function.entry_basic_block
+        self._blocks = {block: self._block(block) for block in function.blocks}
 
     def __call__(self, *operands: Number) -> Number:
         """Return the result for numbers as `to_formula` makes them."""
         slots = [*operands, *self._start[len(operands) :]]
-        for function, inputs, output in self._steps:
-            slots[output] = function(*[slots[each] for each in inputs])
-        return slots[self._result]
+        before, block = None, self._entry
+        while True:
+            phis, steps, chosen, targets = self._blocks[block]
+            for sources, output in phis:
+                slots[output] = slots[sources[before]]
+            for function, inputs, output in steps:
+                slots[output] = function(*[slots[each] for each in inputs])
+            if not targets:
+                return slots[chosen]
+            before, block = block, targets[0 if chosen is None or slots[chosen] else 1]
+
+    def _block(self, block: Any) -> tuple[list[Any], list[Step], Any, Sequence[Any]]:
+        """The numbers that depend on the block before, all others, and how the block ends.
+
+        The end is the position of the result and no block, or that of a predicate and two blocks.
+        """
+        phis, steps = [], []
+        *instructions, end = block.instructions
+        for each in instructions:
+            if isinstance(each, ir.instructions.PhiInstr):
+                sources = {other: self._position(value) for value, other in each.incomings}
+                phis.append((sources, self._new(each, None)))
+            else:
+                steps.append(self._step(each))
+        if isinstance(end, ir.instructions.Ret):
+            return phis, steps, self._position(end.operands[0]), ()
+        *predicate, target = end.operands
+        if not predicate:
+            return phis, steps, None, (target,)
+        return phis, steps, self._position(predicate[0]), (predicate[1], target)
 
     def _new(self, value: Any, number: Number) -> int:
         position = self._positions[id(value)] = len(self._start)
@@ -87,7 +111,8 @@ class Formula:
 
 def _written(name: str, operands: Sequence[Type]) -> Any:
     """Return the LLVM function that an instruction of kernels stands for."""
-    called = vocabulary(Machine.avx2(cores=1)).names.get(name.removeprefix("called_"))
+    plain = name.removeprefix("called_")
+    called = FUNCTIONS.get(plain) or vocabulary(Machine.avx2(cores=1)).names.get(plain)
     if not isinstance(called, Instruction):
         raise UnsupportedKernelError(f"an instruction must be one of kernels, got {name}")
     module = ir.Module()

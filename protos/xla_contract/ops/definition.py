@@ -1,6 +1,7 @@
 """Definition of one operation in the contract: attributes, their wire form, its shape rule."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
@@ -58,7 +59,13 @@ class OpDefinition:
 
 def defined(opcode: Opcode, attributes: type[A], rule: Rule[A], *fields: Field) -> OpDefinition:
     """The definition of an operation that calls no computation."""
-    return OpDefinition(opcode, attributes, lambda given, record, _: rule(given, record), fields)
+
+    # The module of an operation is where its rule is looked for.
+    @functools.wraps(rule)
+    def infer(operands: Sequence[Shape], record: Any, called: Sequence[ProgramShape]) -> Shape:
+        return rule(operands, record)
+
+    return OpDefinition(opcode, attributes, infer, fields)
 
 
 def calling(
@@ -70,11 +77,21 @@ def calling(
 
 def without_attributes(opcode: Opcode, rule: Callable[[Sequence[Shape]], Shape]) -> OpDefinition:
     """The definition of an operation that is fully said by its operands."""
-    return OpDefinition(opcode, NoAttributes, lambda given, _, __: rule(given))
+
+    @functools.wraps(rule)
+    def infer(operands: Sequence[Shape], record: Any, called: Sequence[ProgramShape]) -> Shape:
+        return rule(operands)
+
+    return OpDefinition(opcode, NoAttributes, infer)
 
 
 def calling_without_attributes(
     opcode: Opcode, rule: Callable[[Sequence[Shape], Sequence[ProgramShape]], Shape]
 ) -> OpDefinition:
     """The definition of an operation that its operands and called computations say fully."""
-    return OpDefinition(opcode, NoAttributes, lambda given, _, called: rule(given, called))
+
+    @functools.wraps(rule)
+    def infer(operands: Sequence[Shape], record: Any, called: Sequence[ProgramShape]) -> Shape:
+        return rule(operands, called)
+
+    return OpDefinition(opcode, NoAttributes, infer)
