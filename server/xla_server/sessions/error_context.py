@@ -1,7 +1,6 @@
 """Errors as clients get them, and the part of a request that an error is about."""
 
-import contextlib
-from collections.abc import Iterator
+from types import TracebackType
 
 from xla_contract.errors import InternalError, ResourceExhaustedError, XlaError
 from xla_server.backends.diagnostics.incidents import new_incident
@@ -44,10 +43,23 @@ def with_context(part: str, error: XlaError) -> XlaError:
     return copy_of(error, f"{part}: ")
 
 
-@contextlib.contextmanager
-def part_of_request(part: str) -> Iterator[None]:
-    """Raise the errors of the block `with_context` in a part of the request."""
-    try:
-        yield
-    except XlaError as error:
-        raise with_context(part, error) from error.__cause__
+class part_of_request:  # noqa: N801 - a context manager, named as a function
+    """Raises the errors of a block `with_context` in a part of the request."""
+
+    __slots__ = ("_part",)
+
+    def __init__(self, part: str) -> None:
+        self._part = part
+
+    def __enter__(self) -> None:
+        """Begin the block."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Raise an XlaError of the block anew."""
+        if isinstance(error, XlaError):
+            raise with_context(self._part, error) from error.__cause__

@@ -208,13 +208,17 @@ class GridRunner:
     ) -> list[Execution]:
         """Run all, in memory and slots that are taken."""
         runner = self.runner
+        hosts = runner.hosts
+        are_here = hosts is None or all(hosts.has(each.device) for each in participants)
+        if are_here and channels is None:
+            made = self._in_turns(participants, grid, cancellation)
+            if made is not None:
+                return made
         jobs = [self._job(*each, channels) for each in enumerate(participants)]
         seconds = runner.limits.collective_timeout_seconds
         is_one_program = len({each.compiled.program.key for each in participants}) == 1
-        hosts = runner.hosts
-        if hosts is None or all(hosts.has(each.device) for each in participants):
-            made = self._in_turns(participants, grid, cancellation) if channels is None else None
-            return made or run_on_grid(
+        if hosts is None or are_here:
+            return run_on_grid(
                 jobs, grid, cancellation, timeout_seconds=seconds, is_one_program=is_one_program
             )
         places = [
@@ -248,11 +252,16 @@ class GridRunner:
     @contextlib.contextmanager
     def _slots(self, participants: Sequence[_Participant]) -> Iterator[None]:
         """A slot for each participant as long as the block; raises before any begins."""
-        with contextlib.ExitStack() as slots:
+        running, taken = self.runner.running, 0
+        try:
             for each in participants:
                 with part_of_request(each.name):
-                    slots.enter_context(self.runner.running.taken())
+                    running.take()
+                taken += 1
             yield
+        finally:
+            for _ in range(taken):
+                running.release()
 
     def _participants(
         self,
