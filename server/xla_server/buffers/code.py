@@ -123,6 +123,12 @@ class Gathered(Value):
     operand: int
 
 
+REFERENCED_BYTES = 1 << 16
+"""Operands of more bytes are not copied where a member can read them from the others' memory."""
+
+MAX_REFERENCES = 6
+"""Operands whose addresses a member can give to the others."""
+
 PLACE = Value(Shape.parse("s64[]"), "place")
 """The index of the participant in its group as an argument of the kernels of a meeting."""
 
@@ -154,6 +160,21 @@ class MeetThunk:
         sizes = (-(-value.byte_size // 64) * 64 for value in self.host.reads)
         return tuple(itertools.accumulate(sizes, initial=0))
 
+    @property
+    def is_referenced(self) -> bool:
+        """Return whether operands are read from the memory of members that take turns.
+
+        They leave together then, at a `LeaveThunk`.
+        """
+        return self.offsets[-1] > REFERENCED_BYTES and len(self.host.reads) <= MAX_REFERENCES
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class LeaveThunk:
+    """Wait until all members have read the operands of a meeting, where they take turns."""
+
+    meeting: MeetThunk
+
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Jump:
@@ -178,7 +199,9 @@ class Switch:
     labels: tuple[Label, ...]
 
 
-Row: TypeAlias = KernelThunk | CopyThunk | HostThunk | MeetThunk | Label | Jump | Branch | Switch
+Row: TypeAlias = (
+    KernelThunk | CopyThunk | HostThunk | MeetThunk | LeaveThunk | Label | Jump | Branch | Switch
+)
 
 
 @dataclasses.dataclass(slots=True)
@@ -216,6 +239,8 @@ def reads(row: Row) -> tuple[Value, ...]:
         return row.reads
     if isinstance(row, MeetThunk):
         return row.host.reads
+    if isinstance(row, LeaveThunk):
+        return row.meeting.host.reads
     if isinstance(row, CopyThunk):
         return (row.source,)
     if isinstance(row, Branch):

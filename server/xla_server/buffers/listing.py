@@ -69,6 +69,8 @@ def _row_text(row: thunks.Row, labels: dict[thunks.Label, int]) -> str:
             return f"host {row.name}"
         case thunks.MeetThunk():
             return f"meet {row.host.name}, else host and go to {labels[row.end]}"
+        case thunks.LeaveThunk():
+            return f"leave {row.meeting.host.name}"
         case thunks.Label():
             return f"{row.name}:"
         case thunks.Jump():

@@ -13,6 +13,7 @@ from xla_server.codegen.kernel import Kernels, LoadedKernel
 from xla_server.codegen.loops.builders.chunks import chunk_of
 from xla_server.runtime import executor
 from xla_server.runtime.copies import COPY_BYTES, copy_range
+from xla_server.runtime.meetings import GIVEN_WORDS
 from xla_server.target.loop_tuning import Chunks
 
 
@@ -110,14 +111,14 @@ class _Tables:
         arguments = (value for kernel in row.kernels for value in kernel.arguments)
         for number, value in enumerate(arguments, len(self.indices)):
             if isinstance(value, thunks.Gathered):
-                given += number, value.member, offsets[value.operand]
+                given += number, value.member, offsets[value.operand], value.operand
             elif value is thunks.PLACE:
-                given += number, -1, 0
+                given += number, -1, 0, 0
         first = len(self.targets)
         self.targets.append(len(operands))
         for value, offset in zip(operands, offsets, strict=False):
             self.targets += self._slot(value), value.byte_size, offset
-        self.targets += len(given) // 3, *given
+        self.targets += len(given) // GIVEN_WORDS, *given
         return first
 
     def _loop(
@@ -154,6 +155,12 @@ class _Tables:
             case thunks.MeetThunk():
                 self.hosts[len(self.rows)] = row.host, self._labels[row.end]
                 self.meetings.append(row)
-                copier = self._kernels.native(copy_range)
-                return [executor.MEET, len(self.meetings) - 1, self._meeting(row), copier]
+                copier, way = self._kernels.native(copy_range), executor.COPIES
+                if row.is_referenced:
+                    way = executor.REFERS
+                return [executor.MEET, len(self.meetings) - 1, self._meeting(row), copier, way]
+            case thunks.LeaveThunk():
+                first, number = len(self.targets), self.meetings.index(row.meeting)
+                self.targets += 0, 0
+                return [executor.MEET, number, first, 0, executor.LEAVES]
         raise AssertionError(row)

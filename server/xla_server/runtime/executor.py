@@ -40,11 +40,16 @@ END, KERNEL, COPY, JUMP, BRANCH, SWITCH, HOST, MEET = range(8)
 - SWITCH: slot of an S32, number of branches, first of their rows in the targets.
 - HOST: none.
 - MEET: number of the meeting, first of its words in the targets, address of the kernel that copies
-  large operands. The words are the number of operands and, for each, its slot, bytes and offset in
-  an area. Then comes the number of kernels' buffers that are operands of members and, for each, its
-  index in the tables, the member, or -1 for the index of this participant, and the offset. It is as
-  HOST where the meeting has no members in this run.
+  large operands, and whether it COPIES them. One that REFERS to operands where participants take
+  turns has a second row behind its kernels, which LEAVES and does nothing elsewhere. The words are
+  the number of operands and, for each, its slot, bytes and offset in an area. Then comes the number
+  of kernels' buffers that are operands of members. Each has its index in the tables, the member, or
+  -1 for the index of this participant, the offset, and the number of the operand. It is as HOST
+  where the meeting has no members in this run.
 """
+
+COPIES, REFERS, LEAVES = range(3)
+"""Ways of a MEET."""
 
 CODE, TABLES, INDICES, COUNT, TARGETS, BOARD, TIMES, MEETINGS, LOOKS, CYCLES, ROW = range(11)
 SLOTS = 11
@@ -118,6 +123,8 @@ def _walk(
             if chosen < 0 or chosen >= count:
                 chosen = count - 1
             row = _word(targets, _word(code, at + 3) + chosen)
+        elif kind == MEET and _word(code, at + 4) == LEAVES and looks >= 0:
+            row += 1
         elif kind == MEET and meetings != 0:
             # A kernel that saw the cancellation left out a part of its work.
             if _is_to_stop(cancelled) != 0:
@@ -126,7 +133,8 @@ def _walk(
             if _word(record, MEMBER_COUNT) == 0:
                 return row
             words = targets + 8 * _word(code, at + 2)
-            arrived = arrive(record, words, slots)
+            refers = 1 if looks < 0 and _word(code, at + 4) == REFERS else 0
+            arrived = arrive(record, words, slots, refers)
             if arrived > 0:
                 function, buffers = _word(code, at + 3), record + 8 * COPY_TABLE
                 work_items, chunk = arrived, COPY_BYTES
@@ -143,7 +151,7 @@ def _walk(
                     rest(record, left)
                 if has_sleeper(record) != 0:
                     return row
-                gather(record, words, tables)
+                gather(record, words, tables, refers)
                 row += 1
         else:
             # A kernel that saw the cancellation left out a part of its work.

@@ -37,12 +37,13 @@ COPIED = COPY + 2
 """Operands that were copied for the visit, while threads copy one."""
 RECORD_WORDS = 32
 
-OPERAND_WORDS = 3
-"""Words of each operand of a row (runtime/executor.py)."""
+OPERAND_WORDS, GIVEN_WORDS = 3, 4
+"""Words of each operand of a row, and of each buffer of its kernels (runtime/executor.py)."""
 
 SEAT_BYTES = 64
-SEAT_STAMP, SEAT_SLEEPS = range(2)
-"""Words of a seat: stamps of the last visit, and of that for which its member sleeps."""
+SEAT_STAMP, SEAT_SLEEPS, SEAT_OPERANDS = range(3)
+"""Words of a seat: stamps of the last visit, and of that for which its member sleeps; addresses of
+operands, where members take turns."""
 
 FIRST_STAMP = 1 << 40
 """Stamps of an execution begin at its number, which is above 0, times this.

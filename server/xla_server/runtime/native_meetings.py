@@ -16,11 +16,13 @@ from xla_server.runtime.meetings import (
     COPY,
     COUNT,
     DATA,
+    GIVEN_WORDS,
     MEMBER_WORDS,
     MEMBERS,
     OPERAND_WORDS,
     OWN,
     SEAT,
+    SEAT_OPERANDS,
     SEAT_SLEEPS,
     SEAT_STAMP,
     STAMP,
@@ -58,11 +60,12 @@ def _area(member: int, stamp: int) -> int:
 
 
 @callee  # type: ignore[untyped-decorator]
-def arrive(record: int, words: int, slots: int) -> int:
+def arrive(record: int, words: int, slots: int, refers: int) -> int:
     """Copy the operands to the area of the visit, and say so; 0, or -1 where that was done before.
 
     Copies of large operands are left to threads: their bytes, for which the table of their kernel
-    is at COPY; once they are copied, it goes on with the next.
+    is at COPY; once they are copied, it goes on with the next. Where it `refers` to operands, the
+    seat gets their addresses instead.
     """
     stamp = _word(record, STAMP)
     member = record + 8 * (MEMBERS + MEMBER_WORDS * _word(record, OWN))
@@ -72,6 +75,9 @@ def arrive(record: int, words: int, slots: int) -> int:
     for number in range(_word(record, COPIED), _word(words, 0)):
         place = 1 + OPERAND_WORDS * number
         source, size = _word(slots, _word(words, place)), _word(words, place + 1)
+        if refers != 0:
+            _set_word(_word(member, SEAT), SEAT_OPERANDS + number, source)
+            continue
         target = area + _word(words, place + 2)
         if size > 2 * COPY_BYTES:
             _set_word(record, COPY, target)
@@ -123,16 +129,18 @@ def doze(record: int) -> int:
 
 
 @callee  # type: ignore[untyped-decorator]
-def gather(record: int, words: int, tables: int) -> None:
+def gather(record: int, words: int, tables: int, refers: int) -> None:
     """Give kernels the addresses of members' operands, and leave the visit."""
     stamp = _word(record, STAMP)
     given = words + 8 * (1 + OPERAND_WORDS * _word(words, 0))
     for number in range(_word(given, 0)):
-        place = 1 + 3 * number
+        place = 1 + GIVEN_WORDS * number
         member, offset = _word(given, place + 1), _word(given, place + 2)
         address = record + 8 * OWN
         if member >= 0:
             other = record + 8 * (MEMBERS + MEMBER_WORDS * member)
             address = _area(other, stamp) + offset
+            if refers != 0:
+                address = _word(_word(other, SEAT), SEAT_OPERANDS + _word(given, place + 3))
         _set_word(tables, _word(given, place), address)
     _set_word(record, STAMP, stamp + 1)

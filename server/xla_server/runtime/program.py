@@ -11,7 +11,7 @@ from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.assignment import Assignment, MemoryUse, assign, memory_use
-from xla_server.buffers.code import Code, HostThunk, MeetThunk, Row, Value
+from xla_server.buffers.code import Code, HostThunk, LeaveThunk, MeetThunk, Row, Value
 from xla_server.buffers.work import ProgramWork
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.lower.host import placed
@@ -79,7 +79,13 @@ class Program:
         self._encoded = encode(code, assignment, kernels)
         self._hosts = {row: self._host_row(*each) for row, each in self._encoded.hosts.items()}
         meetings = self._encoded.meetings
-        self._meetings = {self._encoded.walked.index(row): n for n, row in enumerate(meetings)}
+        numbers = {row: n for n, row in enumerate(meetings)}
+        self._meetings = {
+            n: numbers[row.meeting if isinstance(row, LeaveThunk) else row]
+            for n, row in enumerate(self._encoded.walked)
+            if isinstance(row, LeaveThunk | MeetThunk)
+        }
+        """The number of the meeting of each row that meets others, or leaves them."""
         self._plan = plan or MeetingPlan([_native(row) for row in meetings])
         self.work = work
         """The static count of its code, where it was counted."""
@@ -192,7 +198,7 @@ class Program:
     @property
     def in_turns(self) -> Self | None:
         """Itself if it needs the host for nothing but meetings, and does little between them."""
-        is_native = len(self._meetings) == len(self._hosts) > 0
+        is_native = len(self._plan.meetings) == len(self._hosts) > 0
         done = None if self.work is None else self.work.done
         if not is_native or done is None or done.bytes > MAX_TURN_BYTES:
             return None
@@ -289,13 +295,13 @@ class Program:
             if cancellation.is_called:
                 cancellation.checkpoint()
             made = made or host()
-            thunk, following, reads, writes = self._hosts[row]
             number = self._meetings.get(row)
             if number is not None and meets_natively(words[executor.MEETINGS], number):
                 with placed(made, self._plan.meetings[number].instruction):
                     collectives.wait(number)
                 self._walk(run.address, 0)
                 continue
+            thunk, following, reads, writes = self._hosts[row]
             thunk.run(
                 made,
                 [at(words[slot]) for slot, at in reads],

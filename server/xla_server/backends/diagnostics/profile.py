@@ -110,6 +110,8 @@ def _what(row: thunks.Row) -> str:
             return f"host {row.name}"
         case thunks.MeetThunk():
             return f"meet {row.host.name}"
+        case thunks.LeaveThunk():
+            return f"leave {row.meeting.host.name}"
         case thunks.Jump():
             return f"jump {row.label.name}"
         case thunks.Branch():

@@ -23,6 +23,7 @@ from xla_server.buffers.code import (
     HostThunk,
     KernelThunk,
     Label,
+    LeaveThunk,
     MeetThunk,
     Row,
     Value,
@@ -79,7 +80,9 @@ def lower_meeting(lowering: Lowering, i: HloInstruction) -> Tree:
     lowering.area_bytes += area
     end = Label(f"{i.name}.met")
     host = dataclasses.replace(host, writes=tuple(results))
-    rows: list[Row] = [MeetThunk(host, i, members, kernels, end), *kernels, end]
+    meeting = MeetThunk(host, i, members, kernels, end)
+    leaving = [LeaveThunk(meeting)] if meeting.is_referenced else []
+    rows: list[Row] = [meeting, *kernels, *leaving, end]
     for row in rows:
         lowering.add(row)
     return tuple(results) if i.shape.is_tuple else results[0]

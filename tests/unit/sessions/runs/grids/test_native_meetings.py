@@ -18,7 +18,7 @@ from xla_contract.types.shape import Shape
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.backends.platform import Device, Execution
-from xla_server.buffers.code import HostThunk, MeetThunk
+from xla_server.buffers.code import HostThunk, LeaveThunk, MeetThunk
 from xla_server.buffers.listing import row_listing
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.execution.cancellation import Cancellation
@@ -208,6 +208,20 @@ def test_threads_copy_a_large_operand_together(run: Any, request: pytest.Fixture
     text = reducing(size=1 << 18)
     random = np.random.default_rng(2)
     arguments = [[random.standard_normal(1 << 18).astype(np.float32)] for _ in range(3)]
+    expected = interpreted(text, arguments)
+    request.getfixturevalue("only_native")
+    same_bits(run(text, arguments), expected)
+
+
+@both
+def test_who_takes_turns_reads_large_operands_before_they_are_overwritten(
+    run: Any, request: pytest.FixtureRequest
+) -> None:
+    text = LOOP.replace("f32[4]", "f32[20000]")
+    random = np.random.default_rng(2)
+    arguments = [[random.standard_normal(20000).astype(np.float32), np.uint32(5)] for _ in range(3)]
+    rows = compile_module(module_of(text, GRID)).code.rows
+    assert [row.meeting.is_referenced for row in rows if isinstance(row, LeaveThunk)] == [True]
     expected = interpreted(text, arguments)
     request.getfixturevalue("only_native")
     same_bits(run(text, arguments), expected)
