@@ -7,7 +7,7 @@ import dataclasses
 import math
 import mmap
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -66,16 +66,141 @@ class Measured:
         return cls(kernel_of(module, root), 4 * count * operands + result)
 
 
-def _graph(
-    driver: CapturingDriver, launch: Callable[[], None], stream: int
-) -> tuple[Any, Sequence[Any]]:
-    """Return a graph of launches, and its nodes."""
-    driver.begin_capture(stream)
-    nodes = []
-    for _ in range(_NODES):
-        launch()
-        nodes.append(driver.captured_node(stream))
-    return driver.end_capture(stream), nodes
+class _Bench:
+    """A driver with two streams, three arrays of `byte_size`, and the code that is measured."""
+
+    def __init__(self, driver: CapturingDriver, toolchain: Toolchain, byte_size: int) -> None:
+        self.driver, self.byte_size = driver, byte_size
+        self.stream, self.other = driver.new_stream(), driver.new_stream()
+        self.arrays = [driver.allocate(byte_size, self.stream) for _ in range(3)]
+        self.kernels = [Measured.of(*program, byte_size // 4) for program in PROGRAMS.values()]
+        multiplied = built(ops.dot, [np.zeros(sizes, np.float32) for sizes in PRODUCT])
+        dot = multiplied.entry.root
+        self.small, plan = kernel_of(multiplied, dot), plan_of(dot)
+        assert plan is not None
+        self.library = driver.prepare(plan)
+        self.room = driver.allocate(plan.memory_bytes, self.stream)
+        grids = {f"k{number}": each.grid for number, each in enumerate(self.kernels)}
+        grids |= {"product": self.small, "one": moving(AT, AT, 1)}
+        module = toolchain.compile(grids)
+        *self.loaded, self.product, self.one = driver.load(module.code, list(grids))
+        self.host = memoryview(mmap.mmap(-1, min(byte_size, 256 << 20)))
+        driver.pin(self.host)
+        self.copied = self.rate(2 * byte_size, self.copy)
+
+    def seconds(self, work: Callable[[], None], repetitions: int = REPETITIONS) -> float:
+        """Return the time of work that was given to the first stream."""
+        work()
+        self.driver.synchronise(self.stream)
+        started = time.perf_counter()
+        for _ in range(repetitions):
+            work()
+        self.driver.synchronise(self.stream)
+        return (time.perf_counter() - started) / repetitions
+
+    def rate(self, moved: int, work: Callable[[], None]) -> float:
+        """Return GB/s of work that moves so many bytes."""
+        return moved / self.seconds(work) / 1e9
+
+    def copy(self) -> None:
+        """Copy an array to another."""
+        self.driver.copy(self.arrays[1], self.arrays[0], self.byte_size, self.stream)
+
+    def launch(self) -> None:
+        """Launch a kernel of one block."""
+        self.driver.launch(self.one, 1, 32, 0, self.arrays[:2], self.stream)
+
+    def shares(self) -> Mapping[str, float]:
+        """Return the rates of kernels as shares of that of a copy."""
+        return {
+            f"{name}, of a copy": self._share(kernel, code)
+            for name, kernel, code in zip(PROGRAMS, self.kernels, self.loaded, strict=True)
+        }
+
+    def _share(self, kernel: Measured, code: Any) -> float:
+        grid = kernel.grid
+        given = self.arrays[: len(grid.kernel.buffers)]
+
+        def move() -> None:
+            self.driver.launch(code, grid.blocks, grid.threads, 0, given, self.stream)
+
+        return self.rate(kernel.byte_size, move) / self.copied
+
+    def transfers(self) -> Mapping[str, float]:
+        """Return rates between the host and the device."""
+        driver, first, host = self.driver, self.arrays[0], self.host
+        pageable = np.ones(len(host), np.uint8).data
+        works: Mapping[str, Callable[[], None]] = {
+            "upload GB/s": lambda: driver.upload(first, host, self.stream),
+            "download GB/s": lambda: driver.download(host, first, self.stream),
+            "upload of pageable GB/s": lambda: driver.upload(first, pageable, self.stream),
+        }
+        rates = {name: self.rate(len(host), work) for name, work in works.items()}
+        return rates | {"upload beside copies, of alone": self._upload_beside()}
+
+    def _upload(self) -> float:
+        begun = time.perf_counter()
+        self.driver.upload(self.arrays[2], self.host, self.other)
+        self.driver.synchronise(self.other)
+        return time.perf_counter() - begun
+
+    def _upload_beside(self) -> float:
+        """Return the rate of an upload while another stream copies, as a share of it alone."""
+        alone = min(self._upload() for _ in range(REPETITIONS))
+        for _ in range(math.ceil(4 * alone * self.copied * 1e9 / (2 * self.byte_size))):
+            self.copy()
+        beside = self._upload()
+        self.driver.synchronise(self.stream)
+        return alone / beside
+
+    def launches(self) -> Mapping[str, float]:
+        """Return microseconds of launches, alone and in graphs."""
+        driver, stream = self.driver, self.stream
+        driver.begin_capture(stream)
+        nodes = []
+        for _ in range(_NODES):
+            self.launch()
+            nodes.append(driver.captured_node(stream))
+        graph = driver.end_capture(stream)
+        addresses = self.arrays[0], self.arrays[2]
+
+        def launch_and_wait() -> None:
+            self.launch()
+            driver.synchronise(stream)
+
+        def change_and_launch() -> None:
+            for node in nodes:
+                driver.change_node(graph, node, self.one, 1, 32, 0, addresses)
+            driver.launch_graph(graph, stream)
+
+        works: Mapping[str, Callable[[], None]] = {
+            "launch us": self.launch,
+            "launch and wait us": launch_and_wait,
+            f"graph of {_NODES} launches us": lambda: driver.launch_graph(graph, stream),
+            "the same with new addresses us": change_and_launch,
+            "allocate and free us": lambda: driver.free(driver.allocate(1 << 20, stream), stream),
+        }
+        return {name: 1e6 * self.seconds(work, 1000) for name, work in works.items()}
+
+    def products(self) -> Mapping[str, float]:
+        """Return microseconds of a product in a graph, by a kernel and by a library."""
+        driver, small = self.driver, self.small
+        arguments = *self.arrays, self.room
+        works: Mapping[str, Callable[[], None]] = {
+            "small product in a graph us": lambda: driver.launch(
+                self.product, small.blocks, small.threads, 0, self.arrays, self.stream
+            ),
+            "the same by the library us": lambda: driver.call(self.library, arguments, self.stream),
+        }
+        return {name: self._in_graph(work) for name, work in works.items()}
+
+    def _in_graph(self, work: Callable[[], None]) -> float:
+        self.driver.begin_capture(self.stream)
+        for _ in range(GRAPH_CALLS):
+            work()
+        graph = self.driver.end_capture(self.stream)
+        seconds = self.seconds(lambda: self.driver.launch_graph(graph, self.stream))
+        return 1e6 * seconds / GRAPH_CALLS
 
 
 def figures(driver: Driver, toolchain: Toolchain, byte_size: int = 1 << 30) -> Mapping[str, float]:
@@ -86,105 +211,11 @@ def figures(driver: Driver, toolchain: Toolchain, byte_size: int = 1 << 30) -> M
     """
     driver.make_current()
     assert isinstance(driver, CapturingDriver)
-    stream, other = driver.new_stream(), driver.new_stream()
-    first, second, third = (driver.allocate(byte_size, stream) for _ in range(3))
-    staged = min(byte_size, 256 << 20)
-    kernels = [Measured.of(*program, byte_size // 4) for program in PROGRAMS.values()]
-    multiplied = built(ops.dot, [np.zeros(sizes, np.float32) for sizes in PRODUCT])
-    dot = multiplied.entry.root
-    small, plan = kernel_of(multiplied, dot), plan_of(dot)
-    assert plan is not None
-    library, room = driver.prepare(plan), driver.allocate(plan.memory_bytes, stream)
-    grids = {f"k{number}": each.grid for number, each in enumerate(kernels)} | {"product": small}
-    module = toolchain.compile({**grids, "one": moving(AT, AT, 1)})
-    *loaded, product, one = driver.load(module.code, [*grids, "one"])
-    host = memoryview(mmap.mmap(-1, staged))
-    driver.pin(host)
-    pageable = np.ones(staged, np.uint8).data
-
-    def seconds(work: Callable[[], None], repetitions: int = REPETITIONS) -> float:
-        work()
-        driver.synchronise(stream)
-        started = time.perf_counter()
-        for _ in range(repetitions):
-            work()
-        driver.synchronise(stream)
-        return (time.perf_counter() - started) / repetitions
-
-    def share(kernel: Measured, code: Any) -> float:
-        grid = kernel.grid
-        given = (first, second, third)[: len(grid.kernel.buffers)]
-
-        def move() -> None:
-            driver.launch(code, grid.blocks, grid.threads, 0, given, stream)
-
-        return rate(kernel.byte_size, move) / copied
-
-    def launch() -> None:
-        driver.launch(one, 1, 32, 0, (first, second), stream)
-
-    def launch_and_wait() -> None:
-        launch()
-        driver.synchronise(stream)
-
-    def allocate_and_free() -> None:
-        driver.free(driver.allocate(1 << 20, stream), stream)
-
-    def upload() -> float:
-        begun = time.perf_counter()
-        driver.upload(third, host, other)
-        driver.synchronise(other)
-        return time.perf_counter() - begun
-
-    def upload_beside() -> float:
-        """Return the rate of an upload while another stream copies, as a share of it alone."""
-        alone = min(upload() for _ in range(REPETITIONS))
-        for _ in range(math.ceil(4 * alone * copied * 1e9 / (2 * byte_size))):
-            driver.copy(second, first, byte_size, stream)
-        beside = upload()
-        driver.synchronise(stream)
-        return alone / beside
-
-    def change_and_launch() -> None:
-        for node in nodes:
-            driver.change_node(graph, node, one, 1, 32, 0, (first, third))
-        launch_graph()
-
-    def launch_graph() -> None:
-        driver.launch_graph(graph, stream)
-
-    def in_graph(work: Callable[[], None]) -> float:
-        driver.begin_capture(stream)
-        for _ in range(GRAPH_CALLS):
-            work()
-        graph = driver.end_capture(stream)
-        return 1e6 * seconds(lambda: driver.launch_graph(graph, stream)) / GRAPH_CALLS
-
-    def multiply() -> None:
-        driver.launch(product, small.blocks, small.threads, 0, (first, second, third), stream)
-
-    def rate(moved: int, work: Callable[[], None]) -> float:
-        return moved / seconds(work) / 1e9
-
-    graph, nodes = _graph(driver, launch, stream)
-    copied = rate(2 * byte_size, lambda: driver.copy(second, first, byte_size, stream))
+    bench = _Bench(driver, toolchain, byte_size)
     return {
-        "copy GB/s": copied,
-        **{
-            f"{name}, of a copy": share(kernel, code)
-            for name, kernel, code in zip(PROGRAMS, kernels, loaded, strict=True)
-        },
-        "upload GB/s": rate(staged, lambda: driver.upload(first, host, stream)),
-        "download GB/s": rate(staged, lambda: driver.download(host, first, stream)),
-        "upload of pageable GB/s": rate(staged, lambda: driver.upload(first, pageable, stream)),
-        "upload beside copies, of alone": upload_beside(),
-        "launch us": 1e6 * seconds(launch, 1000),
-        "launch and wait us": 1e6 * seconds(launch_and_wait, 1000),
-        f"graph of {_NODES} launches us": 1e6 * seconds(launch_graph, 1000),
-        "the same with new addresses us": 1e6 * seconds(change_and_launch, 1000),
-        "small product in a graph us": in_graph(multiply),
-        "the same by the library us": in_graph(
-            lambda: driver.call(library, (first, second, third, room), stream)
-        ),
-        "allocate and free us": 1e6 * seconds(allocate_and_free, 1000),
+        "copy GB/s": bench.copied,
+        **bench.shares(),
+        **bench.transfers(),
+        **bench.launches(),
+        **bench.products(),
     }
