@@ -7,9 +7,10 @@ before that and the part behind it.
 """
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Unpack, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -31,7 +32,6 @@ from xla_server.evaluator.plan import Plan, PlanCache, PlannedInstruction
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels, OwnChannels, channel_ends
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
-from xla_server.execution.environment import Surroundings
 from xla_server.execution.feed_protocol import Feeds
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.fingerprint import fingerprint
@@ -148,30 +148,28 @@ class DynamicExecutable:
         return Execution(output, profile)
 
 
+@dataclasses.dataclass(eq=False, kw_only=True)
 class SizedRun(Run):
     """One execution; the Frame that the evaluators of control flow and of the host see.
 
     `cycles` are those of its programs, `byte_sizes` the sizes of each of them.
     """
 
-    __slots__ = ("_device", "_host", "_programs", "_times", "byte_sizes", "cycles")
+    programs: SizeVariants
+    device: Device
+    times: InterpreterTimes | None = None
+    cycles: int = dataclasses.field(default=0, init=False)
+    byte_sizes: dict[str, int] = dataclasses.field(default_factory=dict, init=False)
 
-    def __init__(
-        self,
-        *,
-        plans: PlanCache,
-        programs: SizeVariants,
-        device: Device,
-        times: InterpreterTimes | None = None,
-        **environment: Unpack[Surroundings],
-    ) -> None:
-        super().__init__(plans=plans, **environment)
-        self._programs = programs
-        self._device = device
-        self._times = times
-        self.cycles = 0
-        self.byte_sizes: dict[str, int] = {}
-        self._host = HostRun(**environment)
+    def __post_init__(self) -> None:
+        self._host = HostRun(
+            feeds=self.feeds,
+            channels=self.channels,
+            cancellation=self.cancellation,
+            random_states=self.random_states,
+            seed=self.seed,
+            collectives=self.collectives,
+        )
 
     @property
     def random(self) -> np.random.Generator:
@@ -180,7 +178,7 @@ class SizedRun(Run):
 
     def enter(self, computation: HloComputation, arguments: Sequence[Value]) -> Deep[Value]:
         """Return the value of a computation's root on arguments, as a deep function."""
-        walk = _Walk(self._plans.of(computation), arguments, self)
+        walk = _Walk(self.plans.of(computation), arguments, self)
         while walk.left:
             self.cancellation.checkpoint()
             self._do_at_once(walk)
@@ -222,16 +220,16 @@ class SizedRun(Run):
     ) -> SizeVariant:
         """The program of the first of these steps; it is made if there is none for these sizes."""
         with self._timed("choose a program", "", "walk"):
-            return self._programs.of(steps, values, constants, {wanted})
+            return self.programs.of(steps, values, constants, {wanted})
 
     def _run(self, sized: SizeVariant, values: Mapping[int, Value]) -> dict[int, Value]:
         """The values that come from a program."""
-        program, place = sized.program, self._device
+        program, place = sized.program, self.device
         assert program is not None
-        if self._times is None:
+        if self.times is None:
             given, cycles = sized.run(values, place, self.cancellation, self._host)
         else:
-            with self._times.program(sized.name, program) as times:
+            with self.times.program(sized.name, program) as times:
                 given, cycles = sized.run(values, place, self.cancellation, self._host, times)
         self.cycles += cycles
         if sized.name not in self.byte_sizes:
@@ -247,9 +245,9 @@ class SizedRun(Run):
     def _timed(
         self, what: str, instruction: str, category: str
     ) -> contextlib.AbstractContextManager[None]:
-        if self._times is None:
+        if self.times is None:
             return contextlib.nullcontext()
-        return self._times.step(what, instruction, category)
+        return self.times.step(what, instruction, category)
 
     def _do_at_once(self, walk: "_Walk") -> None:
         """Take the steps that cost nothing."""
