@@ -19,8 +19,8 @@ async def _numbers(count: int) -> AsyncIterator[np.int32]:
         yield np.int32(number)
 
 
-async def _until_waiting(client: xc.Client) -> None:
-    while not client.device().feeds().infeed.waiters:
+async def _until_waiting(client: xc.Client, *, is_waiting: bool = True) -> None:
+    while bool(client.device().feeds().infeed.waiters) != is_waiting:
         await asyncio.sleep(0.01)
 
 
@@ -54,8 +54,9 @@ def test_drain_waits_and_can_be_given_up(client):
             await feed.asend(range(3))
             with pytest.raises(xc.DeadlineExceededError):
                 await feed.adrain(timeout=0.2)
+            await _until_waiting(client, is_waiting=False)
             draining = asyncio.create_task(feed.adrain())
-            await asyncio.sleep(0.1)
+            await _until_waiting(client)
             draining.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await draining

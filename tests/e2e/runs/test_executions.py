@@ -3,7 +3,6 @@
 import asyncio
 import concurrent.futures
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,6 +46,9 @@ class Extension(Raw):
     def executions(self) -> int:
         use = self.DescribeSession(extension_pb2.DescribeSessionRequest()).use
         return use.concurrent_executions + use.launched_executions
+
+    def calls(self) -> int:
+        return int(self.DescribeServer(extension_pb2.DescribeServerRequest()).calls.used)
 
     def device_bytes(self) -> int:
         return self.DescribeSession(extension_pb2.DescribeSessionRequest()).use.device_bytes
@@ -93,7 +95,7 @@ def _endless_calls(raw: Extension) -> dict[str, Any]:
 def test_a_call_given_up_stops_what_it_runs(raw: Extension, how: str) -> None:
     calls = _endless_calls(raw)
     until(lambda: raw.executions() == 2)
-    before = raw.device_bytes()
+    before, idle = raw.device_bytes(), raw.calls()
     for name, (call, request) in calls.items():
         if how == "deadline":
             refused_with = grpc.StatusCode.DEADLINE_EXCEEDED
@@ -102,10 +104,10 @@ def test_a_call_given_up_stops_what_it_runs(raw: Extension, how: str) -> None:
             assert caught.value.code() is refused_with, name  # type: ignore[attr-defined]
         else:
             future = call.future(request)
-            time.sleep(0.1)
+            until(lambda: raw.calls() > idle)
             future.cancel()
         # Only the launched one goes on.
-        until(lambda: raw.executions() == 2 and raw.device_bytes() == before)
+        until(lambda: (raw.executions(), raw.device_bytes(), raw.calls()) == (2, before, idle))
     request = calls["WaitForExecution"][1]
     cancel = extension_pb2.CancelExecutionRequest(execution=request.execution)
     assert raw.CancelExecution(cancel).was_running
@@ -150,9 +152,10 @@ def test_a_batch_waits_for_the_values_it_names(raw: Extension) -> None:
         run_request(step(double, argument_of(coming), fetch=16)),
         run_request(step(double, value(ONES), fetch=16)),
     ]
+    idle = raw.calls()
     batch = raw.RunBatch.future(extension_pb2.RunBatchRequest(runs=runs))
     given_up = raw.RunBatch.future(extension_pb2.RunBatchRequest(runs=runs))
-    time.sleep(0.1)
+    until(lambda: raw.calls() == idle + 2)
     assert not batch.done()
     given_up.cancel()
     raw.CancelExecution(extension_pb2.CancelExecutionRequest(execution=launched.execution))

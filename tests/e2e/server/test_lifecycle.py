@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import grpc
@@ -16,7 +15,9 @@ from grpc import StatusCode
 
 from tests.e2e import modules
 from tests.e2e.process import Raw, start_server
+from tests.fault.plain import until
 from tests.unit.sessions.sample_runs import ONES, endless
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
 
 
@@ -61,6 +62,11 @@ def test_a_client_that_gives_up_frees_its_thread(tmp_path):
     flags = [f"--{kind}-threads=1" for kind in ("short", "compile", "execute")]
     with start_server(tmp_path, *flags) as server:
         raw = Raw(server.address)
+
+        def calls() -> int:
+            return int(raw.DescribeServer(extension_pb2.DescribeServerRequest()).calls.used)
+
+        idle = calls()
         handle = raw.compile(modules.echo_feed())
         execute = xla_pb2.ExecuteRequest(handle=handle)
         loop = xla_pb2.CompileRequest()
@@ -77,8 +83,9 @@ def test_a_client_that_gives_up_frees_its_thread(tmp_path):
             with pytest.raises(grpc.RpcError) as caught:
                 call(request, timeout=0.5)
             assert caught.value.code() is StatusCode.DEADLINE_EXCEEDED
+            until(lambda: calls() == idle)
             given_up = call.future(request)
-            time.sleep(0.2)
+            until(lambda: calls() > idle)
             given_up.cancel()
         constant = xla_pb2.ComputeConstantGraphRequest(computation=modules.constant_sum())
         raw.ComputeConstantGraph(constant, timeout=10)

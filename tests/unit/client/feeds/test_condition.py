@@ -52,7 +52,8 @@ def test_who_gives_up_waiting_is_forgotten():
     async def give_up() -> None:
         assert not await changes.until(lambda: False, 0.001)
         waiting = asyncio.ensure_future(changes.until(lambda: False))
-        await asyncio.sleep(0.001)
+        while not changes._coroutines:
+            await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         assert waiting.cancelled()

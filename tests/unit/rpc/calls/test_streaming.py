@@ -214,8 +214,11 @@ def test_a_silent_stream_is_known_while_it_is_there_and_can_be_ended() -> None:
         until(lambda: not served.pools.silences)
 
 
-def test_a_message_that_comes_when_its_stream_is_being_ended_is_not_taken() -> None:
-    taken: list[int] = []
+def test_a_message_that_comes_when_its_stream_is_being_ended_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken, has_come, refuse = list[int](), threading.Event(), Stream._refuse
+    monkeypatch.setattr(Stream, "_refuse", lambda stream: (has_come.set(), refuse(stream)))
 
     def receive(session: SessionEntry, stream: Stream, _: Cancellation) -> None:
         while (request := stream.receive()) is not None:
@@ -230,7 +233,7 @@ def test_a_message_that_comes_when_its_stream_is_being_ended_is_not_taken() -> N
         # The thread that ends it does so first, a moment before the rest.
         silence.since.pop()
         requests.put(extension_pb2.ConverseRequest(id=2))
-        threading.Event().wait(0.2)
+        assert has_come.wait(100)
         silence.cancel(NotBegunError("a stream must speak"))
         with pytest.raises(grpc.RpcError, match="a stream must speak"):
             next(call)

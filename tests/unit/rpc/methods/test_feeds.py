@@ -21,6 +21,7 @@ from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Deferred, Streaming, Unary
 from xla_server.rpc.methods.feeds import METHODS
+from xla_server.sessions.feeds.infeed_stream import InfeedStream
 from xla_server.sessions.session import Session
 
 VECTOR = Shape.parse("f32[4]{0}")
@@ -76,7 +77,17 @@ def _wrong_item(number: int) -> extension_pb2.InfeedRequest:
     return extension_pb2.InfeedRequest(items=extension_pb2.FeedItems(items=[item]))
 
 
-def test_refusals_on_their_way_are_told_before_the_last_progress() -> None:
+def test_refusals_on_their_way_are_told_before_the_last_progress(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    has_ended, end = threading.Event(), InfeedStream.end
+
+    def noted(stream: InfeedStream) -> Any:
+        last = end(stream)
+        has_ended.set()
+        return last
+
+    monkeypatch.setattr(InfeedStream, "end", noted)
     call = Call("Infeed")
     start = extension_pb2.InfeedStart(shape=shape_to_proto(VECTOR))
     call.said.put(extension_pb2.InfeedRequest(start=start))
@@ -84,7 +95,7 @@ def test_refusals_on_their_way_are_told_before_the_last_progress() -> None:
     assert call.is_waiting.wait(100)
     # The refusal is not on its way yet when the client has no more to say.
     call.said.put(None)
-    call.join(0.1)
+    assert has_ended.wait(100)
     call.room.set()
     call.join()
     assert not call.is_alive

@@ -1,11 +1,11 @@
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.fault.plain import until
 from tests.unit.sessions.sample_runs import (
     DOUBLE,
     ONES,
@@ -19,6 +19,7 @@ from tests.unit.sessions.sample_runs import (
     step,
     value,
 )
+from tests.unit.waiting import frames
 from xla_contract.errors import CancelledError, InvalidArgumentError, XlaError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.wire.literals.value_proto import value_from_proto
@@ -92,19 +93,20 @@ def test_slots_are_free_when_the_outcomes_are_reported(
     def slow_at_first() -> None:
         if not leaving.is_set():
             leaving.set()
-            time.sleep(0.2)
+            # Until the thread of the other one is back in its pool.
+            until(lambda: frames()[others[0]].f_code.co_name == "_worker")
         release()
 
     def run(*arguments: Any) -> extension_pb2.RunResponse:
         response = run_with_slot(*arguments)
         with begun:
-            is_first = not counted
-            counted.append(1)
+            others.append(threading.get_ident())
+            is_first = len(others) == 1
         if is_first:  # Until the thread of the other one is leaving.
             assert leaving.wait(100)
         return response
 
-    begun, counted = threading.Lock(), list[int]()
+    begun, others = threading.Lock(), list[int]()
     monkeypatch.setattr(service.running, "release", slow_at_first)
     assert _told_with(service, 2, run) == 0
 
