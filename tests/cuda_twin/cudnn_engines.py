@@ -26,7 +26,7 @@ from tests.cuda.convolution_checks import LAYERS, SQUARE, convolution_plans
 from xla_server.backends.cuda.worker.libraries import LibraryError, cudnn
 from xla_server.backends.cuda.worker.libraries.cudnn_backend import (
     Attribute,
-    Backend,
+    CudnnLibrary,
     Descriptor,
     Type,
     library,
@@ -75,7 +75,7 @@ H100: Mapping[str, Any] = {
 }
 
 
-class DescribedBackend(Backend):
+class DescribedBackend(CudnnLibrary):
     """The library without a handle: a device is described to it."""
 
     def __init__(self) -> None:

@@ -36,7 +36,7 @@ from xla_server.codegen.gpu.emit.assembler import AssemblyError
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.kernel_ir.expressions import Buffer, Expression, Index, Value
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Barrier, Exchange, For, Let, Store, While
+from xla_server.codegen.kernel_ir.statements import Barrier, For, Let, Shuffle, Store, While
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.unrolling import constant_iterations
 from xla_server.codegen.kernel_ir.walk import read_by, walk
@@ -235,7 +235,7 @@ def kernels_of_programs() -> Mapping[str, GridKernel]:
 def class_of(kernel: Kernel) -> str:
     """Return how the threads of a kernel work together, or what each of them does alone."""
     statements = [statement for statement, _ in walk(kernel.body)]
-    exchanges = any(isinstance(each, Exchange) for each in statements)
+    exchanges = any(isinstance(each, Shuffle) for each in statements)
     if any(isinstance(each, Barrier) for each in statements):
         return "blocks" if exchanges else "tiles"
     if exchanges:

@@ -20,7 +20,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Value,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import For, Let, Part, Store
+from xla_server.codegen.kernel_ir.statements import For, Let, ParallelFor, Store
 from xla_server.codegen.kernel_ir.walk import read_by, walk
 
 
@@ -49,7 +49,7 @@ class _Count:
                     self._bound[value] = expression
                 case For(iterations=iterations):
                     times[id(statement)] = around * iterations
-                case Part(items=items):
+                case ParallelFor(items=items):
                     times[id(statement)] = around * items
                 case Store():
                     self._add("store", statement, around * self._share(statement.guard))

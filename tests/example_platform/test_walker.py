@@ -54,12 +54,12 @@ from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
     Barrier,
     Call,
-    Exchange,
     For,
     If,
     Let,
     Order,
-    Part,
+    ParallelFor,
+    Shuffle,
     Statement,
     Stop,
     Store,
@@ -284,7 +284,7 @@ def test_instructions_are_defined_as_llvm_has_them(name: str, kind: Type, count:
 
 
 def _grouped(*body: Statement) -> Kernel:
-    return kernel_of(Part(ITEM, 8, body, group=4))
+    return kernel_of(ParallelFor(ITEM, 8, body, group=4))
 
 
 def test_items_of_a_group_exchange_values() -> None:
@@ -295,8 +295,8 @@ def test_items_of_a_group_exchange_values() -> None:
     store = Store(WRITE, Type.F32, ITEM, second)
     body = (
         Let(given, Load(READ, Type.F32, ITEM)),
-        Exchange(first, given, 2),
-        For(axis, Index(0), Index(1), (Exchange(second, first, 1), store), 1),
+        Shuffle(first, given, 2),
+        For(axis, Index(0), Index(1), (Shuffle(second, first, 1), store), 1),
     )
     run(_grouped(*body), buffers, 0, 8)
     assert buffers[1].view(np.float32).tolist() == [3, 2, 1, 0, 7, 6, 5, 4]
@@ -320,7 +320,7 @@ def test_items_of_a_group_share_arrays_of_their_own() -> None:
 
 def test_items_of_a_group_come_to_an_exchange_together() -> None:
     buffers = [np.zeros(32, np.uint8) for _ in range(3)]
-    exchange = Exchange(Scalar("v", Type.F32), ZERO, 1)
+    exchange = Shuffle(Scalar("v", Type.F32), ZERO, 1)
     test = Apply("eq", (ITEM, Index(0)), Type.B1)
     with pytest.raises(AccessError, match="must meet together"):
         run(_grouped(If(test, (exchange,))), buffers, 0, 8)

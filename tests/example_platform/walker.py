@@ -43,12 +43,12 @@ from xla_server.codegen.kernel_ir.statements import (
     Break,
     Call,
     Declare,
-    Exchange,
     For,
     If,
     Let,
-    Part,
+    ParallelFor,
     Set,
+    Shuffle,
     Statement,
     Stop,
     Store,
@@ -236,7 +236,7 @@ def _called(node: Call) -> Callable[..., Scalar]:
     return _instruction(*given, *results) if len(results) == 1 else formula(*given, results)
 
 
-def _part(node: Part, frame: Frame) -> None:
+def _part(node: ParallelFor, frame: Frame) -> None:
     if node.is_range:
         _run_all(node.body, frame)
         return
@@ -258,7 +258,7 @@ def _part(node: Part, frame: Frame) -> None:
     frame.item = None
 
 
-def _of_item(node: Part, frame: Frame, item: int) -> Frame:
+def _of_item(node: ParallelFor, frame: Frame, item: int) -> Frame:
     """Return the state of one work item of a group."""
     names = dict(frame.names)
     if node.axis is not None:
@@ -270,13 +270,13 @@ def _run_together(statements: Sequence[Statement], frames: Sequence[Frame]) -> N
     """Execute statements for all work items of a group, one after the other between meetings."""
     for statement in statements:
         inside = [statement, *(each for each, _ in walk(blocks_of(statement)))]
-        if isinstance(statement, Exchange):
+        if isinstance(statement, Shuffle):
             given = [_value(statement.operand, frame) for frame in frames]
             for number, frame in enumerate(frames):
                 frame.names[statement.value] = given[number ^ statement.distance]
         elif isinstance(statement, Barrier):
             continue
-        elif not any(isinstance(each, Exchange | Barrier) for each in inside):
+        elif not any(isinstance(each, Shuffle | Barrier) for each in inside):
             for frame in frames:
                 _run_all([statement], frame)
         elif isinstance(statement, For):
@@ -303,7 +303,7 @@ def _agreed(*expressions: Expression, frames: Sequence[Frame]) -> list[int]:
     return values[0]
 
 
-def _exchange(node: Exchange, _: Frame) -> None:
+def _exchange(node: Shuffle, _: Frame) -> None:
     raise AccessError(f"an exchange must be inside of a group, got {node.value.name}")
 
 
@@ -323,9 +323,9 @@ STATEMENTS: Mapping[type[Statement], Callable[[Any, Frame], None]] = {
     Break: _break,
     Stop: _stop,
     Call: _call,
-    Exchange: _exchange,
+    Shuffle: _exchange,
     Barrier: _barrier,
-    Part: _part,
+    ParallelFor: _part,
 }
 """The function that executes each kind of statement."""
 

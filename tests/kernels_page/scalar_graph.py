@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.trace.graph import (
     Apply,
-    Literal,
+    Immediate,
     Load,
     Node,
     Reduction,
@@ -36,7 +36,7 @@ class _Printer:
 
     def _node(self, node: Node) -> str:
         """Return the name of a node, whose line is there."""
-        if isinstance(node, Literal):
+        if isinstance(node, Immediate):
             constant = node.constant
             return f"{constant.type} {CONSTANTS[constant.type](*constant.parts)}"
         if node not in self._names:

@@ -10,7 +10,7 @@ from xla_contract.types.shape import Shape
 from xla_server.backends.platform import Device, Profile
 from xla_server.distributed.windows import Lease
 from xla_server.ops.evaluation import Array, Meeting, Value
-from xla_server.sessions.programs.compile_request import Program
+from xla_server.sessions.programs.compile_request import WireProgram
 
 MeetingKey: TypeAlias = tuple[object, ...]
 
@@ -19,7 +19,7 @@ MeetingKey: TypeAlias = tuple[object, ...]
 class Load:
     """Compile a program and keep its code; the answer is Loaded. `module` is its data."""
 
-    program: Program
+    program: WireProgram
     module: Array
 
 

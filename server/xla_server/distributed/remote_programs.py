@@ -15,13 +15,13 @@ from xla_server.distributed.messages import Load, Unload
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.limits.blocking import releasing_slot
-from xla_server.sessions.programs.compile_request import Program
+from xla_server.sessions.programs.compile_request import WireProgram
 
 
 class _Code:
     """The code of one program."""
 
-    def __init__(self, program: Program, byte_size: int) -> None:
+    def __init__(self, program: WireProgram, byte_size: int) -> None:
         self.program = dataclasses.replace(
             program,
             data=b"",
@@ -49,7 +49,7 @@ class RemotePrograms:
     @contextlib.contextmanager
     def loaded(
         self,
-        wanted: Collection[tuple[int, Program, int]],
+        wanted: Collection[tuple[int, WireProgram, int]],
         cancellation: Cancellation,
     ) -> Iterator[None]:
         """Keep programs loaded, each on a rank and with the bytes of its code, during the block.
@@ -82,7 +82,9 @@ class RemotePrograms:
         for future in futures:
             _resolve(future, error)
 
-    def _use(self, rank: int, program: Program, byte_size: int, used: list[_Code]) -> Future[None]:
+    def _use(
+        self, rank: int, program: WireProgram, byte_size: int, used: list[_Code]
+    ) -> Future[None]:
         with self._lock:
             code = self._codes.get(program.key)
             if code is None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from xla_server.backends.platform import Backend
 from xla_server.runtime.blocks import BlockPool
 from xla_server.sessions.limits.compile_share import CompileShare
-from xla_server.sessions.limits.memory_budget import DeviceMemory
+from xla_server.sessions.limits.memory_budget import MemoryBudget
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.response_memory import ResponseMemory
 from xla_server.sessions.limits.semaphores import SharedSemaphore
@@ -64,7 +64,7 @@ class SharedResources:
         """The processes that devices are in, if that is not this one alone."""
         self.limits = limits
         self.quotas = quotas or Quotas(device_bytes=limits.max_device_bytes)
-        self.memory = DeviceMemory(limits.max_device_bytes)
+        self.memory = MemoryBudget(limits.max_device_bytes)
         self.memory_use = CallerUse(limits.shares)
         """The bytes that each caller has on the devices."""
         self.queue = MemoryQueue(

@@ -23,7 +23,15 @@ from xla_server.codegen.kernel_ir.expressions import (
     integer_op,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Barrier, For, If, Let, Part, Statement, Store
+from xla_server.codegen.kernel_ir.statements import (
+    Barrier,
+    For,
+    If,
+    Let,
+    ParallelFor,
+    Statement,
+    Store,
+)
 from xla_server.codegen.kernel_ir.types import Type
 
 ITEM = Value("t", Type.I64)
@@ -37,7 +45,7 @@ def moving(source: Expression, target: Expression, items: int, bits: int = 32) -
         Let(value, Load(given, Type.F32, source)),
         Store(made, Type.F32, target, value),
     )
-    return GridKernel(Kernel((given, made), (), (Part(ITEM, items, body),)), 32, bits)
+    return GridKernel(Kernel((given, made), (), (ParallelFor(ITEM, items, body),)), 32, bits)
 
 
 def launched(grid: GridKernel, count: int) -> list[float]:
@@ -83,7 +91,7 @@ def turned(*meeting: Statement) -> GridKernel:
         Let(found, Load(ROOM, Type.F32, Index(63, ((LANE, -1),)))),
         Store(made, Type.F32, AT, found),
     )
-    part = Part(ITEM, 128, body, group=64)
+    part = ParallelFor(ITEM, 128, body, group=64)
     return GridKernel(Kernel((given, made), (), (part,), shared=(ROOM,)), 64)
 
 
@@ -116,7 +124,7 @@ def test_a_block_finds_nothing_of_another_one_in_shared_arrays() -> None:
         Store(ROOM, Type.F32, LANE, Load(given, Type.F32, AT)),
         Barrier(),
     )
-    part = Part(ITEM, 128, body, group=64)
+    part = ParallelFor(ITEM, 128, body, group=64)
     grid = GridKernel(Kernel((given, made), (), (part,), shared=(ROOM,)), 64)
     assert np.isnan(launched(grid, 128)).all()
 

@@ -21,7 +21,7 @@ from xla_server.codegen.gpu.emit.emitter import grid_module
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Role
-from xla_server.codegen.kernel_ir.statements import Barrier, Exchange
+from xla_server.codegen.kernel_ir.statements import Barrier, Shuffle
 from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.target.machine import Machine
 
@@ -162,7 +162,7 @@ def unwritten(dtype: Any, sizes: Sequence[int]) -> Any:
 
 def has_fibers(grid: GridKernel) -> bool:
     """Return whether the threads of a kernel wait for each other."""
-    return any(isinstance(each, Exchange | Barrier) for each, _ in walk(grid.kernel.body))
+    return any(isinstance(each, Shuffle | Barrier) for each, _ in walk(grid.kernel.body))
 
 
 def fiber_room(threads: int) -> Any:

@@ -27,7 +27,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     condition,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Exchange, If, Let, Part, Store
+from xla_server.codegen.kernel_ir.statements import If, Let, ParallelFor, Shuffle, Store
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.ir.module import HloModule
 from xla_server.target.gpu import MAX_WARP_ROW, WARP
@@ -196,8 +196,8 @@ def moved(kind: Type, dtype: Any, distance: int) -> tuple[Any, Any]:
     given, made = Buffer(0, Role.READ), Buffer(1, Role.WRITE)
     value, found = Value("v", kind), Value("w", kind)
     load = Let(value, Load(given, kind, ITEM))
-    body = load, Exchange(found, value, distance), Store(made, kind, ITEM, found)
-    kernel = Kernel((given, made), (), (Part(ITEM, 64, body, group=WARP),))
+    body = load, Shuffle(found, value, distance), Store(made, kind, ITEM, found)
+    kernel = Kernel((given, made), (), (ParallelFor(ITEM, 64, body, group=WARP),))
     bits = np.random.default_rng(1).integers(0, 256, 64 * np.dtype(dtype).itemsize, np.uint8)
     x = (bits & 1 if kind is Type.B1 else bits).view(dtype)
     (ours,) = Twin({"k": GridKernel(kernel, 64)}).run("k", [x], [(dtype, (64,))])
@@ -229,7 +229,7 @@ def test_a_lane_that_misses_an_exchange_is_found() -> None:
     given = Buffer(0, Role.READ)
     value, found = Value("v", Type.F32), Value("w", Type.F32)
     load = Let(value, Load(given, Type.F32, ITEM))
-    exchange = If(condition("eq", lane, 0), (Exchange(found, value, 1),))
-    kernel = Kernel((given,), (), (Part(ITEM, 32, (load, exchange), group=WARP),))
+    exchange = If(condition("eq", lane, 0), (Shuffle(found, value, 1),))
+    kernel = Kernel((given,), (), (ParallelFor(ITEM, 32, (load, exchange), group=WARP),))
     with pytest.raises(AssertionError, match="a thread missed an exchange of its warp"):
         Twin({"k": GridKernel(kernel, 32)}).run("k", [np.zeros(32, np.float32)], [])

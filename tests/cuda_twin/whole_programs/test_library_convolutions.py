@@ -10,7 +10,7 @@ from tests.cuda.outcomes import Status
 from tests.cuda_twin.device.platform import shared_platform, twin_platform
 from tests.cuda_twin.programs import TARGET
 from xla_server.backends.cuda.program import CudaProgram
-from xla_server.backends.cuda.refusals import MOST, Refusals
+from xla_server.backends.cuda.refusals import MOST, RefusedPlans
 from xla_server.target.gpu_capability import GpuCapability
 
 LAYER = (4, 16, 32, 12), 3, 1
@@ -18,7 +18,7 @@ LAYER = (4, 16, 32, 12), 3, 1
 
 
 def test_a_library_that_refuses_much_is_left_out() -> None:
-    refusals = Refusals(TARGET, has_convolutions=True)
+    refusals = RefusedPlans(TARGET, has_convolutions=True)
     plans = list(itertools.islice(convolution_checks.convolution_plans(), MOST + 1))
     for plan in plans[:MOST]:
         refusals.add({plan: "no engine"})

@@ -10,7 +10,7 @@ from xla_server.backends.compile_options import CompileOptions
 from xla_server.distributed.messages import Load, Unload
 from xla_server.distributed.remote_programs import RemotePrograms
 from xla_server.execution.cancellation import Cancellation
-from xla_server.sessions.programs.compile_request import Program
+from xla_server.sessions.programs.compile_request import WireProgram
 
 SHAPE = ProgramShape((), Shape.parse("f32[]"))
 
@@ -37,7 +37,7 @@ class Ranks:
             threading.Thread(target=self.programs.answered, args=said).start()
 
     def use(self, name: str, *ranks: int, size: int = 1, by: Cancellation | None = None) -> None:
-        program = Program(b"module", SHAPE, 0, CompileOptions(), name.encode())
+        program = WireProgram(b"module", SHAPE, 0, CompileOptions(), name.encode())
         wanted = [(rank, program, size) for rank in ranks]
         with self.programs.loaded(wanted, by or Cancellation()):
             self.told.append("run")

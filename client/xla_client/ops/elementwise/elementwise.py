@@ -69,7 +69,7 @@ __all__ = [
 ]
 
 
-class Unary(Protocol):
+class UnaryFunction(Protocol):
     """A function of one operand."""
 
     def __call__(self, operand: Op) -> Op:
@@ -135,7 +135,7 @@ See https://openxla.org/xla/operation_semantics#element-wise_binary_arithmetic_o
 
 def _unary(
     name: str, opcode: Opcode, text: str, operand: str = "f32[3]", result: str = ""
-) -> Unary:
+) -> UnaryFunction:
     def function(operand: Op) -> Op:
         return operand.builder.instruction(opcode, [operand])
 

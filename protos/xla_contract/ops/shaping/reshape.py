@@ -24,7 +24,7 @@ class ReshapeAttributes:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Group:
+class DimensionGroup:
     """Neighbouring dimensions of the operand that become neighbouring ones of the result."""
 
     of_operand: range
@@ -58,7 +58,7 @@ def infer_reshape(operands: Sequence[Shape], attributes: ReshapeAttributes) -> S
     return result.with_dimensions(result.dimensions, flags)
 
 
-def groups(old: Sequence[int], new: Sequence[int]) -> list[Group]:
+def groups(old: Sequence[int], new: Sequence[int]) -> list[DimensionGroup]:
     """Return the shortest runs of dimensions of both that hold as many elements, in order.
 
     `old` and `new` have the same number of elements, which is not 0.
@@ -78,12 +78,12 @@ def groups(old: Sequence[int], new: Sequence[int]) -> list[Group]:
         if last_new == first_new and list(new[last_new : last_new + 1]) == [1]:
             # Size 1 on both sides is one dimension, not one that goes and one that comes.
             last_new += 1
-        found.append(Group(range(first_old, last_old), range(first_new, last_new)))
+        found.append(DimensionGroup(range(first_old, last_old), range(first_new, last_new)))
         first_old, first_new = last_old, last_new
     return found
 
 
-def _dynamic_of(group: Group, operand: Shape, result: Shape) -> int:
+def _dynamic_of(group: DimensionGroup, operand: Shape, result: Shape) -> int:
     """The one dimension of the result that takes up what is dynamic in the group."""
     said = [number for number in group.of_result if result.is_dynamic(number)]
     wide = [number for number in group.of_result if result.dimensions[number] != 1]

@@ -48,7 +48,7 @@ class MadeToken:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Access:
+class AccessControl:
     """Access control of one server."""
 
     authenticator: Authenticator
@@ -60,7 +60,7 @@ class Access:
     """Fingerprint of a certificate that the server has made."""
 
 
-def prepare_access(settings: Settings) -> Access:
+def prepare_access(settings: Settings) -> AccessControl:
     """Read and make credentials.
 
     Raises ConfigurationError for options that do not fit together, files that cannot be used, and
@@ -73,7 +73,7 @@ def prepare_access(settings: Settings) -> Access:
         raise ConfigurationError(str(error)) from None
 
 
-def connecting_line(access: Access, address: str) -> str:
+def connecting_line(access: AccessControl, address: str) -> str:
     """Return the line of Python that connects to `address` with the credentials that were made.
 
     The token stands in it when it is new, else the file that has it: a secret is logged once.
@@ -92,7 +92,7 @@ def connecting_line(access: Access, address: str) -> str:
     return f"xla_client.connect({', '.join(arguments)})"
 
 
-def _access(settings: Settings) -> Access:
+def _access(settings: Settings) -> AccessControl:
     directory = Path(settings.state_dir)
     is_tls = bool(settings.tls_cert_file) or settings.tls_self_signed
     has_tokens = bool(settings.token_file or settings.jwt_keys_file or settings.jwt_secret_file)
@@ -120,7 +120,7 @@ def _access(settings: Settings) -> Access:
         socket_group=os.getegid() if settings.socket_mode is SocketMode.GROUP else None,
         trusts_sockets=trusts_sockets(settings.listen),
     )
-    return Access(
+    return AccessControl(
         Authenticator(sources),
         certificates,
         int(settings.socket_mode, 8),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from xla_host import allocator
 from xla_server.app.options.settings import Settings
-from xla_server.app.serving.access import Access, connecting_line, prepare_access
+from xla_server.app.serving.access import AccessControl, connecting_line, prepare_access
 from xla_server.app.serving.distribution import backend_of_all, follow, joined_world, leading
 from xla_server.app.serving.wakeup import Events
 from xla_server.app.serving.wiring import create_server
@@ -112,7 +112,7 @@ def _announce(server: RpcServer, backend: Backend) -> None:
     print(json.dumps(facts), flush=True)
 
 
-def _announce_access(server: RpcServer, access: Access) -> None:
+def _announce_access(server: RpcServer, access: AccessControl) -> None:
     """Say in the log how to connect, where the server has made the credentials itself."""
     exposed = [each for each in server.addresses if reach_of(each) is not Reach.OWNER]
     if exposed and access.authenticator.is_open:

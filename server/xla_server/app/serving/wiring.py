@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from xla_server.app.options.settings import Settings
 from xla_server.app.platforms import create_backend
-from xla_server.app.serving.access import Access, prepare_access
+from xla_server.app.serving.access import AccessControl, prepare_access
 from xla_server.backends.platform import Backend
 from xla_server.rpc.limits.concurrency_limit import ConcurrencyLimits
 from xla_server.rpc.server import RpcOptions, RpcServer, serving
@@ -25,7 +25,7 @@ from xla_server.sessions.shared_resources import SharedResources
 def create_server(
     settings: Settings,
     backend: Backend | None = None,
-    access: Access | None = None,
+    access: AccessControl | None = None,
     hosts: Hosts | None = None,
 ) -> Iterator[RpcServer]:
     """A server that answers until the block ends, on `backend` or the platform of `settings`.

@@ -15,7 +15,7 @@ from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.ops.evaluation import Value
 from xla_server.passes.dynamic_sizes.known_sizes import ArgumentIndex
 from xla_server.passes.dynamic_sizes.sized_values import arrays_of, extents_of, value_of
-from xla_server.passes.dynamic_sizes.static_segments import Segment, first_segment
+from xla_server.passes.dynamic_sizes.static_segments import StaticSegment, first_segment
 from xla_server.runtime.host import HostRun
 from xla_server.runtime.row_times import RowTimes
 
@@ -33,7 +33,7 @@ class SizeVariant:
     Its `name` is that in dumps.
     """
 
-    segment: Segment
+    segment: StaticSegment
     program: LoadedProgram | None
     name: str
 
@@ -102,7 +102,7 @@ class SizeVariants:
         self._programs.put((structure, places, _numbers(places, values)), made)
         return made
 
-    def _made_of(self, segment: Segment) -> SizeVariant:
+    def _made_of(self, segment: StaticSegment) -> SizeVariant:
         if segment.module is None:
             return SizeVariant(segment, None, "")
         name = f"program_{next(self._made):03}"

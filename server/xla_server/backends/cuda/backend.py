@@ -20,7 +20,7 @@ from xla_server.backends.cuda.buffers import CudaBuffer, Placement
 from xla_server.backends.cuda.host_steps import HostSteps
 from xla_server.backends.cuda.listing import dump_files
 from xla_server.backends.cuda.program import CudaProgram, Parts
-from xla_server.backends.cuda.refusals import Refusals
+from xla_server.backends.cuda.refusals import RefusedPlans
 from xla_server.backends.cuda.toolchain import (
     DeviceModules,
     PtxToolchain,
@@ -95,7 +95,7 @@ class Cuda(CompiledBackend):
         options["max_value_bytes"] = room if most is None else min(room, most)
         if library_convolutions is None:
             library_convolutions = LIBRARY_CONVOLUTIONS and is_installed()
-        self._refusals = Refusals(Target.of(machine), has_convolutions=library_convolutions)
+        self._refusals = RefusedPlans(Target.of(machine), has_convolutions=library_convolutions)
         target = self._refusals.target
         super().__init__(len(self._workers), target, lowerings, Preparation([]), **options)
 

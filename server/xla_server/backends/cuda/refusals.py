@@ -14,7 +14,7 @@ MOST = 64
 """Refusals after which the library is left out altogether: each makes one more target."""
 
 
-class Refusals:
+class RefusedPlans:
     """Convolutions that kernels compute, since a device's library does not. For any thread."""
 
     def __init__(self, target: Target, *, has_convolutions: bool) -> None:

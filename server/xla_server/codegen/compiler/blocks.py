@@ -53,7 +53,7 @@ def write_body(code: Any, write: Callable[[Any, Any], None]) -> None:
     ir.IRBuilder(entry).branch(start)
 
 
-class Blocks:
+class BlockWriter:
     """Writes LLVM with a builder, and knows which blocks are reached."""
 
     def __init__(self, builder: Any, reached: set[Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from xla_server.codegen.compiler.blocks import Blocks
+from xla_server.codegen.compiler.blocks import BlockWriter
 from xla_server.codegen.compiler.direct_values import (
     BIT,
     BUILT_IN,
@@ -27,7 +27,7 @@ from xla_server.codegen.compiler.direct_values import (
 from xla_server.codegen.instructions.instruction import Instruction
 
 
-class Expressions(Blocks, abc.ABC):
+class Expressions(BlockWriter, abc.ABC):
     """Emitter of expressions at a builder's position. Subclasses resolve the names."""
 
     @abc.abstractmethod

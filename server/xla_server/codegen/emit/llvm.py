@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import types
 from numba.core.dispatcher import Dispatcher
 
-from xla_server.codegen.compiler.blocks import Blocks, module_of
+from xla_server.codegen.compiler.blocks import BlockWriter, module_of
 from xla_server.codegen.compiler.direct_compiler import write_inlined
 from xla_server.codegen.compiler.direct_values import FORMS, WORD, Typed, constant, parts, whole
 from xla_server.codegen.emit.loop_metadata import request_unrolling, request_vectors, vector_request
@@ -45,12 +45,12 @@ from xla_server.codegen.kernel_ir.statements import (
     Break,
     Call,
     Declare,
-    Exchange,
     For,
     If,
     Let,
-    Part,
+    ParallelFor,
     Set,
+    Shuffle,
     Statement,
     Stop,
     Store,
@@ -73,7 +73,7 @@ def kernel_module(
     return module_of(symbol, 3, write)
 
 
-class Emitter(Blocks):
+class Emitter(BlockWriter):
     """Writes one kernel."""
 
     def __init__(
@@ -152,9 +152,9 @@ class Emitter(Blocks):
                     lambda: self._write_all(body),
                     lambda: self._write_all(orelse),
                 )
-            case Part(is_range=True, body=body):
+            case ParallelFor(is_range=True, body=body):
                 self._write_all(body)
-            case Part():
+            case ParallelFor():
                 self._part(statement)
             case Stop(word=word):
                 is_stopped = self._builder.icmp_signed("!=", self._flag(word), ir.Constant(WORD, 0))
@@ -164,7 +164,7 @@ class Emitter(Blocks):
                 bound = parts(found) if len(results) > 1 else [found][: len(results)]
                 for value, result in zip(results, bound, strict=True):
                     self._values[value] = self._of_type(result, value)
-            case Exchange():
+            case Shuffle():
                 self._exchange(statement)
             case Barrier():
                 self._barrier()
@@ -175,7 +175,7 @@ class Emitter(Blocks):
         """Return what the cancellation flag says: 0 to go on."""
         return self._apply("watch_i64", self._memory[word])[1]
 
-    def _exchange(self, exchange: Exchange) -> None:
+    def _exchange(self, exchange: Shuffle) -> None:
         """Write an exchange, which processors do not have. Raises ValueError."""
         raise ValueError(
             f"work items of a processor must exchange nothing, got {exchange.value.name}"
@@ -245,7 +245,7 @@ class Emitter(Blocks):
         assert found is not None
         return found
 
-    def _part(self, part: Part) -> None:
+    def _part(self, part: ParallelFor) -> None:
         start, stop = self._values[START], self._values[STOP]
         if part.axis is None:
             has_any = self._builder.icmp_signed("<", start[1], stop[1])

@@ -8,7 +8,7 @@ from xla_server.codegen.gpu.grid import GridKernel, index_bits
 from xla_server.codegen.kernel_ir.expressions import Buffer, Cell, Index, SharedArray, Value
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Routine
-from xla_server.codegen.kernel_ir.statements import Let, Part
+from xla_server.codegen.kernel_ir.statements import Let, ParallelFor
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.target.gpu import STATIC_SHARED_BYTES, WARP
 
@@ -32,7 +32,7 @@ def joined_grid(grids: Sequence[GridKernel], numbers: Sequence[Sequence[int]]) -
         return None
     buffers: dict[int, Buffer] = {}
     arrays: list[SharedArray] = []
-    body: list[Part] = []
+    body: list[ParallelFor] = []
     first = 0
     for number, (grid, given) in enumerate(zip(grids, numbers, strict=True)):
         known: dict[Any, Any] = {
@@ -48,7 +48,7 @@ def joined_grid(grids: Sequence[GridKernel], numbers: Sequence[Sequence[int]]) -
         rest = -first % threads
         if rest and number < len(grids) - 1:
             # The next one begins with a block of its own.
-            body.append(Part(Value(f"rest_{number}", Type.I64), rest, (), first))
+            body.append(ParallelFor(Value(f"rest_{number}", Type.I64), rest, (), first))
             first += rest
     ordered = tuple(buffers[number] for number in sorted(buffers))
     kernel = Kernel(ordered, (), tuple(body), efforts.pop(), tuple(arrays))
@@ -60,7 +60,7 @@ def _meets_in_blocks(grid: GridKernel) -> bool:
     return bool(grid.kernel.shared) or any(part.group > WARP for part in grid.kernel.parts)
 
 
-def _moved(part: Part, first: int, suffix: str) -> Part:
+def _moved(part: ParallelFor, first: int, suffix: str) -> ParallelFor:
     """Return a parallel loop whose threads begin later, with the numbers that it had."""
     if not first or part.axis is None:
         return dataclasses.replace(part, first=part.first + first)

@@ -32,7 +32,7 @@ from xla_server.codegen.kernel_ir.statements import (
     Declare,
     For,
     If,
-    Part,
+    ParallelFor,
     Set,
     Statement,
     Stop,
@@ -62,7 +62,7 @@ def stoppable(kernel: Kernel, argument: int) -> Kernel:
         return kernel
     word = Buffer(argument, Role.WORD)
     body = tuple(
-        _Watched(each, word).part if isinstance(each, Part) else each for each in kernel.body
+        _Watched(each, word).part if isinstance(each, ParallelFor) else each for each in kernel.body
     )
     if body == kernel.body:
         return kernel
@@ -72,7 +72,7 @@ def stoppable(kernel: Kernel, argument: int) -> Kernel:
 class _Watched:
     """A parallel loop with looks in its serial loops, if a work item may do much."""
 
-    def __init__(self, part: Part, word: Buffer) -> None:
+    def __init__(self, part: ParallelFor, word: Buffer) -> None:
         self._part, self._word = part, word
         self._work: Mapping[int, tuple[float, Work]] = work_of_loops(part)
         self._meets = meets(part)

@@ -104,7 +104,7 @@ class Items(Block):
     def close(self) -> None:
         """Append the loop."""
         body, is_range = tuple(self.statements), self._axis is None
-        self._around.add(stmt.Part(self._axis, self._items, body, is_range=is_range))
+        self._around.add(stmt.ParallelFor(self._axis, self._items, body, is_range=is_range))
 
 
 class Branch(Block):

@@ -7,7 +7,7 @@ from xla_server.codegen.kernel_ir.analysis.counts import KernelWork, work_of
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Buffer, SharedArray, StackArray
 from xla_server.codegen.kernel_ir.numba_text import NumbaText
-from xla_server.codegen.kernel_ir.statements import Part, Statement
+from xla_server.codegen.kernel_ir.statements import ParallelFor, Statement
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Kernel:
     shared: tuple[SharedArray, ...] = ()
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[ParallelFor, ...]:
         """The parallel loops."""
-        return tuple(statement for statement in self.body if isinstance(statement, Part))
+        return tuple(statement for statement in self.body if isinstance(statement, ParallelFor))
 
     @property
     def items(self) -> int:

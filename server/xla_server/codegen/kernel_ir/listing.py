@@ -30,7 +30,7 @@ def listing(kernel: Kernel) -> str:
 def _lines(body: Sequence[stmt.Statement], depth: int) -> Iterator[str]:
     for statement in body:
         yield "  " * depth + _line(statement)
-        if isinstance(statement, stmt.For | stmt.While | stmt.If | stmt.Part):
+        if isinstance(statement, stmt.For | stmt.While | stmt.If | stmt.ParallelFor):
             yield from _lines(statement.body, depth + 1)
         if isinstance(statement, stmt.If) and statement.orelse:
             yield "  " * depth + "else:"
@@ -63,11 +63,11 @@ def _line(statement: stmt.Statement) -> str:
             return f"while {_text(test)}:"
         case stmt.If(test=test):
             return f"if {_text(test)}:"
-        case stmt.Part(is_range=True, items=items):
+        case stmt.ParallelFor(is_range=True, items=items):
             return f"each call, of {items}:"
-        case stmt.Part(axis=None):
+        case stmt.ParallelFor(axis=None):
             return "once:"
-        case stmt.Part(axis=ir.Value() as axis, items=items, first=first, step=step):
+        case stmt.ParallelFor(axis=ir.Value() as axis, items=items, first=first, step=step):
             before, by = f"{first} <= " if first else "", f" by {step}" if step > 1 else ""
             groups = f", groups of {statement.group}" if statement.group > 1 else ""
             return f"parallel {before}{axis.name} < {first + items}{by}{groups}:"
@@ -78,7 +78,7 @@ def _line(statement: stmt.Statement) -> str:
             named = zip(routine.names, map(_text, operands), strict=True)
             given = ", ".join(f"{name} = {text}" for name, text in named)
             return f"{bound}call {routine.name}({given})"
-        case stmt.Exchange(value=value, operand=operand, distance=distance):
+        case stmt.Shuffle(value=value, operand=operand, distance=distance):
             return f"{value.name} = {_text(operand)} of item xor {distance}"
         case stmt.Barrier():
             return "barrier"

@@ -32,7 +32,7 @@ class NumbaText:
         body: Sequence[stmt.Statement],
     ) -> str:
         """Return the source of a kernel."""
-        self._part_count = sum(isinstance(statement, stmt.Part) for statement in body)
+        self._part_count = sum(isinstance(statement, stmt.ParallelFor) for statement in body)
         lines = [*self.memory(buffers, arrays, 1), *self.lines(body, 1)]
         return "\n".join([*self.constants, HEAD, *lines]) + "\n"
 
@@ -84,7 +84,7 @@ class NumbaText:
             case stmt.Call(routine=routine, operands=operands, results=results):
                 line = f"{', '.join(each.name for each in results)} = " if results else ""
                 line += self._named_call(routine, operands, depth)
-            case stmt.Exchange(value=value, operand=operand, distance=distance):
+            case stmt.Shuffle(value=value, operand=operand, distance=distance):
                 line = f"{value.name} = exchange_{value.type}({text(operand)}, {distance})"
             case stmt.Barrier():
                 line = "barrier()"
@@ -92,7 +92,7 @@ class NumbaText:
                 line = f"if watch_i64({word.name}) != 0:\n{'    ' * (depth + 1)}return"
             case stmt.Break():
                 line = "break"
-            case stmt.Part(is_range=True):
+            case stmt.ParallelFor(is_range=True):
                 return self.lines(statement.body, depth)
             case _:
                 head = self._head(statement)
@@ -109,7 +109,7 @@ class NumbaText:
         lines = [f"    {self.expression(operand)},  # {name}" for operand, name in given]
         return margin.join([f"{routine.name}(", *lines, ")"]) if lines else f"{routine.name}()"
 
-    def _head(self, statement: stmt.For | stmt.While | stmt.If | stmt.Part) -> str:
+    def _head(self, statement: stmt.For | stmt.While | stmt.If | stmt.ParallelFor) -> str:
         text = self.expression
         match statement:
             case stmt.For(axis=axis, low=low, high=high, step=step):
@@ -120,10 +120,10 @@ class NumbaText:
                 return f"while {text(test)}:"
             case stmt.If(test=test):
                 return f"if {text(test)}:"
-            case stmt.Part(axis=None, first=first):
+            case stmt.ParallelFor(axis=None, first=first):
                 is_one = self._part_count > 1
                 return f"if start <= {first} < stop:" if is_one else "if start < stop:"
-            case stmt.Part(axis=ir.Value() as axis, first=first, items=items, step=step):
+            case stmt.ParallelFor(axis=ir.Value() as axis, first=first, items=items, step=step):
                 ends = ["start", "stop"]
                 if self._part_count > 1:
                     ends = [f"maximum(start, {first})", f"minimum(stop, {first + items})"]

@@ -141,7 +141,7 @@ class Call:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Exchange:
+class Shuffle:
     """Bind the operand of the work item whose number is this one's with the bit `distance` changed.
 
     All work items of a group execute it together: lanes of a warp on a GPU.
@@ -161,7 +161,7 @@ class Barrier:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Part:
+class ParallelFor:
     """The parallel loop over `items` work items from number `first` on, `step` at once.
 
     Each call does those in its range. Without `axis` there is one item and no loop. Where it
@@ -190,9 +190,9 @@ Statement: TypeAlias = (
     | Break
     | Stop
     | Call
-    | Exchange
+    | Shuffle
     | Barrier
-    | Part
+    | ParallelFor
 )
 
 
@@ -200,7 +200,7 @@ def blocks_of(statement: Statement) -> tuple[Statement, ...]:
     """Return the statements directly inside of one."""
     if isinstance(statement, If):
         return statement.body + statement.orelse
-    return statement.body if isinstance(statement, For | While | Part) else ()
+    return statement.body if isinstance(statement, For | While | ParallelFor) else ()
 
 
 def expressions_of(statement: Statement) -> tuple[ir.Expression, ...]:
@@ -210,7 +210,7 @@ def expressions_of(statement: Statement) -> tuple[ir.Expression, ...]:
             return (statement.expression,)
         case Declare():
             return (statement.start,)
-        case Accumulate() | Exchange():
+        case Accumulate() | Shuffle():
             return (statement.operand,)
         case Store():
             guard = () if statement.guard is None else (statement.guard,)

@@ -6,8 +6,8 @@ from typing import TypeAlias
 from xla_server.codegen.kernel_ir.expressions import Expression, operands_of
 from xla_server.codegen.kernel_ir.statements import (
     Barrier,
-    Exchange,
-    Part,
+    ParallelFor,
+    Shuffle,
     Statement,
     blocks_of,
     expressions_of,
@@ -33,6 +33,6 @@ def read_by(statement: Statement) -> Iterator[Expression]:
         waiting += reversed(operands_of(expression))
 
 
-def meets(part: Part) -> bool:
+def meets(part: ParallelFor) -> bool:
     """Return whether the work items of a parallel loop exchange values or wait for each other."""
-    return any(isinstance(each, Exchange | Barrier) for each, _ in walk(part.body))
+    return any(isinstance(each, Shuffle | Barrier) for each, _ in walk(part.body))

@@ -4,7 +4,7 @@ import functools
 
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.trace.elementwise import converted
-from xla_server.codegen.trace.graph import Literal, Load, Node, Position
+from xla_server.codegen.trace.graph import Immediate, Load, Node, Position
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE, KernelType
 from xla_server.codegen.trace.tracer import Index, Tracer
 from xla_server.ir.affine import Affine
@@ -87,8 +87,8 @@ def _storage(element_type: ElementType) -> str:
     return f"u{8 * element_type.byte_width}"
 
 
-def _constant(number: int, kind: str) -> Literal:
-    return Literal.of(kind, number)
+def _constant(number: int, kind: str) -> Immediate:
+    return Immediate.of(kind, number)
 
 
 def _bits(t: Tracer, node: Node, element_type: ElementType) -> Node:
@@ -134,7 +134,7 @@ def trace_stochastic_convert(t: Tracer, i: HloInstruction, index: Index, number:
     source, drawn = (part.shape.element_type for part in i.operands)
     wide = converted(t, operand, source, ElementType.F64)
     bits = t.apply("to_u64", [random], "u64")
-    scale = Literal.of("f64", (1023 + drawn.bit_width) << 52)
+    scale = Immediate.of("f64", (1023 + drawn.bit_width) << 52)
     target = i.shape.element_type
     computed = KERNEL_TYPE[target].computed
     return t.rounded(t.apply(f"stochastic_{target.text}", [wide, bits, scale], computed), target)

@@ -8,7 +8,7 @@ from xla_contract.ops.elementwise.compare import ComparisonType
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.functions.bits.narrow_floats import FORMATS, nan_bits
 from xla_server.codegen.functions.elementwise import function_of, widens_to_c128
-from xla_server.codegen.trace.graph import Literal, Node
+from xla_server.codegen.trace.graph import Immediate, Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.tracer import Index, Tracer, computed_type
 from xla_server.ir.explicit_stack import Deep
@@ -119,7 +119,7 @@ def trace_reduce_precision(t: Tracer, i: HloInstruction, index: Index, number: i
     name = element_type.text if element_type.bit_width >= 16 else "f16"
     if element_type is ElementType.F8E8M0FNU:
         name = "f32"
-    bits = [Literal.of("i32", number) for number in (exponent, mantissa)]
+    bits = [Immediate.of("i32", number) for number in (exponent, mantissa)]
     return t.rounded(
         t.apply(f"reduce_precision_{name}", [node, *bits], node.type), i.shape.element_type
     )
@@ -130,20 +130,20 @@ def trace_constant(t: Tracer, i: HloInstruction, index: Index, number: int) -> N
     return literal(np.asarray(i.attributes.literal.value).reshape(-1)[0], i.shape.element_type)
 
 
-def literal(value: "np.generic", element_type: ElementType) -> Literal:
+def literal(value: "np.generic", element_type: ElementType) -> Immediate:
     """An element as a constant of the type it is computed in."""
     computed = KERNEL_TYPE[element_type].computed
     if computed in ("c64", "c128"):
-        return Literal.of(computed, *(_bits(part, computed) for part in (value.real, value.imag)))
+        return Immediate.of(computed, *(_bits(part, computed) for part in (value.real, value.imag)))
     if computed in ("f32", "f64"):
         format = FORMATS.get(element_type.text)
         if format is not None and format.has_many_nans and np.isnan(value):
-            return Literal.of("f32", nan_bits(int(np.asarray(value).view(np.uint8)), format))
-        return Literal.of(computed, _bits(value, computed))
-    return Literal.of(computed, int(bool(value)) if computed == "b1" else int(value))
+            return Immediate.of("f32", nan_bits(int(np.asarray(value).view(np.uint8)), format))
+        return Immediate.of(computed, _bits(value, computed))
+    return Immediate.of(computed, int(bool(value)) if computed == "b1" else int(value))
 
 
-def zero(kind: ElementType) -> Literal:
+def zero(kind: ElementType) -> Immediate:
     """Return the zero of an element type."""
     return literal(kind.dtype.type(0), kind)
 

@@ -36,7 +36,7 @@ class Node:
 
 
 @dataclasses.dataclass(eq=False)
-class Literal(Node):
+class Immediate(Node):
     """A constant."""
 
     constant: Const
@@ -45,7 +45,7 @@ class Literal(Node):
         self.type = self.constant.type
 
     @classmethod
-    def of(cls, type: str, *parts: int) -> "Literal":
+    def of(cls, type: str, *parts: int) -> "Immediate":
         """Return a constant by its integer, or by the bits of its float or of its two floats."""
         return cls(Const(Type(type), parts))
 

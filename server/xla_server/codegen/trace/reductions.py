@@ -206,9 +206,9 @@ def free_order(opcode: Opcode, computed: str) -> str | None:
     return None
 
 
-def neutral_element(function: str, computed: str) -> graph.Literal:
+def neutral_element(function: str, computed: str) -> graph.Immediate:
     """Return the number that a function of `free_order` combines with any x into x.
 
     For sums it is -0, as 0 + -0 is 0 and -0 + -0 is -0.
     """
-    return graph.Literal.of(computed, *_NEUTRAL[computed][function])
+    return graph.Immediate.of(computed, *_NEUTRAL[computed][function])

@@ -7,7 +7,7 @@ from typing import TypeAlias, TypeVar
 from xla_contract.errors import InternalError
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_server.codegen.trace.graph import Apply, Literal, Load, Node, Position, Reduction
+from xla_server.codegen.trace.graph import Apply, Immediate, Load, Node, Position, Reduction
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE, KernelType
 from xla_server.evaluator.evaluation_cost import COUNTED
 from xla_server.ir.affine import Affine, Computed, linear, variable
@@ -21,7 +21,7 @@ MOST_COPIES = 5000
 
 Index: TypeAlias = tuple[Affine, ...]
 
-NEVER = Literal.of("b1", 0)
+NEVER = Immediate.of("b1", 0)
 """The guard of an element that is never needed."""
 
 Origins: TypeAlias = dict[Node | Reduction, HloInstruction]
@@ -161,7 +161,7 @@ class Tracer:
             return Affine(0)
         if node.type == "u64":
             # Too large for i64 is too large for any array.
-            limit = self.apply("minimum", [node, Literal.of("u64", high)], "u64")
+            limit = self.apply("minimum", [node, Immediate.of("u64", high)], "u64")
             wide = self.apply("to_i64", [limit], "i64")
         else:
             wide = self.apply("to_i64", [node], "i64")
@@ -227,9 +227,9 @@ class Tracer:
             )
 
 
-def integer(number: int) -> Literal:
+def integer(number: int) -> Immediate:
     """A constant of type i64."""
-    return Literal.of("i64", number)
+    return Immediate.of("i64", number)
 
 
 def computed_type(instruction: HloInstruction) -> KernelType:

@@ -25,7 +25,7 @@ STATUS = Shape.scalar(ElementType.S32)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Call:
+class BatchedCall:
     """One call: the type of the matrices, the operands' and the declared shape without batch."""
 
     element: ElementType
@@ -98,7 +98,7 @@ PIVOTS: Operand = (1, ElementType.S32)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Kernel:
+class MatrixFunction:
     """A function of matrices.
 
     `results` gives the shapes without batch, as one array or a tuple of them, and raises what is
@@ -107,11 +107,11 @@ class Kernel:
     """
 
     operands: tuple[Operand, ...]
-    results: Callable[[Call], Shape]
-    compute: Callable[[Call, Sequence[Matrix]], Sequence[Matrix]]
+    results: Callable[[BatchedCall], Shape]
+    compute: Callable[[BatchedCall, Sequence[Matrix]], Sequence[Matrix]]
     element: ElementType | None = None
     read: Callable[[bytes], Mapping[str, Attribute]] = parse_attributes
-    empty: Callable[[Call, Sequence[Matrix]], Sequence[Matrix]] | None = None
+    empty: Callable[[BatchedCall, Sequence[Matrix]], Sequence[Matrix]] | None = None
 
     def target(self, name: str) -> CustomCallTarget:
         """The kernel under this name, over any number of batch dimensions."""
@@ -142,7 +142,7 @@ class Kernel:
                 result[position] = value
         return tuple(results) if instruction.shape.is_tuple else results[0]
 
-    def _call(self, instruction: HloInstruction) -> tuple[tuple[int, ...], Call]:
+    def _call(self, instruction: HloInstruction) -> tuple[tuple[int, ...], BatchedCall]:
         shapes = [operand.shape.without_layout() for operand in instruction.operands]
         inside = f"({', '.join(map(str, shapes))})"
         if len(shapes) != len(self.operands) or not all(shape.is_array for shape in shapes):
@@ -165,9 +165,9 @@ class Kernel:
             cores.append(Shape.array(wanted, core))
         attributes = self.read(instruction.attributes.opaque)
         declared = instruction.shape.without_layout()
-        return batch, Call(element, attributes, tuple(cores), declared)
+        return batch, BatchedCall(element, attributes, tuple(cores), declared)
 
 
-def _empty(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def _empty(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     """Results of nothing are zeros."""
     return [0] * len(list(call.declared.leaves()))

@@ -14,53 +14,53 @@ from xla_server.custom_calls.linear_algebra.batched import (
     PIVOTS,
     STATUS,
     VECTOR,
-    Call,
-    Kernel,
+    BatchedCall,
     Matrix,
+    MatrixFunction,
 )
 from xla_server.custom_calls.linear_algebra.lapack import routine, work
 from xla_server.custom_calls.linear_algebra.pivoted import factored
 
 
-def cholesky_shapes(call: Call) -> Shape:
+def cholesky_shapes(call: BatchedCall) -> Shape:
     """(the factor over the operand, status)"""
     call.letter("uplo", "LU")
     size = call.square()
     return Shape.tuple_of([call.array(size, size), STATUS])
 
 
-def cholesky(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def cholesky(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     """Cholesky factors; only the named triangle is read and written."""
     lower = call.letter("uplo", "LU") == "L"
     factor, info = routine(call.element, "potrf")(matrices[0], lower=lower, clean=0)
     return factor, info
 
 
-def lu_shapes(call: Call) -> Shape:
+def lu_shapes(call: BatchedCall) -> Shape:
     """(L and U over the operand, the rows exchanged counted from 1, status)"""
     pivots = Shape.array(ElementType.S32, (call.smaller,))
     return Shape.tuple_of([call.array(call.rows, call.columns), pivots, STATUS])
 
 
-def lu(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def lu(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     """LU factors with partial pivoting; a zero pivot is the status, not an error."""
     factors, pivots, info = routine(call.element, "getrf")(matrices[0])
     return factors, pivots + 1, info
 
 
-def qr_shapes(call: Call) -> Shape:
+def qr_shapes(call: BatchedCall) -> Shape:
     """(R and the reflectors over the operand, the reflectors' factors)"""
     return Shape.tuple_of([call.array(call.rows, call.columns), call.array(call.smaller)])
 
 
-def qr(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def qr(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     """Householder reflectors below the diagonal, R on and above it."""
     factor = routine(call.element, "geqrf")
     packed, factors, *_ = factor(matrices[0], lwork=work(factor(matrices[0], lwork=-1)))
     return packed, factors
 
 
-def pivoted_qr_shapes(call: Call) -> Shape:
+def pivoted_qr_shapes(call: BatchedCall) -> Shape:
     """(R and the reflectors, the columns' order counted from 1, the reflectors' factors)"""
     call.require(call.operands[1].dimensions == (call.columns,), "columns need one pivot each")
     return Shape.tuple_of(
@@ -68,36 +68,36 @@ def pivoted_qr_shapes(call: Call) -> Shape:
     )
 
 
-def pivoted_qr(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def pivoted_qr(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     """Columns whose pivot is not 0 lead; the others are free to move."""
     return factored(call.element, *matrices)
 
 
-def unpermuted(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def unpermuted(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     """The pivots of a matrix without elements."""
     return matrices[0], np.arange(1, call.columns + 1), 0
 
 
-def reflectors_shapes(call: Call) -> Shape:
+def reflectors_shapes(call: BatchedCall) -> Shape:
     """The first columns of Q, as many as the reflectors' matrix has."""
     (count,) = call.operands[1].dimensions
     call.require(count <= call.columns <= call.rows, "reflectors must fit into columns into rows")
     return call.array(call.rows, call.columns)
 
 
-def reflectors(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def reflectors(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     """The product of the reflectors that geqrf gave."""
     product = routine(call.element, "orgqr", "ungqr")
     packed, factors = matrices
     return (product(packed, factors, lwork=work(product(packed, factors, lwork=-1)))[0],)
 
 
-def no_reflectors(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def no_reflectors(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     """The product of none."""
     return (np.eye(call.rows, call.columns),)
 
 
-def applied_shapes(call: Call) -> Shape:
+def applied_shapes(call: BatchedCall) -> Shape:
     """The third operand, multiplied."""
     call.flag("transpose")
     dimensions = call.operands[2].dimensions
@@ -110,7 +110,7 @@ def applied_shapes(call: Call) -> Shape:
     return call.operands[2]
 
 
-def applied(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def applied(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     """Q times the third operand or the other way round; transposed means Q's adjoint."""
     multiply = routine(call.element, "ormqr", "unmqr")
     adjoint = "C" if call.element.is_complex else "T"
@@ -119,18 +119,20 @@ def applied(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     return (multiply(*arguments, work(multiply(*arguments, -1)))[0],)
 
 
-def kernels(element: ElementType) -> Mapping[str, Kernel]:
+def kernels(element: ElementType) -> Mapping[str, MatrixFunction]:
     """The kernels for one type of matrices, by LAPACK's names without the letter of the type."""
     unitary = "un" if element.is_complex else "or"
     return {
-        "potrf": Kernel((MATRIX,), cholesky_shapes, cholesky, element),
-        "getrf": Kernel((MATRIX,), lu_shapes, lu, element),
-        "geqrf": Kernel((MATRIX,), qr_shapes, qr, element),
-        "geqp3": Kernel((MATRIX, PIVOTS), pivoted_qr_shapes, pivoted_qr, element, empty=unpermuted),
-        f"{unitary}gqr": Kernel(
+        "potrf": MatrixFunction((MATRIX,), cholesky_shapes, cholesky, element),
+        "getrf": MatrixFunction((MATRIX,), lu_shapes, lu, element),
+        "geqrf": MatrixFunction((MATRIX,), qr_shapes, qr, element),
+        "geqp3": MatrixFunction(
+            (MATRIX, PIVOTS), pivoted_qr_shapes, pivoted_qr, element, empty=unpermuted
+        ),
+        f"{unitary}gqr": MatrixFunction(
             (MATRIX, VECTOR), reflectors_shapes, reflectors, element, empty=no_reflectors
         ),
-        f"{unitary}mqr": Kernel(
+        f"{unitary}mqr": MatrixFunction(
             (MATRIX, VECTOR, MATRIX),
             applied_shapes,
             applied,

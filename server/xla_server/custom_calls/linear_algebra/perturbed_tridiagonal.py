@@ -11,17 +11,23 @@ from typing import Any
 import numpy as np
 
 from xla_contract.types.shape import Shape
-from xla_server.custom_calls.linear_algebra.batched import MATRIX, VECTOR, Call, Kernel, Matrix
+from xla_server.custom_calls.linear_algebra.batched import (
+    MATRIX,
+    VECTOR,
+    BatchedCall,
+    Matrix,
+    MatrixFunction,
+)
 from xla_server.custom_calls.linear_algebra.solvers import tridiagonal_shapes
 
 
-def solution_shape(call: Call) -> Shape:
+def solution_shape(call: BatchedCall) -> Shape:
     """The solution, of the right side's shape."""
     tridiagonal_shapes(call)
     return call.operands[3]
 
 
-def solve(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def solve(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     """The lower diagonal starts with an element that is not read, the upper one ends so."""
     below, diagonal, above, right = matrices
     with np.errstate(all="ignore"):
@@ -97,7 +103,7 @@ def _perturbed(pivot: Any, right: Any, step: Any) -> tuple[Any, Any]:
     return pivot, right
 
 
-TARGET = Kernel(
+TARGET = MatrixFunction(
     (VECTOR, VECTOR, VECTOR, MATRIX),
     solution_shape,
     solve,

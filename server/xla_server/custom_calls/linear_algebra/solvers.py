@@ -15,7 +15,7 @@ from xla_server.custom_calls.linear_algebra.lapack import blas_routine, routine
 _TRANSPOSE = {"N": 0, "T": 1, "C": 2}
 
 
-def triangular_shapes(call: batched.Call) -> Shape:
+def triangular_shapes(call: batched.BatchedCall) -> Shape:
     """The solution, of the right side's shape."""
     for name, letters in (("uplo", "LU"), ("trans_x", "NTC"), ("diag", "UN")):
         call.letter(name, letters)
@@ -25,7 +25,9 @@ def triangular_shapes(call: batched.Call) -> Shape:
     return call.operands[1]
 
 
-def triangular(call: batched.Call, matrices: Sequence[batched.Matrix]) -> Sequence[batched.Matrix]:
+def triangular(
+    call: batched.BatchedCall, matrices: Sequence[batched.Matrix]
+) -> Sequence[batched.Matrix]:
     """Solutions of triangular systems; only the named triangle is read; a zero on the diagonal
     gives infinities.
     """
@@ -40,7 +42,7 @@ def triangular(call: batched.Call, matrices: Sequence[batched.Matrix]) -> Sequen
     return (solution,)
 
 
-def tridiagonal_shapes(call: batched.Call) -> Shape:
+def tridiagonal_shapes(call: batched.BatchedCall) -> Shape:
     """(the diagonals overwritten, the solution, status)"""
     below, diagonal, above, right = call.operands
     call.require(
@@ -50,7 +52,9 @@ def tridiagonal_shapes(call: batched.Call) -> Shape:
     return Shape.tuple_of([*call.operands, batched.STATUS])
 
 
-def tridiagonal(call: batched.Call, matrices: Sequence[batched.Matrix]) -> Sequence[batched.Matrix]:
+def tridiagonal(
+    call: batched.BatchedCall, matrices: Sequence[batched.Matrix]
+) -> Sequence[batched.Matrix]:
     """The lower diagonal starts with an element that is not read, the upper one ends so."""
     below, diagonal, above, right = (matrix.copy() for matrix in matrices)
     if call.rows == 1:
@@ -65,13 +69,13 @@ def tridiagonal(call: batched.Call, matrices: Sequence[batched.Matrix]) -> Seque
     return below, diagonal, above, solution, info
 
 
-def kernels(element: ElementType) -> Mapping[str, batched.Kernel]:
+def kernels(element: ElementType) -> Mapping[str, batched.MatrixFunction]:
     """The kernels for one type of matrices, by LAPACK's names without the letter of the type."""
     return {
-        "trsm": batched.Kernel(
+        "trsm": batched.MatrixFunction(
             (batched.MATRIX, batched.MATRIX), triangular_shapes, triangular, element
         ),
-        "gtsv": batched.Kernel(
+        "gtsv": batched.MatrixFunction(
             (batched.VECTOR, batched.VECTOR, batched.VECTOR, batched.MATRIX),
             tridiagonal_shapes,
             tridiagonal,

@@ -13,14 +13,20 @@ import numpy as np
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.custom_calls.linear_algebra.batched import MATRIX, STATUS, Call, Kernel, Matrix
+from xla_server.custom_calls.linear_algebra.batched import (
+    MATRIX,
+    STATUS,
+    BatchedCall,
+    Matrix,
+    MatrixFunction,
+)
 from xla_server.custom_calls.linear_algebra.lapack import asked, routine
 
 NOT_FINITE = -4
 """The status JAX's kernels give where LAPACK would not stop on NaN or infinity."""
 
 
-def hermitian_shapes(call: Call) -> Shape:
+def hermitian_shapes(call: BatchedCall) -> Shape:
     """(eigenvectors, eigenvalues ascending, status)"""
     call.letter("mode", "VN")
     call.letter("uplo", "LU")
@@ -28,7 +34,7 @@ def hermitian_shapes(call: Call) -> Shape:
     return Shape.tuple_of([call.array(size, size), call.real(size), STATUS])
 
 
-def hermitian(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def hermitian(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     """Eigenvalues and eigenvectors of a Hermitian matrix, of which the named triangle is read."""
     return hermitian_parts(
         call,
@@ -39,7 +45,7 @@ def hermitian(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
 
 
 def hermitian_parts(
-    call: Call, matrix: Matrix, *, lower: bool, vectors: bool = True
+    call: BatchedCall, matrix: Matrix, *, lower: bool, vectors: bool = True
 ) -> tuple[Matrix, Matrix, int]:
     """(eigenvectors or the operand, eigenvalues ascending, status) of a triangle."""
     options = {"compute_v": int(vectors), "lower": int(lower)}
@@ -50,7 +56,7 @@ def hermitian_parts(
     return basis if vectors else matrix, values, info
 
 
-def general_shapes(call: Call) -> Shape:
+def general_shapes(call: BatchedCall) -> Shape:
     """(eigenvalues, in parts where real, left and right eigenvectors, status)"""
     call.letter("compute_left", "VN")
     call.letter("compute_right", "VN")
@@ -61,7 +67,7 @@ def general_shapes(call: Call) -> Shape:
     return Shape.tuple_of([*values, vectors, vectors, STATUS])
 
 
-def general(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def general(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     """Eigenvectors of a real matrix come in conjugate pairs, made complex here."""
     left, right = (call.letter(name, "VN") == "V" for name in ("compute_left", "compute_right"))
     parts = 1 if call.element.is_complex else 2
@@ -87,7 +93,7 @@ def _paired(vectors: Matrix, imaginary: Matrix) -> Any:
     return paired
 
 
-def schur_shapes(call: Call) -> Shape:
+def schur_shapes(call: BatchedCall) -> Shape:
     """(the Schur form, its basis, eigenvalues in parts where real, how many chosen, status)"""
     call.letter("mode", "VN")
     call.letter("sort", "N")
@@ -96,7 +102,7 @@ def schur_shapes(call: Call) -> Shape:
     return Shape.tuple_of([call.array(size, size), call.array(size, size), *values, STATUS, STATUS])
 
 
-def schur(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def schur(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     """Eigenvalues in the order they are found."""
     vectors = call.letter("mode", "VN") == "V"
     form, chosen, *values, basis, _, info = routine(call.element, "gees")(
@@ -105,7 +111,7 @@ def schur(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     return [form, basis if vectors else 0, *values, chosen, info]
 
 
-def hessenberg_shapes(call: Call) -> Shape:
+def hessenberg_shapes(call: BatchedCall) -> Shape:
     """(the Hessenberg form and the reflectors, the reflectors' factors, status)"""
     size = call.square()
     low, high = call.integer("low"), call.integer("high")
@@ -116,7 +122,7 @@ def hessenberg_shapes(call: Call) -> Shape:
     return Shape.tuple_of([call.array(size, size), call.array(max(0, size - 1)), STATUS])
 
 
-def hessenberg(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def hessenberg(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     """Hessenberg form of rows and columns low to high; the operand is triangular outside."""
     low, high = call.integer("low") - 1, call.integer("high") - 1
     if call.rows == 1:
@@ -126,7 +132,7 @@ def hessenberg(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     return form, factors, info
 
 
-def tridiagonal_shapes(call: Call) -> Shape:
+def tridiagonal_shapes(call: BatchedCall) -> Shape:
     """(the reflectors, diagonal, next diagonal, the reflectors' factors, status)"""
     call.letter("uplo", "LU")
     size = call.square()
@@ -136,7 +142,7 @@ def tridiagonal_shapes(call: Call) -> Shape:
     )
 
 
-def tridiagonal(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def tridiagonal(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     """Tridiagonal form of a Hermitian matrix, of which the named triangle is read."""
     lower = int(call.letter("uplo", "LU") == "L")
     if call.rows == 1:
@@ -148,7 +154,7 @@ def tridiagonal(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     return results
 
 
-def singular_shapes(call: Call) -> Shape:
+def singular_shapes(call: BatchedCall) -> Shape:
     """(the operand, singular values descending, left and right vectors in rows, status)
 
     In mode N vectors are not written and may be declared in either size.
@@ -169,7 +175,7 @@ def singular_shapes(call: Call) -> Shape:
 
 
 def _singular(name: str) -> Any:
-    def compute(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+    def compute(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
         mode = call.letter("mode", "ASN")
         options = {"compute_uv": int(mode != "N"), "full_matrices": int(mode == "A")}
         query = routine(call.element, f"{name}_lwork")
@@ -182,14 +188,14 @@ def _singular(name: str) -> Any:
     return compute
 
 
-def no_singular(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def no_singular(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     """The vectors of a matrix without elements are those of a basis."""
     rows, columns = call.rows, call.columns
     _, _, left, right, _ = (part.dimensions for part in singular_shapes(call).leaves())
     return matrices[0], 0, np.eye(rows, left[1]), np.eye(right[0], columns), 0
 
 
-def kernels(element: ElementType) -> Mapping[str, Kernel]:
+def kernels(element: ElementType) -> Mapping[str, MatrixFunction]:
     """The kernels for one type of matrices, by LAPACK's names without the letter of the type."""
     symmetric = "he" if element.is_complex else "sy"
     rows = {
@@ -199,9 +205,9 @@ def kernels(element: ElementType) -> Mapping[str, Kernel]:
         "gees": (schur_shapes, schur),
         "gehrd": (hessenberg_shapes, hessenberg),
     }
-    found = {name: Kernel((MATRIX,), *row, element) for name, row in rows.items()}
+    found = {name: MatrixFunction((MATRIX,), *row, element) for name, row in rows.items()}
     for name in ("gesdd", "gesvd"):
-        found[name] = Kernel(
+        found[name] = MatrixFunction(
             (MATRIX,), singular_shapes, _singular(name), element, empty=no_singular
         )
     return found

@@ -15,7 +15,13 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.custom_calls.attributes import Attribute
 from xla_server.custom_calls.linear_algebra import factorizations
-from xla_server.custom_calls.linear_algebra.batched import MATRIX, VECTOR, Call, Kernel, Matrix
+from xla_server.custom_calls.linear_algebra.batched import (
+    MATRIX,
+    VECTOR,
+    BatchedCall,
+    Matrix,
+    MatrixFunction,
+)
 from xla_server.custom_calls.linear_algebra.spectral import hermitian_parts
 from xla_server.custom_calls.target import CustomCallTarget, require_result, require_static
 from xla_server.ir.module import HloInstruction
@@ -41,25 +47,25 @@ def _eigh_options(text: bytes) -> Mapping[str, Attribute]:
     return MappingProxyType({"lower": found[1] == b"1"})
 
 
-def eigh_shapes(call: Call) -> Shape:
+def eigh_shapes(call: BatchedCall) -> Shape:
     """(eigenvectors, eigenvalues)"""
     size = call.square()
     return Shape.tuple_of([call.array(size, size), call.real(size)])
 
 
-def eigh(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def eigh(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     """Sorted, exact to the last digits whatever tolerance; NaN where LAPACK gives up."""
     vectors, values, info = hermitian_parts(call, matrices[0], lower=call.flag("lower"))
     return (_NAN, _NAN) if info else (vectors, values)
 
 
-def lu_shapes(call: Call) -> Shape:
+def lu_shapes(call: BatchedCall) -> Shape:
     """(L and U over the operand, the rows exchanged, the order of the rows), from 0"""
     pivots, order = (Shape.array(ElementType.S32, (count,)) for count in (call.smaller, call.rows))
     return Shape.tuple_of([call.array(call.rows, call.columns), pivots, order])
 
 
-def lu_with_order(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def lu_with_order(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     """LU factors with partial pivoting."""
     factors, exchanged, _ = factorizations.lu(call, matrices)
     order = np.arange(call.rows)
@@ -100,16 +106,18 @@ def evaluate_topk(instruction: HloInstruction, operands: Sequence[Value], frame:
 
 
 TARGETS = (
-    Kernel((MATRIX,), factorizations.qr_shapes, factorizations.qr, read=_no_options).target("Qr"),
-    Kernel(
+    MatrixFunction((MATRIX,), factorizations.qr_shapes, factorizations.qr, read=_no_options).target(
+        "Qr"
+    ),
+    MatrixFunction(
         (MATRIX, VECTOR),
         factorizations.reflectors_shapes,
         factorizations.reflectors,
         read=_no_options,
         empty=factorizations.no_reflectors,
     ).target("ProductOfElementaryHouseholderReflectors"),
-    Kernel((MATRIX,), eigh_shapes, eigh, read=_eigh_options).target("Eigh"),
-    Kernel(
+    MatrixFunction((MATRIX,), eigh_shapes, eigh, read=_eigh_options).target("Eigh"),
+    MatrixFunction(
         (MATRIX,),
         lu_shapes,
         lu_with_order,

@@ -29,8 +29,8 @@ from xla_server.passes.dynamic_sizes.sized_operations import (
 )
 from xla_server.passes.dynamic_sizes.sized_values import (
     Known,
-    PaddedArray,
     PaddedExtents,
+    SizedArray,
     array_of,
     extents_of,
     packed,
@@ -83,7 +83,7 @@ class SizeSpecialiser:
             return TOKEN
         made = self._parameter(len(self._parameters), whole_shape(shape, extents))
         self._parameters.append(made)
-        return PaddedArray(self.editor, made, extents.sizes)
+        return SizedArray(self.editor, made, extents.sizes)
 
     def value(self, i: HloInstruction, operands: Sequence[Known]) -> Known:
         """The value of an instruction for these operands.
@@ -221,17 +221,17 @@ class SizeSpecialiser:
     def _computed(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
         if i.opcode in HOST or any(map(has_dynamic_shapes, i.called)):
             raise UnspecialisedError
-        arrays = [operand.plain for operand in operands if isinstance(operand, PaddedArray)]
+        arrays = [operand.plain for operand in operands if isinstance(operand, SizedArray)]
         if len(arrays) < len(operands):
             raise UnspecialisedError
         attributes, shape = i.attributes, i.shape
         if not all(map(_is_full, i.operands, arrays)):
             if i.opcode in UPDATED_IN_PLACE:
                 return updated(i, arrays)
-            # A PaddedArray has the functions of bounds.py that `fit_operands` needs.
+            # A SizedArray has the functions of bounds.py that `fit_operands` needs.
             fitting, attributes = fit_operands(i, cast(list[Array], arrays))
             shape = actual_shape(i, fitting, attributes)
-            arrays = cast(list[PaddedArray], fitting)
+            arrays = cast(list[SizedArray], fitting)
         inside = [array.whole for array in arrays]
         if i.opcode is Opcode.BITCAST:
             # The only operation to which it matters how its operand lies.

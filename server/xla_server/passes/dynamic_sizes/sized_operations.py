@@ -13,7 +13,7 @@ from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import TOKEN
 from xla_server.ops.numerics.dynamic_bounds import cut, filled, replaced_sizes, with_size
 from xla_server.passes.dynamic_sizes.known_sizes import KnownSizes
-from xla_server.passes.dynamic_sizes.sized_values import Known, PaddedArray, array_of
+from xla_server.passes.dynamic_sizes.sized_values import Known, SizedArray, array_of
 from xla_server.passes.framework.editor import Editor
 
 
@@ -66,13 +66,13 @@ def _literal(literal: Literal, editor: Editor) -> Known:
 
 
 def _dimension_size(o: Operation) -> Known:
-    size = cast(PaddedArray, o.operands[0]).shape[o.i.attributes.dimension]
+    size = cast(SizedArray, o.operands[0]).shape[o.i.attributes.dimension]
     return array_of(o.editor, o.editor.constant(size, o.i.shape.element_type))
 
 
 def _set_dimension_size(o: Operation) -> Known:
     attributes: SetDimensionSizeAttributes = o.i.attributes
-    operand, dimension = cast(PaddedArray, o.operands[0]), attributes.dimension
+    operand, dimension = cast(SizedArray, o.operands[0]), attributes.dimension
     bound = o.i.shape.dimensions[dimension]
     size = _number(o.operands[1], o.numbers)
     if not 0 <= size <= bound:
@@ -80,11 +80,11 @@ def _set_dimension_size(o: Operation) -> Known:
     whole: Any = array_of(o.editor, operand.whole)
     if size > whole.shape[dimension]:
         whole = filled(whole, with_size(whole.shape, dimension, bound))
-    return PaddedArray(o.editor, whole.whole, with_size(operand.shape, dimension, size))
+    return SizedArray(o.editor, whole.whole, with_size(operand.shape, dimension, size))
 
 
 def _dynamic_reshape(o: Operation) -> Known:
-    operand, shape = cast(PaddedArray, o.operands[0]).plain.whole, o.i.shape
+    operand, shape = cast(SizedArray, o.operands[0]).plain.whole, o.i.shape
     sizes = [
         _number(part, o.numbers) if shape.is_dynamic(number) else shape.dimensions[number]
         for number, part in enumerate(o.operands[1:])
@@ -98,7 +98,7 @@ def _dynamic_reshape(o: Operation) -> Known:
 
 
 def _number(size: Known, numbers: KnownSizes) -> int:
-    found = numbers.of(cast(PaddedArray, size).plain.whole)
+    found = numbers.of(cast(SizedArray, size).plain.whole)
     if found is None:
         raise UnspecialisedError
     return found
@@ -120,7 +120,7 @@ SIZED_OPERATIONS: Mapping[Opcode, _Rule] = {
 """Rules for operations on sizes and on values of any size, applied while the program is written."""
 
 
-def updated(i: HloInstruction, arrays: Sequence[PaddedArray]) -> PaddedArray:
+def updated(i: HloInstruction, arrays: Sequence[SizedArray]) -> SizedArray:
     """Return the dynamic-update-slice of arrays that may be smaller than their bounds.
 
     The rule is that of evaluator/dynamic_shapes.py: the elements of the update that count are
@@ -138,10 +138,10 @@ def updated(i: HloInstruction, arrays: Sequence[PaddedArray]) -> PaddedArray:
     whole = editor.add(i.opcode, [full.whole, update.whole, *moved], i.attributes)
     operands = (part.shape for part in i.operands[:2])
     sizes = replaced_sizes(operand.shape, update.shape, *operands)
-    return cast(PaddedArray, cut(array_of(editor, whole), sizes))
+    return cast(SizedArray, cut(array_of(editor, whole), sizes))
 
 
-def _scalars(array: PaddedArray) -> list[HloInstruction]:
+def _scalars(array: SizedArray) -> list[HloInstruction]:
     if not array.ndim:
         return [array.whole]
     editor, (count,) = array.editor, array.shape

@@ -33,7 +33,7 @@ PaddedExtents: TypeAlias = "PaddedExtent | tuple[PaddedExtents, ...] | None"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class PaddedArray:
+class SizedArray:
     """An array: the elements of `whole` within `shape`."""
 
     editor: Editor
@@ -51,7 +51,7 @@ class PaddedArray:
         return PaddedExtent(self.whole.shape.dimensions, self.shape)
 
     @property
-    def plain(self) -> "PaddedArray":
+    def plain(self) -> "SizedArray":
         """The part that counts as an array of its own."""
         if self.whole.shape.dimensions == self.shape:
             return self
@@ -59,23 +59,23 @@ class PaddedArray:
         return array_of(self.editor, self.editor.sliced(self.whole, starts, self.shape))
 
 
-Known: TypeAlias = "PaddedArray | Token | tuple[Known, ...]"
+Known: TypeAlias = "SizedArray | Token | tuple[Known, ...]"
 """A value of a program that is being written."""
 
 
-def array_of(editor: Editor, instruction: HloInstruction) -> PaddedArray:
+def array_of(editor: Editor, instruction: HloInstruction) -> SizedArray:
     """The array that an instruction gives, all of it."""
-    return PaddedArray(editor, instruction, instruction.shape.dimensions)
+    return SizedArray(editor, instruction, instruction.shape.dimensions)
 
 
 @cut.register
-def _(array: PaddedArray, sizes: Sequence[int]) -> Any:
+def _(array: SizedArray, sizes: Sequence[int]) -> Any:
     sizes = tuple(map(min, sizes, array.shape))
-    return PaddedArray(array.editor, array.plain.whole, sizes).plain
+    return SizedArray(array.editor, array.plain.whole, sizes).plain
 
 
 @filled.register
-def _(array: PaddedArray, sizes: Sequence[int]) -> Any:
+def _(array: SizedArray, sizes: Sequence[int]) -> Any:
     if array.shape == tuple(sizes):
         return array
     editor, operand = array.editor, array.plain.whole
@@ -86,7 +86,7 @@ def _(array: PaddedArray, sizes: Sequence[int]) -> Any:
 
 
 @stretched.register
-def _(array: PaddedArray, sizes: Sequence[int]) -> Any:
+def _(array: SizedArray, sizes: Sequence[int]) -> Any:
     editor, operand = array.editor, array.plain.whole
     kept = [n for n, (old, new) in enumerate(zip(array.shape, sizes, strict=True)) if old == new]
     narrow = editor.reshape(operand, [array.shape[n] for n in kept])
@@ -99,7 +99,7 @@ def extents_of(value: "Value | Known") -> PaddedExtents:
         return tuple(map(extents_of, value))
     if isinstance(value, Token):
         return None
-    if isinstance(value, PaddedArray):
+    if isinstance(value, SizedArray):
         return value.extent
     return PaddedExtent(whole_of(value).shape, value.shape)
 
@@ -141,7 +141,7 @@ def unpacked(editor: Editor, packed: HloInstruction, extents: PaddedExtents) -> 
             unpacked(editor, editor.element(packed, number), part)
             for number, part in enumerate(extents)
         )
-    return PaddedArray(editor, packed, extents.sizes)
+    return SizedArray(editor, packed, extents.sizes)
 
 
 def packed(editor: Editor, value: Known) -> HloInstruction:
@@ -155,4 +155,4 @@ def wholes(value: Known) -> list[HloInstruction]:
     """The whole arrays of a value, in order."""
     if isinstance(value, tuple):
         return [instruction for part in value for instruction in wholes(part)]
-    return [value.whole] if isinstance(value, PaddedArray) else []
+    return [value.whole] if isinstance(value, SizedArray) else []

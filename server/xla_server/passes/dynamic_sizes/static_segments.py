@@ -21,7 +21,7 @@ from xla_server.passes.dynamic_sizes.sized_values import (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Segment:
+class StaticSegment:
     """Steps written as a program of static shape.
 
     `module` is None if no step could be taken. Its parameters are the whole arrays of the values in
@@ -43,7 +43,7 @@ def first_segment(
     values: Mapping[int, Value],
     constants: Mapping[int, HloInstruction],
     wanted: Collection[int],
-) -> Segment:
+) -> StaticSegment:
     """Return the longest segment of the steps that can be one program, for the available values.
 
     `values` are those that steps read from other slots than each other's, `constants` the slots
@@ -92,11 +92,11 @@ def first_segment(
         else:
             taken.append(step)
     if not taken:
-        return Segment(None, (), (), frozenset(numbers.asked), tuple(left))
+        return StaticSegment(None, (), (), frozenset(numbers.asked), tuple(left))
     read = {slot for step in left for slot in step.operands} | set(wanted)
     results = [step.result for step in taken if step.result in read]
     written = specialiser.module([whole for slot in results for whole in wholes(known[slot])])
-    return Segment(
+    return StaticSegment(
         written,
         tuple(inputs),
         tuple((slot, extents_of(known[slot])) for slot in results),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from xla_server.sessions.limits.memory_budget import DeviceMemory
+from xla_server.sessions.limits.memory_budget import MemoryBudget
 from xla_server.sessions.limits.shares.caller import Caller
 from xla_server.sessions.limits.shares.caller_shares import CallerUse
 
@@ -13,13 +13,13 @@ class MemoryAccount:
     It stands before the memory of all, and takes what that takes.
     """
 
-    def __init__(self, memory: DeviceMemory, use: CallerUse, caller: Caller) -> None:
+    def __init__(self, memory: MemoryBudget, use: CallerUse, caller: Caller) -> None:
         self._memory = memory
         self._use = use
         self._caller = caller
 
     def take(self, byte_size: int, purpose: object, **details: Any) -> None:
-        """Reserve bytes, as `DeviceMemory.take`.
+        """Reserve bytes, as `MemoryBudget.take`.
 
         Raises ResourceExhaustedError also where the caller may not have so many more.
         """

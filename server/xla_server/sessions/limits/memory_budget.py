@@ -6,7 +6,7 @@ from collections.abc import Callable
 from xla_contract.errors import ResourceExhaustedError
 
 
-class DeviceMemory:
+class MemoryBudget:
     """A count of bytes against a limit. Thread-safe."""
 
     def __init__(self, max_bytes: int) -> None:

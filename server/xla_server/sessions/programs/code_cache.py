@@ -29,7 +29,7 @@ class CompiledProgram(NamedTuple):
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Code:
+class CachedCode:
     """The code of one program: there, or being compiled."""
 
     key: bytes
@@ -67,7 +67,7 @@ class CodeCache:
     def __init__(self, *, max_count: int, max_bytes: int, shares: CallerShares) -> None:
         self._max_count = max_count
         self._max_bytes = max_bytes
-        self._codes: OrderedDict[bytes, Code] = OrderedDict()
+        self._codes: OrderedDict[bytes, CachedCode] = OrderedDict()
         self._count_use = CallerUse(shares)
         self._byte_use = CallerUse(shares)
         self.byte_size = 0
@@ -76,7 +76,7 @@ class CodeCache:
     def __len__(self) -> int:
         return len(self._codes)
 
-    def add(self, code: Code) -> None:
+    def add(self, code: CachedCode) -> None:
         """Take in code, there or about to be compiled; others go where there is no room for it.
 
         Code that is in use stays, beyond the limit if need be: there is no more of it than
@@ -108,17 +108,17 @@ class CodeCache:
         self._count_use.add(code.owner, 1)
         self._count_bytes(code)
 
-    def compiled(self, code: Code) -> None:
+    def compiled(self, code: CachedCode) -> None:
         """Count the bytes of code that is there now; others go where they are too many."""
         if self._codes.get(code.key) is code:
             self._count_bytes(code)
 
-    def used(self, code: Code) -> None:
+    def used(self, code: CachedCode) -> None:
         """Make it the last to go."""
         if self._codes.get(code.key) is code:
             self._codes.move_to_end(code.key)
 
-    def remove(self, code: Code) -> None:
+    def remove(self, code: CachedCode) -> None:
         """Count it no more; harmless where that was done."""
         if self._codes.get(code.key) is code:
             del self._codes[code.key]
@@ -126,7 +126,7 @@ class CodeCache:
             self.byte_size -= code.byte_size
             self._byte_use.add(code.owner, -code.byte_size)
 
-    def _count_bytes(self, code: Code) -> None:
+    def _count_bytes(self, code: CachedCode) -> None:
         self.byte_size += code.byte_size
         self._byte_use.add(code.owner, code.byte_size)
         for level in levels(code.owner):
@@ -143,7 +143,7 @@ class CodeCache:
             for code in self._codes.values()
         )
 
-    def _drop_oldest(self, level: Level | None = None, spared: Code | None = None) -> bool:
+    def _drop_oldest(self, level: Level | None = None, spared: CachedCode | None = None) -> bool:
         """Drop the code that was used longest ago, of one level or all; False if none may go."""
         for code in self._codes.values():
             is_of_level = level is None or level in levels(code.owner)

@@ -47,7 +47,7 @@ class CompileRequest:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Program:
+class WireProgram:
     """A program in wire form, what it is compiled with, and the key of all."""
 
     data: bytes
@@ -85,7 +85,7 @@ class Program:
         module.entry_program_shape = self.entry
         return partition(module, max_replicated_bytes=max_replicated_bytes)
 
-    def kept(self) -> "Program":
+    def kept(self) -> "WireProgram":
         """Return the program in the form in which it is kept, to be compiled again.
 
         Only the first compilation writes a dump, unless executions write their profiles into it.
@@ -98,7 +98,7 @@ class Program:
 
 def prepare_program(
     request: CompileRequest, arguments: Sequence[Shape] | None, grid: DeviceGrid | None = None
-) -> Program:
+) -> WireProgram:
     """Return the program with the layouts of `arguments` and of the requested result.
 
     Without `arguments` the parameters are those that the program declares; without `grid` it is
@@ -117,7 +117,7 @@ def prepare_program(
     )
     data = source.serialize()
     key = _key(data, request.serialized_options, repr(entry).encode(), repr(grid).encode())
-    return Program(data, entry, request.seed, request.options, key, grid, source.load)
+    return WireProgram(data, entry, request.seed, request.options, key, grid, source.load)
 
 
 def _parameters(declared: ProgramShape, arguments: Sequence[Shape] | None) -> tuple[Shape, ...]:

@@ -22,8 +22,8 @@ from xla_server.sessions.limits.shares.caller_shares import (
     Level,
     levels,
 )
-from xla_server.sessions.programs.code_cache import Code, CodeCache, CompiledProgram
-from xla_server.sessions.programs.compile_request import Program
+from xla_server.sessions.programs.code_cache import CachedCode, CodeCache, CompiledProgram
+from xla_server.sessions.programs.compile_request import WireProgram
 from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
 
 _OVERHEAD_BYTES = 1 << 12
@@ -36,9 +36,9 @@ _HINT = "Unregister executables that are no longer needed."
 class _Shared:
     """One program and how many users it has: handles and calls."""
 
-    program: Program
+    program: WireProgram
     """The source that its code is compiled from."""
-    code: Code | None = None
+    code: CachedCode | None = None
     users: int = 0
     held: "dict[Level, int]" = dataclasses.field(default_factory=dict)
     """Number of uses by caller."""
@@ -89,7 +89,7 @@ class LoadedExecutable:
     """Whole values of the program and their shardings; `program_shape` has a partition's."""
 
     @property
-    def program(self) -> Program:
+    def program(self) -> WireProgram:
         """The source that its code is compiled from."""
         return self.shared.program
 
@@ -131,12 +131,12 @@ class ExecutableCache:
         self._program_bytes = 0
         self._idle_bytes = 0
         self._known: dict[bytes, _Shared] = {}
-        self._idle: OrderedDict[bytes, Code] = OrderedDict()
+        self._idle: OrderedDict[bytes, CachedCode] = OrderedDict()
         self._cache = CodeCache(
             max_count=max_executables, max_bytes=max_executable_bytes, shares=shares
         )
         self._use = CallerUse(shares)
-        """Return the bytes of programs by caller, under the lock."""
+        """The bytes of programs by caller. Guarded by `_lock`."""
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -160,7 +160,7 @@ class ExecutableCache:
 
     def acquire(
         self,
-        program: Program,
+        program: WireProgram,
         compile_program: Callable[[], CompiledProgram],
         cancellation: Cancellation,
         caller: Caller = LOCAL,
@@ -205,12 +205,12 @@ class ExecutableCache:
         compiled: LoadedExecutable,
         compile_program: Callable[[], CompiledProgram],
         cancellation: Cancellation,
-    ) -> tuple[Code, Executable]:
+    ) -> tuple[CachedCode, Executable]:
         """The code of a program, which stays until `end_use`; raises as `acquire`."""
         code, _ = self._begin(compiled.shared, compile_program, cancellation, compiled.caller)
         return code, _compiled(code).executable
 
-    def end_use(self, code: Code) -> None:
+    def end_use(self, code: CachedCode) -> None:
         """End what `begin_use` began."""
         with self._lock:
             code.uses -= 1
@@ -221,13 +221,13 @@ class ExecutableCache:
         compile_program: Callable[[], CompiledProgram],
         cancellation: Cancellation,
         caller: Caller,
-    ) -> tuple[Code, bool]:
+    ) -> tuple[CachedCode, bool]:
         """The code, in use, and whether it was compiled here."""
         with self._lock:
             code, is_ours = shared.code, False
             if code is None:
                 is_ours = True
-                code = Code(shared.program.key, caller, shared.forget_code)
+                code = CachedCode(shared.program.key, caller, shared.forget_code)
                 # A run may use a program whose last handle was freed: its code is not counted.
                 if shared.users:
                     self._cache.add(code)
@@ -246,7 +246,7 @@ class ExecutableCache:
         return code, is_ours
 
     def _compile(
-        self, shared: _Shared, code: Code, compile_program: Callable[[], CompiledProgram]
+        self, shared: _Shared, code: CachedCode, compile_program: Callable[[], CompiledProgram]
     ) -> None:
         try:
             compiled = compile_program()
@@ -262,7 +262,7 @@ class ExecutableCache:
             self._cache.compiled(code)
         code.compiling.set_result(compiled)
 
-    def _join(self, program: Program, caller: Caller) -> _Shared:
+    def _join(self, program: WireProgram, caller: Caller) -> _Shared:
         with self._lock:
             shared = self._known.get(program.key)
             self._require_room(shared, program.byte_size + _OVERHEAD_BYTES, caller)
@@ -272,7 +272,7 @@ class ExecutableCache:
             self._count(shared, caller, 1)
             return shared
 
-    def _new(self, program: Program, caller: Caller) -> _Shared:
+    def _new(self, program: WireProgram, caller: Caller) -> _Shared:
         """Begin to know a program, with the code that is left of it. Under the lock."""
         shared = _Shared(program.kept())
         code = self._idle.get(program.key)
@@ -376,7 +376,7 @@ class ExecutableTable:
             self._shared.release(compiled)
 
 
-def _compiled(code: Code) -> CompiledProgram:
+def _compiled(code: CachedCode) -> CompiledProgram:
     assert code.compiled is not None, "the code is there once nobody waits for it"
     return code.compiled
 

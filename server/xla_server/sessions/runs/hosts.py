@@ -10,7 +10,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels
 from xla_server.execution.collectives_protocol import Collectives
 from xla_server.execution.feed_protocol import Feeds
-from xla_server.sessions.programs.compile_request import Program
+from xla_server.sessions.programs.compile_request import WireProgram
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Place:
     name: str
     device: Device
     run: Callable[[Collectives, Cancellation], Execution]
-    program: Program
+    program: WireProgram
     code_bytes: int
     arguments: Sequence[Buffer]
     feeds: Feeds

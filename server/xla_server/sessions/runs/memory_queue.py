@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from xla_contract.errors import ResourceExhaustedError, XlaError
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.limits.blocking import releasing_slot
-from xla_server.sessions.limits.memory_budget import DeviceMemory
+from xla_server.sessions.limits.memory_budget import MemoryBudget
 from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.values.value_table import Reservation, ValueTable
 
@@ -74,7 +74,7 @@ class MemoryQueue:
 
     def __init__(
         self,
-        memory: DeviceMemory,
+        memory: MemoryBudget,
         *,
         wait_seconds: float = 60.0,
         spared_bytes: int = 0,

@@ -27,7 +27,11 @@ from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.limits.shares.caller import Caller, Flow
 from xla_server.sessions.programs.code_cache import CompiledProgram
-from xla_server.sessions.programs.compile_request import CompileRequest, Program, prepare_program
+from xla_server.sessions.programs.compile_request import (
+    CompileRequest,
+    WireProgram,
+    prepare_program,
+)
 from xla_server.sessions.programs.device_assignment import DeviceAssignment, assigned_ordinals
 from xla_server.sessions.programs.executable_table import (
     ExecutableCache,
@@ -127,7 +131,7 @@ class ProgramRunner:
         finally:
             reservation.release()
 
-    def compiled(self, program: Program, cancellation: Cancellation) -> LoadedExecutable:
+    def compiled(self, program: WireProgram, cancellation: Cancellation) -> LoadedExecutable:
         """Return a program with its code, in use until it is given to `programs.release`.
 
         Raises as `ExecutableCache.acquire`, and ResourceExhaustedError if the session may compile
@@ -161,11 +165,11 @@ class ProgramRunner:
             yield
 
     def compile_once(
-        self, program: Program, options: CompileOptions, files: DumpFiles
+        self, program: WireProgram, options: CompileOptions, files: DumpFiles
     ) -> Executable:
         """Compile a program for this call alone, with the dump in `files`.
 
-        Raises as `Program.partitioned` and `Backend.compile`, and ResourceExhaustedError if the
+        Raises as `WireProgram.partitioned` and `Backend.compile`, and ResourceExhaustedError if the
         session may compile no more.
         """
         with self.counted_as_compiling():
@@ -175,7 +179,7 @@ class ProgramRunner:
                 module, layouts, seed=program.seed, options=options, files=files
             )
 
-    def _compile(self, program: Program) -> CompiledProgram:
+    def _compile(self, program: WireProgram) -> CompiledProgram:
         with self._spending():
             partitioned = self._partitioned(program)
             module = partitioned.module
@@ -193,11 +197,11 @@ class ProgramRunner:
             )
             return CompiledProgram(executable, partitioned.signature)
 
-    def _partitioned(self, program: Program) -> Partitioned:
+    def _partitioned(self, program: WireProgram) -> Partitioned:
         limits = self.limits
         return program.partitioned(limits.max_device_bytes, limits.max_replicated_bytes)
 
-    def _compile_again(self, program: Program) -> CompiledProgram:
+    def _compile_again(self, program: WireProgram) -> CompiledProgram:
         """Compile a program in a thread for executions; lend the thread's slot meanwhile."""
         with releasing_slot():
             return self._compile(program)

@@ -8,7 +8,7 @@ from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, Un
 from xla_contract.types.shape import Shape
 from xla_server.backends.platform import Buffer
 from xla_server.sessions.limits.memory_account import MemoryAccount
-from xla_server.sessions.limits.memory_budget import DeviceMemory
+from xla_server.sessions.limits.memory_budget import MemoryBudget
 from xla_server.sessions.values.futures import ValueFuture
 from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
 
@@ -88,7 +88,7 @@ class ValueTable:
     def __init__(
         self,
         handles: HandleFactory,
-        memory: DeviceMemory | MemoryAccount,
+        memory: MemoryBudget | MemoryAccount,
         *,
         max_bytes: int,
         max_handles: int,

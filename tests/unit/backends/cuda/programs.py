@@ -12,7 +12,7 @@ from xla_server.codegen.gpu.plans.library_plans import FftPlan
 from xla_server.codegen.kernel_ir.expressions import Buffer, Role
 from xla_server.codegen.kernel_ir.expressions import Value as Name
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Part
+from xla_server.codegen.kernel_ir.statements import ParallelFor
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
@@ -31,7 +31,7 @@ def value(name: str, shape: str = "f32[4]") -> Value:
 def grid(items: int = 4, *accessed: int) -> GridKernel:
     """A kernel that does nothing, with buffers of these numbers."""
     buffers = tuple(Buffer(number, Role.READ) for number in accessed)
-    return GridKernel(Kernel(buffers, (), (Part(Name("t", Type.I64), items, ()),)))
+    return GridKernel(Kernel(buffers, (), (ParallelFor(Name("t", Type.I64), items, ()),)))
 
 
 def launch(target: Value, *sources: Value, items: int = 4) -> KernelThunk:

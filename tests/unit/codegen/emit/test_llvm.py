@@ -47,13 +47,13 @@ from xla_server.codegen.kernel_ir.statements import (
     Break,
     Call,
     Declare,
-    Exchange,
     For,
     If,
     Let,
     Order,
-    Part,
+    ParallelFor,
     Set,
+    Shuffle,
     Stop,
     Store,
     While,
@@ -103,10 +103,10 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "endless": _endless,
     "two parts": lambda: kernel_of(
         parallel(Store(WRITE, Type.I64, ITEM, STOP)),
-        Part(OTHER, 3, (Store(WRITE, Type.I64, OTHER, OTHER),), first=4),
+        ParallelFor(OTHER, 3, (Store(WRITE, Type.I64, OTHER, OTHER),), first=4),
     ),
-    "one item": lambda: kernel_of(Part(None, 1, (Store(WRITE, Type.F32, Index(3), ZERO),))),
-    "steps": lambda: kernel_of(Part(ITEM, 9, (Store(WRITE, Type.I64, ITEM, ITEM),), step=4)),
+    "one item": lambda: kernel_of(ParallelFor(None, 1, (Store(WRITE, Type.F32, Index(3), ZERO),))),
+    "steps": lambda: kernel_of(ParallelFor(ITEM, 9, (Store(WRITE, Type.I64, ITEM, ITEM),), step=4)),
     "guards": lambda: kernel_of(
         parallel(
             Let(OTHER, Load(WRITE, Type.I64, ITEM, Apply("lt", (ITEM, Index(2)), Type.B1))),
@@ -163,7 +163,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
         )
     ),
     "a range": lambda: kernel_of(
-        Part(None, 9, (For(OTHER, START, STOP, (_STORE,), 9),), is_range=True)
+        ParallelFor(None, 9, (For(OTHER, START, STOP, (_STORE,), 9),), is_range=True)
     ),
     "complex": lambda: kernel_of(
         Store(WRITE, Type.C64, Index(0), Const(Type.C64, (1 << 31, 0x3F800000)))
@@ -210,10 +210,10 @@ def test_every_other_element_is_loaded_by_vectors(machine: Machine) -> None:
 
 
 def test_work_items_of_a_processor_exchange_nothing() -> None:
-    exchange = Exchange(Value("v", Type.F32), ZERO, 1)
-    kernel = kernel_of(Part(ITEM, 8, (exchange,), group=2))
+    exchange = Shuffle(Value("v", Type.F32), ZERO, 1)
+    kernel = kernel_of(ParallelFor(ITEM, 8, (exchange,), group=2))
     with pytest.raises(ValueError, match="must exchange nothing, got v"):
         kernel_module(kernel, vocabulary(Machine.avx2()).names, "k", Machine.avx2())
-    kernel = kernel_of(Part(ITEM, 8, (Barrier(),), group=2))
+    kernel = kernel_of(ParallelFor(ITEM, 8, (Barrier(),), group=2))
     with pytest.raises(ValueError, match="must not wait for others"):
         kernel_module(kernel, vocabulary(Machine.avx2()).names, "k", Machine.avx2())

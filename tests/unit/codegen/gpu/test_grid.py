@@ -6,12 +6,12 @@ from xla_server.codegen.gpu.grid import GridKernel, index_bits
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Value
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Part
+from xla_server.codegen.kernel_ir.statements import ParallelFor
 from xla_server.codegen.kernel_ir.types import Type
 
 
 def kernel(items: int) -> Kernel:
-    return Kernel((), (), (Part(Value("t", Type.I64), items, ()),))
+    return Kernel((), (), (ParallelFor(Value("t", Type.I64), items, ()),))
 
 
 @pytest.mark.parametrize(("items", "blocks"), [(1, 1), (256, 1), (257, 2), (1 << 30, 1 << 22)])

@@ -32,11 +32,11 @@ from xla_server.codegen.kernel_ir.statements import (
     Barrier,
     Break,
     Declare,
-    Exchange,
     For,
     If,
     Order,
-    Part,
+    ParallelFor,
+    Shuffle,
     Statement,
     Stop,
     Store,
@@ -66,8 +66,8 @@ def adding(axis: Value) -> Accumulate:
 ADDS, ADDS_INNER = adding(TURN), adding(INNER)
 MEETINGS = {
     1: (),
-    32: (Exchange(Value("other", Type.I32), SUM, 1),),
-    64: (Barrier(), Exchange(Value("other", Type.I32), SUM, 16)),
+    32: (Shuffle(Value("other", Type.I32), SUM, 1),),
+    64: (Barrier(), Shuffle(Value("other", Type.I32), SUM, 16)),
 }
 
 
@@ -79,7 +79,7 @@ def grid(*body: Statement, group: int = 1, items: int = 64) -> GridKernel:
     """Return a kernel whose threads add to their numbers, meet in groups if any, and store sums."""
     start = Declare(SUM, Apply("to_i32", (LANE,), Type.I32))
     end = Store(MADE, Type.I32, LANE, SUM)
-    part = Part(ITEM, items, (start, *body, *MEETINGS[group], end), group=group)
+    part = ParallelFor(ITEM, items, (start, *body, *MEETINGS[group], end), group=group)
     return GridKernel(Kernel((GIVEN, MADE), (), (part,)), 64)
 
 

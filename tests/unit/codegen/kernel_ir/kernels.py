@@ -18,7 +18,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     plus,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Accumulate, Order, Part, Statement, Store
+from xla_server.codegen.kernel_ir.statements import Accumulate, Order, ParallelFor, Statement, Store
 from xla_server.codegen.kernel_ir.types import Type
 
 READ, WRITE = Buffer(0, Role.READ), Buffer(1, Role.WRITE)
@@ -32,9 +32,9 @@ SUM = Kernel((_PLACE,), (), (Store(_PLACE, Type.I64, Index(0), plus(START, STOP)
 """The sum of start and stop goes to the first buffer."""
 
 
-def parallel(*body: Statement, items: int = 4, axis: Value | None = ITEM) -> Part:
+def parallel(*body: Statement, items: int = 4, axis: Value | None = ITEM) -> ParallelFor:
     """Work items that do these statements."""
-    return Part(axis, items, body)
+    return ParallelFor(axis, items, body)
 
 
 def kernel_of(*body: Statement, stack: Sequence[StackArray] = (ROW,)) -> Kernel:
@@ -44,7 +44,7 @@ def kernel_of(*body: Statement, stack: Sequence[StackArray] = (ROW,)) -> Kernel:
 
 def of_groups(*body: Statement, array: SharedArray = SHARED) -> Kernel:
     """A kernel of two groups of four work items, which share an array."""
-    return Kernel((READ, WRITE), (), (Part(ITEM, 8, body, group=4),), shared=(array,))
+    return Kernel((READ, WRITE), (), (ParallelFor(ITEM, 8, body, group=4),), shared=(array,))
 
 
 def sums_of_rows() -> Kernel:

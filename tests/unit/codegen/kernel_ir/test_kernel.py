@@ -46,12 +46,12 @@ from xla_server.codegen.kernel_ir.statements import (
     Barrier,
     Break,
     Call,
-    Exchange,
     For,
     If,
     Let,
-    Part,
+    ParallelFor,
     Set,
+    Shuffle,
     Statement,
     Stop,
     Store,
@@ -117,9 +117,9 @@ def test_a_kernel_in_both_notations() -> None:
             "i = shared_i64(shared, 1)",
             "i = shared.i64[1]",
         ),
-        (Exchange(AXIS, ITEM, 4), "i = exchange_i64(t, 4)", "i = t of item xor 4"),
+        (Shuffle(AXIS, ITEM, 4), "i = exchange_i64(t, 4)", "i = t of item xor 4"),
         (
-            Part(AXIS, 64, (Break(),), group=32),
+            ParallelFor(AXIS, 64, (Break(),), group=32),
             "for i in range(start, stop):  # groups of 32\n    break",
             "parallel i < 64, groups of 32:\n  break",
         ),
@@ -139,7 +139,7 @@ def test_a_kernel_in_both_notations() -> None:
             "(i).u8[2] = b1 1",
         ),
         (Call(PAIR, (), (AXIS, ITEM)), "i, t = f()", "i, t = call f()"),
-        (Part(None, 9, (Break(),), is_range=True), "break", "each call, of 9:\n  break"),
+        (ParallelFor(None, 9, (Break(),), is_range=True), "break", "each call, of 9:\n  break"),
         (
             Call(COPY_BYTES, (Address(WRITE, AXIS, 4), Address(READ), Index(8))),
             "copy_bytes(\n    add(buffer1, mul(i, 4)),  # target\n    buffer0,  # source\n"
@@ -173,9 +173,9 @@ def test_a_kernel_in_both_notations() -> None:
         ),
         (While(TRUE, (Break(),), 1), "while k0:\n    break", "while b1 1:\n  break"),
         (If(TRUE, (Break(),)), "if k0:\n    break", "if b1 1:\n  break"),
-        (Part(None, 1, (Break(),)), "if start < stop:\n    break", "once:\n  break"),
+        (ParallelFor(None, 1, (Break(),)), "if start < stop:\n    break", "once:\n  break"),
         (
-            Part(AXIS, 6, (Break(),), step=2),
+            ParallelFor(AXIS, 6, (Break(),), step=2),
             "for i in range(start, stop, 2):\n    break",
             "parallel i < 6 by 2:\n  break",
         ),
@@ -205,13 +205,15 @@ def test_constants_are_written_by_their_bits() -> None:
 
 
 def test_several_parts_divide_the_range() -> None:
-    text = kernel_of(parallel(items=3), Part(Value("u", Type.I64), 2, (), first=3), stack=()).text
+    text = kernel_of(
+        parallel(items=3), ParallelFor(Value("u", Type.I64), 2, (), first=3), stack=()
+    ).text
     assert "for t in range(maximum(start, 0), minimum(stop, 3)):" in text
     assert "for u in range(maximum(start, 3), minimum(stop, 5)):" in text
 
 
 def test_items_are_those_of_all_parts() -> None:
-    parts = parallel(items=3), Part(None, 1, (), first=3)
+    parts = parallel(items=3), ParallelFor(None, 1, (), first=3)
     assert kernel_of(*parts).items == 4
     assert kernel_of().items == 1
 
@@ -220,12 +222,12 @@ def test_statements_are_walked_with_what_is_around_them() -> None:
     kernel = sums_of_rows()
     names = [(type(s).__name__, [type(p).__name__ for p in path]) for s, path in walk(kernel.body)]
     assert names == [
-        ("Part", []),
-        ("Declare", ["Part"]),
-        ("For", ["Part"]),
-        ("Let", ["Part", "For"]),
-        ("Accumulate", ["Part", "For"]),
-        ("Store", ["Part"]),
+        ("ParallelFor", []),
+        ("Declare", ["ParallelFor"]),
+        ("For", ["ParallelFor"]),
+        ("Let", ["ParallelFor", "For"]),
+        ("Accumulate", ["ParallelFor", "For"]),
+        ("Store", ["ParallelFor"]),
     ]
     (let,) = [s for s, _ in walk(kernel.body) if isinstance(s, Let)]
     assert [type(each).__name__ for each in read_by(let)] == ["Load", "Index", "Value", "Value"]
@@ -252,10 +254,10 @@ def test_blocks_stand_in_the_body_around_them() -> None:
     with Items(body, 7, None) as call:
         call.add(Stop(WORD))
     part, whole = body.statements
-    assert isinstance(part, Part)
+    assert isinstance(part, ParallelFor)
     assert (part.axis, part.items) == (items.axis, 5)
     assert part.body == (If(TRUE, (While(TRUE, (Break(),), 2),), (Stop(WORD),)),)
-    assert whole == Part(None, 7, (Stop(WORD),), is_range=True)
+    assert whole == ParallelFor(None, 7, (Stop(WORD),), is_range=True)
 
 
 def test_a_loop_that_fails_is_not_closed() -> None:

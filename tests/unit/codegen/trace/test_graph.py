@@ -4,7 +4,7 @@ from xla_contract.types.element_type import ElementType
 from xla_server.codegen.trace.graph import (
     Accumulator,
     Apply,
-    Literal,
+    Immediate,
     Load,
     Node,
     Position,
@@ -25,7 +25,7 @@ ELEMENT = Load(0, F32, variable(ROW) * 6 + variable(COLUMN))
 
 def test_a_scalar_varies_with_what_it_reads() -> None:
     guarded = Load(0, F32, variable(ROW), Apply("lt", (Position(variable(COLUMN)),), "b1"))
-    assert Literal.of("f32", 0).variables == set()
+    assert Immediate.of("f32", 0).variables == set()
     assert ELEMENT.variables == guarded.variables == {ROW, COLUMN}
     assert Apply("neg", (ELEMENT,), "f32").variables == {ROW, COLUMN}
 
@@ -40,7 +40,7 @@ def test_an_index_that_is_computed_varies_with_its_computation() -> None:
 def test_a_reduction_does_not_vary_with_its_own_loops() -> None:
     total = Accumulator("f32", (ROW, COLUMN))
     added = Apply("add", (total, ELEMENT), "f32")
-    fold = Reduction((COLUMN,), (Literal.of("f32", 0),), (total,), (added,))
+    fold = Reduction((COLUMN,), (Immediate.of("f32", 0),), (total,), (added,))
     assert ReductionResult(fold, 0).variables == {ROW}
     assert added.variables == {ROW, COLUMN}
 

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.codegen.trace.traced import expression, traced
 from tests.unit.passes.passing import stated
 from xla_server.codegen.trace import tracer as tracing
-from xla_server.codegen.trace.graph import Apply, Literal, Load
+from xla_server.codegen.trace.graph import Apply, Immediate, Load
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import NEVER, TooManyCopiesError, Tracer, integer
 from xla_server.ir.affine import Affine, Variable, variable
@@ -43,11 +43,11 @@ def test_inside_tests_only_what_an_index_can_be() -> None:
 
 def test_a_clamped_number_is_an_index_within_bounds() -> None:
     tracer = Tracer(RULES, {})
-    index = tracer.clamped(Literal.of("i32", 7), 3)
+    index = tracer.clamped(Immediate.of("i32", 7), 3)
     assert (index.low, index.high) == (0, 3)
-    assert tracer.clamped(Literal.of("i32", 7), 0) == Affine(0)
+    assert tracer.clamped(Immediate.of("i32", 7), 0) == Affine(0)
     # Beyond i64 a number of u64 would become negative.
-    (atom, _), *_ = tracer.clamped(Literal.of("u64", 2**64 - 1), 3).terms
+    (atom, _), *_ = tracer.clamped(Immediate.of("u64", 2**64 - 1), 3).terms
     assert "to_i64(minimum(18446744073709551615, 3))" in expression(atom.node)  # type: ignore[union-attr, arg-type]
 
 

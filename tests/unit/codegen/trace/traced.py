@@ -8,7 +8,7 @@ from xla_server.codegen.loops.builders.scalar_builder import Named
 from xla_server.codegen.trace.graph import (
     Accumulator,
     Apply,
-    Literal,
+    Immediate,
     Load,
     Node,
     Position,
@@ -31,7 +31,7 @@ def traced(parameters: Sequence[str], root: str, *before: str) -> Node:
 def expression(node: Node) -> str:
     """Return a graph as an expression; parameter 0 is `x0`, a reduction `loops: combined`."""
     match node:
-        case Literal(constant=constant):
+        case Immediate(constant=constant):
             return str(CONSTANTS[constant.type](*constant.parts))
         case Load(argument=number, offset=offset, guard=guard):
             tested = "" if guard is None else f" if {expression(guard)}"

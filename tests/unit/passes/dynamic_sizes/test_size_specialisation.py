@@ -28,7 +28,7 @@ from xla_server.passes.dynamic_sizes.sized_values import (
     extents_of,
     value_of,
 )
-from xla_server.passes.dynamic_sizes.static_segments import Segment, first_segment
+from xla_server.passes.dynamic_sizes.static_segments import StaticSegment, first_segment
 
 SIX = Shape.parse("f32[<=6]")
 
@@ -49,7 +49,9 @@ class Segmented:
         steps = [step for step in self.plan.steps if step.result not in constants]
         self.values = dict(zip(self.plan.parameters, self.arguments, strict=True))
         root = {self.plan.root}
-        self.segment: Segment = first_segment(self.module, steps, self.values, constants, root)
+        self.segment: StaticSegment = first_segment(
+            self.module, steps, self.values, constants, root
+        )
 
     @property
     def left(self) -> list[Opcode]:

@@ -2,13 +2,13 @@ import pytest
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.sessions.limits.memory_account import MemoryAccount
-from xla_server.sessions.limits.memory_budget import DeviceMemory
+from xla_server.sessions.limits.memory_budget import MemoryBudget
 from xla_server.sessions.limits.shares.caller import Caller
 from xla_server.sessions.limits.shares.caller_shares import CallerShares, CallerUse
 
 
 def test_what_a_caller_takes_counts_for_it_and_for_all() -> None:
-    memory = DeviceMemory(1000)
+    memory = MemoryBudget(1000)
     use = CallerUse(CallerShares(0.875, 0.75))
     first, second = (MemoryAccount(memory, use, Caller("ada", "1")) for _ in range(2))
     other = MemoryAccount(memory, use, Caller("eve", "2"))

@@ -12,7 +12,7 @@ from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape
 from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.rpc.decode.programs import read_compile_request
-from xla_server.sessions.programs.compile_request import Program, prepare_program
+from xla_server.sessions.programs.compile_request import WireProgram, prepare_program
 from xla_server.sessions.programs.device_assignment import DeviceAssignment
 
 VECTOR = Shape.parse("f32[4]")
@@ -23,11 +23,11 @@ def prepare(
     proto: hlo_pb2.HloModuleProto,
     options: Options,
     shapes: Sequence[Shape] | None,
-) -> Program:
+) -> WireProgram:
     return prepare_program(read_compile_request(proto, options), shapes)
 
 
-def prepared(*arguments: str, name: str = ADD, options: Options | None = None) -> Program:
+def prepared(*arguments: str, name: str = ADD, options: Options | None = None) -> WireProgram:
     shapes = [Shape.parse(text) for text in arguments or ("f32[4]{0}",) * 2]
     return prepare(program(name).proto, options or Options(), shapes)
 

@@ -22,7 +22,7 @@ from xla_server.passes.partitioning.signature import ShardedSignature
 from xla_server.sessions.limits.shares.caller import LOCAL, Caller
 from xla_server.sessions.limits.shares.caller_shares import CallerShares
 from xla_server.sessions.programs.code_cache import CompiledProgram
-from xla_server.sessions.programs.compile_request import Program
+from xla_server.sessions.programs.compile_request import WireProgram
 from xla_server.sessions.programs.executable_table import (
     ExecutableCache,
     ExecutableTable,
@@ -54,8 +54,8 @@ def _of(kept_bytes: int, *, has_state: bool = False) -> Callable[[], Any]:
     return lambda: CompiledProgram(executable, ShardedSignature(SIGNATURE, (), REPLICATED))
 
 
-def _program(key: bytes, data: bytes = b"") -> Program:
-    return Program(data, SIGNATURE, 0, DEFAULTS, key)
+def _program(key: bytes, data: bytes = b"") -> WireProgram:
+    return WireProgram(data, SIGNATURE, 0, DEFAULTS, key)
 
 
 def _table(shared: ExecutableCache) -> ExecutableTable:

@@ -13,7 +13,7 @@ from xla_contract.errors import (
     ResourceExhaustedError,
 )
 from xla_server.execution.cancellation import Cancellation
-from xla_server.sessions.limits.memory_budget import DeviceMemory
+from xla_server.sessions.limits.memory_budget import MemoryBudget
 from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.runs.memory_queue import MemoryQueue, MemoryWaiter
 from xla_server.sessions.values.handles import HandleFactory
@@ -26,7 +26,7 @@ class Case:
     """A queue for LIMIT bytes; `left` has the waiters that have left it, in order."""
 
     def __init__(self, wait_seconds: float = 60.0, spared: int = 0) -> None:
-        self.memory = DeviceMemory(LIMIT)
+        self.memory = MemoryBudget(LIMIT)
         self.queue = MemoryQueue(self.memory, wait_seconds=wait_seconds, spared_bytes=spared)
         self.left: queue.SimpleQueue[MemoryWaiter] = queue.SimpleQueue()
         self.mine = self.table()

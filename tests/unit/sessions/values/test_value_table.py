@@ -11,7 +11,7 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.backends.interpreter import Interpreter
 from xla_server.backends.platform import Buffer
-from xla_server.sessions.limits.memory_budget import DeviceMemory
+from xla_server.sessions.limits.memory_budget import MemoryBudget
 from xla_server.sessions.values.handles import HandleFactory
 from xla_server.sessions.values.value_table import ValueTable
 
@@ -22,8 +22,8 @@ def _buffer(value: object) -> Buffer:
     return PLATFORM.to_device(Literal.from_numpy(value), PLATFORM.devices[0])
 
 
-def _table(memory: DeviceMemory | None = None, **limits: int) -> ValueTable:
-    memory = memory or DeviceMemory(100)
+def _table(memory: MemoryBudget | None = None, **limits: int) -> ValueTable:
+    memory = memory or MemoryBudget(100)
     return ValueTable(HandleFactory(), memory, **({"max_bytes": 100, "max_handles": 10} | limits))
 
 
@@ -92,7 +92,7 @@ def test_only_flat_tuples_are_deconstructed():
 
 
 def test_sessions_share_the_memory_of_the_devices():
-    memory = DeviceMemory(100)
+    memory = MemoryBudget(100)
     mine, other = _table(memory, max_bytes=80), _table(memory, max_bytes=80)
     kept = _keep(mine, _buffer(np.zeros(15, np.float32)))
     with pytest.raises(ResourceExhaustedError, match=r"of a session may take 80.*40.*60 in use"):
@@ -108,7 +108,7 @@ def test_sessions_share_the_memory_of_the_devices():
 
 
 def test_a_closed_table_frees_all_and_takes_nothing():
-    memory = DeviceMemory(100)
+    memory = MemoryBudget(100)
     table = _table(memory)
     handle = _keep(table, _buffer(np.zeros(5, np.float32)))
     with table.reserve(20, "a result") as reservation:
@@ -131,7 +131,7 @@ def test_a_shape_without_bounds_makes_no_room_for_others():
 
 
 def test_a_reservation_shrinks_and_never_grows():
-    memory = DeviceMemory(100)
+    memory = MemoryBudget(100)
     table = _table(memory)
     with table.reserve(80, "a test") as reservation:
         reservation.shrink(90)
@@ -143,7 +143,7 @@ def test_a_reservation_shrinks_and_never_grows():
 
 
 def test_a_reservation_grows_as_far_as_there_is_room():
-    memory = DeviceMemory(100)
+    memory = MemoryBudget(100)
     table = _table(memory, max_bytes=80)
     with table.reserve_later(70, "a test", spared=30) as reservation:
         assert memory.used_bytes == 0

@@ -20,7 +20,7 @@ _BIAS = 127
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Format:
+class NarrowFormat:
     """A float of 8 bits or fewer with a sign.
 
     `largest` is the code of the largest number. `nan` is that of NaN, without its sign where it
@@ -56,22 +56,22 @@ class Format:
         return 2.0 ** (1 - self.bias - self.mantissa_bits)
 
 
-FORMATS: Mapping[str, Format] = {
-    "f8e5m2": Format(5, 2, 15, 0x7B, 0x7E),
-    "f8e4m3": Format(4, 3, 7, 0x77, 0x7C),
-    "f8e3m4": Format(3, 4, 3, 0x6F, 0x78),
-    "f8e4m3fn": Format(4, 3, 7, 0x7E, 0x7F),
-    "f8e4m3b11fnuz": Format(4, 3, 11, 0x7F, 0x80),
-    "f8e5m2fnuz": Format(5, 2, 16, 0x7F, 0x80),
-    "f8e4m3fnuz": Format(4, 3, 8, 0x7F, 0x80),
-    "f4e2m1fn": Format(2, 1, 1, 0x7, 0x8, has_nan=False),
-    "f6e2m3fn": Format(2, 3, 1, 0x1F, 0x20, has_nan=False),
-    "f6e3m2fn": Format(3, 2, 3, 0x1F, 0x20, has_nan=False),
+FORMATS: Mapping[str, NarrowFormat] = {
+    "f8e5m2": NarrowFormat(5, 2, 15, 0x7B, 0x7E),
+    "f8e4m3": NarrowFormat(4, 3, 7, 0x77, 0x7C),
+    "f8e3m4": NarrowFormat(3, 4, 3, 0x6F, 0x78),
+    "f8e4m3fn": NarrowFormat(4, 3, 7, 0x7E, 0x7F),
+    "f8e4m3b11fnuz": NarrowFormat(4, 3, 11, 0x7F, 0x80),
+    "f8e5m2fnuz": NarrowFormat(5, 2, 16, 0x7F, 0x80),
+    "f8e4m3fnuz": NarrowFormat(4, 3, 8, 0x7F, 0x80),
+    "f4e2m1fn": NarrowFormat(2, 1, 1, 0x7, 0x8, has_nan=False),
+    "f6e2m3fn": NarrowFormat(2, 3, 1, 0x1F, 0x20, has_nan=False),
+    "f6e3m2fn": NarrowFormat(3, 2, 3, 0x1F, 0x20, has_nan=False),
 }
 """The formats that differ in numbers only; BF16 and F8E8M0FNU are functions of their own."""
 
 
-def widened(code: Word, format: Format) -> Word:
+def widened(code: Word, format: NarrowFormat) -> Word:
     """The number of a code, as F32."""
     sign = (code.resized(I32) & format.sign) << (31 - format.exponent_bits - format.mantissa_bits)
     size = code.resized(I32) & (format.sign - 1)
@@ -94,12 +94,12 @@ def widened(code: Word, format: Format) -> Word:
     return (bits | sign).bitcast(F32)
 
 
-def nan_bits(code: int, format: Format) -> int:
+def nan_bits(code: int, format: NarrowFormat) -> int:
     """Return the bits of F32 that stand for a NaN of a format with several."""
     return _NAN | (code & (format.sign - 1)) | (_SIGN if code & format.sign else 0)
 
 
-def stored(value: Word, format: Format) -> Word:
+def stored(value: Word, format: NarrowFormat) -> Word:
     """Return the code of a number of the format; that of a NaN is its payload, if it has one."""
     code = narrowed(value, format)
     if not format.has_many_nans:
@@ -111,7 +111,7 @@ def stored(value: Word, format: Format) -> Word:
     return has_code.choose((code & format.sign) | payload.resized(I8), code)
 
 
-def narrowed(value: Word, format: Format) -> Word:
+def narrowed(value: Word, format: NarrowFormat) -> Word:
     """The code of the number nearest to one of F32; any NaN becomes the format's usual one."""
     bits = value.as_bits()
     size = bits & (_SIGN - 1)
@@ -201,7 +201,7 @@ def _f64_of_scale(value: Word) -> Word:
     return is_nan.choose(wide.constant(0x7FF8 << 48), wide).bitcast(F64)
 
 
-def _of_format(name: str, format: Format) -> dict[str, Any]:
+def _of_format(name: str, format: NarrowFormat) -> dict[str, Any]:
     def widen(code: Word) -> Word:
         return widened(code, format)
 

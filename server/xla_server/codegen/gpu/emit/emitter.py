@@ -34,7 +34,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Remainder,
     Value,
 )
-from xla_server.codegen.kernel_ir.statements import Exchange, For, Let, Part, Statement
+from xla_server.codegen.kernel_ir.statements import For, Let, ParallelFor, Shuffle, Statement
 from xla_server.codegen.kernel_ir.walk import meets
 from xla_server.target.gpu import ACCESS_BYTES, FLAG_BYTES, MAX_RUN, WARP
 from xla_server.target.machine import Machine
@@ -123,7 +123,7 @@ class _GridEmitter(Emitter):
         self._threads, self._pointers, self._symbol = grid.threads, pointers, symbol
         self._form = ir.IntType(grid.index_bits)
         self._sums: dict[Any, tuple[Any, int]] = {}
-        self._around: Part
+        self._around: ParallelFor
 
     def _bind_memory(self) -> None:
         for buffer, pointer in zip(self._kernel.buffers, self._pointers, strict=True):
@@ -182,7 +182,7 @@ class _GridEmitter(Emitter):
     def _request_vectors(self, loop: For, back: Any) -> None:
         """Request nothing: a thread has no vectors."""
 
-    def _part(self, part: Part) -> None:
+    def _part(self, part: ParallelFor) -> None:
         """Write a parallel loop: each thread does its item, if it is one of these."""
         b, self._around = self._builder, part
         block, thread = (self._special(name) for name in ("ctaid.x", "tid.x"))
@@ -201,7 +201,7 @@ class _GridEmitter(Emitter):
         is_one = b.icmp_unsigned("<", ahead, self._number(items))
         self._choose(is_one, lambda: self._write_alone(part))
 
-    def _write_alone(self, part: Part) -> None:
+    def _write_alone(self, part: ParallelFor) -> None:
         """Write the body of one of several parallel loops, which LLVM is to keep as it is."""
         self._write_all(part.body)
         if len(self._kernel.parts) > 1:
@@ -209,7 +209,7 @@ class _GridEmitter(Emitter):
             nothing = ir.FunctionType(ir.VoidType(), ())
             self._builder.asm(nothing, "", "", (), side_effect=True)
 
-    def _exchange(self, exchange: Exchange) -> None:
+    def _exchange(self, exchange: Shuffle) -> None:
         """Write a shuffle for each 32 bits of a value, by all threads of the warp.
 
         Raises ValueError where the other thread is of another warp.

@@ -9,7 +9,7 @@ from typing import Any
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.gpu.lower.thunks.thread_thunks import thread_thunk
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Part
+from xla_server.codegen.kernel_ir.statements import ParallelFor
 from xla_server.codegen.lower.control import control
 from xla_server.codegen.lower.control.small_loop import DeviceLoop
 from xla_server.codegen.lower.lowering import Lowering, Tree
@@ -28,5 +28,5 @@ def lower_while(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:
 
 def _by_one_thread(name: str, kernel: Kernel, *given: Any, **options: Any) -> KernelThunk:
     """Return the thunk of a kernel whose statements are one work item, which looks by itself."""
-    alone = dataclasses.replace(kernel, body=(Part(None, 1, kernel.body),))
+    alone = dataclasses.replace(kernel, body=(ParallelFor(None, 1, kernel.body),))
     return thread_thunk(name, alone, *given, threads=WARP, polls=False, **options)

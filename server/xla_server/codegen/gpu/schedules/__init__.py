@@ -1,5 +1,5 @@
 """Schedules of loop nests on a GPU, each in a file of its own; `table.py` has their order.
 
 `groups.py` builds threads that reduce together: lanes of a warp combine their results by
-`Exchange`, and warps of a block through a `SharedArray` with a `Barrier` between.
+`Shuffle`, and warps of a block through a `SharedArray` with a `Barrier` between.
 """

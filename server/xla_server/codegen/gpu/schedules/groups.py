@@ -24,7 +24,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     integer_op,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Accumulate, Barrier, Exchange, Order, Part
+from xla_server.codegen.kernel_ir.statements import Accumulate, Barrier, Order, ParallelFor, Shuffle
 from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.builders.graph_builder import applied
@@ -115,7 +115,7 @@ class GroupBuilder(LoopBuilder):
         for block in reversed(opened):
             block.close()
         group = 1 if self._threads == 1 else max(WARP, self._threads)
-        self._top.add(Part(axis, items, tuple(body.statements), group=group))
+        self._top.add(ParallelFor(axis, items, tuple(body.statements), group=group))
         return self._kernel()
 
     def _bind(self, axis: Value, body: Body) -> int:
@@ -231,7 +231,7 @@ class GroupBuilder(LoopBuilder):
         distance = min(WARP, self._threads) // 2
         while distance >= self._columns:
             other = Value(self._names("a"), total.type)
-            body.add(Exchange(other, total, distance))
+            body.add(Shuffle(other, total, distance))
             total = added(other)
             distance //= 2
         warps = self._threads // WARP

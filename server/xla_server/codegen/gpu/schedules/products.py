@@ -25,7 +25,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     integer_op,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Accumulate, Barrier, Order, Part
+from xla_server.codegen.kernel_ir.statements import Accumulate, Barrier, Order, ParallelFor
 from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.builders.graph_builder import applied
@@ -128,7 +128,7 @@ def _separated(
     waiting = [element]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, graph.Literal):
+        if isinstance(node, graph.Immediate):
             continue
         if not node.variables & columns:
             left[node] = None
@@ -189,7 +189,7 @@ class _TileBuilder(LoopBuilder):
             found = ir.Apply(form.join, (start, joined), start.type)
             self._build_result(number, body.let(self._names("a"), found), body)
         items = blocks * BLOCK_THREADS
-        self._top.add(Part(axis, items, tuple(body.statements), group=BLOCK_THREADS))
+        self._top.add(ParallelFor(axis, items, tuple(body.statements), group=BLOCK_THREADS))
         return self._kernel()
 
     def _bind(self, axis: Value, body: Body) -> int:

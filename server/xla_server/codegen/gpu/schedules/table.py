@@ -15,7 +15,7 @@ from xla_server.codegen.loops.builders.loop_builder import Nest
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Schedule:
+class ThreadSchedule:
     """A way to turn a loop nest into the threads of one launch.
 
     `build` returns the kernel of a nest, and None if the schedule does not fit it. Its number is
@@ -35,8 +35,8 @@ class Schedule:
     has_rows: bool = False
 
 
-SCHEDULES: tuple[Schedule, ...] = (
-    Schedule(
+SCHEDULES: tuple[ThreadSchedule, ...] = (
+    ThreadSchedule(
         "transposes",
         transpose_kernel,
         "elements whose neighbours are not those of a result, along at least 16 elements of each",
@@ -44,14 +44,14 @@ SCHEDULES: tuple[Schedule, ...] = (
         # The thread that stores a result reads the operands that have its index.
         reads_first=True,
     ),
-    Schedule(
+    ThreadSchedule(
         "elements",
         elementwise_kernel,
         "nests without reductions",
         "A thread moves 16 bytes at once, and its neighbours the next.",
         reads_first=True,
     ),
-    Schedule(
+    ThreadSchedule(
         "products",
         product_kernel,
         "a sum of what rows and columns have together, with at least 16 of each and of the sum",
@@ -59,7 +59,7 @@ SCHEDULES: tuple[Schedule, ...] = (
         # A result may be written over what its own thread alone reads, before it stores.
         reads_first=True,
     ),
-    Schedule(
+    ThreadSchedule(
         "rows",
         row_kernel,
         "reductions over rows of at most 1024 elements, and these rows in results",
@@ -68,7 +68,7 @@ SCHEDULES: tuple[Schedule, ...] = (
         reads_first=True,
         has_rows=True,
     ),
-    Schedule(
+    ThreadSchedule(
         "blocks",
         block_kernel,
         "reductions over longer rows, and these rows in results",
@@ -77,7 +77,7 @@ SCHEDULES: tuple[Schedule, ...] = (
         reads_first=True,
         has_rows=True,
     ),
-    Schedule(
+    ThreadSchedule(
         "columns",
         column_kernel,
         "reductions over leading dimensions, where columns are long and few or in results",
@@ -86,7 +86,7 @@ SCHEDULES: tuple[Schedule, ...] = (
         reads_first=True,
         has_rows=True,
     ),
-    Schedule(
+    ThreadSchedule(
         "threads",
         thread_kernel,
         "all others",
@@ -97,7 +97,7 @@ SCHEDULES: tuple[Schedule, ...] = (
 )
 
 
-def scheduled_by(nest: Nest, largest: int) -> tuple[Schedule, GridKernel]:
+def scheduled_by(nest: Nest, largest: int) -> tuple[ThreadSchedule, GridKernel]:
     """Return the first schedule that fits a nest, and the kernel it makes.
 
     `largest` is the number of elements of the largest array that the kernel has an index of.

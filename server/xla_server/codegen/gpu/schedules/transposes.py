@@ -21,7 +21,7 @@ from xla_server.codegen.kernel_ir.expressions import (
 )
 from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Barrier, Part
+from xla_server.codegen.kernel_ir.statements import Barrier, ParallelFor
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.builders.graph_builder import applied
 from xla_server.codegen.loops.builders.loop_builder import LoopBuilder, Nest
@@ -127,7 +127,7 @@ class _TileBuilder(LoopBuilder):
         self._store(self._nest.stores, opened[-1])
         _close(opened)
         items = blocks * BLOCK_THREADS
-        self._top.add(Part(axis, items, tuple(body.statements), group=BLOCK_THREADS))
+        self._top.add(ParallelFor(axis, items, tuple(body.statements), group=BLOCK_THREADS))
         return self._kernel()
 
     def _bind(self, axis: Value, body: Body) -> int:

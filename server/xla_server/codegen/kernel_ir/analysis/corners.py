@@ -11,7 +11,15 @@ from collections.abc import Iterator, Sequence, Set
 from xla_server.codegen.kernel_ir.analysis.known_numbers import ByteAddress, Known, Numbers
 from xla_server.codegen.kernel_ir.expressions import START, STOP, Cell, Load, Value
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Break, For, If, Let, Part, Statement, Store
+from xla_server.codegen.kernel_ir.statements import (
+    Break,
+    For,
+    If,
+    Let,
+    ParallelFor,
+    Statement,
+    Store,
+)
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import read_by, walk
 
@@ -20,7 +28,7 @@ _MOST_STATEMENTS = 1 << 12
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Access:
+class ElementAccess:
     """A load or a store of an element by a work item; `item` is None outside of all of them."""
 
     place: ByteAddress
@@ -29,7 +37,7 @@ class Access:
     item: int | None
 
 
-def accesses(kernel: Kernel, *, is_clamped: bool = True) -> list[Access]:
+def accesses(kernel: Kernel, *, is_clamped: bool = True) -> list[ElementAccess]:
     """Return accesses that a call for all work items does.
 
     Without `is_clamped` those whose index depends on a minimum are left out.
@@ -45,7 +53,7 @@ class _Execution(Numbers):
 
     def __init__(self, names: dict[Value | Cell, Known], unknown: Set[str]) -> None:
         super().__init__(names, unknown)
-        self.found: list[Access] = []
+        self.found: list[ElementAccess] = []
         self._left = _MOST_STATEMENTS
 
     def run(self, statements: Sequence[Statement], item: int | None) -> None:
@@ -66,9 +74,9 @@ class _Execution(Numbers):
                     for number in self._iterations(statement):
                         self.names[axis] = number
                         self.run(body, item)
-                case Part(is_range=True, body=body):
+                case ParallelFor(is_range=True, body=body):
                     self.run(body, None)
-                case Part(axis=axis, body=body):
+                case ParallelFor(axis=axis, body=body):
                     items = range(statement.first, statement.first + statement.items)
                     for number in _some(items[:: statement.step]):
                         if axis is not None:
@@ -98,7 +106,7 @@ class _Execution(Numbers):
         index = self.value(access.index)
         if isinstance(place, ByteAddress) and isinstance(index, int):
             found = place + index * access.type.byte_size
-            self.found.append(Access(found, access.type, is_store, item))
+            self.found.append(ElementAccess(found, access.type, is_store, item))
 
 
 def _some(items: range) -> Iterator[int]:

@@ -29,7 +29,7 @@ from xla_server.codegen.kernel_ir.statements import (
     For,
     If,
     Let,
-    Part,
+    ParallelFor,
     Set,
     Statement,
     Store,
@@ -96,7 +96,7 @@ def evaluations(
         match statement:
             case For(iterations=iterations) | While(expected=iterations):
                 times[id(statement)] = around * iterations
-            case Part(is_range=False, items=items, step=step):
+            case ParallelFor(is_range=False, items=items, step=step):
                 blocks = math.ceil(math.ceil(items / calls) / step)
                 times[id(statement)] = float(items) if step == 1 else around * blocks
             case _:
@@ -125,13 +125,13 @@ def work_of(body: Sequence[Statement], kept: Identities[int] = frozenset()) -> K
     Bounds and operands that depend on outer loops are taken halfway through these, in the first
     work item, which is a whole one.
     """
-    items = sum(each.items for each in body if isinstance(each, Part))
+    items = sum(each.items for each in body if isinstance(each, ParallelFor))
     numbers = Numbers({START: 0, STOP: 1})
     prologue = item = Work()
     times: dict[int, float] = {}
     for statement, path in walk(body):
         around = times[id(path[-1])] * share_of(statement, path) if path else 1.0
-        if isinstance(statement, Part):
+        if isinstance(statement, ParallelFor):
             times[id(statement)] = statement.items / items / statement.step
             if statement.axis is not None:
                 numbers.names[statement.axis] = statement.first
@@ -141,14 +141,14 @@ def work_of(body: Sequence[Statement], kept: Identities[int] = frozenset()) -> K
         if id(statement) in kept:
             continue
         work = _own_work(statement, numbers) * around
-        if not items or (path and isinstance(path[0], Part)):
+        if not items or (path and isinstance(path[0], ParallelFor)):
             item += work
         else:
             prologue += work
     return KernelWork(prologue, item)
 
 
-def work_of_loops(part: Part) -> Mapping[int, tuple[float, Work]]:
+def work_of_loops(part: ParallelFor) -> Mapping[int, tuple[float, Work]]:
     """Return the iterations of each loop in a parallel loop, and the work of one, by identity.
 
     It is that of the first work item, which is one iteration of the parallel loop itself.

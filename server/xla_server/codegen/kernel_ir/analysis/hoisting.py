@@ -22,9 +22,12 @@ def repeated(statements: Sequence[stmt.Statement]) -> Iterator[ir.Cell | ir.Valu
     """
     for statement, _ in walk(statements):
         match statement:
-            case stmt.For(axis=axis, body=body) | stmt.Part(axis=ir.Value() as axis, body=body):
+            case (
+                stmt.For(axis=axis, body=body)
+                | stmt.ParallelFor(axis=ir.Value() as axis, body=body)
+            ):
                 varying = _Varying(axis, body)
-                is_part = isinstance(statement, stmt.Part)
+                is_part = isinstance(statement, stmt.ParallelFor)
                 for inside in body:
                     match inside:
                         case stmt.Declare(cell=cell) if _is_repeated(cell, varying, body):
@@ -78,7 +81,7 @@ class _Varying:
         varies = is_under_varying or any(map(self._reads, read_by(statement)))
         if varies:
             match statement:
-                case stmt.Let(value=name) | stmt.Exchange(value=name):
+                case stmt.Let(value=name) | stmt.Shuffle(value=name):
                     self._names.add(name)
                 case stmt.Declare(cell=cell) | stmt.Set(cell=cell) | stmt.Accumulate(cell=cell):
                     self._names.add(cell)

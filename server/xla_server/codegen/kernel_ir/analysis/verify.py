@@ -68,13 +68,13 @@ def _changed(statement: stmt.Statement) -> tuple[ir.Cell, ...]:
 
 def _binds(statement: stmt.Statement, path: Path) -> Iterator[tuple[ir.Value | ir.Cell, Path]]:
     match statement:
-        case stmt.Let(value=value) | stmt.Exchange(value=value):
+        case stmt.Let(value=value) | stmt.Shuffle(value=value):
             yield value, path
         case stmt.Declare(cell=cell):
             yield cell, path
         case stmt.Call(results=results):
             yield from ((each, path) for each in results)
-        case stmt.For(axis=axis) | stmt.Part(axis=ir.Value() as axis):
+        case stmt.For(axis=axis) | stmt.ParallelFor(axis=ir.Value() as axis):
             yield axis, (*path, statement)
 
 
@@ -95,7 +95,7 @@ def _expected(statement: stmt.Statement) -> Iterator[tuple[ir.Expression, Type]]
             yield expression, cell.type
         case stmt.Accumulate(cell=cell, operand=operand):
             yield operand, cell.type
-        case stmt.Exchange(value=value, operand=operand):
+        case stmt.Shuffle(value=value, operand=operand):
             yield operand, value.type
         case stmt.Store():
             yield from ((each, Type.I64) for each in ir.addresses_of(statement.memory))
@@ -242,7 +242,7 @@ def _parallel(kernel: Kernel) -> Iterator[str]:
         if part.is_range and (part.axis is not None or len(kernel.parts) > 1):
             yield f"a body that goes through the range itself must be alone, got {part.items} items"
     for statement, path in walk(kernel.body):
-        if isinstance(statement, stmt.Part) and path:
+        if isinstance(statement, stmt.ParallelFor) and path:
             yield "a parallel loop must be at the outermost level"
     for part in kernel.parts:
         declared = {s.cell for s, _ in walk(part.body) if isinstance(s, stmt.Declare)}
@@ -281,22 +281,22 @@ def _together(kernel: Kernel) -> Iterator[str]:
             yield f"a parallel loop must have whole groups of {part.group}, got {part.items} items"
     for statement, path in walk(kernel.body):
         around = next(iter(path), None)
-        group = around.group if isinstance(around, stmt.Part) else 0
+        group = around.group if isinstance(around, stmt.ParallelFor) else 0
         if group <= 1:
             accessed = [each.memory for each in read_by(statement) if isinstance(each, ir.Load)]
             accessed += [statement.memory] if isinstance(statement, stmt.Store) else []
             for memory in accessed:
                 if isinstance(memory, ir.SharedArray):
                     yield f"a shared array must be accessed by a group, got {memory.name}"
-        if not isinstance(statement, stmt.Exchange | stmt.Barrier):
+        if not isinstance(statement, stmt.Shuffle | stmt.Barrier):
             continue
-        name = statement.value.name if isinstance(statement, stmt.Exchange) else "a barrier"
-        if not isinstance(around, stmt.Part):
+        name = statement.value.name if isinstance(statement, stmt.Shuffle) else "a barrier"
+        if not isinstance(around, stmt.ParallelFor):
             yield f"an exchange or a barrier must be inside of a parallel loop, got {name}"
             continue
         if isinstance(statement, stmt.Barrier) and group <= 1:
             yield f"a barrier must be for a group of several items, got {group}"
-        if isinstance(statement, stmt.Exchange):
+        if isinstance(statement, stmt.Shuffle):
             distance = statement.distance
             if distance < 1 or distance & (distance - 1) or distance >= group:
                 yield (
@@ -312,7 +312,7 @@ def _together(kernel: Kernel) -> Iterator[str]:
                 )
 
 
-def varying_in(part: stmt.Part) -> set[ir.Value | ir.Cell]:
+def varying_in(part: stmt.ParallelFor) -> set[ir.Value | ir.Cell]:
     """Return the names of a parallel loop whose values may vary inside of a group."""
     varying: set[ir.Value | ir.Cell] = set() if part.axis is None else {part.axis}
     known = -1
@@ -323,13 +323,15 @@ def varying_in(part: stmt.Part) -> set[ir.Value | ir.Cell]:
             is_varying = any(
                 varies(e, varying, part) for each in around for e in stmt.expressions_of(each)
             )
-            if is_varying or isinstance(statement, stmt.Exchange | stmt.Call):
+            if is_varying or isinstance(statement, stmt.Shuffle | stmt.Call):
                 varying |= {new for new, _ in _binds(statement, path)} | {*_changed(statement)}
     return varying
 
 
 def varies(
-    expression: ir.Expression, varying: set[ir.Value | ir.Cell], group_of: stmt.Part | None = None
+    expression: ir.Expression,
+    varying: set[ir.Value | ir.Cell],
+    group_of: stmt.ParallelFor | None = None,
 ) -> bool:
     """Return whether an expression reads what varies; the number of a group, if any, does not."""
     waiting = [expression]
@@ -343,7 +345,7 @@ def varies(
     return False
 
 
-def _is_group_number(expression: ir.Expression, part: stmt.Part) -> bool:
+def _is_group_number(expression: ir.Expression, part: stmt.ParallelFor) -> bool:
     """Return whether an expression is the number of a group of items, or of several groups."""
     if not isinstance(expression, ir.Quotient) or part.axis is None:
         return False
@@ -361,7 +363,7 @@ def _bounded(kernel: Kernel) -> Iterator[str]:
         yield f"shared arrays must have at most {STATIC_SHARED_BYTES} bytes, got {total}"
     for statement, path in walk(kernel.body):
         match statement:
-            case stmt.For(step=step) | stmt.Part(step=step) if step < 1:
+            case stmt.For(step=step) | stmt.ParallelFor(step=step) if step < 1:
                 yield f"the step of a loop must be at least 1, got {step}"
             case stmt.For(iterations=count) | stmt.While(expected=count) if count < 0:
                 yield f"a loop must have a number of iterations, got {count}"

@@ -112,7 +112,7 @@ class GraphBuilder(abc.ABC):
 
     def _evaluate(self, node: graph.Node) -> Deep[ir.Expression]:
         match node:
-            case graph.Literal():
+            case graph.Immediate():
                 return node.constant
             case graph.Position():
                 position: ir.Expression = yield self._index_of(node.index)

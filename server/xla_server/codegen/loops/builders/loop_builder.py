@@ -11,7 +11,7 @@ from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Accumulate, Order, Part, Stop
+from xla_server.codegen.kernel_ir.statements import Accumulate, Order, ParallelFor, Stop
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.builders.graph_builder import GraphBuilder, applied
 from xla_server.codegen.loops.builders.row_buffers import row_buffers
@@ -21,12 +21,12 @@ from xla_server.codegen.loops.builders.stored_nodes import all_nodes
 from xla_server.codegen.loops.reductions.reduction_groups import is_free, reduction_groups
 from xla_server.codegen.loops.reductions.sum_levels import SumLoop, is_even, steps_of, turn_of
 from xla_server.codegen.loops.reductions.vector_reductions import VectorReduction, vector_reduction
-from xla_server.codegen.trace.graph import Literal, Node, Reduction, Store
+from xla_server.codegen.trace.graph import Immediate, Node, Reduction, Store
 from xla_server.ir.affine import Variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.target.target import Target
 
-_WIDE_NEUTRAL = Literal.of("f64", 1 << 63)
+_WIDE_NEUTRAL = Immediate.of("f64", 1 << 63)
 """The initial value of sums of partial results: -0."""
 
 
@@ -72,7 +72,7 @@ class LoopBuilder(GraphBuilder):
 
     def _close_part(self, body: Body, axis: ir.Value | None, items: int, first: int = 0) -> None:
         """Append a parallel loop to the outermost level."""
-        self._top.add(Part(axis, items, tuple(body.statements), first))
+        self._top.add(ParallelFor(axis, items, tuple(body.statements), first))
 
     def _axis(self, letter: str) -> ir.Value:
         """Return a new variable of a loop."""

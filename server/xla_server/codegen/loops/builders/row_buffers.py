@@ -163,7 +163,7 @@ class _Keeping:
 
     def _number(self, node: graph.Node, loop: Variable) -> Deep[int]:
         """A number that nodes of different loops share where they are the same value."""
-        if loop not in node.variables and not isinstance(node, graph.Literal):
+        if loop not in node.variables and not isinstance(node, graph.Immediate):
             return self._numbered("same", node)
         known = self._known.get((node, loop))
         if known is None:
@@ -175,7 +175,7 @@ class _Keeping:
         return self._numbers.setdefault(form, len(self._numbers))
 
     def _form(self, node: graph.Node, loop: Variable) -> Deep[tuple[object, ...]]:
-        if isinstance(node, graph.Literal):
+        if isinstance(node, graph.Immediate):
             return "literal", node.constant
         if isinstance(node, graph.Position):
             index_form: tuple[object, ...] = yield self._index_form(node.index, loop)

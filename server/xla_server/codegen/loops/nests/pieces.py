@@ -29,7 +29,7 @@ from xla_server.codegen.loops.builders.collapse import (
 from xla_server.codegen.loops.builders.loop_builder import LoopBuilder, Nest, close
 from xla_server.codegen.loops.builders.scheduled import ScheduledKernel
 from xla_server.codegen.loops.builders.stored_nodes import all_nodes
-from xla_server.codegen.trace.graph import Apply, Literal, Load, Position, ReductionResult, Store
+from xla_server.codegen.trace.graph import Apply, Immediate, Load, Position, ReductionResult, Store
 from xla_server.ir.affine import Affine, Modulus, Quotient, Variable, variable
 from xla_server.target.loop_tuning import Pieces
 from xla_server.target.target import Target
@@ -42,7 +42,7 @@ Box = tuple[tuple[int, int], ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Run:
+class InnerLoops:
     """Loops inside of a work item, outermost first, and the stores inside of them."""
 
     loops: tuple[Variable, ...]
@@ -54,7 +54,7 @@ class Piece:
     """Loops over work items, outermost first, and the runs of each, one after the other."""
 
     loops: tuple[Variable, ...]
-    runs: tuple[Run, ...]
+    runs: tuple[InnerLoops, ...]
 
 
 class _TooManyError(Exception):
@@ -164,7 +164,7 @@ class _Cutting:
             return self._make(tuple(at + low for at, (low, _) in zip(index, box, strict=True)))
 
         loops, stores = collapsed([high - low for low, high in box], made)
-        self._add(Piece(loops[:-1], (Run(loops[-1:], stores),)))
+        self._add(Piece(loops[:-1], (InnerLoops(loops[-1:], stores),)))
 
     def add_runs(self, parts: Sequence[Box], dimension: int) -> None:
         """Add one piece, whose rows consist of parts."""
@@ -184,7 +184,7 @@ class _Cutting:
         for part, loops, own in zip(parts, inner, indices, strict=True):
             row, inside = merged(groups_of(loops, own))
             at = [(merged_indices | inside).get(loop, Affine(0)) for loop in (*outer, *loops)]
-            runs.append(Run(row, made(part, at)))
+            runs.append(InnerLoops(row, made(part, at)))
         self._add(Piece(items, tuple(runs)))
 
     def are_rows(self, box: Box, dimension: int) -> bool:
@@ -236,7 +236,7 @@ def _changes(test: Apply, tuned: Pieces) -> tuple[Variable, Sequence[int]] | Non
     if test.function not in ("ge", "lt"):
         return None
     position, limit = test.operands
-    if not isinstance(position, Position) or not isinstance(limit, Literal):
+    if not isinstance(position, Position) or not isinstance(limit, Immediate):
         return None
     index, least = position.index, limit.constant.parts[0]
     if len(index.terms) != 1:
@@ -314,7 +314,7 @@ class _PieceBuilder(LoopBuilder):
         return items
 
     def _build_run(
-        self, run: Run, body: Body, part: tuple[Expression, Expression] | None, blocks: int
+        self, run: InnerLoops, body: Body, part: tuple[Expression, Expression] | None, blocks: int
     ) -> None:
         """Build the loops of a run, the innermost over a part of its range, one of `blocks`."""
         if len(run.loops) == 1 and part is None:
@@ -333,7 +333,7 @@ class _PieceBuilder(LoopBuilder):
         self._store(run.stores, body)
         close(opened)
 
-    def _copy(self, run: Run) -> Call | None:
+    def _copy(self, run: InnerLoops) -> Call | None:
         """Return the call that copies a run as bytes, if that is what it does to many.
 
         Vector loops are as fast if every row begins at the start of a cache line.

@@ -12,7 +12,7 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.builders.graph_builder import applied
 from xla_server.codegen.loops.builders.loop_builder import LoopBuilder, Nest
 from xla_server.codegen.loops.builders.scalar_builder import Named
-from xla_server.codegen.trace.graph import Literal, Load, Node, Store, reached
+from xla_server.codegen.trace.graph import Immediate, Load, Node, Store, reached
 from xla_server.codegen.trace.kernel_types import KernelType
 from xla_server.target.target import Target
 
@@ -76,7 +76,7 @@ class _ScalarLoopBuilder(LoopBuilder):
         loop = self._loop
         for part in loop.registers:
             self._load(part)
-        going = self._top.declare("going", Literal.of("b1", 1).constant)
+        going = self._top.declare("going", Immediate.of("b1", 1).constant)
         around = Body(self._top)
         if loop.cancellation is not None:
             self._word = Buffer(loop.cancellation, Role.WORD)

@@ -13,7 +13,7 @@ from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.builder import Body, Loop
 from xla_server.codegen.kernel_ir.expressions import STOP, StackArray, Value, integer_op
 from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
-from xla_server.codegen.kernel_ir.statements import Part
+from xla_server.codegen.kernel_ir.statements import ParallelFor
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.builders.function_calls import FunctionCalls
 from xla_server.codegen.loops.builders.loop_builder import LoopBuilder, Nest
@@ -21,7 +21,14 @@ from xla_server.codegen.loops.builders.row_buffers import row_buffers
 from xla_server.codegen.loops.builders.scheduled import ScheduledKernel
 from xla_server.codegen.loops.builders.stored_nodes import all_nodes
 from xla_server.codegen.loops.reductions.reduction_groups import reduction_groups
-from xla_server.codegen.trace.graph import Apply, Literal, Node, ReductionResult, reached, roots_of
+from xla_server.codegen.trace.graph import (
+    Apply,
+    Immediate,
+    Node,
+    ReductionResult,
+    reached,
+    roots_of,
+)
 
 
 def short_row_kernel(nest: Nest) -> ScheduledKernel | None:
@@ -79,7 +86,7 @@ def _are_floats(heads: Sequence[Node]) -> bool:
     """Return whether all nodes after reductions are arithmetic on floats, defined for any value."""
     nodes = reached(heads, lambda node: node.operands if isinstance(node, Apply) else ())
     return all(
-        isinstance(node, Apply | ReductionResult | Literal) and node.type in ("f32", "f64")
+        isinstance(node, Apply | ReductionResult | Immediate) and node.type in ("f32", "f64")
         for node in nodes
     )
 
@@ -128,7 +135,7 @@ class _ShortRowBuilder(LoopBuilder):
         self._store(self._nest.stores, body)
         inner.close()
         body.close()
-        self._top.add(Part(first, items, tuple(block.statements), step=self._block))
+        self._top.add(ParallelFor(first, items, tuple(block.statements), step=self._block))
         return self._scheduled()
 
     def _forget(self) -> None:

@@ -12,7 +12,7 @@ from xla_server.codegen.loops.builders.collapse import groups_of, indices_of, me
 from xla_server.codegen.loops.builders.stored_nodes import all_nodes
 from xla_server.codegen.loops.nests.window_tiles import TiledAxis, WindowAxis
 from xla_server.codegen.trace.elementwise import literal
-from xla_server.codegen.trace.graph import Literal, Node, ReductionResult, Store
+from xla_server.codegen.trace.graph import Immediate, Node, ReductionResult, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
@@ -43,7 +43,7 @@ class Windowed(Node):
     function: str
     element: Node
     initial: Node
-    neutral: Literal
+    neutral: Immediate
 
     def __post_init__(self) -> None:
         self.type = self.element.type

@@ -25,7 +25,7 @@ from xla_server.codegen.loops.nests.window_graph import (
 )
 from xla_server.codegen.loops.nests.window_levels import Level
 from xla_server.codegen.loops.nests.window_tiles import AxisPass, WindowTile, is_flat_pass, tile_of
-from xla_server.codegen.trace.graph import Literal
+from xla_server.codegen.trace.graph import Immediate
 from xla_server.fusion.analysis.windows import IDEMPOTENT, is_short_window
 from xla_server.passes.framework.queries import combiner
 from xla_server.target.target import Target
@@ -383,7 +383,7 @@ class _WindowBuilder(LoopBuilder):
     def _begun(self, window: Windowed, total: ir.Value, body: Body) -> ir.Value:
         """Combine the elements of a window with the initial value."""
         initial = window.initial
-        if isinstance(initial, Literal) and initial.constant == window.neutral.constant:
+        if isinstance(initial, Immediate) and initial.constant == window.neutral.constant:
             return total
         name = self._names("v")
         operands = self._value(initial), total

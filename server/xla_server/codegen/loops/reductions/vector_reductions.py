@@ -7,7 +7,7 @@ in the same order (keys) take one. Integers are combined in vectors as they are.
 
 import dataclasses
 
-from xla_server.codegen.trace.graph import Apply, Literal, Reduction
+from xla_server.codegen.trace.graph import Apply, Immediate, Reduction
 from xla_server.codegen.trace.reductions import neutral_element
 
 
@@ -19,7 +19,7 @@ class VectorReduction:
     two partial results, and `neutral` changes none; `leave` makes the result.
     """
 
-    neutral: Literal
+    neutral: Immediate
     run: str
     join: str
     enter: str | None = None
@@ -62,13 +62,13 @@ def vector_reduction(reduction: Reduction) -> VectorReduction | None:
         bits = {"f32": 0x7F800000, "f64": 0x7FF << 52}[kind]
         key = bits if function == "minimum" else ~bits
         word = f"i{kind[1:]}"
-        neutral = Literal.of(word, key)
+        neutral = Immediate.of(word, key)
         enter, leave = f"{function}_key_{kind}", f"float_of_key_{word}"
         return VectorReduction(neutral, function, function, enter, leave)
     number = _integer_neutral(kind, function)
     if number is None:
         return None
-    return VectorReduction(Literal.of(kind, number), function, function)
+    return VectorReduction(Immediate.of(kind, number), function, function)
 
 
 def _integer_neutral(kind: str, function: str) -> int | None:
@@ -90,7 +90,7 @@ def _integer_neutral(kind: str, function: str) -> int | None:
     }.get(function)
 
 
-def neutral_of(reduction: Reduction) -> Literal:
+def neutral_of(reduction: Reduction) -> Immediate:
     """Return the neutral element of sums and products."""
     assert reduction.reassociates is not None
     return neutral_element(reduction.reassociates, reduction.initial[0].type)

@@ -12,7 +12,7 @@ from xla_server.codegen.lower.contraction.direct_convolution import (
     lower_directly,
 )
 from xla_server.codegen.lower.contraction.exact_sums import can_sum_exactly
-from xla_server.codegen.lower.contraction.im2col_plan import Plan
+from xla_server.codegen.lower.contraction.im2col_plan import Im2colPlan
 from xla_server.codegen.lower.contraction.im2col_products import lower_products
 from xla_server.codegen.lower.loop_nests.epilogue import Product
 from xla_server.codegen.lower.loop_nests.loops import lower_loop
@@ -43,7 +43,7 @@ def lower_convolution_fusion(lowering: Lowering, fusion: HloInstruction, i: HloI
     return lower_products(Product.fused(lowering, fusion, i), plan)
 
 
-def _division(target: Target, i: HloInstruction) -> tuple[list[Phase] | None, Plan | None]:
+def _division(target: Target, i: HloInstruction) -> tuple[list[Phase] | None, Im2colPlan | None]:
     """Return the phases of one done by tiles, the plan of one by products, or neither: by loops."""
     if not _is_large(i, target) or _is_unrolled(i, target.capability):
         return None, None
@@ -52,7 +52,7 @@ def _division(target: Target, i: HloInstruction) -> tuple[list[Phase] | None, Pl
         return direct_phases(target, i) if is_deep else None, None
     if not can_sum_exactly(i):
         return None, None
-    plan = Plan.of(target, i)
+    plan = Im2colPlan.of(target, i)
     is_ready = plan.leading is not None and plan.repacked is None
     return None if is_ready else direct_phases(target, i), plan
 

@@ -15,7 +15,7 @@ from xla_server.target.target import Target
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Plan:
+class Im2colPlan:
     """Plan of a convolution as matrix products.
 
     `matrix` has the rows outside where `depth_inside`, else inside. `is_nhwc` says that
@@ -39,7 +39,7 @@ class Plan:
     group_step: int
 
     @classmethod
-    def of(cls, target: Target, i: HloInstruction) -> "Plan":
+    def of(cls, target: Target, i: HloInstruction) -> "Im2colPlan":
         """The plan of a convolution."""
         numbers = i.attributes.dimension_numbers
         base, kernel = (operand.shape for operand in i.operands)

@@ -12,13 +12,13 @@ from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, dealt
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Operands
 from xla_server.codegen.lower.contraction.exact_sums import exact_sums_of
-from xla_server.codegen.lower.contraction.im2col_plan import Plan
+from xla_server.codegen.lower.contraction.im2col_plan import Im2colPlan
 from xla_server.codegen.lower.loop_nests.epilogue import Ends, EpilogueKernel, Product
 from xla_server.codegen.lower.lowering import Tree
 from xla_server.codegen.lower.movement.im2col import Indices, MatrixCopy, add_matrix, indices
 
 
-def lower_products(made: Product, plan: Plan) -> Tree:
+def lower_products(made: Product, plan: Im2colPlan) -> Tree:
     """Add the kernel that does a work item's share of all blocks, one after the other.
 
     Before it is one that lays out the weights as a matrix, if they are none.
@@ -80,7 +80,7 @@ class _Block:
     fixed: Indices
 
     @classmethod
-    def of(cls, plan: Plan, task: Loop, blocks: int) -> "_Block":
+    def of(cls, plan: Im2colPlan, task: Loop, blocks: int) -> "_Block":
         """Return the block of a task."""
         row = task.let("row", task.axis % blocks * plan.block_rows)
         limit = ir.integer_op("minimum", row + plan.block_rows, plan.rows)
@@ -90,14 +90,14 @@ class _Block:
         outer = task.let("outer", rest // plan.groups)
         return cls(row, row_stop, group, outer, indices(task, outer, plan.matrix.fixed))
 
-    def positions(self, plan: Plan) -> tuple[ir.Expression, ir.Expression]:
+    def positions(self, plan: Im2colPlan) -> tuple[ir.Expression, ir.Expression]:
         """Return the ends of the results' positions, counted without features."""
         if plan.is_nhwc:
             return self.row, self.row_stop
         before = self.outer * plan.rows
         return before + self.row, before + self.row_stop
 
-    def features(self, plan: Plan) -> tuple[ir.Expression, ir.Expression]:
+    def features(self, plan: Im2colPlan) -> tuple[ir.Expression, ir.Expression]:
         """Return the ends of the results' features."""
         first = self.group * plan.columns
         return first, first + plan.columns
@@ -111,7 +111,7 @@ _Operand: TypeAlias = tuple[ir.Expression, int | ir.Expression, int]
 class _BlockWriter:
     """Builds the products of one block. `matrix` is memory for im2col where it is needed."""
 
-    plan: Plan
+    plan: Im2colPlan
     element_type: ElementType
     block: _Block
     source: ir.Buffer
@@ -171,7 +171,7 @@ class _BlockWriter:
         return self.matrix, inner[1] - inner[0]
 
 
-def _lying(plan: Plan, block: _Block, depth: ir.Expression) -> ir.Expression:
+def _lying(plan: Im2colPlan, block: _Block, depth: ir.Expression) -> ir.Expression:
     """Return the element of the input that a block's matrix begins at, where it needs no im2col."""
     assert plan.leading is not None
     lines = {axis.line for axis in plan.matrix.axes if axis.line is not None}

@@ -65,7 +65,7 @@ class LineLayout:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Block:
+class Tile:
     """A block at an address: its number and indices of outer dimensions, its lines and the first.
 
     Its real and imaginary parts are exchanged for an inverse transform.
@@ -80,7 +80,7 @@ class Block:
     lines: Expression
 
 
-BlockBuilder: TypeAlias = Callable[[Body, Block], None]
+BlockBuilder: TypeAlias = Callable[[Body, Tile], None]
 """Adds the statements that change a block in its memory."""
 
 
@@ -176,7 +176,7 @@ class BlockKernel:
             target = target + index * self.target.steps[dimension]
             outer.insert(0, index)
         loaded, result = (
-            Block(Address(each), *self._parts(each), number, outer, *span)
+            Tile(Address(each), *self._parts(each), number, outer, *span)
             for each in (array, transform.result)
         )
         self._move(body, source, loaded, is_load=True)
@@ -231,7 +231,7 @@ class BlockKernel:
         width = self.lanes
         return self.inner / (-(-self.inner // width) * width)
 
-    def _store_to_limit(self, body: Body, target: Expression, block: Block, suffix: str) -> None:
+    def _store_to_limit(self, body: Body, target: Expression, block: Tile, suffix: str) -> None:
         """Store rows of the result up to the one that the limit cuts."""
         layout, step = self.target, self.target.element_step
         apart, pair = step // layout.width, pair_bytes(self.lowering.target.machine)
@@ -249,7 +249,7 @@ class BlockKernel:
         rest = integer_op("minimum", part, lines)
         body.call(routine, move_operands(*behind, rest, step, 1, self.options.factor))
 
-    def _move(self, body: Body, at: Expression, block: Block, *, is_load: bool) -> None:
+    def _move(self, body: Body, at: Expression, block: Tile, *, is_load: bool) -> None:
         """Load the lines from an address, or store them there."""
         layout = self.source if is_load else self.target
         count = self.loaded if is_load else self.stored

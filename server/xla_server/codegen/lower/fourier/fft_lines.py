@@ -10,10 +10,10 @@ from xla_server.codegen.lower.fourier import fft_plan as plan
 from xla_server.codegen.lower.fourier.fft_block import Tables
 from xla_server.codegen.lower.fourier.fft_context import FORWARD, Array, Context, Lines
 from xla_server.codegen.lower.fourier.fft_kernels import (
-    Block,
     BlockBuilder,
     LineLayout,
     Options,
+    Tile,
     add_fused,
 )
 from xla_server.codegen.lower.fourier.fft_products import clear_ends, copy_rows, product
@@ -120,7 +120,7 @@ class LineTransforms(Context):
             size = count * (self.pair if is_narrow else 2 * self.width)
             addresses.append((tables.add(table), size))
 
-        def turn(body: Body, block: Block) -> None:
+        def turn(body: Body, block: Tile) -> None:
             number = block.number if is_narrow else block.outer[1]
             fine, coarse = (address + number * size for address, size in addresses)
             routine = block_routine("turn_lanes" if is_narrow else "turn", self.kind)

@@ -4,7 +4,7 @@ from xla_server.buffers.code import CopyThunk
 from xla_server.codegen.kernel_ir.expressions import Buffer, Role
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.loops.builders.stopping import is_long
-from xla_server.codegen.lower.indexing.scatter_kernel import Buffers, Combiner, ScatterKernel
+from xla_server.codegen.lower.indexing.scatter_kernel import Arguments, Combination, ScatterKernel
 from xla_server.codegen.lower.indexing.scatter_space import Ranges, Space
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
@@ -23,7 +23,7 @@ def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     if not updates.element_count or not shapes[0].element_count:
         return results if i.shape.is_tuple else results[0]
     types = [shape.element_type for shape in shapes]
-    combiner = Combiner.of(
+    combiner = Combination.of(
         i.called[0], types, [value.shape.element_type for value in operands[count + 1 :]]
     )
     space = Space.of(i.attributes.dimension_numbers, shapes[0], updates)
@@ -41,7 +41,7 @@ def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     numbers, shape = i.attributes.dimension_numbers, i.operands[count].shape
 
     def build(*word: Buffer) -> Kernel:
-        memory = Buffers(indices, [buffers[value] for value in results], new, *(word or (None,)))
+        memory = Arguments(indices, [buffers[value] for value in results], new, *(word or (None,)))
         kernel = ScatterKernel(space, numbers, shape, memory, combiner, tuned)
         return kernel.kernel([*buffers.values(), *word], division)
 

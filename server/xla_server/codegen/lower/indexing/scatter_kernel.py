@@ -20,7 +20,7 @@ from xla_server.codegen.loops.builders.scalar_builder import (
     store_element,
 )
 from xla_server.codegen.loops.builders.stopping import SPAN, span_of, watched_loop
-from xla_server.codegen.lower.indexing.scatter_space import Blocks, Division, Ranges, Space
+from xla_server.codegen.lower.indexing.scatter_space import Division, Ranges, Space, UpdateBlocks
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloComputation
 from xla_server.target.kernel_tuning import Scatters
@@ -29,7 +29,7 @@ _Open = TypeVar("_Open", bound=Body)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Combiner:
+class Combination:
     """Statements that make elements from the `old` ones of results and the `new` ones of updates.
 
     Both are values that are bound before, with their element types.
@@ -43,7 +43,7 @@ class Combiner:
     @staticmethod
     def of(
         computation: HloComputation, results: Sequence[ElementType], updates: Sequence[ElementType]
-    ) -> "Combiner":
+    ) -> "Combination":
         """Return the combiner of arrays of these types."""
         old, new = (
             [(ir.Value(f"{name}{n}", Type(KERNEL_TYPE[kind].computed)), kind) for n, kind in types]
@@ -51,11 +51,11 @@ class Combiner:
         )
         body = Body()
         combined = apply_computation(body, Names(), computation, [*old, *new], results)
-        return Combiner(old, new, body.statements, combined)
+        return Combination(old, new, body.statements, combined)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Buffers:
+class Arguments:
     """The buffers of a kernel. `word` is the cancellation flag if the kernel tests it."""
 
     indices: ir.Buffer
@@ -72,8 +72,8 @@ class ScatterKernel:
         space: Space,
         numbers: ScatterDimensionNumbers,
         indices: Shape,
-        buffers: Buffers,
-        combiner: Combiner,
+        buffers: Arguments,
+        combiner: Combination,
         tuned: Scatters,
     ) -> None:
         self._space = space
@@ -104,7 +104,7 @@ class ScatterKernel:
         body = self._body = self._opened.enter_context(block)
         return body
 
-    def _add_blocks(self, division: Blocks | None) -> None:
+    def _add_blocks(self, division: UpdateBlocks | None) -> None:
         """All updates of a work item's block, in order.
 
         An index vector is read in the innermost loop that it depends on.

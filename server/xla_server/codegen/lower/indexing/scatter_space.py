@@ -17,7 +17,7 @@ from xla_server.target.kernel_tuning import Scatters
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Blocks:
+class UpdateBlocks:
     """Each work item updates `size` neighbours along an update dimension of `length`."""
 
     dimension: int
@@ -43,7 +43,7 @@ class Ranges:
     shift: int
 
 
-Division: TypeAlias = Blocks | Ranges | None
+Division: TypeAlias = UpdateBlocks | Ranges | None
 """Return the work items of a scatter; None if it is one."""
 
 
@@ -154,7 +154,7 @@ class Space:
         # However often an index occurs, such blocks are even; one of the ranges may have it all.
         return own or self._of_result(weight, width, tuned)
 
-    def _own(self, tuned: Scatters) -> Blocks | None:
+    def _own(self, tuned: Scatters) -> UpdateBlocks | None:
         """The best blocks of a dimension that the indices do not reach."""
         own = {
             axis
@@ -163,7 +163,7 @@ class Space:
             if axis >= 0 and self.scattered[d] < 0
         }
         blocks = [
-            Blocks(axis, self._block(axis, tuned), self.updates[axis]) for axis in sorted(own)
+            UpdateBlocks(axis, self._block(axis, tuned), self.updates[axis]) for axis in sorted(own)
         ]
         best = max(blocks, key=lambda each: min(each.work_items, tuned.max_ranges), default=None)
         return best if best and best.work_items > 1 else None
@@ -174,11 +174,11 @@ class Space:
         fewest, most = tuned.columns
         return max(fewest, min(most, self.updates[axis] // tuned.column_items))
 
-    def _of_updates(self, work_items: int) -> Blocks:
+    def _of_updates(self, work_items: int) -> UpdateBlocks:
         """Split the outermost update dimension that is long enough for so many work items."""
         axis = max(range(len(self.updates)), key=lambda d: min(self.updates[d], work_items))
         size = self.updates[axis]
-        return Blocks(axis, -(-size // work_items), size)
+        return UpdateBlocks(axis, -(-size // work_items), size)
 
     def _of_result(self, weight: int, width: int, tuned: Scatters) -> Ranges | None:
         """Split a dimension along which the updates of one index vector have one position."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.loops.builders.scalar_builder import Named, element_variable
-from xla_server.codegen.trace.graph import Apply, Literal, Node, reached
+from xla_server.codegen.trace.graph import Apply, Immediate, Node, reached
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer, integer
 from xla_server.ir.module import HloComputation
@@ -57,7 +57,7 @@ def element_key(element_type: ElementType, *, ascending: bool) -> Key:
 def make_key(t: Tracer, node: Node, ascending: bool, elements: Mapping[int, Named]) -> Key:
     """The key that orders as numbers of a computed type do."""
     if node.type in ("f32", "f64"):
-        zero = Literal.of(node.type, 0)
+        zero = Immediate.of(node.type, 0)
         node = t.apply("select", [t.apply("eq", [node, zero], "b1"), zero, node], node.type)
         node = t.apply(f"total_order_{node.type}", [node], f"i{node.type[1:]}")
     size = 1 if node.type == "b1" else int(node.type[1:]) // 8
@@ -97,8 +97,8 @@ def _mirrors(left: Node, right: Node, pairs: dict[Named, Named]) -> bool:
                 return False
             waiting += zip(first.operands, second.operands, strict=True)
         elif not (
-            isinstance(first, Literal)
-            and isinstance(second, Literal)
+            isinstance(first, Immediate)
+            and isinstance(second, Immediate)
             and first.constant == second.constant
         ):
             return False

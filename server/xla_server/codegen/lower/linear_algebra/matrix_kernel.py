@@ -21,7 +21,7 @@ from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Loop, Names
 from xla_server.codegen.kernel_ir.expressions import Expression, Index, Role
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import For, Let, Part, Stop
+from xla_server.codegen.kernel_ir.statements import For, Let, ParallelFor, Stop
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.builders.stopping import LONG_WORK_ITEM, is_long
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
@@ -309,7 +309,7 @@ class MatrixKernel:
         lets = (Let(value, address) for address, value in self._of_matrices.items())
         matrices = (*lets, *before.statements, *self.body.statements)
         slots.add(For(self._number, low, high, matrices, each))
-        part = Part(slot, self._slots, tuple(slots.statements))
+        part = ParallelFor(slot, self._slots, tuple(slots.statements))
         return Kernel(tuple(self._buffers.values()), (), (part,))
 
     def _matrix(self, value: Value, shape: Shape) -> Expression:

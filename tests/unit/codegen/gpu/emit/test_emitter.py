@@ -29,11 +29,11 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import (
     Barrier,
     Break,
-    Exchange,
     For,
     If,
     Let,
-    Part,
+    ParallelFor,
+    Shuffle,
     Statement,
 )
 from xla_server.codegen.kernel_ir.types import Type
@@ -45,8 +45,8 @@ def text_of(grid: GridKernel) -> str:
     return str(grid_module({"k": grid}, DEVICE))
 
 
-def part_of(group: int, items: int = 8, *body: Statement, first: int = 0) -> Part:
-    return Part(Value("t", Type.I64), items, body, first, group=group)
+def part_of(group: int, items: int = 8, *body: Statement, first: int = 0) -> ParallelFor:
+    return ParallelFor(Value("t", Type.I64), items, body, first, group=group)
 
 
 def test_all_threads_of_a_block_come_to_a_barrier() -> None:
@@ -103,7 +103,7 @@ def test_a_loop_that_is_left_early_stays_a_loop() -> None:
     item, axis = Value("t", Type.I64), Value("i", Type.I64)
     leave = If(condition("eq", axis, 2), (Break(),))
     loop = For(axis, Index(0), Index(4), (leave,), 4, unrolled=True)
-    grid = GridKernel(Kernel((), (), (Part(item, 8, (loop,)),)))
+    grid = GridKernel(Kernel((), (), (ParallelFor(item, 8, (loop,)),)))
     assert "llvm.loop.unroll.full" in text_of(grid)
 
 
@@ -111,7 +111,7 @@ def test_a_loop_that_is_left_early_stays_a_loop() -> None:
 def test_indices_are_computed_in_so_many_bits(bits: int) -> None:
     item, buffer = Value("t", Type.I64), Buffer(0, Role.READ)
     load = Let(Value("v", Type.F32), Load(buffer, Type.F32, Index(5, ((item, 3),))))
-    text = text_of(GridKernel(Kernel((buffer,), (), (Part(item, 8, (load,)),)), 256, bits))
+    text = text_of(GridKernel(Kernel((buffer,), (), (ParallelFor(item, 8, (load,)),)), 256, bits))
     assert re.search(rf"mul i{bits} \S+, 3$", text, re.MULTILINE)
     assert ("sext i32" in text) == (bits == 32)
     assert re.search(r"add nsw i64 \S+, 5$", text, re.MULTILINE)
@@ -119,7 +119,7 @@ def test_indices_are_computed_in_so_many_bits(bits: int) -> None:
 
 def test_sums_have_one_order() -> None:
     add = Apply("add_in_any_order", (Const(Type.F32, (0,)),) * 2, Type.F32)
-    part = Part(Value("t", Type.I64), 8, (Let(Value("v", Type.F32), add),))
+    part = ParallelFor(Value("t", Type.I64), 8, (Let(Value("v", Type.F32), add),))
     with pytest.raises(ValueError, match="must call instructions, got add_in_any_order"):
         text_of(GridKernel(Kernel((), (), (part,))))
 
@@ -137,10 +137,13 @@ def test_what_kernels_of_a_gpu_do_not_have_is_refused() -> None:
     shared = Kernel((), (), (part_of(32, 64),), shared=(SharedArray("s", 64),))
     with pytest.raises(ValueError, match="must belong to blocks of 256, got 32"):
         text_of(GridKernel(shared))
-    exchange = Exchange(Value("v", Type.F32), Const(Type.F32, (0,)), 32)
+    exchange = Shuffle(Value("v", Type.F32), Const(Type.F32, (0,)), 32)
     block = Kernel((), (), (part_of(64, 64, exchange),))
     with pytest.raises(ValueError, match="threads of a warp alone exchange values, got 32"):
         text_of(GridKernel(block, 64))
-    for part in (Part(None, 8, (), is_range=True), Part(Value("t", Type.I64), 8, (), step=2)):
+    for part in (
+        ParallelFor(None, 8, (), is_range=True),
+        ParallelFor(Value("t", Type.I64), 8, (), step=2),
+    ):
         with pytest.raises(ValueError, match="one work item for each thread"):
             text_of(GridKernel(Kernel((), (), (part,))))

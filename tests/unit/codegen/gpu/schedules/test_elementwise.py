@@ -16,7 +16,7 @@ from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.schedules.elementwise import elementwise_kernel
 from xla_server.codegen.kernel_ir.listing import listing
 from xla_server.codegen.loops.builders.loop_builder import Nest
-from xla_server.codegen.trace.graph import Literal, Reduction, ReductionResult, Store
+from xla_server.codegen.trace.graph import Immediate, Reduction, ReductionResult, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.affine import Affine, Variable
 
@@ -120,7 +120,7 @@ def test_a_scalar_is_one_thread() -> None:
 
 
 def test_reductions_have_another_schedule() -> None:
-    kind, loop, zero = KERNEL_TYPE[ElementType.F32], Variable(3, "i"), Literal.of("f32", 0)
+    kind, loop, zero = KERNEL_TYPE[ElementType.F32], Variable(3, "i"), Immediate.of("f32", 0)
     reduction = Reduction((loop,), (zero,), (), (zero,), turns=3)
     store = Store(0, kind, Affine(0), ReductionResult(reduction, 0))
     assert elementwise_kernel(Nest((), (store,), TARGET), 3) is None

@@ -32,7 +32,7 @@ from xla_server.codegen.kernel_ir.statements import (
     For,
     If,
     Let,
-    Part,
+    ParallelFor,
     Statement,
     Store,
     While,
@@ -112,14 +112,14 @@ def test_first_and_last_iterations(statements: Sequence[Statement], expected: li
 
 
 def test_the_first_two_items_and_the_last_one() -> None:
-    parts = parallel(store(ITEM), items=9), Part(N, 8, (store(N),), first=9, step=3)
+    parts = parallel(store(ITEM), items=9), ParallelFor(N, 8, (store(N),), first=9, step=3)
     found = [each for each in accesses(kernel_of(*parts)) if each.is_store]
     assert [each.item for each in found] == [0, 1, 8, 9, 12, 15]
     assert [each.place.byte for each in found] == [0, 4, 32, 36, 48, 60]
 
 
 def test_a_range_is_all_items() -> None:
-    walked = Part(None, 9, (loop(K, START, STOP, store(K)),), is_range=True)
+    walked = ParallelFor(None, 9, (loop(K, START, STOP, store(K)),), is_range=True)
     assert stored(walked) == [0, 8]
 
 

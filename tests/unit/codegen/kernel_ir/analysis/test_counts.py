@@ -35,7 +35,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     plus,
 )
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
-from xla_server.codegen.kernel_ir.statements import For, If, Let, Part, While
+from xla_server.codegen.kernel_ir.statements import For, If, Let, ParallelFor, While
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.ops.elementwise.elementwise_table import CostClass
 
@@ -52,12 +52,14 @@ def test_evaluations_are_counted_by_the_loops_around() -> None:
     assert evaluations(kernel_of(value, parallel(value)).body, 3) == {3: 3 + 4}
     loop = While(TRUE, (value,), expected=7)
     assert evaluations(kernel_of(loop).body, 2) == {3: 14}
-    blocks = Part(ITEM, 100, (value,), step=8)
+    blocks = ParallelFor(ITEM, 100, (value,), step=8)
     # Each of four calls has 25 items, in four steps.
     assert evaluations(kernel_of(blocks).body, 4) == {3: 16}
     # The body of a range is executed once by each call.
     loop = For(AXIS, START, STOP, (value,), 25)
-    assert evaluations(kernel_of(Part(None, 100, (loop,), is_range=True)).body, 4) == {3: 100}
+    assert evaluations(kernel_of(ParallelFor(None, 100, (loop,), is_range=True)).body, 4) == {
+        3: 100
+    }
 
 
 def _work(body: Body) -> KernelWork:
@@ -157,7 +159,7 @@ def test_a_block_of_work_items_is_shared_by_them() -> None:
     with Loop(body, "t", last, first, iterations=8) as loop:
         _store(loop, loop.axis)
         _store(loop, loop.axis)
-    part = Part(first, 100, tuple(body.statements), step=8)
+    part = ParallelFor(first, 100, tuple(body.statements), step=8)
     assert work_of([part]).item == Work(0, 2)
 
 

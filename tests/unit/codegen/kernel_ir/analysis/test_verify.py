@@ -44,13 +44,13 @@ from xla_server.codegen.kernel_ir.statements import (
     Break,
     Call,
     Declare,
-    Exchange,
     For,
     If,
     Let,
     Order,
-    Part,
+    ParallelFor,
     Set,
+    Shuffle,
     Statement,
     Stop,
     Store,
@@ -100,8 +100,8 @@ def _is_none(number: Expression) -> Apply:
     return Apply("eq", (number, Index(0)), B1)
 
 
-def _group(*body: Statement) -> Part:
-    return Part(ITEM, 8, body, group=4)
+def _group(*body: Statement) -> ParallelFor:
+    return ParallelFor(ITEM, 8, body, group=4)
 
 
 def _outer(*body: Statement) -> For:
@@ -187,7 +187,7 @@ BROKEN: tuple[tuple[Kernel, str], ...] = (
         "cancelled of poll must be the address of the cancellation flag, got that of []",
     ),
     (
-        kernel_of(parallel(), Part(Value("u", I64), 3, (), first=5)),
+        kernel_of(parallel(), ParallelFor(Value("u", I64), 3, (), first=5)),
         "must begin behind the one before, at 4, got 5",
     ),
     (
@@ -195,11 +195,11 @@ BROKEN: tuple[tuple[Kernel, str], ...] = (
         "a parallel loop without a variable must have one item, got 4",
     ),
     (
-        kernel_of(parallel(), Part(None, 3, (), first=4, is_range=True)),
+        kernel_of(parallel(), ParallelFor(None, 3, (), first=4, is_range=True)),
         "goes through the range itself must be alone, got 3 items",
     ),
     (
-        kernel_of(Part(ITEM, 3, (), is_range=True)),
+        kernel_of(ParallelFor(ITEM, 3, (), is_range=True)),
         "goes through the range itself must be alone, got 3 items",
     ),
     (kernel_of(If(TRUE, (parallel(),))), "a parallel loop must be at the outermost level"),
@@ -216,7 +216,7 @@ BROKEN: tuple[tuple[Kernel, str], ...] = (
         "the index of a store must vary with the work item, got memory at",
     ),
     (
-        kernel_of(Part(None, 3, (_store(Index(0)),), is_range=True)),
+        kernel_of(ParallelFor(None, 3, (_store(Index(0)),), is_range=True)),
         "the index of a store must vary with the work item",
     ),
     (
@@ -242,22 +242,22 @@ BROKEN: tuple[tuple[Kernel, str], ...] = (
     (kernel_of(_loop(step=0)), "the step of a loop must be at least 1, got 0"),
     (kernel_of(_loop(iterations=-1)), "a loop must have a number of iterations, got -1"),
     (kernel_of(While(TRUE, (), -2)), "a loop must have a number of iterations, got -2"),
-    (kernel_of(_group(Exchange(V, ITEM, 1))), "exchange must be f32, got i64"),
+    (kernel_of(_group(Shuffle(V, ITEM, 1))), "exchange must be f32, got i64"),
     (
-        kernel_of(Exchange(V, ZERO, 1)),
+        kernel_of(Shuffle(V, ZERO, 1)),
         "an exchange or a barrier must be inside of a parallel loop, got v",
     ),
     (
-        kernel_of(parallel(Exchange(V, ZERO, 1))),
+        kernel_of(parallel(Shuffle(V, ZERO, 1))),
         "a power of two below 1, the size of a group, got 1",
     ),
-    (kernel_of(_group(Exchange(V, ZERO, 3))), "a power of two below 4, the size of a group, got 3"),
+    (kernel_of(_group(Shuffle(V, ZERO, 3))), "a power of two below 4, the size of a group, got 3"),
     (
-        kernel_of(_group(If(IS_FIRST, (Exchange(V, ZERO, 1),)))),
+        kernel_of(_group(If(IS_FIRST, (Shuffle(V, ZERO, 1),)))),
         "in no branch or loop that varies with the work item, got v in if",
     ),
     (
-        kernel_of(_group(Let(K, Load(READ, I64, ITEM)), _loop(Exchange(V, ZERO, 1), high=K))),
+        kernel_of(_group(Let(K, Load(READ, I64, ITEM)), _loop(Shuffle(V, ZERO, 1), high=K))),
         "in no branch or loop that varies with the work item, got v in for",
     ),
     (kernel_of(parallel(Barrier())), "a barrier must be for a group of several items, got 1"),
@@ -287,7 +287,7 @@ BROKEN: tuple[tuple[Kernel, str], ...] = (
         of_groups(_store(Index(0), memory=SHARED)),
         "the index of a store must vary with the work item, got shared element",
     ),
-    (kernel_of(Part(ITEM, 6, (LET,), group=4)), "must have whole groups of 4, got 6 items"),
+    (kernel_of(ParallelFor(ITEM, 6, (LET,), group=4)), "must have whole groups of 4, got 6 items"),
     (kernel_of(If(TRUE, (Break(),))), "a break must be inside of a loop"),
     (
         kernel_of(parallel(Declare(A, ZERO), _loop(SUMMED), _store(ITEM, A))),
@@ -309,7 +309,7 @@ BROKEN: tuple[tuple[Kernel, str], ...] = (
 
 
 def test_exchanges_that_all_items_of_a_group_come_to_pass() -> None:
-    again = _loop(Exchange(Value("w", F32), V, 1), If(TRUE, (Exchange(Value("x", F32), V, 2),)))
+    again = _loop(Shuffle(Value("w", F32), V, 1), If(TRUE, (Shuffle(Value("x", F32), V, 2),)))
     verify(kernel_of(_group(Let(V, OF_ITEM), again, _store(ITEM, V))))
 
 
@@ -395,7 +395,7 @@ def test_what_obeys_all_rules_passes() -> None:
                 Let(index, Quotient(Index(1, ((ITEM, 2),)), 2)),
                 _store(index, A),
             ),
-            Part(None, 1, (_store(Index(4)),), first=4),
+            ParallelFor(None, 1, (_store(Index(4)),), first=4),
         )
     )
 
@@ -411,7 +411,7 @@ def test_what_obeys_all_rules_passes() -> None:
     ],
 )
 def test_ranges_store_where_they_are(body: tuple[Statement, ...]) -> None:
-    verify(kernel_of(Part(None, 3, body, is_range=True)))
+    verify(kernel_of(ParallelFor(None, 3, body, is_range=True)))
 
 
 def test_a_cell_that_varies_is_an_index_of_ones_own() -> None:

@@ -20,7 +20,7 @@ from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.trace.graph import (
     Accumulator,
     Apply,
-    Literal,
+    Immediate,
     Load,
     Reduction,
     ReductionResult,
@@ -87,7 +87,7 @@ def test_what_is_made_of_sums_has_the_same_blocks(columns: int) -> None:
     element = Load(0, f32, linear([variable(row), variable(last)], x.shape))
     total = Accumulator("f32", (row,))
     added = Apply("add", (total, element), "f32")
-    reduction = Reduction((row,), (Literal.of("f32", 0),), (total,), (added,))
+    reduction = Reduction((row,), (Immediate.of("f32", 0),), (total,), (added,))
     result = ReductionResult(reduction, 0)
     stores = (
         Store(1, f32, variable(last), result),

@@ -10,7 +10,7 @@ from xla_server.codegen.loops.reductions.reduction_groups import (
 from xla_server.codegen.trace.graph import (
     Accumulator,
     Apply,
-    Literal,
+    Immediate,
     Load,
     Node,
     Reduction,
@@ -30,7 +30,7 @@ def sum_of(argument: int, size: int, start: Node | None = None) -> ReductionResu
     element = Load(argument, F32, variable(loop))
     total = Accumulator("f32", (loop,))
     added = Apply("add_in_any_order", (total, element), "f32")
-    initial = Literal.of("f32", 1 << 31) if start is None else start
+    initial = Immediate.of("f32", 1 << 31) if start is None else start
     reduction = Reduction((loop,), (initial,), (total,), (added,), "add_in_any_order", element)
     return ReductionResult(reduction, 0)
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.processors import MACHINES
 from tests.unit.passes.passing import stated
-from xla_server.codegen.lower.contraction.im2col_plan import Plan
+from xla_server.codegen.lower.contraction.im2col_plan import Im2colPlan
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 from xla_server.target.tuning import tuning_of
@@ -17,9 +17,9 @@ FIRST = "bf01_oi01->bf01"
 
 def _plan(
     operands: list[str], result: str, attributes: str, machine: Machine = MACHINES["avx2"]
-) -> Plan:
+) -> Im2colPlan:
     module = stated(operands, f"{result} convolution(x0, x1), {attributes}")
-    return Plan.of(Target.of(machine), module.entry.root)
+    return Im2colPlan.of(Target.of(machine), module.entry.root)
 
 
 def test_a_window_of_one_element_reads_the_input_where_it_is() -> None:

@@ -2,7 +2,7 @@
 
 from tests.unit.codegen.lower.lowered import AVX2, kernels, sizes
 from tests.unit.passes.passing import stated
-from xla_server.codegen.lower.contraction.im2col_plan import Plan
+from xla_server.codegen.lower.contraction.im2col_plan import Im2colPlan
 
 
 def _given(labels: str, kernel: str) -> tuple[list[str], str]:
@@ -13,7 +13,7 @@ def _given(labels: str, kernel: str) -> tuple[list[str], str]:
 
 def test_each_work_item_has_a_matrix_of_its_own() -> None:
     given = _given("b01f_01io->b01f", "f64[3,3,64,64]")
-    plan = Plan.of(AVX2, stated(*given).entry.root)
+    plan = Im2colPlan.of(AVX2, stated(*given).entry.root)
     (products,) = kernels(*given)
     tasks = -(-plan.rows // plan.block_rows) * plan.groups * plan.batches
     items = min(tasks, AVX2.tuning.convolutions.work_items)

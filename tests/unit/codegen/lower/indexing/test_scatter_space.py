@@ -5,7 +5,7 @@ import pytest
 from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.codegen.lower.indexing.scatter_space import Blocks, Division, Ranges, Space
+from xla_server.codegen.lower.indexing.scatter_space import Division, Ranges, Space, UpdateBlocks
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 
@@ -30,19 +30,19 @@ def division(
 
 def test_updates_of_different_positions_are_done_in_blocks() -> None:
     points = division(POINTS, (1 << 20,), (100_000,), is_unique=True)
-    assert points == Blocks(0, 4000, 100_000)
+    assert points == UpdateBlocks(0, 4000, 100_000)
     assert points.work_items == 25
     # Whole rows, though the columns of all of them would be blocks of their own.
     rows = division(ROWS, (9000, 1024), (4096, 1024), is_unique=True)
-    assert rows == Blocks(0, 4, 4096)
+    assert rows == UpdateBlocks(0, 4, 4096)
     few = division(ROWS, (9, 500_000), (3, 500_000), is_unique=True)
-    assert isinstance(few, Blocks)
+    assert isinstance(few, UpdateBlocks)
     assert few.dimension == 1
 
 
 def test_the_updates_of_one_vector_are_of_different_positions() -> None:
     numbers = ScatterDimensionNumbers((0, 1), (), (0, 1), 0)
-    assert division(numbers, (1000, 1000), (900, 900)) == Blocks(0, 5, 900)
+    assert division(numbers, (1000, 1000), (900, 900)) == UpdateBlocks(0, 5, 900)
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_ranges_are_there_for_what_takes_longer_than_finding_out_whose_it_is() -
 
 
 def test_dimensions_that_indices_do_not_reach_come_first() -> None:
-    assert division(ROWS, (1000, 256), (50_000, 256)) == Blocks(1, 64, 256)
+    assert division(ROWS, (1000, 256), (50_000, 256)) == UpdateBlocks(1, 64, 256)
     batch = ScatterDimensionNumbers((), (1,), (1,), 2, (0,), (0,))
-    assert division(batch, (8, 1 << 18), (8, 50_000)) == Blocks(0, 1, 8)
+    assert division(batch, (8, 1 << 18), (8, 50_000)) == UpdateBlocks(0, 1, 8)
 
 
 def test_one_work_item() -> None:

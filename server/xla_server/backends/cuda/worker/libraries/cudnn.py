@@ -17,8 +17,8 @@ from xla_contract.types.element_type import ElementType
 from xla_server.backends.cuda.worker.libraries.cudnn_backend import (
     CROSS_CORRELATION,
     Attribute,
-    Backend,
     CudnnError,
+    CudnnLibrary,
     Descriptor,
     HeuristicMode,
     Kind,
@@ -57,7 +57,7 @@ class Cudnn:
 
     def __init__(self, memory: Memory) -> None:
         try:
-            self._backend = Backend()
+            self._backend = CudnnLibrary()
         except CudnnError as error:
             raise LibraryError(str(error)) from error
         self._turns = threading.Lock()
@@ -71,7 +71,7 @@ class Cudnn:
 class _Convolution:
     """A plan with the library's descriptors of it."""
 
-    def __init__(self, backend: Backend, turns: threading.Lock, plan: ConvolutionPlan) -> None:
+    def __init__(self, backend: CudnnLibrary, turns: threading.Lock, plan: ConvolutionPlan) -> None:
         self._backend, self._turns, self._plan = backend, turns, plan
         self._owned = contextlib.ExitStack()
         self._refusals: list[str] = []

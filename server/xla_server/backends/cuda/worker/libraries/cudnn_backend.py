@@ -145,7 +145,7 @@ _C_TYPES: Mapping[Type, Any] = MappingProxyType(
 """The C types of attributes; others are enumerations."""
 
 
-class Backend:
+class CudnnLibrary:
     """The library with a handle of it. Raises CudnnError where there is none."""
 
     def __init__(self) -> None:
@@ -178,7 +178,7 @@ class Backend:
 class Descriptor:
     """A descriptor. Its attributes are set, then it is finalised, then they are read."""
 
-    def __init__(self, backend: Backend, address: int) -> None:
+    def __init__(self, backend: CudnnLibrary, address: int) -> None:
         self._backend, self.address = backend, address
 
     def set(self, attribute: Attribute, kind: Type, *values: float) -> None:

@@ -40,7 +40,7 @@ from xla_server.codegen.kernel_ir.expressions import (
 from xla_server.codegen.kernel_ir.statements import Break, Let
 from xla_server.codegen.loops.builders.scalar_builder import load_element, store_element
 from xla_server.codegen.lower.indexing.scatter_kernel import (
-    Combiner,
+    Combination,
     entry_index,
     fits_within,
     flat_index,
@@ -55,7 +55,7 @@ MAX_WALK = 16
 """Updates that a thread goes through where no other kernel finds those of each element."""
 
 
-class Form(enum.Enum):
+class Method(enum.Enum):
     """The form of a scatter, as the module says."""
 
     DIRECT = "direct"
@@ -91,11 +91,11 @@ class _Updates:
     def _size(self, dims: Sequence[int]) -> int:
         return math.prod(self.space.updates[d] for d in dims)
 
-    def form(self, *, is_unique: bool) -> Form:
+    def form(self, *, is_unique: bool) -> Method:
         """Return the form of the scatter; `is_unique` says that no two updates meet."""
         if is_unique or self.space.vectors == 1:
-            return Form.DIRECT
-        return Form.WALK if self.count <= MAX_WALK else Form.SORTED
+            return Method.DIRECT
+        return Method.WALK if self.count <= MAX_WALK else Method.SORTED
 
     def coordinates(
         self, kernel: ThreadKernel, body: Body, number: Expression, dims: Sequence[int]
@@ -151,9 +151,9 @@ class _Scatter:
     def add(self) -> None:
         """Add the kernels of the form that fits."""
         form = self._updates.form(is_unique=self._i.attributes.unique_indices)
-        if form is Form.DIRECT:
+        if form is Method.DIRECT:
             self._add_direct()
-        elif form is Form.WALK:
+        elif form is Method.WALK:
             self._add_walk()
         else:
             self._add_sorted(self._add_positions())
@@ -246,7 +246,7 @@ class _Scatter:
     ) -> list[Expression]:
         """Return elements with an update combined in."""
         types = [[v.shape.element_type for v in values] for values in (self._results, self._new)]
-        combiner = Combiner.of(self._i.called[0], *types)
+        combiner = Combination.of(self._i.called[0], *types)
         at = body.let(kernel.names("at"), self._updates.update(kernel, body, number, free))
         for (value, _), expression in zip(combiner.old, old, strict=True):
             body.add(Let(value, expression))

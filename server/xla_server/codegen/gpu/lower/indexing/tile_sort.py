@@ -26,7 +26,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     plus,
 )
 from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
-from xla_server.codegen.kernel_ir.statements import Barrier, Break, Part
+from xla_server.codegen.kernel_ir.statements import Barrier, Break, ParallelFor
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.target.gpu import STATIC_SHARED_BYTES, WARP
@@ -95,7 +95,7 @@ class TileSort:
         self._each(give)
         blocks = -(-self._lines * self._tiles // (self._entries // self._tile))
         body, items = tuple(self._body.statements), blocks * self._threads
-        self._kernel.top.add(Part(self._axis, items, body, group=self._threads))
+        self._kernel.top.add(ParallelFor(self._axis, items, body, group=self._threads))
         return self._kernel.thunk(self._shared.arrays, self._threads, polls=False)
 
     def _placed(self, body: Body, number: Expression) -> tuple[Value, Value, Value, Value]:

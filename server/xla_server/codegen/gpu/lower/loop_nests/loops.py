@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
-from xla_server.codegen.gpu.schedules.table import Schedule, scheduled_by
+from xla_server.codegen.gpu.schedules.table import ThreadSchedule, scheduled_by
 from xla_server.codegen.gpu.stopping import stoppable
 from xla_server.codegen.kernel_ir.analysis import counts
 from xla_server.codegen.kernel_ir.analysis.repetitions import repetitions
@@ -74,7 +74,7 @@ def _of_dimensions(task: LoopTask, dimensions: tuple[int, ...]) -> LoopTask:
     return dataclasses.replace(task, numbers=numbers, values=values)
 
 
-def _loop_kernel(task: LoopTask) -> tuple[Schedule, LoopKernel]:
+def _loop_kernel(task: LoopTask) -> tuple[ThreadSchedule, LoopKernel]:
     """Return the schedule that fits a task, and the kernel."""
     buffers = list(dict.fromkeys([*task.stored.values(), *task.values]))
     origins: Origins = {}
@@ -96,7 +96,7 @@ def _is_same(reduction: Reduction, nest: Nest) -> bool:
     return not reduction.variables.issuperset(nest.loops)
 
 
-def grid_kernel(nest: Nest, buffers: Sequence[Value]) -> tuple[Schedule, GridKernel]:
+def grid_kernel(nest: Nest, buffers: Sequence[Value]) -> tuple[ThreadSchedule, GridKernel]:
     """Return the first schedule that fits a nest over these buffers, and its kernel."""
     largest = max(_largest(nest), *(value.shape.element_count for value in buffers), 1)
     schedule, grid = scheduled_by(nest, largest)

@@ -18,8 +18,8 @@ from xla_server.buffers.code import Value as Array
 from xla_server.codegen.gpu.lower.reduction.scan_levels import (
     Bound,
     Elements,
-    Level,
-    Lines,
+    ScanLevel,
+    ScanLines,
     State,
     Totals,
     join_states,
@@ -39,7 +39,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     integer_op,
     plus,
 )
-from xla_server.codegen.kernel_ir.statements import Exchange, Part
+from xla_server.codegen.kernel_ir.statements import ParallelFor, Shuffle
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.loop_nests.loops import array_shapes
 from xla_server.codegen.lower.lowering import Lowering, Tree
@@ -58,7 +58,7 @@ def lower_running_window(lowering: Lowering, i: HloInstruction) -> Tree:
     shapes = array_shapes(i.shape)
     results = tuple(lowering.new(shape, f"{i.name}.{n}") for n, shape in enumerate(shapes))
     sizes = shapes[0].dimensions
-    lines = Lines(math.prod(sizes[:axis]), sizes[axis], math.prod(sizes[axis + 1 :]))
+    lines = ScanLines(math.prod(sizes[:axis]), sizes[axis], math.prod(sizes[axis + 1 :]))
     operands = tuple(lowering.array(operand) for operand in i.operands)
     elements = Elements(step_of(i), operands, results, is_backwards(i, axis))
     _Scan(lowering, i.name, elements).add(lines)
@@ -71,16 +71,16 @@ class _Scan:
     def __init__(self, lowering: Lowering, name: str, elements: Elements) -> None:
         self._lowering, self._name = lowering, name
         self._step = elements.step
-        self._level: Level = elements
+        self._level: ScanLevel = elements
         self._depth = 0
 
-    def add(self, lines: Lines) -> None:
+    def add(self, lines: ScanLines) -> None:
         """Add the kernels that scan lines of the level: one, or more where lines have parts."""
         level, size = self._level, lines.part(self._step)
         whole = -(-lines.length // size) - 1
         carries: Sequence[Array] = ()
         if whole:
-            parts = Lines(lines.outer, whole, lines.inner)
+            parts = ScanLines(lines.outer, whole, lines.inner)
             totals, carries = (self._values(name, parts) for name in ("totals", "carries"))
             self._add_kernel(lines, whole, totals)
             self._level, self._depth = Totals(self._step, totals, carries), self._depth + 1
@@ -88,7 +88,7 @@ class _Scan:
             self._level, self._depth = level, self._depth - 1
         self._add_kernel(lines, whole + 1, (), carries)
 
-    def _values(self, name: str, parts: Lines) -> list[Array]:
+    def _values(self, name: str, parts: ScanLines) -> list[Array]:
         count = parts.count * parts.length
         return [
             self._lowering.new(
@@ -99,7 +99,7 @@ class _Scan:
 
     def _add_kernel(
         self,
-        lines: Lines,
+        lines: ScanLines,
         parts: int,
         totals: Sequence[Array],
         carries: Sequence[Array] = (),
@@ -121,7 +121,7 @@ class _Parts:
     """A kernel of parts of lines while it is built."""
 
     def __init__(
-        self, kernel: ThreadKernel, step: ScanStep, lines: Lines, bound: Bound, parts: int
+        self, kernel: ThreadKernel, step: ScanStep, lines: ScanLines, bound: Bound, parts: int
     ) -> None:
         self._kernel, self._names, self._step = kernel, kernel.names, step
         self._lines, self._bound, self._parts = lines, bound, parts
@@ -148,7 +148,7 @@ class _Parts:
         part = self._part
         if before:
             part = integer_op("maximum", plus(part, -1), 0)
-        return Lines(0, parts, self._lines.inner).element(self._line, part)
+        return ScanLines(0, parts, self._lines.inner).element(self._line, part)
 
     def _joined(self, body: Body, left: State, right: State) -> State:
         return join_states(body, self._kernel, self._step, left, right)
@@ -269,7 +269,7 @@ class _Warps(_Parts):
         others = []
         for each in state:
             other = Value(self._names("other"), each.type)
-            body.add(Exchange(other, each, distance))
+            body.add(Shuffle(other, each, distance))
             others.append(other)
         return others
 
@@ -282,4 +282,4 @@ class _Warps(_Parts):
 
     def _close(self, body: Body, axis: Value) -> None:
         items = self._lines.count * self._parts * WARP
-        self._kernel.top.add(Part(axis, items, tuple(body.statements), group=WARP))
+        self._kernel.top.add(ParallelFor(axis, items, tuple(body.statements), group=WARP))

@@ -35,7 +35,7 @@ Line: TypeAlias = tuple[Expression, Expression]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Lines:
+class ScanLines:
     """Lines along the second of three dimensions."""
 
     outer: int
@@ -65,14 +65,14 @@ class Lines:
         return Index(0, terms if self.inner > 1 else terms[:2])
 
 
-class Level(Protocol):
+class ScanLevel(Protocol):
     """The running values of lines, by their elements: where they come from and go to."""
 
     @property
     def step(self) -> ScanStep:
         """The step."""
 
-    def bind(self, kernel: ThreadKernel, lines: Lines) -> "Bound":
+    def bind(self, kernel: ThreadKernel, lines: ScanLines) -> "Bound":
         """Return the level inside of a kernel."""
 
 
@@ -98,7 +98,7 @@ class Elements:
     results: Sequence[Array]
     is_backwards: bool
 
-    def bind(self, kernel: ThreadKernel, lines: Lines) -> "_BoundElements":
+    def bind(self, kernel: ThreadKernel, lines: ScanLines) -> "_BoundElements":
         """Return the level inside of a kernel."""
         initial = self.operands[len(self.results) :]
         given: dict[Node, Expression] = {
@@ -117,7 +117,7 @@ class Elements:
 class _BoundElements:
     level: Elements
     kernel: ThreadKernel
-    lines: Lines
+    lines: ScanLines
     starts: Mapping[Node, Expression]
 
     def _index(self, line: Line, at: Expression) -> Index:
@@ -169,7 +169,7 @@ class Totals:
     totals: Sequence[Array]
     carries: Sequence[Array]
 
-    def bind(self, kernel: ThreadKernel, lines: Lines) -> "_BoundTotals":
+    def bind(self, kernel: ThreadKernel, lines: ScanLines) -> "_BoundTotals":
         """Return the level inside of a kernel."""
         return _BoundTotals(self, kernel, lines)
 
@@ -178,7 +178,7 @@ class Totals:
 class _BoundTotals:
     level: Totals
     kernel: ThreadKernel
-    lines: Lines
+    lines: ScanLines
 
     def begin(self, body: Body, line: Line, at: Expression) -> State:
         """Return the total of a part."""
