@@ -14,7 +14,7 @@ from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
 KEPT_BYTES = 1 << 26
 """Memory of native meetings that all programs together keep for their next executions."""
 
-SMALL_BYTES = 1 << 16
+ALWAYS_KEPT_BYTES = 1 << 16
 """Memory that a program keeps whatever others keep."""
 
 
@@ -54,7 +54,7 @@ class MeetingPlan:
             return
         self._idle_bytes = size
         self.idle.append(memory)
-        if size <= SMALL_BYTES:
+        if size <= ALWAYS_KEPT_BYTES:
             return
         with _KEEPING:
             _KEEPERS.add(self)

@@ -23,8 +23,8 @@ from xla_server.buffers.listing import row_listing
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import (
+    ALWAYS_KEPT_BYTES,
     KEPT_BYTES,
-    SMALL_BYTES,
     Group,
     MeetingPlan,
 )
@@ -438,7 +438,7 @@ def test_what_members_give_counts_as_memory() -> None:
 
 def test_programs_keep_little_memory_for_their_next_executions() -> None:
     first, second, small = (MeetingPlan([]) for _ in range(3))
-    small.keep("small", SMALL_BYTES)
+    small.keep("small", ALWAYS_KEPT_BYTES)
     first.keep("first", KEPT_BYTES // 2 + 1)
     assert first.idle
     second.keep("second", KEPT_BYTES // 2)
