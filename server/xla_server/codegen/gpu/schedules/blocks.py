@@ -18,7 +18,7 @@ _ELEMENTS = 16
 """Elements of a row for each thread, up to the most threads: four accesses of F32 at once."""
 
 
-def block_kernel(nest: Nest, largest: int) -> GridKernel | None:
+def block_grid(nest: Nest, largest: int) -> GridKernel | None:
     """Return the kernel of a nest whose reductions run over rows in memory; None for others.
 
     `largest` is the number of elements of the largest array that the kernel has an index of.

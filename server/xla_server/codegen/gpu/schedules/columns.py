@@ -22,7 +22,7 @@ _MANY = 1 << 16
 """Columns of at least this length are cut into parts where there are fewer."""
 
 
-def column_kernel(nest: Nest, largest: int) -> GridKernel | None:
+def column_grid(nest: Nest, largest: int) -> GridKernel | None:
     """Return the kernel of few long columns, or of columns that results have; None for others.
 
     `largest` is the number of elements of the largest array that the kernel has an index of.

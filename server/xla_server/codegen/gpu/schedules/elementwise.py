@@ -28,7 +28,7 @@ from xla_server.ir.affine import Variable
 from xla_server.target.gpu import ACCESS_BYTES, BYTES_IN_FLIGHT, FULL_THREADS, MAX_RUN
 
 
-def elementwise_kernel(nest: Nest, largest: int) -> GridKernel | None:
+def elementwise_grid(nest: Nest, largest: int) -> GridKernel | None:
     """Return the kernel of a nest without reductions; None for others.
 
     `largest` is the number of elements of the largest array that the kernel has an index of.

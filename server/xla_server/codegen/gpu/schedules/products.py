@@ -49,7 +49,7 @@ _WARPS = BLOCK_THREADS // WARP
 """Rows of a tile that the warps of a block compute at once, one each, before they go on."""
 
 
-def product_kernel(nest: Nest, largest: int) -> GridKernel | None:
+def product_grid(nest: Nest, largest: int) -> GridKernel | None:
     """Return the kernel of a nest of one sum of what two sides have together; None for others.
 
     `largest` is the number of elements of the largest array that the kernel has an index of.

@@ -12,7 +12,7 @@ from xla_server.codegen.trace.graph import Load
 from xla_server.target.gpu import MAX_WARP_ROW, WARP
 
 
-def row_kernel(nest: Nest, largest: int) -> GridKernel | None:
+def row_grid(nest: Nest, largest: int) -> GridKernel | None:
     """Return the kernel of a nest whose reductions run over short rows in memory; None for others.
 
     A row has a lane for each access of the widest kind, rounded up to a power of two, and 32 at

@@ -4,13 +4,13 @@ import dataclasses
 from collections.abc import Callable
 
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.gpu.schedules.blocks import block_kernel
-from xla_server.codegen.gpu.schedules.columns import column_kernel
-from xla_server.codegen.gpu.schedules.elementwise import elementwise_kernel
-from xla_server.codegen.gpu.schedules.products import product_kernel
-from xla_server.codegen.gpu.schedules.rows import row_kernel
-from xla_server.codegen.gpu.schedules.threads import thread_kernel
-from xla_server.codegen.gpu.schedules.transposes import transpose_kernel
+from xla_server.codegen.gpu.schedules.blocks import block_grid
+from xla_server.codegen.gpu.schedules.columns import column_grid
+from xla_server.codegen.gpu.schedules.elementwise import elementwise_grid
+from xla_server.codegen.gpu.schedules.products import product_grid
+from xla_server.codegen.gpu.schedules.rows import row_grid
+from xla_server.codegen.gpu.schedules.threads import thread_grid
+from xla_server.codegen.gpu.schedules.transposes import transpose_grid
 from xla_server.codegen.loops.builders.loop_builder import Nest
 
 
@@ -38,7 +38,7 @@ class ThreadSchedule:
 SCHEDULES: tuple[ThreadSchedule, ...] = (
     ThreadSchedule(
         "transposes",
-        transpose_kernel,
+        transpose_grid,
         "elements whose neighbours are not those of a result, along at least 16 elements of each",
         "A warp would load or store 32 lines of memory for 32 elements: tiles pass shared memory.",
         # The thread that stores a result reads the operands that have its index.
@@ -46,14 +46,14 @@ SCHEDULES: tuple[ThreadSchedule, ...] = (
     ),
     ThreadSchedule(
         "elements",
-        elementwise_kernel,
+        elementwise_grid,
         "nests without reductions",
         "A thread moves 16 bytes at once, and its neighbours the next.",
         reads_first=True,
     ),
     ThreadSchedule(
         "products",
-        product_kernel,
+        product_grid,
         "a sum of what rows and columns have together, with at least 16 of each and of the sum",
         "Each row is used for all columns: a tile of both in shared memory is loaded once.",
         # A result may be written over what its own thread alone reads, before it stores.
@@ -61,7 +61,7 @@ SCHEDULES: tuple[ThreadSchedule, ...] = (
     ),
     ThreadSchedule(
         "rows",
-        row_kernel,
+        row_grid,
         "reductions over rows of at most 1024 elements, and these rows in results",
         "Lanes of a warp combine their parts without memory; a row is read once.",
         # Results are stored after the last exchange, before which all lanes have read.
@@ -70,7 +70,7 @@ SCHEDULES: tuple[ThreadSchedule, ...] = (
     ),
     ThreadSchedule(
         "blocks",
-        block_kernel,
+        block_grid,
         "reductions over longer rows, and these rows in results",
         "A warp alone would leave a GPU idle: the threads of a block go through a row.",
         # Results are stored after the last barrier, before which all threads have read.
@@ -79,7 +79,7 @@ SCHEDULES: tuple[ThreadSchedule, ...] = (
     ),
     ThreadSchedule(
         "columns",
-        column_kernel,
+        column_grid,
         "reductions over leading dimensions, where columns are long and few or in results",
         "A thread for each column would leave a GPU idle, and compute it for each row of a result.",
         # Results are stored after the last barrier, before which all threads have read.
@@ -88,7 +88,7 @@ SCHEDULES: tuple[ThreadSchedule, ...] = (
     ),
     ThreadSchedule(
         "threads",
-        thread_kernel,
+        thread_grid,
         "all others",
         "A thread computes what its result needs; many columns have neighbours to read.",
         reads_first=True,

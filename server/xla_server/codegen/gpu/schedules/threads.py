@@ -23,7 +23,7 @@ RUN = 64
 """Elements that are combined one after the other."""
 
 
-def thread_kernel(nest: Nest, largest: int) -> GridKernel:
+def thread_grid(nest: Nest, largest: int) -> GridKernel:
     """Return the kernel of any nest.
 
     `largest` is the number of elements of the largest array that the kernel has an index of.

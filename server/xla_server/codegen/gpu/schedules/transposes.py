@@ -39,7 +39,7 @@ _ROWS = BLOCK_THREADS // WARP
 """Rows of a tile that the threads of a block access at once."""
 
 
-def transpose_kernel(nest: Nest, largest: int) -> GridKernel | None:
+def transpose_grid(nest: Nest, largest: int) -> GridKernel | None:
     """Return the kernel of a nest that reads operands along another loop; None for others.
 
     `largest` is the number of elements of the largest array that the kernel has an index of.

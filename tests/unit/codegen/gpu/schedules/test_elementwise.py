@@ -13,7 +13,7 @@ from xla_client import ops
 from xla_client.programs.builder import Op
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.gpu.schedules.elementwise import elementwise_kernel
+from xla_server.codegen.gpu.schedules.elementwise import elementwise_grid
 from xla_server.codegen.kernel_ir.listing import listing
 from xla_server.codegen.loops.builders.loop_builder import Nest
 from xla_server.codegen.trace.graph import Immediate, Reduction, ReductionResult, Store
@@ -123,4 +123,4 @@ def test_reductions_have_another_schedule() -> None:
     kind, loop, zero = KERNEL_TYPE[ElementType.F32], Variable(3, "i"), Immediate.of("f32", 0)
     reduction = Reduction((loop,), (zero,), (), (zero,), turns=3)
     store = Store(0, kind, Affine(0), ReductionResult(reduction, 0))
-    assert elementwise_kernel(Nest((), (store,), TARGET), 3) is None
+    assert elementwise_grid(Nest((), (store,), TARGET), 3) is None
