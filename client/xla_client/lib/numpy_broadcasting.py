@@ -8,7 +8,7 @@ stretches. Element types must agree as everywhere else.
 import itertools
 
 from xla_client import ops
-from xla_client.ops.elementwise.elementwise import Binary
+from xla_client.ops.elementwise.elementwise import BinaryFunction
 from xla_client.programs.builder import Dimensions, Op, integers
 from xla_client.programs.checked import checked
 from xla_client.programs.scalars import Scalar
@@ -159,7 +159,9 @@ See https://numpy.org/doc/stable/user/basics.broadcasting.html
 """
 
 
-def _aligned(function: Binary, name: str, operand: str = "f32", result: str = "") -> Binary:
+def _aligned(
+    function: BinaryFunction, name: str, operand: str = "f32", result: str = ""
+) -> BinaryFunction:
     def aligned(
         lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | None = None
     ) -> Op:

@@ -6,7 +6,7 @@ with one bool, where a program needs an array that is known when it runs. Ops ha
 """
 
 from xla_client.coercion.records import choice
-from xla_client.ops.elementwise.elementwise import Binary
+from xla_client.ops.elementwise.elementwise import BinaryFunction
 from xla_client.programs.builder import Dimensions, Op
 from xla_client.programs.checked import Choice, checked
 from xla_client.programs.elementwise import elementwise
@@ -87,7 +87,7 @@ See https://openxla.org/xla/operation_semantics#element-wise_comparison_operatio
 
 def _comparison(
     name: str, direction: ComparisonDirection, text: str, order: ComparisonType | None = None
-) -> Binary:
+) -> BinaryFunction:
     def function(
         lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | None = None
     ) -> Op:
@@ -98,7 +98,7 @@ def _comparison(
     return checked(function)
 
 
-def _by_total_order(name: str, direction: ComparisonDirection) -> Binary:
+def _by_total_order(name: str, direction: ComparisonDirection) -> BinaryFunction:
     text = f"Like `{name}` in the order -NaN < -inf < -0 < +0 < inf < NaN."
     return _comparison(f"{name}_total_order", direction, text, ComparisonType.TOTALORDER)
 

@@ -76,7 +76,7 @@ class UnaryFunction(Protocol):
         """Emit the operation; raises ShapeError for an element type it does not have."""
 
 
-class Binary(Protocol):
+class BinaryFunction(Protocol):
     """A function of two operands."""
 
     def __call__(
@@ -148,7 +148,7 @@ def _unary(
 
 def _binary(
     name: str, opcode: Opcode, text: str, operand: str = "f32[3]", result: str = ""
-) -> Binary:
+) -> BinaryFunction:
     def function(
         lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | None = None
     ) -> Op:
