@@ -55,13 +55,6 @@ CASES: tuple[Case, ...] = (
     Case(Opcode.SEND_DONE, ("f32[2]",), _FIRST_HALF + "f32[2]", _CHANNEL, declared="token[]"),
     Case(
         Opcode.RECV_DONE,
-        ("f32[2]",),
-        _FIRST_HALF + "f32[2]",
-        _CHANNEL,
-        declared="(f32[2], token[])",
-    ),
-    Case(
-        Opcode.RECV_DONE,
         ("(f32[2], s32[], token[])",),
         _FIRST_HALF + "(f32[2], s32[], token[])",
         _CHANNEL,

@@ -57,18 +57,12 @@ _VECTOR = "(f32[2]) -> f32[2]"
 _TEST = "(f32[2]) -> pred[]"
 
 _CALLS = (
-    _call("the called computations must be the computation, got 0 of them", ("f32[2]",), ()),
     _call(
         "the called computations must be the computation, got 2 of them",
         ("f32[2]",),
         (_VECTOR, _VECTOR),
     ),
     _call(_TAKES_THREE + "(p0: f32[2]) -> f32[2]", ("f32[3]",), (_VECTOR,)),
-    _call(
-        "the computation must take parameters (f32[2], f32[2]), got (p0: f32[2]) -> f32[2]",
-        ("f32[2]", "f32[2]"),
-        (_VECTOR,),
-    ),
     Case(
         Opcode.FUSION,
         ("s32[2]",),
@@ -100,12 +94,6 @@ _CALLS = (
         called=(_TEST,),
     ),
     _while(
-        "the body must take parameters (f32[2]), got (p0: f32[3]) -> f32[2]",
-        "f32[2]",
-        "(f32[3]) -> f32[2]",
-        _TEST,
-    ),
-    _while(
         "the body must take parameters (f32[2]), got (p0: f32[2], p1: f32[2]) -> f32[2]",
         "f32[2]",
         "(f32[2], f32[2]) -> f32[2]",
@@ -122,12 +110,6 @@ _CALLS = (
         "f32[2]",
         _VECTOR,
         "(s32[2]) -> pred[]",
-    ),
-    _while(
-        "the condition must give pred[], got (q0: f32[2]) -> s32[]",
-        "f32[2]",
-        _VECTOR,
-        "(f32[2]) -> s32[]",
     ),
     _while(
         "the condition must give pred[], got (q0: f32[2]) -> pred[1]",

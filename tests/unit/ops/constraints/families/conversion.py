@@ -66,7 +66,6 @@ def _reduce_precision(operand: str, exponent: int, mantissa: int, message: str) 
 
 CASES: tuple[Case, ...] = (
     _convert("(f32[2])", ElementType.S32, "the operand must be an array, got (f32[2])", "s32[2]"),
-    _convert("f32[2]", ElementType.TUPLE, _ARRAY_TYPE + "f32[2] to tuple", "(f32[2])"),
     _convert("f32[]", ElementType.TOKEN, _ARRAY_TYPE + "f32[] to token", "token[]"),
     _bitcast_convert(
         "token[]", ElementType.S32, "the operand must be an array, got token[]", "s32[]"
@@ -77,7 +76,6 @@ CASES: tuple[Case, ...] = (
         "bits can only be read as an array element type, got f32[2] to tuple",
         "(f32[2])",
     ),
-    _bitcast_convert("c64[2]", ElementType.F64, _REAL_OR_COMPLEX + "c64[2] to f64", "f64[2]"),
     _bitcast_convert("u64[2]", ElementType.C64, _REAL_OR_COMPLEX + "u64[2] to c64", "c64[2]"),
     _bitcast_convert(
         "f6e3m2fn[2]",

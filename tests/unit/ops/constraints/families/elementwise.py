@@ -11,14 +11,14 @@ from xla_contract.ops.elementwise.compare import (
 )
 from xla_contract.types.opcode import Opcode
 
-_FLOATING = ("floating", ("pred", "s32", "u32", "c64"))
-_WAVES = ("floating or complex", ("pred", "s32", "u32"))
+_FLOATING = ("floating", ("s32", "c64"))
+_WAVES = ("floating or complex", ("pred", "u32"))
 _SIGNED = ("signed, floating or complex", ("pred", "u32"))
 _BITS = ("integral", ("pred", "f32", "c64"))
 _LOGICAL = ("pred or integral", ("f32", "c64"))
 _NUMERIC = ("integral, floating or complex", ("pred",))
 _ORDERED = ("integral or floating", ("pred", "c64"))
-_COMPONENT = ("f32 or f64", ("pred", "s32", "f16", "bf16", "c64"))
+_COMPONENT = ("f32 or f64", ("pred", "c64"))
 
 _UNARY = {
     Opcode.ABS: (ops.abs, _SIGNED),
@@ -198,10 +198,7 @@ _COMPARE = (
         )
         for text, kind, allowed in (
             ("s32", ComparisonType.FLOAT, "SIGNED"),
-            ("s32", ComparisonType.UNSIGNED, "SIGNED"),
-            ("s32", ComparisonType.TOTALORDER, "SIGNED"),
             ("u32", ComparisonType.SIGNED, "UNSIGNED"),
-            ("pred", ComparisonType.FLOAT, "UNSIGNED"),
             ("f32", ComparisonType.SIGNED, "FLOAT or TOTALORDER"),
             ("c64", ComparisonType.TOTALORDER, "FLOAT"),
         )
@@ -210,15 +207,6 @@ _COMPARE = (
         ("c64[2]", "c64[2]"),
         "complex numbers have no order, so the direction must be EQ or NE, got LT on c64[2]",
         _LT,
-    ),
-    Case(
-        Opcode.COMPARE,
-        ("f32[2]", "f32[2]"),
-        "comparison_direction must be one of EQ, NE, GE, GT, LE, LT, got 'SAME'",
-        CompareAttributes(_EQ),
-        "the direction is an enumeration in Python",
-        declared="pred[2]",
-        edit=lambda proto: setattr(proto, "comparison_direction", "SAME"),
     ),
     Case(
         Opcode.COMPARE,

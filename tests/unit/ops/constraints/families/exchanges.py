@@ -198,9 +198,6 @@ _MOVES = (
     _broadcast("at least one operand must be given, got none", _PAIR, ()),
     _broadcast("an operand must be an array, got (f32[2])", _PAIR, ("(f32[2])",)),
     _permute(
-        "sources must be distinct and not negative, got pairs {{0,1},{0,2}}", ((0, 1), (0, 2))
-    ),
-    _permute(
         "targets must be distinct and not negative, got pairs {{0,1},{2,1}}", ((0, 1), (2, 1))
     ),
     _permute("sources must be distinct and not negative, got pairs {{-1,1}}", ((-1, 1),)),
@@ -256,7 +253,6 @@ _RAGGED = (
     _ragged("an operand must be an array, got token[]", f"token[] f32[6,2] {_TABLES}"),
     _ragged(_ROWS + "f32[4,3] and f32[6,2]", f"f32[4,3] f32[6,2] {_TABLES}"),
     _ragged(_ROWS + "s32[4,2] and f32[6,2]", f"s32[4,2] f32[6,2] {_TABLES}"),
-    _ragged(_ROWS + "f32[] and f32[6,2]", f"f32[] f32[6,2] {_TABLES}"),
     _ragged(
         "offsets and sizes must be integers of rank 1 or 2, got f32[2]",
         "f32[4,2] f32[6,2] f32[2] f32[2] f32[2] f32[2]",

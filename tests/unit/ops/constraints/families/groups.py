@@ -68,10 +68,6 @@ def _mesh(
 _FORMS = (
     _groups(_IOTA_IDS + "0 groups of 2", iota_collective_device_list=_iota(0, 2, [], [])),
     _groups(
-        _IOTA_IDS + "1099511627776 groups of 1099511627776",
-        iota_collective_device_list=_iota(2**40, 2**40, [], []),
-    ),
-    _groups(
         "an iota must be reshaped to its 4 ids, got {3}",
         iota_collective_device_list=_iota(2, 2, [3], [0]),
     ),

@@ -34,7 +34,7 @@ _CHOLESKYS = tuple(
         ops.cholesky,
         declared="f32[2,2]",
     )
-    for operand in ("s32[2,2]", "f32[2]", "f32[2,3]", "(f32[2,2])")
+    for operand in ("f32[2]", "f32[2,3]")
 )
 
 
@@ -50,12 +50,10 @@ def _solve(message: str, matrix: str, right: str, left_side: bool = True) -> Cas
 
 
 _SOLVES = (
-    _solve(_SQUARE + "f32[2,3]", "f32[2,3]", "f32[2,3]"),
     _solve(_SQUARE + "s32[2,2]", "s32[2,2]", "s32[2,3]"),
     _solve(_AGREE + "a f32[2,2] and b f64[2,3]", "f32[2,2]", "f64[2,3]"),
     _solve(_AGREE + "a f32[2,2] and b f32[2]", "f32[2,2]", "f32[2]"),
     _solve(_AGREE + "a f32[3,2,2] and b f32[4,2,3]", "f32[3,2,2]", "f32[4,2,3]"),
-    _solve(_AGREE + "a f32[2,2] and b f32[3,2]", "f32[2,2]", "f32[3,2]"),
     _solve(
         "a and b must agree in type, batch and the solved dimension (-1 of b), got a f32[2,2]"
         " and b f32[2,3]",
@@ -89,7 +87,6 @@ def _fft(message: str, operand: str, kind: FftType, length: Sequence[int]) -> Ca
 _FFTS = (
     _fft(_FFT_LENGTH + "[] for c64[4]", "c64[4]", FftType.FFT, ()),
     _fft(_FFT_LENGTH + "[2, 2, 2, 2] for c64[2,2,2,2]", "c64[2,2,2,2]", FftType.FFT, (2, 2, 2, 2)),
-    _fft(_FFT_LENGTH + "[1, 4] for c64[4]", "c64[4]", FftType.FFT, (1, 4)),
     _fft(_FFT_LENGTH + "[-4] for c64[4]", "c64[4]", FftType.FFT, (-4,)),
     _fft(
         "IFFT of length [3] must be applied to last dimensions [3], got c64[4]",
@@ -97,8 +94,6 @@ _FFTS = (
         FftType.IFFT,
         (3,),
     ),
-    _fft("FFT must be applied to c64 or c128, got f32[4]", "f32[4]", FftType.FFT, (4,)),
-    _fft("RFFT must be applied to f32 or f64, got c64[4]", "c64[4]", FftType.RFFT, (4,)),
     _fft("RFFT must be applied to f32 or f64, got f16[4]", "f16[4]", FftType.RFFT, (4,)),
     _fft(
         "IRFFT of length [4] must be applied to last dimensions [3], got c64[4]",
@@ -144,7 +139,6 @@ _BATCH_NORMS = (
     _training(
         "the operand must be of floating type, got s32[2,3]", ("s32[2,3]", "s32[3]", "s32[3]")
     ),
-    _training(_PER_FEATURE + "(f32[2], f32[3])", ("f32[2,3]", "f32[2]", "f32[3]")),
     _training(_PER_FEATURE + "(f32[3], f64[3])", ("f32[2,3]", "f32[3]", "f64[3]")),
     Case(
         Opcode.BATCH_NORM_INFERENCE,
@@ -216,13 +210,7 @@ _RANDOM = (
     ),
     _rng(_TWO_SCALARS + "(f32[]) for f32[2]", ("f32[]",)),
     _rng(_TWO_SCALARS + "(f32[2], f32[2]) for f32[2]", ("f32[2]", "f32[2]")),
-    _rng(_TWO_SCALARS + "(f64[], f64[]) for f32[2]", ("f64[]", "f64[]")),
     _rng(_TWO_SCALARS + "(f32[], s32[]) for f32[2]", ("f32[]", "s32[]")),
-    _rng(
-        "a uniform distribution must be of real numbers, got pred[2]",
-        ("pred[]", "pred[]"),
-        "pred[2]",
-    ),
     _rng(
         "a uniform distribution must be of real numbers, got c64[2]", ("c64[]", "c64[]"), "c64[2]"
     ),
@@ -240,13 +228,10 @@ _RANDOM = (
         "there is one function for each distribution",
         edit=lambda proto: setattr(proto, "distribution", 0),
     ),
-    _bits("the state of philox must be u64[2] or u64[3], got u64[1]", "u64[1]"),
     _bits("the state of three_fry must be u64[2], got u64[3]", "u64[3]", algorithm=_THREE_FRY),
     _bits("the state of philox must be u64[2] or u64[3], got u32[2]", "u32[2]"),
-    _bits("the state of philox must be u64[2] or u64[3], got token[]", "token[]"),
     _bits("the state of philox must be u64[2] or u64[3], got u64[<=2]", "u64[<=2]"),
     _bits(_RANDOM_BITS + "pred[2]", "u64[2]", "pred[2]"),
-    _bits(_RANDOM_BITS + "f6e2m3fn[2]", "u64[2]", "f6e2m3fn[2]"),
     _bits("the random bits must be an array, got (u32[2])", "u64[2]", "(u32[2])"),
     _bits("random bits must have a static shape, got u32[<=2]", "u64[2]", "u32[<=2]"),
     Case(

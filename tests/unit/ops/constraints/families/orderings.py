@@ -44,7 +44,6 @@ _MAPS = (
     _map("an operand must be an array, got (f32[2])", ("(f32[2])",), ()),
     _map("operands must have equal dimensions, got (f32[2,3], f32[3,2])", ("f32[2,3]", "f32[3,2]")),
     _map("the mapped dimensions must be all in order, got {0} for f32[2,3]", dimensions=(0,)),
-    _map("the mapped dimensions must be all in order, got {1,0} for f32[2,3]", dimensions=(1, 0)),
     _map(
         "the called computations must be the computation, got 0 of them",
         computation="",
@@ -53,10 +52,6 @@ _MAPS = (
     _map(
         "the computation must take parameters (f32[]), got (p0: s32[]) -> f32[]",
         computation="(s32[]) -> f32[]",
-    ),
-    _map(
-        "the computation must take parameters (f32[]), got (p0: f32[], p1: f32[]) -> f32[]",
-        computation=_SUM,
     ),
     _map(
         "the computation must give a scalar, got (p0: f32[]) -> f32[2]",
@@ -114,12 +109,6 @@ _SORTS = (
         "the comparator must take parameters (f32[], f32[]), got (p0: s32[], p1: s32[]) -> pred[]",
         comparator="(s32[], s32[]) -> pred[]",
     ),
-    _sort(_COMPARATOR + "(p0: f32[], p1: f32[]) -> pred[]", ("f32[2,3]", "s32[2,3]")),
-    _sort(
-        _COMPARATOR + "(p0: f32[], p1: s32[], p2: f32[], p3: s32[]) -> pred[]",
-        ("f32[2,3]", "s32[2,3]"),
-        comparator="(f32[], s32[], f32[], s32[]) -> pred[]",
-    ),
     _sort("the comparator must give pred[], got (p0: f32[], p1: f32[]) -> f32[]", comparator=_SUM),
     Case(
         Opcode.SORT,
@@ -148,7 +137,6 @@ _TOPKS = tuple(
         ("f32[2,3]", -1),
         ("f32[]", 1),
         ("c64[3]", 1),
-        ("(f32[3])", 1),
     )
 )
 
