@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -12,7 +11,6 @@ from tests.unit.codegen.lower.indexing.test_scatter import (
     IN_ORDER,
     PAIR_IN_ORDER,
     ROWS,
-    combiner,
     drawn,
     places,
     scattered,
@@ -35,35 +33,6 @@ def is_of(form: Method, function: Callable[..., Op], *arguments: Any) -> bool:
 def assert_form(form: Method, function: Callable[..., Op], *arguments: Any) -> None:
     assert is_of(form, function, *arguments)
     assert_same(function, *arguments)
-
-
-@pytest.mark.parametrize(
-    "dtype",
-    [
-        *("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"),
-        *(ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.int4, ml_dtypes.uint4),
-    ],
-)
-@pytest.mark.parametrize(("form", "count"), [(Method.WALK, 4), (Method.SORTED, 20)])
-def test_rows_are_combined_in_every_type(dtype: Any, form: Method, count: int) -> None:
-    random = np.random.default_rng(1)
-    x = random.integers(0, 2, (5, 3)).astype(dtype)
-    updates = random.integers(0, 2, (count, 3)).astype(dtype)
-    indices = np.resize(np.array([[1], [4], [1], [9], [-1], [0]], np.int32), (count, 1))
-    for function in (ops.add, lambda old, new: new):
-        assert_form(form, scattered(ROWS, combiner(function, dtype, dtype)), x, indices, updates)
-
-
-@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u4", "i8", "u8"])
-@pytest.mark.parametrize(("form", "times"), [(Method.WALK, 1), (Method.SORTED, 9)])
-def test_windows_that_do_not_fit_are_skipped(dtype: Any, form: Method, times: int) -> None:
-    numbers = ScatterDimensionNumbers((1, 2), (), (0, 1), 1)
-    x = np.arange(20, dtype=np.float32).reshape(4, 5)
-    top, least = np.iinfo(dtype).max, np.iinfo(dtype).min
-    indices = np.array([[0, 0], [2, 2], [top, 0], [least, 1]], dtype)
-    indices = np.resize(indices, (2 * times, 2))
-    updates = np.arange(2 * times * 2 * 3, dtype=np.float32).reshape(-1, 2, 3)
-    assert_form(form, scattered(numbers), x, indices, updates)
 
 
 CASES: dict[str, tuple[Method, Callable[..., Op], tuple[Any, ...]]] = {

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.processors import TARGET
-from tests.unit.codegen.compiled import assert_same, both, built, interpreted, on_cpu
+from tests.unit.codegen.compiled import both, built, interpreted, on_cpu
 from tests.unit.codegen.from_jax import assert_same_as_jax
 from xla_client import ops
 from xla_client.programs.builder import Builder
@@ -22,6 +22,7 @@ from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.ir.module import HloModule
 
+Same = Callable[..., None]
 ROWS = ScatterDimensionNumbers((1,), (0,), (0,), 1)
 
 
@@ -40,31 +41,36 @@ def combiner(function: Callable[..., Any], *dtypes: Any) -> Computation:
         *(ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.int4, ml_dtypes.uint4),
     ],
 )
+@pytest.mark.parametrize("count", [4, 20])
 @pytest.mark.parametrize("name", ["add", "overwrite"])
-def test_rows_are_combined_in_every_type(dtype: Any, name: str) -> None:
+def test_rows_are_combined_in_every_type(
+    assert_same: Same, dtype: Any, name: str, count: int
+) -> None:
     random = np.random.default_rng(1)
     x = random.integers(0, 2, (5, 3)).astype(dtype)
-    updates = random.integers(0, 2, (4, 3)).astype(dtype)
-    indices = np.array([[1], [4], [1], [9]], np.int32)
+    updates = random.integers(0, 2, (count, 3)).astype(dtype)
+    indices = np.resize(np.array([[1], [4], [1], [9], [-1], [0]], np.int32), (count, 1))
     function = ops.add if name == "add" else lambda old, new: new
     combine = combiner(function, dtype, dtype)
     assert_same(lambda a, i, u: ops.scatter(a, i, u, combine, ROWS), x, indices, updates)
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u4", "i8", "u8"])
-def test_windows_that_do_not_fit_are_skipped(dtype: Any) -> None:
+@pytest.mark.parametrize("count", [6, 18])
+def test_windows_that_do_not_fit_are_skipped(assert_same: Same, dtype: Any, count: int) -> None:
     numbers = ScatterDimensionNumbers((1, 2), (), (0, 1), 1)
     x = np.arange(20, dtype=np.float32).reshape(4, 5)
     top = np.iinfo(dtype).max
     least = np.iinfo(dtype).min
     indices = np.array([[0, 0], [2, 2], [3, 0], [0, 3], [top, 0], [least, 1]], dtype)
-    updates = np.arange(6 * 2 * 3, dtype=np.float32).reshape(6, 2, 3)
+    indices = np.resize(indices, (count, 2))
+    updates = np.arange(count * 2 * 3, dtype=np.float32).reshape(count, 2, 3)
     add = combiner(ops.add, "f4", "f4")
     assert_same(lambda a, i, u: ops.scatter(a, i, u, add, numbers), x, indices, updates)
 
 
 @pytest.mark.parametrize("width", [1, 3, 64, 65, 200])
-def test_columns_are_shared_among_threads(width: int) -> None:
+def test_columns_are_shared_among_threads(assert_same: Same, width: int) -> None:
     random = np.random.default_rng(2)
     x = random.standard_normal((7, width)).astype(np.float32)
     indices = random.integers(-2, 9, (40, 1))
@@ -94,14 +100,14 @@ def test_a_split_needs_a_dimension_that_indices_do_not_reach() -> None:
     assert work_items(ScatterDimensionNumbers((0,), (0,), (1,), 1), (256, 9)) == 1
 
 
-def test_updates_of_one_position_are_applied_in_order() -> None:
+def test_updates_of_one_position_are_applied_in_order(assert_same: Same) -> None:
     combine = combiner(lambda old, new: old * 2.0 - new, "f4", "f4")
     x, updates = np.ones((2, 1), np.float32), np.arange(5, dtype=np.float32).reshape(5, 1)
     indices = np.array([[1], [0], [1], [1], [0]])
     assert_same(lambda a, i, u: ops.scatter(a, i, u, combine, ROWS), x, indices, updates)
 
 
-def test_several_operands_are_combined_together() -> None:
+def test_several_operands_are_combined_together(assert_same: Same) -> None:
     combine = combiner(
         lambda a, b, c, d: ops.tuple(
             [ops.select(ops.gt(c, a), c, a), ops.select(ops.gt(c, a), d, b)]
@@ -126,7 +132,7 @@ def test_several_operands_are_combined_together() -> None:
     )
 
 
-def test_the_combiner_may_compute_in_a_wider_type() -> None:
+def test_the_combiner_may_compute_in_a_wider_type(assert_same: Same) -> None:
     combine = combiner(ops.add, "f4", "f4")
     x, updates = np.ones((3, 2), np.float16), np.full((4, 2), 0.5, np.float16)
     indices = np.array([[0], [2], [0], [1]])
@@ -134,14 +140,14 @@ def test_the_combiner_may_compute_in_a_wider_type() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (4, 0)])
-def test_nothing_to_do(shape: tuple[int, int]) -> None:
+def test_nothing_to_do(assert_same: Same, shape: tuple[int, int]) -> None:
     add = combiner(ops.add, "f4", "f4")
     x, updates = np.ones((2, shape[1]), np.float32), np.zeros(shape, np.float32)
     indices = np.zeros((shape[0], 1), np.int32)
     assert_same(lambda a, i, u: ops.scatter(a, i, u, add, ROWS), x, indices, updates)
 
 
-def test_the_operand_outlives_its_scatter() -> None:
+def test_the_operand_outlives_its_scatter(assert_same: Same) -> None:
     add = combiner(ops.add, "f4", "f4")
     x, indices = np.ones((3, 2), np.float32), np.array([[1], [1]])
     updates = np.full((2, 2), 4, np.float32)
@@ -239,7 +245,7 @@ def test_shared_out_updates_are_combined_in_order(
     ],
 )
 def test_updates_of_different_positions_are_shared_out(
-    numbers: ScatterDimensionNumbers, arguments: tuple[Any, ...]
+    assert_same: Same, numbers: ScatterDimensionNumbers, arguments: tuple[Any, ...]
 ) -> None:
     def function(x: Any, i: Any, u: Any) -> Any:
         return ops.scatter(x, i, u, IN_ORDER, numbers, unique_indices=True)

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.unit.codegen.compiled import assert_same, built, on_cpu
+from tests.unit.codegen.compiled import built, on_cpu
 from tests.unit.codegen.from_jax import assert_same_as_jax
 from xla_client import ops
 from xla_client.lib import sorting
@@ -20,6 +20,7 @@ DTYPES = [
     *("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"),
     *(ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.int4, ml_dtypes.uint4),
 ]
+Same = Callable[..., None]
 FLOATS = ["f2", "f4", "f8", ml_dtypes.bfloat16, ml_dtypes.float8_e5m2]
 
 
@@ -51,24 +52,24 @@ def comparator(function: Callable[..., Any], *dtypes: Any) -> Computation:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("descending", [False, True])
-def test_keys_of_every_type(dtype: Any, descending: bool) -> None:
+def test_keys_of_every_type(assert_same: Same, dtype: Any, descending: bool) -> None:
     x = values(dtype, (3, 100))
     assert_same(lambda a: ops.tuple(sorting.sort_with_indices(a, descending=descending)), x)
 
 
-@pytest.mark.parametrize("length", [0, 1, 2, 31, 32, 33, 257, 1000])
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 31, 32, 33, 257, 1000])
 @pytest.mark.parametrize("dtype", ["i4", "u8"])
-def test_every_length(length: int, dtype: str) -> None:
+def test_every_length(assert_same: Same, length: int, dtype: str) -> None:
     x = values(dtype, (length, 2))
     assert_same(lambda a: ops.tuple(sorting.sort_with_indices(a, 0)), x)
 
 
-def test_more_rows_than_are_sorted_side_by_side() -> None:
+def test_more_rows_than_are_sorted_side_by_side(assert_same: Same) -> None:
     assert_same(lambda a: sorting.sort(a, 1), values("f4", (67, 5, 3)))
 
 
 @pytest.mark.parametrize("dimension", [0, 1, 2])
-def test_every_dimension(dimension: int) -> None:
+def test_every_dimension(assert_same: Same, dimension: int) -> None:
     x, y = values("f4", (5, 40, 3)), values("i2", (5, 40, 3), 1)
     less = comparator(lambda a, b, c, d: ops.lt_total_order(a, b), "f4", "i2")
     assert_same(lambda a, b: ops.sort([a, b], less, dimension, is_stable=True), x, y)
@@ -81,7 +82,7 @@ def test_every_dimension(dimension: int) -> None:
 
 
 @pytest.mark.parametrize("length", [2, 3, 64, 101])
-def test_a_comparator_that_has_no_key_is_asked(length: int) -> None:
+def test_a_comparator_that_has_no_key_is_asked(assert_same: Same, length: int) -> None:
     nearer = comparator(
         lambda a, b: ops.or_(ops.lt(a * a, b * b), ops.and_(ops.eq(a * a, b * b), ops.lt(a, b))),
         "f4",
@@ -90,13 +91,13 @@ def test_a_comparator_that_has_no_key_is_asked(length: int) -> None:
     assert_same(lambda a: ops.sort(a, nearer), x)
 
 
-def test_a_key_may_be_computed_from_several_operands() -> None:
+def test_a_key_may_be_computed_from_several_operands(assert_same: Same) -> None:
     less = comparator(lambda a, b, c, d: ops.gt(a * c, b * d), "i4", "i4")
     x, y = values("i4", (200,)), values("i4", (200,), 3)
     assert_same(lambda a, b: ops.sort([a, b], less, is_stable=True), x, y)
 
 
-def test_zeros_of_both_signs_are_equal_where_the_comparator_says_so() -> None:
+def test_zeros_of_both_signs_are_equal_where_the_comparator_says_so(assert_same: Same) -> None:
     x = np.array([0.0, -0.0, 1, -1, -0.0, 0.0] * 9, np.float32)
     for compare in (ops.lt, ops.gt):
         order = comparator(compare, "f4")
@@ -111,16 +112,18 @@ def test_a_comparator_that_contradicts_itself_gives_some_permutation() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_first_k_of_every_type(dtype: Any) -> None:
+def test_the_first_k_of_every_type(assert_same: Same, dtype: Any) -> None:
     x = values(dtype, (2, 3, 100))
     assert_same(lambda a: ops.top_k(a, 7), x)
     assert_same(lambda a: ops.top_k(a, 70, largest=False), x)
 
 
-@pytest.mark.parametrize("k", [0, 1, 12, 13, 100])
+@pytest.mark.parametrize(
+    ("length", "k"), [(1, 1), *((100, k) for k in (0, 1, 12, 13, 100)), (513, 30)]
+)
 @pytest.mark.parametrize("dtype", ["f4", "i8"])
-def test_any_k(dtype: str, k: int) -> None:
-    x = values(dtype, (2, 100))
+def test_any_k(assert_same: Same, dtype: str, length: int, k: int) -> None:
+    x = values(dtype, (2, length))
     assert_same(lambda a: ops.top_k(a, k, largest=k % 2 == 0), x)
 
 
