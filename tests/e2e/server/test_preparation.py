@@ -8,6 +8,7 @@ import numpy as np
 
 import xla_client as xc
 from tests.e2e.process import start_server
+from tests.fault.plain import until
 from tests.processors import HOST
 from xla_client import Builder, Shape, ops
 from xla_server.codegen.namespace import vocabulary
@@ -16,10 +17,7 @@ from xla_server.codegen.namespace import vocabulary
 def test_what_programs_share_is_ready_before_the_first(tmp_path: Path) -> None:
     kernels = tmp_path / "kernels"
     with start_server(tmp_path, "--compilation-cache-dir", str(kernels)) as server:
-        end = time.monotonic() + 60
-        while "prepared" not in server.log.read_text():
-            assert time.monotonic() < end, server.log.read_text()
-            time.sleep(0.05)
+        until(lambda: "prepared" in server.log.read_text())
         before = len(list(kernels.iterdir()))
         assert before >= len(vocabulary(HOST).prepared)
         with xc.connect(server.address) as client:

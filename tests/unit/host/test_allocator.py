@@ -4,12 +4,13 @@ import queue
 import subprocess
 import sys
 import threading
-import time
+import types
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.fault.plain import until
+from tests.unit.clock import Clock
 from xla_host import allocator as malloc
 from xla_host.allocator import LARGE_BYTES, IdleTrimmer
 
@@ -57,36 +58,6 @@ def test_importing_the_client_changes_nothing() -> None:
     program = "import xla_client; from xla_host import allocator as malloc; print(malloc._is_tuned)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "False"
-
-
-class Released:
-    """Counts releases, and knows how many transfers had ended before each."""
-
-    def __init__(self) -> None:
-        self.times: list[float] = []
-        self.happened = threading.Event()
-
-    def __call__(self) -> None:
-        self.times.append(time.monotonic())
-        self.happened.set()
-
-
-def test_memory_is_given_back_once_after_the_last_large_transfer() -> None:
-    released = Released()
-    trimmer = IdleTrimmer(released, lambda: 0, lambda: 0, idle_seconds=0.2)
-    for _ in range(4):
-        trimmer.transferred(LARGE_BYTES)
-        last = time.monotonic()
-        time.sleep(0.05)
-    assert released.happened.wait(100)
-    time.sleep(0.4)
-    (at,) = released.times
-    assert at - last >= 0.15
-    released.happened.clear()
-    trimmer.transferred(LARGE_BYTES)
-    assert released.happened.wait(100)
-    assert len(released.times) == 2
-    trimmer.close()
 
 
 class Process:
@@ -153,6 +124,24 @@ def process() -> Iterator[Process]:
     trimmer.close()
 
 
+def test_memory_is_given_back_once_after_the_last_large_transfer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, process = Clock(), Process()
+    monkeypatch.setattr(malloc, "time", types.SimpleNamespace(monotonic=clock))
+    trimmer = IdleTrimmer(process.release, process.look, process.resident, idle_seconds=0.02)
+    for releases in range(2):
+        for _ in range(3):
+            trimmer.transferred(LARGE_BYTES)
+            clock.now += 0.015
+            process.settle()
+        assert process.releases == releases
+        clock.now += 0.01
+        process.settle()
+        assert process.releases == releases + 1
+    trimmer.close()
+
+
 def test_what_is_let_go_later_is_given_back_too(process: Process) -> None:
     for number in range(3):
         process.changes.put(lambda: process.free(LARGE_BYTES))
@@ -195,7 +184,7 @@ def test_nothing_is_given_back_for_little_or_for_what_is_in_use(process: Process
 def test_small_transfers_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[threading.Thread] = []
     monkeypatch.setattr(threading.Thread, "start", started.append)
-    IdleTrimmer(Released()).transferred(LARGE_BYTES - 1)
+    IdleTrimmer(lambda: None).transferred(LARGE_BYTES - 1)
     assert not started
 
 
