@@ -10,6 +10,7 @@ import pytest
 import xla_client as xc
 from tests.e2e.fixed_port import free_port
 from tests.e2e.process import start_server
+from tests.fault.plain import until
 from tests.unit.client.small_programs import ONES, double, endless
 
 
@@ -23,8 +24,7 @@ def test_a_client_goes_on_with_a_server_that_was_killed(tmp_path: Path) -> None:
         assert client.to_device(large).to_numpy().size == large.size
         forever = client.compile(endless())
         launched, called = forever.submit(ONES), threads.submit(forever.run, ONES)
-        while client.describe().use.concurrent_executions < 2:
-            pass
+        until(lambda: client.describe().use.concurrent_executions == 2)
         server.process.kill()
         for waiting in (launched.future(), called):
             with pytest.raises(xc.UnavailableError) as caught:

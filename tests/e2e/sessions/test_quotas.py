@@ -9,6 +9,7 @@ import pytest
 import xla_client as xc
 from tests.e2e.feed_programs import COUNT, sink
 from tests.e2e.process import serving, start_server
+from tests.fault.plain import until
 from tests.unit.sessions.sample_runs import DOUBLE, ONES, endless, program
 
 FLAGS = {
@@ -44,8 +45,7 @@ def _too_many_executables(client: xc.Client) -> None:
 def _too_many_calls(client: xc.Client) -> None:
     loop = client.compile(endless())
     runs = [loop.submit(ONES)]
-    while not client.describe().use.concurrent_executions:
-        pass
+    until(lambda: client.describe().use.concurrent_executions)
     runs.append(loop(ONES))  # type: ignore[arg-type]
 
 

@@ -1,6 +1,7 @@
 """Everything a client does, in coroutines."""
 
 import asyncio
+import threading
 from typing import Any
 
 import numpy as np
@@ -135,13 +136,16 @@ def test_one_that_is_cancelled_leaves_the_others_of_its_message(client: xc.Clien
     np.testing.assert_array_equal(asyncio.run(work()), 2 * ONES)
 
 
-def test_an_abandoned_connection_is_closed(target: str) -> None:
+def test_an_abandoned_connection_is_closed(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed, close = threading.Event(), xc.Client.close
+    monkeypatch.setattr(xc.Client, "close", lambda client: (close(client), closed.set()))
+
     async def work() -> None:
         connecting = asyncio.create_task(xc.aconnect(target))
         await asyncio.sleep(0)
         connecting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await connecting
-        await asyncio.sleep(0.2)
+        assert await asyncio.to_thread(closed.wait, 100)
 
     asyncio.run(work())
