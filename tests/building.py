@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from xla_client import Builder, Computation, Op
-from xla_contract.types.element_type import ElementType
+from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.shape import Shape
 
 
@@ -18,15 +18,16 @@ def computation(
     return builder.build(function(*(builder.parameter(n, s) for n, s in enumerate(shapes))))
 
 
-def scalars(function: Callable[..., Op], *kinds: ElementType, name: str) -> Computation:
-    """Return the computation of a function of scalars of these types."""
-    return computation(function, [Shape.scalar(kind) for kind in kinds], name)
+def scalars(function: Callable[..., Op], *kinds: Any, name: str = "called") -> Computation:
+    """Return the computation of a function of scalars of these types, ours or numpy's."""
+    types = (k if isinstance(k, E) else E.from_dtype(np.dtype(k)) for k in kinds)
+    return computation(function, map(Shape.scalar, types), name)
 
 
 def shape_of(array: Any) -> Shape:
     """Return the shape of an array as numpy has it."""
     array = np.asarray(array)
-    return Shape.array(ElementType.from_dtype(array.dtype), array.shape)
+    return Shape.array(E.from_dtype(array.dtype), array.shape)
 
 
 def built(

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from tests import building
 from tests.conformance.oracle import assert_equal_bits
-from xla_client import Builder, Op
+from xla_client import Op
 from xla_contract.stubs import hlo_pb2
-from xla_contract.types.element_type import ElementType
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.backends.compile_options import DEFAULTS, CompileOptions
@@ -28,13 +28,7 @@ CPU = Cpu()
 
 def built(function: Callable[..., Op], arguments: Sequence[Any]) -> HloModule:
     """The module that `function` states over parameters shaped like the arguments."""
-    builder = Builder("compiled")
-    parameters = []
-    for number, argument in enumerate(arguments):
-        array = np.asarray(argument)
-        shape = Shape.array(ElementType.from_dtype(array.dtype), array.shape)
-        parameters.append(builder.parameter(number, shape, f"p{number}"))
-    return import_module(builder.build(function(*parameters)).proto)
+    return import_module(building.built(function, arguments, "compiled").proto)
 
 
 def imported(serialized: bytes) -> HloModule:

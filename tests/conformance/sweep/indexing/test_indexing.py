@@ -7,6 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.building import scalars
 from tests.conformance.oracle import assert_close, assert_equal_bits
 from tests.conformance.sweep.draws import drawing
 from tests.conformance.sweep.draws.depth import drawn
@@ -14,11 +15,10 @@ from tests.conformance.sweep.draws.index_maps import IndexMap, index_maps
 from tests.conformance.sweep.draws.moving import INDICES, assert_moves_alike, bits, types
 from tests.conformance.sweep.draws.program import both
 from xla_client import ops
-from xla_client.programs.builder import Builder, Op
+from xla_client.programs.builder import Op
 from xla_client.programs.computation import Computation
 from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from xla_contract.types.element_type import ElementType as E
-from xla_contract.types.shape import Shape
 
 Draw = st.DataObject
 
@@ -73,16 +73,12 @@ def test_gather_of_indices_that_are_sorted_as_promised(data: Draw) -> None:
 
 def overwrite(element_type: E) -> Computation:
     """The combiner that takes the update."""
-    builder = Builder("overwrite")
-    builder.parameter(0, Shape.scalar(element_type))
-    return builder.build(builder.parameter(1, Shape.scalar(element_type)))
+    return combiner(lambda _, update: update, element_type)
 
 
 def combiner(function: Callable[[Op, Op], Op], element_type: E) -> Computation:
     """A combiner of two scalars of a type."""
-    builder = Builder("combiner")
-    pair = [builder.parameter(number, Shape.scalar(element_type)) for number in range(2)]
-    return builder.build(function(*pair))
+    return scalars(function, element_type, element_type)
 
 
 @drawn(8, 400)
@@ -170,12 +166,9 @@ def test_scatter_of_several_operands_swaps_what_it_combines(data: Draw) -> None:
         for element_type in (first, second)
     ]
     indices = mapping.without_overlap(data.draw(mapping.indices(E.S32)))
-    builder = Builder("two")
-    a, b, x, y = (
-        builder.parameter(number, Shape.scalar(element_type))
-        for number, element_type in enumerate((first, second, first, second))
+    combine = scalars(
+        lambda a, b, x, y: ops.tuple([ops.sub(x, a), ops.add(b, y)]), first, second, first, second
     )
-    combine = builder.build(ops.tuple([ops.sub(x, a), ops.add(b, y)]))
     numbers = scatter_numbers(mapping)
     results = both(
         lambda a, b, i, u, v: ops.scatter([a, b], i, [u, v], combine, numbers),

@@ -7,6 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.building import scalars
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.draws import drawing
 from tests.conformance.sweep.draws.depth import drawn
@@ -14,10 +15,9 @@ from tests.conformance.sweep.draws.moving import PACKED, bits
 from tests.conformance.sweep.draws.program import both
 from xla_client import ops
 from xla_client.lib import sorting
-from xla_client.programs.builder import Builder, Op
+from xla_client.programs.builder import Op
 from xla_client.programs.computation import Computation
 from xla_contract.types.element_type import ElementType as E
-from xla_contract.types.shape import Shape
 
 Draw = st.DataObject
 
@@ -30,10 +30,7 @@ PAYLOADS = tuple(t for t in drawing.EVERY if t not in PACKED)
 
 def comparator(decide: Callable[..., Op], types: Sequence[E]) -> Computation:
     """A comparator from a function of (a0, b0, a1, b1, ...)."""
-    builder = Builder("comparator")
-    pairs = [element_type for element_type in types for _ in range(2)]
-    scalars = [builder.parameter(n, Shape.scalar(each)) for n, each in enumerate(pairs)]
-    return builder.build(decide(*scalars))
+    return scalars(decide, *(element_type for element_type in types for _ in range(2)))
 
 
 def keys(data: Draw, element_type: E, sizes: Sequence[int], *, few: bool = True) -> Any:

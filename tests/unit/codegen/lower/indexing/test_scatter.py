@@ -6,15 +6,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.building import scalars as combiner
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import both, built, interpreted, on_cpu
 from tests.unit.codegen.from_jax import assert_same_as_jax
 from xla_client import ops
-from xla_client.programs.builder import Builder
 from xla_client.programs.computation import Computation
 from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
-from xla_contract.types.element_type import ElementType
-from xla_contract.types.shape import Shape
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.lower.indexing.scatter_space import Space
@@ -24,14 +22,6 @@ from xla_server.ir.module import HloModule
 
 Same = Callable[..., None]
 ROWS = ScatterDimensionNumbers((1,), (0,), (0,), 1)
-
-
-def combiner(function: Callable[..., Any], *dtypes: Any) -> Computation:
-    builder = Builder("combiner")
-    shapes = [Shape.scalar(ElementType.from_dtype(np.dtype(dtype))) for dtype in dtypes]
-    return builder.build(
-        function(*(builder.parameter(n, shape, f"c{n}") for n, shape in enumerate(shapes)))
-    )
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,11 @@ import math
 
 import numpy as np
 
+from tests.building import scalars
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import built
 from xla_client import ops
-from xla_client.programs.builder import Builder
 from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
-from xla_contract.types.element_type import ElementType
-from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CANCELLATION, KernelThunk
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import For
@@ -26,9 +24,7 @@ def kernel(
     updates: tuple[int, ...],
 ) -> KernelThunk:
     """The kernel of a scatter that adds."""
-    builder = Builder("add")
-    scalar = Shape.scalar(ElementType.F32)
-    add = builder.build(ops.add(*(builder.parameter(n, scalar, f"c{n}") for n in (0, 1))))
+    add = scalars(ops.add, "f4", "f4")
     arguments = [np.zeros(each, np.float32) for each in (sizes, vectors, updates)]
     arguments[1] = arguments[1].astype(np.int32)
     module = built(lambda x, i, u: ops.scatter(x, i, u, add, numbers), arguments)

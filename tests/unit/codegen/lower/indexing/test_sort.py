@@ -7,14 +7,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.building import scalars
 from tests.unit.codegen.compiled import built, on_cpu
 from tests.unit.codegen.from_jax import assert_same_as_jax
 from xla_client import ops
 from xla_client.lib import sorting
-from xla_client.programs.builder import Builder
 from xla_client.programs.computation import Computation
-from xla_contract.types.element_type import ElementType
-from xla_contract.types.shape import Shape
 
 DTYPES = [
     *("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"),
@@ -41,13 +39,7 @@ def values(dtype: Any, shape: tuple[int, ...], seed: int = 0) -> Any:
 
 
 def comparator(function: Callable[..., Any], *dtypes: Any) -> Computation:
-    builder = Builder("comparator")
-    shapes = [
-        Shape.scalar(ElementType.from_dtype(np.dtype(dtype))) for dtype in dtypes for _ in "ab"
-    ]
-    return builder.build(
-        function(*(builder.parameter(n, shape, f"c{n}") for n, shape in enumerate(shapes)))
-    )
+    return scalars(function, *(dtype for dtype in dtypes for _ in "ab"))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -7,11 +7,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.building import scalars as combiner
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import assert_same as on_cpu
 from tests.unit.codegen.compiled import built
 from tests.unit.codegen.from_jax import assert_same_as_jax
-from tests.unit.codegen.lower.indexing.test_scatter import combiner
 from xla_client import ops
 from xla_client.programs.builder import Builder, Op
 from xla_contract.types.shape import Shape

@@ -7,20 +7,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.building import scalars
 from tests.unit.codegen.from_jax import assert_same_as_jax
 from xla_client import ops
-from xla_client.programs.builder import Builder, Op
-from xla_client.programs.computation import Computation
-from xla_contract.types.element_type import ElementType
-from xla_contract.types.shape import Shape
+from xla_client.programs.builder import Op
 
 Same = Callable[..., None]
-
-
-def of_two(function: Callable[..., Op], dtype: Any) -> Computation:
-    builder = Builder("of_two")
-    shape = Shape.scalar(ElementType.from_dtype(np.dtype(dtype)))
-    return builder.build(function(builder.parameter(0, shape), builder.parameter(1, shape)))
 
 
 def scattered(
@@ -31,7 +23,7 @@ def scattered(
     select: Callable[..., Op] = ops.ge,
     scatter: Callable[..., Op] = ops.add,
 ) -> Callable[..., Op]:
-    first, second = of_two(select, dtype), of_two(scatter, dtype)
+    first, second = (scalars(each, dtype, dtype) for each in (select, scatter))
     return lambda operand, source, initial: ops.select_and_scatter_with_general_padding(
         operand, first, sizes, strides, padding, source, initial, second
     )
