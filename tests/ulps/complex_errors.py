@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.unit.codegen.compiled import built, interpreted, on_cpu
+from tests.unit.codegen.compiled import built, pairs
 from xla_client import ops
 from xla_client.programs.builder import Op
 from xla_contract.ops.elementwise.elementwise import BINARY, UNARY
@@ -240,7 +240,7 @@ def computed(opcode: str, operands: Sequence[Array]) -> tuple[Array, Array]:
         return function(*parameters)  # type: ignore[no-any-return]
 
     module = built(program, list(operands))
-    (compiled,), (expected,) = on_cpu(module, operands), interpreted(module, operands)
+    ((compiled, expected),) = pairs(module, operands)
     return compiled, expected
 
 

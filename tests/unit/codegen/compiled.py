@@ -13,9 +13,11 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.backends.compile_options import DEFAULTS, CompileOptions
 from xla_server.backends.compiled.backend import CompiledBackend
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.assignment import Assignment
 from xla_server.buffers.code import Code, CopyThunk
+from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.evaluator.interpret import evaluate
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
@@ -86,10 +88,19 @@ def interpreted(module: HloModule, arguments: Sequence[Any]) -> list[Any]:
     return list(value) if isinstance(value, tuple) else [value]
 
 
+def pairs(module: HloModule, arguments: Sequence[Any], cpu: Cpu = CPU) -> list[tuple[Any, Any]]:
+    """(compiled, interpreted) for each result of a module."""
+    return list(zip(on_cpu(module, arguments, cpu), interpreted(module, arguments), strict=True))
+
+
 def both(function: Callable[..., Op], *arguments: Any, cpu: Cpu = CPU) -> list[tuple[Any, Any]]:
     """(compiled, interpreted) for each result of a program that `function` states."""
-    module = built(function, arguments)
-    return list(zip(on_cpu(module, arguments, cpu), interpreted(module, arguments), strict=True))
+    return pairs(built(function, arguments), arguments, cpu)
+
+
+def texts_of(module: HloModule) -> list[str]:
+    """The texts of the kernels of a module."""
+    return [kernel.source for kernel in kernels_of(compile_module(module).code)]
 
 
 def assert_same(function: Callable[..., Op], *arguments: Any) -> None:

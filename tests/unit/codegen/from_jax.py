@@ -7,7 +7,8 @@ import jax
 import numpy as np
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.unit.codegen.compiled import imported, interpreted, on_cpu
+from tests.corpus.jax.programs import lower
+from tests.unit.codegen.compiled import imported, interpreted, on_cpu, pairs, texts_of
 
 
 def assert_same_as_jax(function: Callable[..., Any], *arguments: Any) -> None:
@@ -17,6 +18,14 @@ def assert_same_as_jax(function: Callable[..., Any], *arguments: Any) -> None:
         expected = [np.asarray(leaf) for leaf in jax.tree.leaves(lowered.compile()(*arguments))]
     for compiled, theirs in zip(_compiled(lowered, arguments), expected, strict=True):
         assert_equal_bits(compiled, theirs)
+
+
+def near_texts(function: Callable[..., Any], *arguments: Any, atol: float = 1e-5) -> list[str]:
+    """The texts of a program's kernels, whose results are near the interpreter's."""
+    module = imported(lower(function, *arguments))
+    for compiled, expected in pairs(module, arguments):
+        np.testing.assert_allclose(compiled, expected, rtol=1e-5, atol=atol)
+    return texts_of(module)
 
 
 def assert_same_as_interpreted(function: Callable[..., Any], *arguments: Any) -> None:

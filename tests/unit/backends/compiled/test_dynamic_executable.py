@@ -343,8 +343,9 @@ def test_states_are_the_executable_s_whatever_the_sizes() -> None:
     assert [int(executed(executable, [LINE[:n]])[1]) for n in (3, 2)] == [first + 1, first + 2]
 
 
-def test_a_seed_decides_random_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs make them, of states that the host draws."""
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> set[Opcode]:
+    """The opcodes whose evaluators have computed something."""
     asked: set[Opcode] = set()
 
     def watched(opcode: Opcode) -> Any:
@@ -357,6 +358,11 @@ def test_a_seed_decides_random_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
         return evaluate
 
     monkeypatch.setattr(dynamic_executable, "evaluator", watched)
+    return asked
+
+
+def test_a_seed_decides_random_numbers(asked: set[Opcode]) -> None:
+    """Programs make them, of states that the host draws."""
     builder = Builder("random")
     rows = builder.parameter(0, SIX)
     low, high = builder.constant(np.float32(0)), builder.constant(np.float32(1))
@@ -446,19 +452,7 @@ def test_the_same_sizes_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> No
     executed(executable, arguments)
 
 
-def test_no_evaluator_computes(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: set[Opcode] = set()
-
-    def watched(opcode: Opcode) -> Any:
-        real = evaluator(opcode)
-
-        def evaluate(*arguments: Any) -> Any:
-            asked.add(opcode)
-            return real(*arguments)
-
-        return evaluate
-
-    monkeypatch.setattr(dynamic_executable, "evaluator", watched)
+def test_no_evaluator_computes(asked: set[Opcode]) -> None:
     names = ["gather of whole rows", "top k", "a call", "reduce of several"]
     for program in (*(CASES[name][0] for name in names), lambda c: _growing(c, 3)):
         module, arguments = module_of(program)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.corpus.jax.programs import lower
 from tests.processors import TARGET
-from tests.unit.codegen.compiled import imported, interpreted, on_cpu
+from tests.unit.codegen.compiled import imported, interpreted, on_cpu, pairs
 from tests.unit.passes.passing import stated
 from tests.work_ratio.ratios import operations_ratio, transcendentals_ratio
 from xla_server.backends.compiled.compilation import Compilation, compile_module
@@ -134,7 +134,7 @@ def test_what_the_parts_of_a_concatenate_repeat_is_stored() -> None:
     assert transcendentals_ratio(compilation.work) == 1
     random = np.random.default_rng(3)
     arguments = [random.standard_normal((16, 200)).astype(np.float32) for _ in range(2)]
-    (found,), (expected,) = on_cpu(module, arguments), interpreted(module, arguments)
+    ((found, expected),) = pairs(module, arguments)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 

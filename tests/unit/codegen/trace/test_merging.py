@@ -7,22 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.corpus.jax.programs import lower
-from tests.unit.codegen.compiled import imported, interpreted, on_cpu
-from xla_server.backends.compiled.compilation import compile_module
-from xla_server.codegen.lower.lowering import kernels_of
+from tests.unit.codegen.from_jax import near_texts
 
 X = np.random.default_rng(0).integers(-1000, 1000, (6, 5, 7, 11))
 
 
 def _text(function: Callable[..., Any], *arguments: Any) -> str:
     """The text of a program's only kernel, whose results are the interpreter's."""
-    module = imported(lower(function, *arguments))
-    for found, expected in zip(
-        on_cpu(module, arguments), interpreted(module, arguments), strict=True
-    ):
-        np.testing.assert_allclose(found, expected, 1e-5, 1e-4)
-    (text,) = (kernel.source for kernel in kernels_of(compile_module(module).code))
+    (text,) = near_texts(function, *arguments, atol=1e-4)
     return text
 
 

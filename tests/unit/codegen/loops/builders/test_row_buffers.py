@@ -11,10 +11,8 @@ import pytest
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax.programs import lower
 from tests.processors import TARGET
-from tests.unit.codegen.compiled import imported, interpreted, on_cpu
-from xla_server.backends.compiled.compilation import compile_module
+from tests.unit.codegen.compiled import imported, interpreted, on_cpu, pairs, texts_of
 from xla_server.backends.compiled.cpu import Cpu
-from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.ir.module import HloModule
 
 _RANDOM = np.random.default_rng(0)
@@ -57,32 +55,28 @@ def _module(name: str) -> tuple[HloModule, tuple[Any, ...]]:
         return imported(lower(function, *arguments)), arguments
 
 
-def _texts(module: HloModule) -> list[str]:
-    return [kernel.source for kernel in kernels_of(compile_module(module).code)]
-
-
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_as_interpreted(name: str) -> None:
     module, arguments = _module(name)
-    (compiled,), (expected,) = on_cpu(module, arguments), interpreted(module, arguments)
+    ((compiled, expected),) = pairs(module, arguments)
     narrow = 1e-2 if name == "softmax_in_half" else 2e-6
     np.testing.assert_allclose(compiled, expected, rtol=narrow, atol=narrow)
 
 
 def test_exponentials_are_computed_once() -> None:
-    (text,) = _texts(_module("softmax")[0])
+    (text,) = texts_of(_module("softmax")[0])
     assert text.count("exp_f32(") == 1
     assert text.count("keep_f32(") == text.count("kept_f32(") == 1
 
 
 def test_cheap_values_are_computed_again() -> None:
-    (text,) = _texts(imported(lower(jax.nn.standardize, X)))
+    (text,) = texts_of(imported(lower(jax.nn.standardize, X)))
     assert "keep_" not in text
 
 
 def test_rows_too_long_for_the_stack_are_computed_again() -> None:
     long = np.zeros((2, TARGET.tuning.loops.max_row_buffer_bytes // 4 + 1), np.float32)
-    texts = "".join(_texts(imported(lower(_softmax, long))))
+    texts = "".join(texts_of(imported(lower(_softmax, long))))
     assert "keep_" not in texts
     assert texts.count("exp_f32(") > 1 or len(texts) > 1
 
@@ -92,7 +86,7 @@ def test_sums_of_one_row_share_what_they_add_up() -> None:
         return jnp.exp(x).sum(1) / (jnp.exp(x) * x).sum(1)
 
     module = imported(lower(moments, X))
-    (text,) = _texts(module)
+    (text,) = texts_of(module)
     assert text.count("exp_f32(") == text.count("range(40)") == 1
     for compiled, expected in zip(on_cpu(module, (X,)), interpreted(module, (X,)), strict=True):
         np.testing.assert_allclose(compiled, expected, rtol=2e-6, atol=2e-5)
@@ -103,7 +97,7 @@ def test_sums_of_columns_share_what_they_read() -> None:
         return (x.sum(0), (x * x).sum(0), x.max(0))
 
     module = imported(lower(moments, X))
-    (text,) = _texts(module)
+    (text,) = texts_of(module)
     assert text.count("range(24)") == 1
     for compiled, expected in zip(on_cpu(module, (X,)), interpreted(module, (X,)), strict=True):
         np.testing.assert_allclose(compiled, expected, rtol=2e-6, atol=2e-5)

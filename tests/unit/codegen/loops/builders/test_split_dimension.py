@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.corpus.jax.programs import lower
-from tests.unit.codegen.compiled import imported, interpreted, on_cpu
+from tests.unit.codegen.compiled import imported, pairs
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen.lower.lowering import kernels_of
 
@@ -37,9 +37,7 @@ def _text_of(program: Program) -> str:
     """The kernels of a program, whose results are the interpreter's."""
     function, arguments = program
     module = imported(lower(function, *arguments))
-    for ours, expected in zip(
-        on_cpu(module, arguments), interpreted(module, arguments), strict=True
-    ):
+    for ours, expected in pairs(module, arguments):
         np.testing.assert_allclose(ours, expected, rtol=1e-6)
     return "\n".join(row.source for row in kernels_of(compile_module(module).code))
 

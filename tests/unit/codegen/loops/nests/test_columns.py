@@ -1,6 +1,5 @@
 """Reductions over leading dimensions, block by block."""
 
-from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -10,7 +9,8 @@ import pytest
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax.programs import lower
 from tests.processors import TARGET
-from tests.unit.codegen.compiled import imported, interpreted, on_cpu
+from tests.unit.codegen.compiled import imported, interpreted, on_cpu, texts_of
+from tests.unit.codegen.from_jax import near_texts
 from xla_contract.types.element_type import ElementType
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen.kernel import Kernels
@@ -39,19 +39,9 @@ def _of(*dimensions: int) -> Any:
     return _RANDOM.standard_normal(dimensions).astype(np.float32)
 
 
-def _checked(function: Callable[..., Any], *arguments: Any) -> list[str]:
-    """The texts of a program's kernels, whose results are the interpreter's."""
-    module = imported(lower(function, *arguments))
-    for compiled, expected in zip(
-        on_cpu(module, arguments), interpreted(module, arguments), strict=True
-    ):
-        np.testing.assert_allclose(compiled, expected, rtol=1e-5, atol=1e-5)
-    return [kernel.source for kernel in kernels_of(compile_module(module).code)]
-
-
 def test_blocks_of_one_length_have_loops_of_that_length() -> None:
     for blocks in (1, 2):
-        (text,) = _checked(lambda x: x.sum(0), _of(20, blocks * BLOCK))
+        (text,) = near_texts(lambda x: x.sum(0), _of(20, blocks * BLOCK))
         assert f"in range({BLOCK}):" in text
         assert "minimum" not in text
         assert ("whole_mod" in text) is (blocks > 1)
@@ -68,14 +58,14 @@ def test_narrow_results_are_kept_on_the_stack(dtype: str) -> None:
         return x.min(0), x.max(0)
 
     module = imported(lower(extremes, x))
-    texts = [kernel.source for kernel in kernels_of(compile_module(module).code)]
+    texts = texts_of(module)
     assert all("kept_" in text and "reload_" not in text for text in texts)
     for compiled, expected in zip(on_cpu(module, [x]), interpreted(module, [x]), strict=True):
         assert_equal_bits(compiled, expected)
 
 
 def test_the_last_block_may_be_shorter() -> None:
-    (text,) = _checked(lambda x: x.sum(0), _of(20, BLOCK + 100))
+    (text,) = near_texts(lambda x: x.sum(0), _of(20, BLOCK + 100))
     assert f", {BLOCK + 100})" in text
 
 
@@ -104,27 +94,27 @@ def test_what_is_made_of_sums_has_the_same_blocks(columns: int) -> None:
 
 
 def test_runs_of_one_length_have_loops_of_that_length() -> None:
-    even = _checked(lambda x: x.sum(1), _of(3, 4096))
+    even = near_texts(lambda x: x.sum(1), _of(3, 4096))
     assert any("in range(512):" in text for text in even)
     assert not any("minimum" in text for text in even)
-    uneven = _checked(lambda x: x.sum(1), _of(3, 4099))
+    uneven = near_texts(lambda x: x.sum(1), _of(3, 4099))
     assert any("minimum" in text for text in uneven)
 
 
 def test_runs_of_as_many_rows_have_loops_of_that_length() -> None:
-    (even,) = _checked(lambda x: x.sum(0), _of(192, 300))
+    (even,) = near_texts(lambda x: x.sum(0), _of(192, 300))
     assert "in range(64):" in even
     assert "minimum" not in even
-    (uneven,) = _checked(lambda x: x.sum(0), _of(193, 300))
+    (uneven,) = near_texts(lambda x: x.sum(0), _of(193, 300))
     assert "minimum" in uneven
 
 
 def test_a_single_iteration_is_no_loop() -> None:
     for axis in (0, None):
-        (one,) = _checked(lambda x, axis=axis: x.sum(axis), _of(70, 30))
+        (one,) = near_texts(lambda x, axis=axis: x.sum(axis), _of(70, 30))
         assert "if start < stop:" in one
         assert "range(start, stop)" not in one
-    (several,) = _checked(lambda x: x.sum(1), _of(3, 70, 30))
+    (several,) = near_texts(lambda x: x.sum(1), _of(3, 70, 30))
     assert "range(start, stop)" in several
 
 

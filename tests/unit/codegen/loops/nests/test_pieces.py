@@ -13,10 +13,9 @@ from jax import lax
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax.programs import lower
 from tests.processors import TARGET, tuned
-from tests.unit.codegen.compiled import imported, interpreted, on_cpu
+from tests.unit.codegen.compiled import imported, interpreted, on_cpu, pairs, texts_of
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen.lower.lowering import kernels_of
-from xla_server.ir.module import HloModule
 
 _RANDOM = np.random.default_rng(0)
 X = _RANDOM.standard_normal((40, 96)).astype(np.float32)
@@ -79,20 +78,14 @@ CASES: dict[str, tuple[tuple[Any, ...], int]] = {
 """Arguments, and the loops over work items that a program's last kernel has."""
 
 
-def _texts(module: HloModule) -> list[str]:
-    return [kernel.source for kernel in kernels_of(compile_module(module).code)]
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_cut_nests_hold_no_tests(name: str) -> None:
     arguments, count = CASES[name]
     module = imported(lower(_moved(name), *arguments))
-    text = _texts(module)[-1]
+    text = texts_of(module)[-1]
     assert not re.search(r"\b(select|ge|lt)\(", text)
     assert text.count("\n    for ") == count
-    for ours, expected in zip(
-        on_cpu(module, arguments), interpreted(module, arguments), strict=True
-    ):
+    for ours, expected in pairs(module, arguments):
         assert_equal_bits(ours, expected)
 
 
@@ -111,10 +104,8 @@ def _uncut() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
 def test_what_is_not_cut_is_right_too(name: str) -> None:
     function, arguments = _uncut()[name]
     module = imported(lower(function, *arguments))
-    assert any("select(" in text for text in _texts(module))
-    for ours, expected in zip(
-        on_cpu(module, arguments), interpreted(module, arguments), strict=True
-    ):
+    assert any("select(" in text for text in texts_of(module))
+    for ours, expected in pairs(module, arguments):
         np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=1e-5)
 
 
@@ -125,7 +116,7 @@ def test_where_cuts_are_too_many_short_parts_are_tested() -> None:
 
     x = _RANDOM.standard_normal((64, 400)).astype(np.float32)
     module = imported(lower(shifted, x))
-    (text,) = _texts(module)
+    (text,) = texts_of(module)
     loops = re.split(r"\n +for ", text)[1:]
     assert any("select(" in loop for loop in loops)
     (inside,) = [loop for loop in loops if "load_" in loop and "select(" not in loop]
@@ -148,7 +139,7 @@ def test_long_runs_that_begin_anywhere_in_a_line_are_copied_as_bytes(dtype: str)
 
     x = np.asarray(jnp.asarray(_RANDOM.standard_normal((40, 300)), dtype))
     module = imported(lower(edge, x))
-    assert "copy_bytes(" in _texts(module)[-1]
+    assert "copy_bytes(" in texts_of(module)[-1]
     (ours,), (expected,) = on_cpu(module, (x,)), interpreted(module, (x,))
     assert_equal_bits(ours, expected)
 
@@ -157,5 +148,5 @@ def test_long_runs_that_begin_anywhere_in_a_line_are_copied_as_bytes(dtype: str)
 def test_short_runs_and_those_of_whole_lines_are_loops(columns: int) -> None:
     x = _RANDOM.standard_normal((40, columns)).astype(np.float32)
     ahead = 16 if columns == 256 else 1
-    (text,) = _texts(imported(lower(lambda x: jnp.pad(x, ((0, 0), (ahead, 0))), x)))
+    (text,) = texts_of(imported(lower(lambda x: jnp.pad(x, ((0, 0), (ahead, 0))), x)))
     assert "copy_bytes(" not in text

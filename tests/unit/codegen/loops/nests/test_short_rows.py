@@ -10,9 +10,7 @@ import pytest
 
 from tests.corpus.jax.programs import lower
 from tests.processors import TARGET
-from tests.unit.codegen.compiled import imported, interpreted, on_cpu
-from xla_server.backends.compiled.compilation import compile_module
-from xla_server.codegen.lower.lowering import kernels_of
+from tests.unit.codegen.compiled import imported, interpreted, on_cpu, pairs, texts_of
 
 _RANDOM = np.random.default_rng(0)
 TUNED = TARGET.tuning.loops
@@ -51,7 +49,7 @@ NAMES = (
 
 def _texts(function: Callable[..., Any], *arguments: Any) -> list[str]:
     module = imported(lower(function, *arguments))
-    return [kernel.source for kernel in kernels_of(compile_module(module).code)]
+    return texts_of(module)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -60,9 +58,7 @@ def test_heads_are_computed_row_beside_row(name: str) -> None:
     assert any(f"range(start, stop, {ROWS})" in text for text in _texts(function, *arguments))
     module = imported(lower(function, *arguments))
     bound = 4e-3 if name == "in_half" else 2e-6
-    for ours, expected in zip(
-        on_cpu(module, arguments), interpreted(module, arguments), strict=True
-    ):
+    for ours, expected in pairs(module, arguments):
         np.testing.assert_allclose(ours, expected, rtol=bound, atol=bound)
 
 

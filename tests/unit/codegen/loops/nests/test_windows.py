@@ -11,7 +11,8 @@ from jax import lax
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.draws.depth import paired
 from tests.corpus.jax.programs import lower
-from tests.unit.codegen.compiled import imported, interpreted, on_cpu
+from tests.unit.codegen.compiled import imported, on_cpu, pairs
+from tests.unit.codegen.from_jax import near_texts
 from tests.unit.passes.passing import drawn, tame
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
@@ -101,7 +102,7 @@ def _assert_kept(form: Form, reducer: str) -> HloModule:
     name, operation = reducer.split()
     kind = next(kind for kind in ElementType if kind.text == name)
     module, arguments = _lowered(form, kind, operation)
-    (found,), (expected,) = on_cpu(module, arguments), interpreted(module, arguments)
+    ((found, expected),) = pairs(module, arguments)
     if operation in ("add", "mul") and (kind.is_floating or kind.is_complex):
         wide = np.complex128 if kind.is_complex else np.float64
         error = {"f32": 1e-5, "c64": 1e-5, "bf16": 1e-1}.get(name, 1e-12)
@@ -133,22 +134,12 @@ def test_reducers_that_tiles_are_not_for(reducer: str) -> None:
     assert "room_for" not in kernels_of(compile_module(module).code)[-1].source
 
 
-def _texts(function: Any, *arguments: Any) -> list[str]:
-    """The texts of a program's kernels, whose results are the interpreter's."""
-    module = imported(lower(function, *arguments))
-    for found, expected in zip(
-        on_cpu(module, arguments), interpreted(module, arguments), strict=True
-    ):
-        np.testing.assert_allclose(found, expected, 1e-5, 1e-5)
-    return [kernel.source for kernel in kernels_of(compile_module(module).code)]
-
-
 IMAGE = np.random.default_rng(0).standard_normal((40, 70)).astype(np.float32)
 
 
 def test_an_element_is_computed_once_for_all_windows_of_a_tile() -> None:
     form = Form((40, 70), (1, 11), padding=((0, 0), (5, 5)))
-    (text,) = _texts(lambda x: form.over(x * x - 1, np.float32(0), "add"), IMAGE)
+    (text,) = near_texts(lambda x: form.over(x * x - 1, np.float32(0), "add"), IMAGE)
     assert text.count("load_f32") == 1
 
 
@@ -159,13 +150,13 @@ def test_several_windows_of_one_form_are_one_kernel() -> None:
         low = form.over(x, np.float32(np.inf), "min")
         return (form.over(x * 2, np.float32(-np.inf), "max") - low) * x
 
-    assert len(_texts(program, IMAGE)) == 1
+    assert len(near_texts(program, IMAGE)) == 1
 
 
 def test_short_windows_without_padding_have_no_tile() -> None:
     def text(padding: int) -> str:
         form = Form((40, 70), (1, 3), padding=((0, 0), (padding, 0)))
-        return _texts(lambda x: form.over(x, np.float32(0), "add"), IMAGE)[0]
+        return near_texts(lambda x: form.over(x, np.float32(0), "add"), IMAGE)[0]
 
     assert "room_for" not in text(0)
     assert "room_for" in text(1)

@@ -13,12 +13,10 @@ from jax import lax
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.draws.depth import paired
 from tests.corpus.jax.programs import lower
-from tests.unit.codegen.compiled import imported, interpreted, on_cpu
+from tests.unit.codegen.compiled import imported, interpreted, on_cpu, texts_of
 from tests.unit.passes.passing import drawn
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.backends.compiled.compilation import compile_module
-from xla_server.codegen.lower.lowering import kernels_of
 
 LENGTHS = [2, 5, 9, 15, 16, 17, 33, 64, 100, 1025, 5000]
 FLOATS = [ElementType.F16, ElementType.BF16, ElementType.F32, ElementType.F64]
@@ -34,7 +32,7 @@ def _checked(function: Callable[..., Any], *arguments: Any) -> list[str]:
         module = imported(lower(function, *arguments))
     for pair in zip(on_cpu(module, arguments), interpreted(module, arguments), strict=True):
         assert_equal_bits(*(np.where(part == 0, part.dtype.type(0), part) for part in pair))
-    return [kernel.source for kernel in kernels_of(compile_module(module).code)]
+    return texts_of(module)
 
 
 def _rows(kind: ElementType, length: int, rows: int = 40) -> Any:
@@ -105,7 +103,7 @@ def test_extrema_and_sums_of_a_row_are_one_loop() -> None:
     x = np.random.default_rng(0).standard_normal((100, 200)).astype(np.float32)
     module = imported(lower(program, x))
     np.testing.assert_allclose(on_cpu(module, [x])[0], interpreted(module, [x])[0], 1e-5, 1e-6)
-    (text,) = (kernel.source for kernel in kernels_of(compile_module(module).code))
+    (text,) = texts_of(module)
     # One loop of both reductions, and that of the results.
     assert text.count("in range(200)") == 2
     assert text.count("exp_f32") == 1

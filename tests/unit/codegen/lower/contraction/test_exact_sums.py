@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.sweep.draws.depth import paired
-from tests.unit.codegen.compiled import interpreted, on_cpu
+from tests.unit.codegen.compiled import interpreted, pairs
 from tests.unit.passes.passing import imported
 from xla_server.codegen.lower.contraction.exact_sums import is_exact
 from xla_server.ir.module import HloModule
@@ -152,7 +152,7 @@ def test_both_platforms_leave_padding_and_holes_out(name: str, kind: str) -> Non
     module = _module(name, kind)
     arguments = _operands(module, kind, 3)
     with np.errstate(all="ignore"):
-        ((ours,), (expected,)) = on_cpu(module, arguments), interpreted(module, arguments)
+        ((ours, expected),) = pairs(module, arguments)
     _assert_alike(ours, expected, kind)
 
 
@@ -161,7 +161,7 @@ def test_what_follows_a_convolution_sees_the_sums_without_padding(name: str) -> 
     module = _module(name, "f32", with_epilogue=True)
     arguments = _operands(module, "f32", 4)
     with np.errstate(all="ignore"):
-        ((ours,), (expected,)) = on_cpu(module, arguments), interpreted(module, arguments)
+        ((ours, expected),) = pairs(module, arguments)
     _assert_alike(ours, expected, "f32")
 
 

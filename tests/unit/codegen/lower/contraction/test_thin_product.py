@@ -12,7 +12,7 @@ from jax import lax
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax.programs import lower
 from tests.processors import HOST, TARGET
-from tests.unit.codegen.compiled import imported, on_cpu
+from tests.unit.codegen.compiled import imported, on_cpu, texts_of
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.codegen.lower.contraction.thin_product import ThinProduct
@@ -31,10 +31,6 @@ def _drawn(dtype: Any, *sizes: int) -> Any:
 def _module(function: Any, *arguments: Any) -> HloModule:
     with jax.enable_x64(arguments[0].dtype == np.float64):
         return imported(lower(function, *arguments))
-
-
-def _texts(module: HloModule) -> list[str]:
-    return [row.source for row in kernels_of(compile_module(module).code)]
 
 
 def _assert_product(found: Any, left: Any, right: Any) -> None:
@@ -74,7 +70,7 @@ def test_rows_of_a_matrix_on_either_side(dtype: Any, sizes: str, vectors: int) -
 
     module = _module(products, matrix, few, turned)
     if vectors > 1:
-        assert sum("thin_inner" in text for text in _texts(module)) == 4
+        assert sum("thin_inner" in text for text in texts_of(module)) == 4
     found = on_cpu(module, [matrix, few, turned])
     for product in found[:2]:
         _assert_product(product, few, matrix.swapaxes(1, 2))
@@ -106,7 +102,7 @@ def test_columns_of_the_right_matrix(dtype: Any, sizes: str) -> None:
         ]
 
     module = _module(products, matrix, few, turned)
-    assert sum("thin_outer" in text for text in _texts(module)) == 2
+    assert sum("thin_outer" in text for text in texts_of(module)) == 2
     for product in on_cpu(module, [matrix, few, turned]):
         _assert_product(product, few, matrix)
 
@@ -117,7 +113,7 @@ def test_a_vector_and_a_large_matrix(is_first: bool) -> None:
     left, right = (vector, matrix) if is_first else (matrix, vector)
     module = _module(jnp.matmul, left, right)
     name = "thin_outer_f32_1" if is_first else "thin_streamed_f32"
-    assert any(name in text for text in _texts(module))
+    assert any(name in text for text in texts_of(module))
     (found,) = on_cpu(module, [left, right])
     np.testing.assert_allclose(found, left @ right, rtol=0, atol=1e-3)
 
@@ -128,7 +124,7 @@ def test_rows_of_a_large_matrix_are_read_one_after_the_other(dtype: Any, depth: 
     count = TUNED.min_streamed_bytes // (4 * depth) + 3
     matrix, vector = _drawn(dtype, count, depth), _drawn(dtype, depth)
     module = _module(jnp.matmul, matrix, vector)
-    assert any("thin_streamed" in text for text in _texts(module))
+    assert any("thin_streamed" in text for text in texts_of(module))
     (found,) = on_cpu(module, [matrix, vector])
     _assert_product(found, matrix, vector)
 
@@ -148,7 +144,7 @@ def test_rows_that_are_short_or_in_a_cache_are_read_together() -> None:
 def test_a_vector_and_columns_of_the_left_matrix() -> None:
     matrix, vector = _drawn(np.float32, 1103, 1201), _drawn(np.float32, 1103, 1)
     module = _module(lambda a, b: a.T @ b, matrix, vector)
-    assert any("thin_outer_f32_1" in text for text in _texts(module))
+    assert any("thin_outer_f32_1" in text for text in texts_of(module))
     (found,) = on_cpu(module, [matrix, vector])
     _assert_product(found, matrix.T, vector)
 
@@ -162,7 +158,7 @@ def test_what_is_not_finite_stays_in_its_row_and_column() -> None:
         order = right.T.copy() if right.strides[0] < right.strides[1] else right
         transposed = order is not right
         module = _module(lambda a, b, t=transposed: a @ (b.T if t else b), left, order)
-        assert any("thin_" in text for text in _texts(module))
+        assert any("thin_" in text for text in texts_of(module))
         (found,) = on_cpu(module, [left, order])
         assert np.isnan(found[1]).all()
         assert not np.isfinite(found[:, 7]).any()

@@ -12,7 +12,7 @@ from jax import lax
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax.programs import lower
 from tests.processors import TARGET
-from tests.unit.codegen.compiled import imported, interpreted, on_cpu
+from tests.unit.codegen.compiled import imported, interpreted, on_cpu, pairs
 from xla_contract.types.shape import Shape
 from xla_server.backends.compile_options import CompileOptions
 from xla_server.backends.compiled.compilation import compile_module
@@ -91,7 +91,7 @@ def test_one_kernel_as_interpreted(name: str) -> None:
     function, arguments = PROGRAMS[name]
     module = imported(lower(function, *arguments))
     assert len(_multiplying(module)) == 1
-    (compiled,), (expected,) = on_cpu(module, arguments), interpreted(module, arguments)
+    ((compiled, expected),) = pairs(module, arguments)
     assert (compiled.dtype, compiled.shape) == (expected.dtype, expected.shape)
     relative = 1e-2 if name == "another_type" else 1e-5
     wide = np.complex128 if name == "complex" else np.float64
@@ -104,9 +104,7 @@ def test_the_product_may_be_a_result_too() -> None:
     arguments = (_f32(70, 60), _f32(60, 50), _f32(50))
     module = imported(lower(_both, *arguments))
     assert len(_multiplying(module)) == 1
-    for compiled, expected in zip(
-        on_cpu(module, arguments), interpreted(module, arguments), strict=True
-    ):
+    for compiled, expected in pairs(module, arguments):
         np.testing.assert_allclose(compiled, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -121,7 +119,7 @@ def test_a_batch_of_products_of_one_element_each() -> None:
     """One column only: all there is to do stands in the loop over rows."""
     arguments = _f32(4, 14, 5), _f32(5, 4, 14)
     module = imported(lower(_inner, *arguments))
-    (compiled,), (expected,) = on_cpu(module, arguments), interpreted(module, arguments)
+    ((compiled, expected),) = pairs(module, arguments)
     np.testing.assert_allclose(compiled, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -131,7 +129,7 @@ def test_one_element_is_read_after_it_is_computed() -> None:
     # In a second run memory does not have what is right by chance.
     for scale in (0, 1):
         scaled = [np.float32(scale) * argument for argument in arguments]
-        (compiled,), (expected,) = on_cpu(module, scaled), interpreted(module, scaled)
+        ((compiled, expected),) = pairs(module, scaled)
         np.testing.assert_allclose(compiled, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -277,9 +275,7 @@ def test_a_loop_writes_results_of_other_dimensions(dimensions: tuple[int, ...]) 
     arguments = tuple(part.astype(np.int32) for part in arguments)
     module = imported(lower(convolve, *arguments))
     assert len(kernels_of(compile_module(module).code)) == 1
-    for compiled, expected in zip(
-        on_cpu(module, arguments), interpreted(module, arguments), strict=True
-    ):
+    for compiled, expected in pairs(module, arguments):
         assert_equal_bits(compiled, expected)
 
 
@@ -297,7 +293,7 @@ def test_what_follows_a_convolution_of_dimensions_of_one_element(
 
     arguments = _f32(*sizes, inputs), _f32(3, 3, inputs, outputs)
     module = imported(lower(convolved, *arguments))
-    (compiled,), (expected,) = on_cpu(module, arguments), interpreted(module, arguments)
+    ((compiled, expected),) = pairs(module, arguments)
     np.testing.assert_allclose(compiled, expected, rtol=1e-5, atol=1e-4)
 
 
