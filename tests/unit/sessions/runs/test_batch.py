@@ -138,7 +138,12 @@ def test_a_batch_has_a_size(service: Session) -> None:
 def test_all_runs_are_stopped_those_in_line_too(service: Session) -> None:
     loop = compiled(service, endless())
     cancellation = Cancellation()
-    threading.Timer(0.1, cancellation.cancel).start()
+
+    def cancel() -> None:
+        until(lambda: service.running.used == 2)
+        cancellation.cancel()
+
+    threading.Thread(target=cancel).start()
     found = outcomes(service, [run_request(step(loop, value(ONES)))] * 5, cancellation)
     assert [type(one) for one in found] == [CancelledError] * 5
     assert service.running.used == 0
