@@ -108,7 +108,7 @@ test-mpi: $(STAMP) ## a server in 2 and 4 processes: all collectives, and proces
 
 test-cuda-simulated: $(STAMP) ## the platform cuda on the host: kernels, programs, conformance, for all types (`make test` takes a slice)
 	CONFORMANCE=full $(BIN)/python -m pytest -n 2 --timeout 1200 tests/cuda_twin tests/unit/codegen/gpu \
-		tests/unit/codegen/lower/indexing tests/unit/codegen/lower/reduction
+		tests/unit/codegen/lower/indexing tests/unit/codegen/lower/reduction tests/unit/codegen/lower/test_random.py
 	CONFORMANCE_PLATFORM=cuda-twin $(BIN)/python -m pytest -n 2 --timeout 1200 tests/conformance
 
 test-cuda: $(STAMP) ## the platform cuda on a GPU, in about four minutes; ONLY=golden,libraries chooses, OUT=FILE has all failures

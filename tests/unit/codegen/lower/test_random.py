@@ -1,5 +1,6 @@
 """Compiled rng-bit-generator beside the interpreter, bit for bit."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -7,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.conformance.sweep.draws.depth import FULL
-from tests.unit.codegen.compiled import assert_same, imported, on_cpu
+from tests.unit.codegen import compiled
+from tests.unit.codegen.compiled import imported, on_cpu
 from xla_client import ops
 from xla_client.programs.builder import Op
 from xla_contract.ops.random.rng_bit_generator import (
@@ -53,7 +55,7 @@ def drawn(algorithm: RandomAlgorithm, state: Op, shape: Shape) -> list[Op]:
 
 
 @pytest.mark.parametrize("number", range(len(PAIRS)))
-def test_every_shape(number: int) -> None:
+def test_every_shape(assert_same: Callable[..., None], number: int) -> None:
     """In the slice a state has every second of the shapes."""
     algorithm, state = PAIRS[number]
     shapes = SIZES if FULL else SIZES[number % 2 :: 2]
@@ -70,8 +72,9 @@ def test_every_shape(number: int) -> None:
     assert_same(function, np.array(state, np.uint64))
 
 
-@pytest.mark.parametrize("algorithm", [RandomAlgorithm.THREE_FRY, RandomAlgorithm.PHILOX])
-def test_every_element_type(algorithm: RandomAlgorithm) -> None:
+@pytest.mark.parametrize("number", range(len(PAIRS)))
+def test_every_element_type(assert_same: Callable[..., None], number: int) -> None:
+    algorithm, state = PAIRS[number]
     kinds = [kind for kind in E if kind.is_array and (kind.is_integer or kind.is_floating)]
 
     def function(state: Op) -> Op:
@@ -83,7 +86,7 @@ def test_every_element_type(algorithm: RandomAlgorithm) -> None:
         ]
         return ops.tuple(results, state.builder)
 
-    assert_same(function, np.array([KEY, 77], np.uint64))
+    assert_same(function, np.array(state, np.uint64))
 
 
 @pytest.mark.parametrize("algorithm", list(RandomAlgorithm))
@@ -93,7 +96,7 @@ def test_parts_by_several_threads(algorithm: RandomAlgorithm, sizes: tuple[int, 
         results = drawn(algorithm, state, Shape.array(E.U32, sizes))
         return ops.tuple(results, state.builder)
 
-    assert_same(function, np.array([KEY, NEAR_CARRY], np.uint64))
+    compiled.assert_same(function, np.array([KEY, NEAR_CARRY], np.uint64))
 
 
 def test_states_follow_each_other_in_a_loop() -> None:
