@@ -13,6 +13,7 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.cost_analysis import Cost
 from xla_server.ir.module import HloInstruction
+from xla_server.ir.participants import Placement
 from xla_server.target.loop_tuning import Chunks
 
 
@@ -117,10 +118,18 @@ class HostThunk:
 
 @dataclasses.dataclass(eq=False, slots=True)
 class Gathered(Value):
-    """An operand of one member of a group, which is in memory that the member has filled."""
+    """An operand of one member of a group, which is in memory that the member has filled.
+
+    Either number may be BY_POSITION: that of the participant's placement. A member that the group
+    does not have stands for the participant itself.
+    """
 
     member: int
     operand: int
+
+
+BY_POSITION = -1
+"""The number of a member or an operand that differs by participant."""
 
 
 REFERENCED_BYTES = 1 << 16
@@ -129,8 +138,11 @@ REFERENCED_BYTES = 1 << 16
 MAX_REFERENCES = 6
 """Operands whose addresses a member can give to the others."""
 
-PLACE = Value(Shape.parse("s64[]"), "place")
-"""The index of the participant in its group as an argument of the kernels of a meeting."""
+POSITION = Value(Shape.parse("s64[]"), "position")
+"""The position of the participant in its placement as an argument of the kernels of a meeting."""
+
+GROUP_SIZE = Value(Shape.parse("s64[]"), "group_size")
+"""The number of members of the participant's group as such an argument."""
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -142,7 +154,7 @@ class Label:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class MeetThunk:
-    """Meet the others of a group in native code, where the group of a run has `members`.
+    """Meet the others of a group in native code, each participant with its placement.
 
     The `kernels`, which are the rows up to `end`, then make the results from `Gathered` operands.
     Elsewhere `host` makes them, and the run goes on at `end`.
@@ -150,7 +162,7 @@ class MeetThunk:
 
     host: HostThunk
     instruction: HloInstruction
-    members: int
+    placements: Sequence[Placement]
     kernels: tuple[KernelThunk, ...]
     end: Label
 

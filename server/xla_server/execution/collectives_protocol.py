@@ -9,6 +9,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.device_grid import ALONE, DeviceGrid
 from xla_contract.types.replica_groups import braced
 from xla_server.ir.module import HloInstruction
+from xla_server.ir.participants import Placement
 from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
 
 KEPT_BYTES = 1 << 26
@@ -23,13 +24,13 @@ MAX_MEMBERS = 8
 
 
 class NativeMeeting(NamedTuple):
-    """A collective that groups of `members` may meet at in native code.
+    """A collective at which participants may meet in native code, each with its placement.
 
     Each member's operands take `area_bytes`, a multiple of 64.
     """
 
     instruction: HloInstruction
-    members: int
+    placements: Sequence[Placement]
     area_bytes: int
 
 

@@ -13,7 +13,7 @@ from xla_server.codegen.kernel import Kernels, LoadedKernel
 from xla_server.codegen.loops.builders.chunks import chunk_of
 from xla_server.runtime import executor
 from xla_server.runtime.copies import COPY_BYTES, copy_range
-from xla_server.runtime.meetings import GIVEN_WORDS
+from xla_server.runtime.meetings import COUNT, GIVEN_WORDS, OF_RECORD, POSITION
 from xla_server.target.loop_tuning import Chunks
 
 
@@ -69,6 +69,9 @@ def encode(code: thunks.Code, assignment: Assignment, kernels: Kernels) -> Encod
 
 _CANCELLATION_PLACE = Location("cancellation", 0)
 
+_OF_RECORD = {thunks.POSITION: POSITION, thunks.GROUP_SIZE: COUNT}
+"""The number in a meeting's record that is the argument of a kernel."""
+
 
 class _Tables:
     """Rows of numbers, one for each row of the code but labels."""
@@ -111,9 +114,11 @@ class _Tables:
         arguments = (value for kernel in row.kernels for value in kernel.arguments)
         for number, value in enumerate(arguments, len(self.indices)):
             if isinstance(value, thunks.Gathered):
-                given += number, value.member, offsets[value.operand], value.operand
-            elif value is thunks.PLACE:
-                given += number, -1, 0, 0
+                # The offset of operand 1 is the distance of equal ones.
+                operand = 1 if value.operand == thunks.BY_POSITION else value.operand
+                given += number, value.member, offsets[operand], value.operand
+            elif value in _OF_RECORD:
+                given += number, OF_RECORD, 8 * _OF_RECORD[value], 0
         first = len(self.targets)
         self.targets.append(len(operands))
         for value, offset in zip(operands, offsets, strict=False):

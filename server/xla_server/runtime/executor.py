@@ -43,9 +43,11 @@ END, KERNEL, COPY, JUMP, BRANCH, SWITCH, HOST, MEET = range(8)
   large operands, and whether it COPIES them. One that REFERS to operands where participants take
   turns has a second row behind its kernels, which LEAVES and does nothing elsewhere. The words are
   the number of operands and, for each, its slot, bytes and offset in an area. Then comes the number
-  of kernels' buffers that are operands of members. Each has its index in the tables, the member, or
-  -1 for the index of this participant, the offset, and the number of the operand. It is as HOST
-  where the meeting has no members in this run.
+  of kernels' buffers that are operands of members. Each has its index in the tables, the member,
+  the offset, and the number of the operand. BY_POSITION stands for the position in the record
+  instead of a member or an operand; the offset is that of operand 1 then. OF_RECORD instead of a
+  member is a number in the record, at the offset. It is as HOST where the meeting has no members in
+  this run.
 """
 
 COPIES, REFERS, LEAVES = range(3)

@@ -8,6 +8,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
+from xla_server.buffers.code import BY_POSITION
 from xla_server.codegen.instructions.instruction import instruction_of
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.runtime.copies import COPY_BYTES
@@ -19,8 +20,10 @@ from xla_server.runtime.meetings import (
     GIVEN_WORDS,
     MEMBER_WORDS,
     MEMBERS,
+    OF_RECORD,
     OPERAND_WORDS,
     OWN,
+    POSITION,
     SEAT,
     SEAT_OPERANDS,
     SEAT_SLEEPS,
@@ -134,13 +137,20 @@ def gather(record: int, words: int, tables: int, refers: int) -> None:
     stamp = _word(record, STAMP)
     given = words + 8 * (1 + OPERAND_WORDS * _word(words, 0))
     for number in range(_word(given, 0)):
-        place = 1 + GIVEN_WORDS * number
-        member, offset = _word(given, place + 1), _word(given, place + 2)
-        address = record + 8 * OWN
-        if member >= 0:
+        entry = given + 8 * (1 + GIVEN_WORDS * number)
+        member, offset, operand = _word(entry, 1), _word(entry, 2), _word(entry, 3)
+        address = record + offset
+        if member != OF_RECORD:
+            if operand == BY_POSITION:
+                operand = _word(record, POSITION)
+                offset *= operand
+            if member == BY_POSITION:
+                member = _word(record, POSITION)
+            if member < 0 or member >= _word(record, COUNT):
+                member = _word(record, OWN)
             other = record + 8 * (MEMBERS + MEMBER_WORDS * member)
             address = _area(other, stamp) + offset
             if refers != 0:
-                address = _word(_word(other, SEAT), SEAT_OPERANDS + _word(given, place + 3))
-        _set_word(tables, _word(given, place), address)
+                address = _word(_word(other, SEAT), SEAT_OPERANDS + operand)
+        _set_word(tables, _word(entry, 0), address)
     _set_word(record, STAMP, stamp + 1)

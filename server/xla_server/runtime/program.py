@@ -370,7 +370,7 @@ class _Run:
 
 
 def _native(row: MeetThunk) -> NativeMeeting:
-    return NativeMeeting(row.instruction, row.members, row.offsets[-1])
+    return NativeMeeting(row.instruction, row.placements, row.offsets[-1])
 
 
 def _zeros(count: int) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.corpus.grids import BACKENDS, module_of, run_per_device
+from tests.corpus.grids import BACKENDS, module_of, run_in_turns, run_per_device
 from tests.corpus.hlo_text import parse_hlo
 from tests.processors import MACHINES
 from xla_contract.errors import CancelledError, FailedPreconditionError
@@ -17,7 +17,7 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.backends.compiled.cpu import Cpu
-from xla_server.backends.platform import Device, Execution
+from xla_server.backends.platform import Device
 from xla_server.buffers.code import HostThunk, LeaveThunk, MeetThunk
 from xla_server.buffers.listing import row_listing
 from xla_server.codegen.lower.lowering import kernels_of
@@ -25,14 +25,12 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import (
     KEPT_BYTES,
     SMALL_BYTES,
-    Group,
     MeetingPlan,
 )
 from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.runtime import program
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.grids import grid_execution
-from xla_server.sessions.runs.grids.grid_execution import run_in_turns
 from xla_server.sessions.runs.grids.rendezvous import Rendezvous
 from xla_server.sessions.runs.requests import ShardedOutput, ShardedRequest, WholeArgument
 from xla_server.sessions.session import Session
@@ -53,7 +51,7 @@ def reducing(
     return f"""HloModule reducing
 fold {{ a = {kind}[] parameter(0)
   b = {kind}[] parameter(1)
-  ROOT c = {kind}[] {fold} }}
+  {"" if "ROOT" in fold else "ROOT "}c = {kind}[] {fold} }}
 ENTRY e {{ x = {kind}[{size}] parameter(0)
   ROOT r = {kind}[{size}] {root} }}
 """
@@ -86,26 +84,9 @@ ENTRY e { x = f32[4] parameter(0)
 
 
 def in_turns(text: str, arguments: Any, cancellation: Cancellation | None = None) -> Any:
-    backend = BACKENDS["cpu"]
-    module = module_of(text, GRID)
-    executable = backend.compile(module, module.entry_program_shape)
-    device, walk = backend.devices[0], executable.in_turns
-    assert walk is not None
-    placed = [
-        [backend.to_device(Literal.from_numpy(np.asarray(each)), device) for each in values]
-        for values in arguments
-    ]
-
-    def run(group: Group, own: Cancellation) -> list[Execution]:
-        made = walk(placed, [device] * GRID.size, own, group)
-        assert made is not None
-        return made
-
-    for _ in range(2):
-        # The second one has the memory of the first.
-        executions = run_in_turns(run, GRID, cancellation or Cancellation())
-    outputs: list[Any] = [execution.output for execution in executions]
-    return [list(out.value) if isinstance(out.value, tuple) else [out.value] for out in outputs]
+    found = run_in_turns(module_of(text, GRID), arguments, cancellation)
+    assert found is not None
+    return found
 
 
 def by_threads(text: str, arguments: Any, cancellation: Cancellation | None = None) -> Any:
@@ -135,6 +116,9 @@ def same_bits(found: Any, expected: Any) -> None:
             assert one.tobytes() == other.tobytes()
 
 
+GREATER = "pred[] compare(a, b), direction=GT"
+
+
 @both
 @pytest.mark.parametrize(
     ("kind", "fold"),
@@ -143,6 +127,11 @@ def same_bits(found: Any, expected: Any) -> None:
         ("f32", "minimum(a, b)"),
         ("f64", "maximum(b, a)"),
         ("f16", "add(a, b)"),
+        ("f32", "subtract(b, a)"),
+        ("f32", f"subtract(a, b)\n  d = {GREATER}\n  ROOT e = f32[] select(d, c, b)"),
+        ("f8e4m3fn", "add(a, b)"),
+        ("c64", "add(a, b)"),
+        ("c128", "subtract(a, b)"),
         ("bf16", "add(a, b)"),
         ("bf16", "multiply(a, b)"),
         ("bf16", "maximum(a, b)"),
@@ -159,6 +148,8 @@ def test_a_fold_has_the_bits_of_the_interpreter(
     text = reducing("all-reduce(x), replica_groups={{2,0,1}}, to_apply=fold", kind, fold, 67)
     numbers = random.standard_normal((3, 67)) * 50
     numbers[:, 0], numbers[1, 1] = -0.0, np.nan if dtype.kind not in "iub" else 0
+    if dtype.kind == "c":
+        numbers = numbers + 1j * numbers[:, ::-1]
     arguments = [[row.astype(dtype)] for row in numbers]
     expected = interpreted(text, arguments)
     request.getfixturevalue("only_native")
@@ -177,6 +168,13 @@ GROUPS = "replica_groups={{2,0,1}}"
         f"f32[2,2] reduce-scatter(x), {GROUPS}, dimensions={{0}}, to_apply=fold",
         f"f32[6,2] all-to-all(x), {GROUPS}, dimensions={{0}}",
         f"f32[6,2] collective-broadcast(x), {GROUPS}",
+        "f32[6,2] collective-broadcast(x), replica_groups={{2,0}}",
+        f"(f32[6,2], f32[6,2], f32[6,2]) all-to-all(x, v, x), {GROUPS}",
+        "f32[6,2] all-reduce(v), replica_groups={{2,0},{1}}, to_apply=fold",
+        "f32[6,2] collective-permute(x), source_target_pairs={{0,2},{2,1},{1,0}}",
+        "f32[6,2] collective-permute(x), source_target_pairs={{2,1},{0,2}}",
+        "f32[6,2] collective-permute(x), source_target_pairs={{2,2},{0,1}}",
+        "(f32[6,2], f32[6,6]) collective-permute(x, u), source_target_pairs={{1,2},{2,1}}",
         f"(f32[18,2], f32[6,6]) all-gather(x, t), {GROUPS}, dimensions={{0}}",
         f"(f32[2,2], f32[2,6]) reduce-scatter(x, u), {GROUPS}, dimensions={{0}}, to_apply=fold",
     ],
@@ -191,6 +189,7 @@ fold {{ a = f32[] parameter(0)
 ENTRY e {{ x = f32[6,2] parameter(0)
   t = f32[2,6] reshape(x)
   u = f32[6,6] parameter(1)
+  v = f32[6,2] negate(x)
   ROOT r = {root} }}
 """
     random = np.random.default_rng(1)
@@ -246,11 +245,10 @@ ENTRY e { x = f32[4] parameter(0)
 @pytest.mark.parametrize(
     "text",
     [
-        reducing(kind="c64"),
-        reducing(fold="subtract(a, b)"),
+        reducing(kind="c64", fold="multiply(a, b)"),
+        reducing(fold="power(a, b)"),
         reducing(size=(1 << 18) + 1),
         reducing(size=0),
-        reducing("all-reduce(x), replica_groups={{0,1},{2}}, to_apply=fold"),
     ],
 )
 def test_what_the_host_reduces_better_has_no_native_meeting(text: str) -> None:
@@ -272,12 +270,39 @@ ENTRY e { x = f32[4] parameter(0)
     same_bits(found, [[X * 2, *map(np.uint32, (number, 0, number))] for number in range(3)])
 
 
-def test_who_is_in_no_group_meets_nobody() -> None:
-    text = """HloModule partial
-ENTRY e { x = f32[4] parameter(0)
-  ROOT r = f32[4] collective-broadcast(x), replica_groups={{2,0}} }
+@both
+@pytest.mark.parametrize(
+    ("begun", "done"),
+    [
+        ("(f32[4], f32[4]) collective-permute-start(x)", "collective-permute-done(s)"),
+        ("((f32[4]), f32[4]) async-start(x), calls=wrapped", "async-done(s), calls=wrapped"),
+    ],
+)
+def test_an_operation_in_halves_meets_as_a_whole(run: Any, begun: str, done: str) -> None:
+    pairs = ", source_target_pairs={{0,1},{1,2}}"
+    begun += pairs if "permute" in begun else ""
+    text = f"""HloModule halves
+wrapped {{ w = f32[4] parameter(0)
+  ROOT p = f32[4] collective-permute(w){pairs} }}
+ENTRY e {{ x = f32[4] parameter(0)
+  s = {begun}
+  ROOT r = f32[4] {done} }}
 """
-    same_bits(by_threads(text, EACH), interpreted(text, EACH))
+    same_bits(run(text, EACH), [[0 * X], [X], [2 * X]])
+
+
+@both
+def test_several_operations_meet_in_a_loop(run: Any, request: pytest.FixtureRequest) -> None:
+    sent = "collective-permute(sum), source_target_pairs={{0,1},{1,2}}"
+    back = "collective-permute(sent), source_target_pairs={{0,2},{2,1},{1,0}}"
+    text = LOOP.replace("ROOT t", f"sent = f32[4] {sent}\n  back = f32[4] {back}\n  ROOT t")
+    text = text.replace("tuple(m, mean)", "tuple(m, both)").replace(
+        "ROOT t", "both = f32[4] add(back, mean)\n  ROOT t"
+    )
+    arguments = [[x, np.uint32(5)] for (x,) in EACH]
+    expected = interpreted(text, arguments)
+    request.getfixturevalue("only_native")
+    same_bits(run(text, arguments), expected)
 
 
 SCATTER = """\
@@ -322,7 +347,7 @@ ENTRY e { x = bf16[64,40] parameter(0)
     )
     code = compile_module(module, target=Target.of(MACHINES["avx2"])).code
     (kernel,) = kernels_of(code)
-    assert [value.name for value in kernel.arguments] == ["x.0", "x.1", "place", "r.0"]
+    assert [value.name for value in kernel.arguments] == ["x.0", "x.1", "position", "r.0"]
     assert kernel.source == SCATTER
 
 
