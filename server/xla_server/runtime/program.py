@@ -45,7 +45,7 @@ _ROW, _CYCLES, _FINISHED = executor.ROW, executor.CYCLES, executor.FINISHED
 _GIVEN = 8 * executor.ROW
 """Index in a run's words from which they change each time: the row, then the first of the slots."""
 
-MAX_TURN_BYTES, MAX_TURN_FLOPS = 1 << 24, 1 << 23
+MAX_TURN_BYTES, MAX_TURN_FLOPS = 1 << 24, 1 << 26
 """Bytes that a program accesses and operations that it does, loops counted once, up to which its
 participants take turns in one thread: to wake a thread takes longer."""
 
