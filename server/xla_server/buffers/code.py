@@ -145,6 +145,10 @@ GROUP_SIZE = Value(Shape.parse("s64[]"), "group_size")
 """The number of members of the participant's group as such an argument."""
 
 
+_REDUCTIONS = frozenset({Opcode.ALL_REDUCE, Opcode.COLLECTIVE_REDUCE})
+"""Collectives whose results are equal and take longer to make than to copy."""
+
+
 @dataclasses.dataclass(eq=False, slots=True)
 class Label:
     """A target of jumps."""
@@ -180,10 +184,18 @@ class MeetThunk:
         """
         return self.offsets[-1] > REFERENCED_BYTES and len(self.host.reads) <= MAX_REFERENCES
 
+    @property
+    def is_made_once(self) -> bool:
+        """Return whether the first member makes results which the others that take turns copy."""
+        return self.is_referenced and self.instruction.opcode in _REDUCTIONS
+
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class LeaveThunk:
-    """Wait until all members have read the operands of a meeting, where they take turns."""
+    """Wait until all members have read the operands of a meeting, where they take turns.
+
+    Results that are made once are copied here.
+    """
 
     meeting: MeetThunk
 
@@ -252,7 +264,8 @@ def reads(row: Row) -> tuple[Value, ...]:
     if isinstance(row, MeetThunk):
         return row.host.reads
     if isinstance(row, LeaveThunk):
-        return row.meeting.host.reads
+        host = row.meeting.host
+        return (*host.reads, *(host.writes if row.meeting.is_made_once else ()))
     if isinstance(row, CopyThunk):
         return (row.source,)
     if isinstance(row, Branch):

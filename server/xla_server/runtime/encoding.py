@@ -163,9 +163,17 @@ class _Tables:
                 copier, way = self._kernels.native(copy_range), executor.COPIES
                 if row.is_referenced:
                     way = executor.REFERS
-                return [executor.MEET, len(self.meetings) - 1, self._meeting(row), copier, way]
+                number, leaving = len(self.meetings) - 1, self._labels[row.end] - 1
+                first = self._meeting(row)
+                once = leaving if row.is_made_once else 0
+                return [executor.MEET, number, first, copier, way, once]
             case thunks.LeaveThunk():
                 first, number = len(self.targets), self.meetings.index(row.meeting)
-                self.targets += 0, 0
-                return [executor.MEET, number, first, 0, executor.LEAVES]
+                made = row.meeting.host.writes if row.meeting.is_made_once else ()
+                self.targets.append(len(made))
+                for value in made:
+                    self.targets += self._slot(value), value.byte_size, 0
+                self.targets.append(0)
+                copier = self._kernels.native(copy_range)
+                return [executor.MEET, number, first, copier, executor.LEAVES]
         raise AssertionError(row)

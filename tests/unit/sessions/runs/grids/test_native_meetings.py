@@ -213,21 +213,34 @@ def test_threads_copy_a_large_operand_together(run: Any, request: pytest.Fixture
 
 
 @both
+@pytest.mark.parametrize(
+    ("root", "is_made_once"),
+    [
+        ("all-reduce(v), replica_groups={{0,1,2}}, to_apply=fold", True),
+        ("all-reduce(v), replica_groups={{1,0},{2}}, to_apply=fold", True),
+        ("collective-permute(v), source_target_pairs={{0,1},{1,2}}", False),
+    ],
+)
 def test_who_takes_turns_reads_large_operands_before_they_are_overwritten(
-    run: Any, request: pytest.FixtureRequest
+    run: Any, root: str, is_made_once: bool, request: pytest.FixtureRequest
 ) -> None:
     text = LOOP.replace("f32[4]", "f32[20000]")
+    text = text.replace("all-reduce(v), replica_groups={{0,1,2}}, to_apply=fold", root)
     random = np.random.default_rng(2)
     arguments = [[random.standard_normal(20000).astype(np.float32), np.uint32(5)] for _ in range(3)]
     rows = compile_module(module_of(text, GRID)).code.rows
-    assert [row.meeting.is_referenced for row in rows if isinstance(row, LeaveThunk)] == [True]
+    meetings = [row.meeting for row in rows if isinstance(row, LeaveThunk)]
+    assert [each.is_made_once for each in meetings] == [is_made_once]
     expected = interpreted(text, arguments)
     request.getfixturevalue("only_native")
     same_bits(run(text, arguments), expected)
 
 
 @both
-def test_operands_of_several_shapes_meet_at_once(run: Any, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("size", [4, 20_000])
+def test_operands_of_several_shapes_meet_at_once(
+    run: Any, size: int, request: pytest.FixtureRequest
+) -> None:
     text = """HloModule several
 fold { a = f32[] parameter(0)
   b = f32[] parameter(1)
@@ -235,8 +248,8 @@ fold { a = f32[] parameter(0)
 ENTRY e { x = f32[4] parameter(0)
   y = f32[2,3] parameter(1)
   ROOT r = (f32[4], f32[2,3]) all-reduce(x, y), replica_groups={{0,1,2}}, to_apply=fold }
-"""
-    arguments = [[X * n, np.full((2, 3), n, np.float32)] for n in range(3)]
+""".replace("[4]", f"[{size}]")
+    arguments = [[np.resize(X, size) * n, np.full((2, 3), n, np.float32)] for n in range(3)]
     expected = interpreted(text, arguments)
     request.getfixturevalue("only_native")
     same_bits(run(text, arguments), expected)
