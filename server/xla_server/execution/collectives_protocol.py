@@ -26,28 +26,39 @@ MAX_MEMBERS = 8
 class NativeMeeting(NamedTuple):
     """A collective at which participants may meet in native code, each with its placement.
 
-    Each member's operands take `area_bytes`, a multiple of 64.
+    Each member's operands take `area_bytes`, a multiple of 64. Where it `is_referenced`, members
+    that take turns read them where they are.
     """
 
     instruction: HloInstruction
     placements: Sequence[Placement]
     area_bytes: int
+    is_referenced: bool = False
 
 
 class MeetingPlan:
-    """The native meetings of a program, by number, and memory for them that waits for a run."""
+    """The native meetings of a program, by number, and memory for them that waits for a run.
 
-    __slots__ = ("__weakref__", "_idle_bytes", "idle", "meetings")
+    Participants `take_turns` where they can, so meetings that are referenced have no areas. With
+    threads these are the host's.
+    """
 
-    def __init__(self, meetings: Sequence[NativeMeeting]) -> None:
+    __slots__ = ("__weakref__", "_idle_bytes", "areas", "idle", "meetings", "take_turns")
+
+    def __init__(self, meetings: Sequence[NativeMeeting], *, take_turns: bool = False) -> None:
         self.meetings = tuple(meetings)
+        self.take_turns = take_turns
+        self.areas = [
+            0 if take_turns and each.is_referenced else each.area_bytes for each in meetings
+        ]
+        """The bytes of an area for each meeting, in memory of this process."""
         self.idle: list[Any] = []
         self._idle_bytes = 0
 
     @property
     def byte_size(self) -> int:
         """Bytes that a participant needs for what it gives at two visits of each meeting."""
-        return 2 * sum(each.area_bytes for each in self.meetings)
+        return 2 * sum(self.areas)
 
     def keep(self, memory: object, size: int) -> None:
         """Keep what an execution had for the next one; what others keep may give way to it."""

@@ -164,7 +164,7 @@ def _walk(
                     return row
                 if refers != 0 and _word(code, at + 5) != 0 and _word(record, OWN) != 0:
                     leave(record)
-                    return _word(code, at + 5)
+                    return int(_word(code, at + 5))
                 gather(record, words, tables, refers)
                 leave(record)
                 row += 1

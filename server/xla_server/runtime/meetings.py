@@ -99,6 +99,7 @@ class Meetings:
         self.plan, self.grid = plan, grid
         self.memory: Any = None
         """The memory of seats and areas, where it must live as long."""
+        self.in_turns = False
         self.first_stamp = 0
         self._records = np.zeros((grid.size, len(plan.meetings), RECORD_WORDS), np.int64)
         self._records[:, :, YIELDS] = POLLED_YIELDS if is_polled else 0
@@ -177,22 +178,27 @@ def words_at(address: int, count: int) -> Any:
     return memory.from_address(address)
 
 
-def local_meetings(plan: MeetingPlan, grid: DeviceGrid) -> Meetings:
-    """Meetings in memory of this process, for an execution whose participants are all in it."""
+def local_meetings(plan: MeetingPlan, grid: DeviceGrid, *, in_turns: bool) -> Meetings:
+    """Meetings in memory of this process, for an execution whose participants are all in it.
+
+    Meetings without areas are native `in_turns` alone.
+    """
     count = len(plan.meetings)
     seats = _aligned(grid.size * count * SEAT_BYTES)
     seats[:] = 0
     areas = _aligned(grid.size * plan.byte_size)
-    sizes = (2 * each.area_bytes for each in plan.meetings)
-    offsets = list(itertools.accumulate(sizes, initial=0))
+    offsets = list(itertools.accumulate((2 * size for size in plan.areas), initial=0))
 
-    def member(participant: int, number: int) -> Member:
+    def member(participant: int, number: int) -> Member | None:
+        if not (plan.areas[number] or in_turns):
+            return None
         seat = seats.ctypes.data + SEAT_BYTES * (participant * count + number)
         data = areas.ctypes.data + participant * plan.byte_size + offsets[number]
-        return Member(seat, data, plan.meetings[number].area_bytes)
+        return Member(seat, data, plan.areas[number])
 
     made = Meetings(plan, grid, member)
     made.memory = seats, areas
+    made.in_turns = in_turns
     return made
 
 

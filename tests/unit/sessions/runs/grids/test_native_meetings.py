@@ -202,17 +202,18 @@ ENTRY e {{ x = f32[6,2] parameter(0)
     same_bits(run(text, arguments), expected)
 
 
-@both
-def test_threads_copy_a_large_operand_together(run: Any, request: pytest.FixtureRequest) -> None:
-    text = reducing(size=1 << 18)
+def test_threads_copy_a_large_operand_together(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setattr(program, "MAX_TURN_BYTES", 0)
+    text = reducing(size=1 << 18).replace("reducing", "not_in_turns")
     random = np.random.default_rng(2)
     arguments = [[random.standard_normal(1 << 18).astype(np.float32)] for _ in range(3)]
     expected = interpreted(text, arguments)
     request.getfixturevalue("only_native")
-    same_bits(run(text, arguments), expected)
+    same_bits(by_threads(text, arguments), expected)
 
 
-@both
 @pytest.mark.parametrize(
     ("root", "is_made_once"),
     [
@@ -222,7 +223,7 @@ def test_threads_copy_a_large_operand_together(run: Any, request: pytest.Fixture
     ],
 )
 def test_who_takes_turns_reads_large_operands_before_they_are_overwritten(
-    run: Any, root: str, is_made_once: bool, request: pytest.FixtureRequest
+    root: str, is_made_once: bool, request: pytest.FixtureRequest
 ) -> None:
     text = LOOP.replace("f32[4]", "f32[20000]")
     text = text.replace("all-reduce(v), replica_groups={{0,1,2}}, to_apply=fold", root)
@@ -232,12 +233,12 @@ def test_who_takes_turns_reads_large_operands_before_they_are_overwritten(
     meetings = [row.meeting for row in rows if isinstance(row, LeaveThunk)]
     assert [each.is_made_once for each in meetings] == [is_made_once]
     expected = interpreted(text, arguments)
+    same_bits(by_threads(text, arguments), expected)
     request.getfixturevalue("only_native")
-    same_bits(run(text, arguments), expected)
+    same_bits(in_turns(text, arguments), expected)
 
 
-@both
-@pytest.mark.parametrize("size", [4, 20_000])
+@pytest.mark.parametrize(("run", "size"), [(by_threads, 4), (in_turns, 4), (in_turns, 20_000)])
 def test_operands_of_several_shapes_meet_at_once(
     run: Any, size: int, request: pytest.FixtureRequest
 ) -> None:
@@ -468,10 +469,11 @@ ENTRY e {{ z = f32[500,500] parameter(0)
     assert BACKENDS["cpu"].compile(module, module.entry_program_shape).in_turns is None
 
 
-def test_what_members_give_counts_as_memory() -> None:
-    module = module_of(reducing(size=100), GRID)
+@pytest.mark.parametrize(("size", "bytes_each"), [(100, 448), (20_000, 0)])
+def test_what_members_copy_for_others_counts_as_memory(size: int, bytes_each: int) -> None:
+    module = module_of(reducing(size=size), GRID)
     memory = BACKENDS["cpu"].compile(module, module.entry_program_shape).memory
-    assert memory.arena == 2 * 448
+    assert memory.arena == 2 * bytes_each
 
 
 def test_programs_keep_little_memory_for_their_next_executions() -> None:
