@@ -161,7 +161,8 @@ class MeetThunk:
     """Meet the others of a group in native code, each participant with its placement.
 
     The `kernels`, which are the rows up to `end`, then make the results from `Gathered` operands.
-    Elsewhere `host` makes them, and the run goes on at `end`.
+    Elsewhere `host` makes them, and the run goes on at `end`. Results may be written over operands
+    that others do not refer to.
     """
 
     host: HostThunk
@@ -169,6 +170,8 @@ class MeetThunk:
     placements: Sequence[Placement]
     kernels: tuple[KernelThunk, ...]
     end: Label
+    is_carried: bool = False
+    """A loop hands on an operand, and may hand on the result in its memory."""
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -182,7 +185,8 @@ class MeetThunk:
 
         They leave together then, at a `LeaveThunk`.
         """
-        return self.offsets[-1] > REFERENCED_BYTES and len(self.host.reads) <= MAX_REFERENCES
+        is_large = self.offsets[-1] > REFERENCED_BYTES
+        return is_large and not self.is_carried and len(self.host.reads) <= MAX_REFERENCES
 
     @property
     def is_made_once(self) -> bool:

@@ -80,7 +80,8 @@ def lower_meeting(lowering: Lowering, i: HloInstruction) -> Tree:
     lowering.area_bytes += area
     end = Label(f"{i.name}.met")
     host = dataclasses.replace(host, writes=tuple(results))
-    meeting = MeetThunk(host, i, placements, kernels, end)
+    is_carried = not lowering.carried.isdisjoint(host.reads)
+    meeting = MeetThunk(host, i, placements, kernels, end, is_carried)
     leaving = [LeaveThunk(meeting)] if meeting.is_referenced else []
     rows: list[Row] = [meeting, *kernels, *leaving, end]
     for row in rows:

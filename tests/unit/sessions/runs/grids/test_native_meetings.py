@@ -18,6 +18,7 @@ from xla_contract.types.shape import Shape
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.backends.platform import Device
+from xla_server.buffers.assignment import assign
 from xla_server.buffers.code import HostThunk, LeaveThunk, MeetThunk
 from xla_server.buffers.listing import row_listing
 from xla_server.codegen.lower.lowering import kernels_of
@@ -217,9 +218,9 @@ def test_threads_copy_a_large_operand_together(
 @pytest.mark.parametrize(
     ("root", "is_made_once"),
     [
-        ("all-reduce(v), replica_groups={{0,1,2}}, to_apply=fold", True),
-        ("all-reduce(v), replica_groups={{1,0},{2}}, to_apply=fold", True),
-        ("collective-permute(v), source_target_pairs={{0,1},{1,2}}", False),
+        ("all-reduce(w), replica_groups={{0,1,2}}, to_apply=fold", True),
+        ("all-reduce(w), replica_groups={{1,0},{2}}, to_apply=fold", True),
+        ("collective-permute(w), source_target_pairs={{0,1},{1,2}}", False),
     ],
 )
 def test_who_takes_turns_reads_large_operands_before_they_are_overwritten(
@@ -227,6 +228,7 @@ def test_who_takes_turns_reads_large_operands_before_they_are_overwritten(
 ) -> None:
     text = LOOP.replace("f32[4]", "f32[20000]")
     text = text.replace("all-reduce(v), replica_groups={{0,1,2}}, to_apply=fold", root)
+    text = text.replace("  sum =", "  w = f32[20000] negate(v)\n  sum =")
     random = np.random.default_rng(2)
     arguments = [[random.standard_normal(20000).astype(np.float32), np.uint32(5)] for _ in range(3)]
     rows = compile_module(module_of(text, GRID)).code.rows
@@ -303,6 +305,26 @@ ENTRY e {{ x = f32[4] parameter(0)
   ROOT r = f32[4] {done} }}
 """
     same_bits(run(text, EACH), [[0 * X], [X], [2 * X]])
+
+
+@pytest.mark.parametrize("size", [4, 20_000])
+@pytest.mark.parametrize("way", ["threads", "turns", "host"])
+def test_a_loop_hands_on_results_in_the_memory_of_operands(
+    way: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reduced = "all-reduce(v), replica_groups={{0,1,2}}, to_apply=fold"
+    ring = "collective-permute(v), source_target_pairs={{0,2},{2,1},{1,0}}"
+    text = LOOP.replace(reduced, ring).replace("tuple(m, mean)", "tuple(m, sum)")
+    text = text.replace("f32[4]", f"f32[{size}]")
+    code = compile_module(module_of(text, GRID)).code
+    places = assign(code, frozenset()).places
+    (host,) = (row.host for row in code.rows if isinstance(row, MeetThunk))
+    assert places[host.reads[0]] == places[host.writes[0]]
+    arguments = [[np.resize(x, size), np.uint32(5)] for (x,) in EACH]
+    expected = interpreted(text, arguments)
+    if way == "host":
+        monkeypatch.setattr(Rendezvous, "records", lambda *given, **more: 0)
+    same_bits((in_turns if way == "turns" else by_threads)(text, arguments), expected)
 
 
 @both
