@@ -22,6 +22,10 @@ SMALL_BYTES = 1 << 16
 MAX_MEMBERS = 8
 """Members of the largest group that meets in native code."""
 
+MAX_COPIED_BYTES = 1 << 20
+"""Bytes of operands that a member copies at most for the others: with larger ones the host is
+faster, whose members share the work."""
+
 
 class NativeMeeting(NamedTuple):
     """A collective at which participants may meet in native code, each with its placement.
@@ -35,12 +39,17 @@ class NativeMeeting(NamedTuple):
     area_bytes: int
     is_referenced: bool = False
 
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes of an area where members copy; 0 where they do not."""
+        return self.area_bytes if self.area_bytes <= MAX_COPIED_BYTES else 0
+
 
 class MeetingPlan:
     """The native meetings of a program, by number, and memory for them that waits for a run.
 
     Participants `take_turns` where they can, so meetings that are referenced have no areas. With
-    threads these are the host's.
+    threads these are the host's, and so are large ones.
     """
 
     __slots__ = ("__weakref__", "_idle_bytes", "areas", "idle", "meetings", "take_turns")
@@ -49,7 +58,7 @@ class MeetingPlan:
         self.meetings = tuple(meetings)
         self.take_turns = take_turns
         self.areas = [
-            0 if take_turns and each.is_referenced else each.area_bytes for each in meetings
+            0 if take_turns and each.is_referenced else each.copied_bytes for each in meetings
         ]
         """The bytes of an area for each meeting, in memory of this process."""
         self.idle: list[Any] = []

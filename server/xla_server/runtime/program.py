@@ -47,7 +47,8 @@ _GIVEN = 8 * executor.ROW
 
 MAX_TURN_BYTES, MAX_TURN_FLOPS = 1 << 24, 1 << 26
 """Bytes that a program accesses and operations that it does, loops counted once, up to which its
-participants take turns in one thread: to wake a thread takes longer."""
+participants take turns in one thread: to wake a thread takes longer. They are as many times more as
+there are participants for each core, of which others would wait anyway."""
 
 _NUMBERS = {Opcode.REPLICA_ID: 0, Opcode.PARTITION_ID: 1}
 """The index of each number of a participant in its position."""
@@ -202,8 +203,11 @@ class Program:
 
     def _planned(self, meetings: Sequence[MeetThunk]) -> MeetingPlan:
         done = None if self.work is None else self.work.done
+        each = max([1, *(len(row.placements) // self._threads.count for row in meetings)])
         is_small = (
-            done is not None and done.bytes <= MAX_TURN_BYTES and done.cost.flops <= MAX_TURN_FLOPS
+            done is not None
+            and done.bytes <= MAX_TURN_BYTES * each
+            and done.cost.flops <= MAX_TURN_FLOPS * each
         )
         is_native = len(meetings) == len(self._hosts) > 0
         return MeetingPlan(list(map(_native, meetings)), take_turns=is_native and is_small)

@@ -21,6 +21,7 @@ from xla_contract.types.shape import Shape
 from xla_server.buffers.code import (
     BY_POSITION,
     GROUP_SIZE,
+    MAX_REFERENCES,
     POSITION,
     Gathered,
     HostThunk,
@@ -35,7 +36,7 @@ from xla_server.buffers.slots import is_given
 from xla_server.codegen.lower.fusion import lower_fusion
 from xla_server.codegen.lower.host import lower_collective
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.execution.collectives_protocol import MAX_MEMBERS
+from xla_server.execution.collectives_protocol import MAX_COPIED_BYTES, MAX_MEMBERS
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.participants import Placement, placements_of
 from xla_server.ops.collectives.group_reduction import plain_opcode
@@ -43,8 +44,8 @@ from xla_server.ops.elementwise.elementwise_table import ROWS
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.simplify.map_inliner import applied, is_liftable
 
-MAX_BYTES = 1 << 20
-"""Bytes of operands of the largest meeting in native code: of others the members share the work."""
+MAX_BYTES = 1 << 24
+"""Bytes of operands of the largest meeting in native code."""
 
 MAX_AREA_BYTES = 1 << 24
 """Bytes of operands of all meetings of a program; those beyond them are left to the host."""
@@ -64,9 +65,13 @@ def lower_meeting(lowering: Lowering, i: HloInstruction) -> Tree:
     assert isinstance(host, HostThunk)
     sizes = [value.byte_size for value in host.reads]
     area = sum(sizes)
-    if not placements or not all(sizes) or area > MAX_BYTES:
-        return host_tree
-    if lowering.area_bytes + area > MAX_AREA_BYTES:
+    is_carried = not lowering.carried.isdisjoint(host.reads)
+    if area > MAX_COPIED_BYTES:
+        is_small = area <= MAX_BYTES and len(sizes) <= MAX_REFERENCES and not is_carried
+        area = 0
+    else:
+        is_small = lowering.area_bytes + area <= MAX_AREA_BYTES
+    if not placements or not all(sizes) or not is_small:
         return host_tree
     lowering.take_back(before)
     results = []
@@ -80,7 +85,6 @@ def lower_meeting(lowering: Lowering, i: HloInstruction) -> Tree:
     lowering.area_bytes += area
     end = Label(f"{i.name}.met")
     host = dataclasses.replace(host, writes=tuple(results))
-    is_carried = not lowering.carried.isdisjoint(host.reads)
     meeting = MeetThunk(host, i, placements, kernels, end, is_carried)
     leaving = [LeaveThunk(meeting)] if meeting.is_referenced else []
     rows: list[Row] = [meeting, *kernels, *leaving, end]

@@ -223,14 +223,15 @@ def test_threads_copy_a_large_operand_together(
         ("collective-permute(w), source_target_pairs={{0,1},{1,2}}", False),
     ],
 )
+@pytest.mark.parametrize("size", [20_000, (1 << 18) + 1])
 def test_who_takes_turns_reads_large_operands_before_they_are_overwritten(
-    root: str, is_made_once: bool, request: pytest.FixtureRequest
+    size: int, root: str, is_made_once: bool, request: pytest.FixtureRequest
 ) -> None:
-    text = LOOP.replace("f32[4]", "f32[20000]")
+    text = LOOP.replace("f32[4]", f"f32[{size}]")
     text = text.replace("all-reduce(v), replica_groups={{0,1,2}}, to_apply=fold", root)
-    text = text.replace("  sum =", "  w = f32[20000] negate(v)\n  sum =")
+    text = text.replace("  sum =", f"  w = f32[{size}] negate(v)\n  sum =")
     random = np.random.default_rng(2)
-    arguments = [[random.standard_normal(20000).astype(np.float32), np.uint32(5)] for _ in range(3)]
+    arguments = [[random.standard_normal(size).astype(np.float32), np.uint32(5)] for _ in range(3)]
     rows = compile_module(module_of(text, GRID)).code.rows
     meetings = [row.meeting for row in rows if isinstance(row, LeaveThunk)]
     assert [each.is_made_once for each in meetings] == [is_made_once]
@@ -263,7 +264,8 @@ ENTRY e { x = f32[4] parameter(0)
     [
         reducing(kind="c64", fold="multiply(a, b)"),
         reducing(fold="power(a, b)"),
-        reducing(size=(1 << 18) + 1),
+        reducing(size=(1 << 22) + 1),
+        LOOP.replace("f32[4]", f"f32[{(1 << 18) + 1}]"),
         reducing(size=0),
     ],
 )
@@ -474,7 +476,7 @@ def test_an_execution_of_a_small_program_takes_no_thread(monkeypatch: pytest.Mon
     [
         "(f32[500,500], token[]) infeed(t)",
         "f32[500,500] dot(s, z), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
-        "f32[500,500,20] broadcast(s), dimensions={0,1}",
+        "f32[500,500,60] broadcast(s), dimensions={0,1}",
     ],
 )
 def test_who_waits_for_others_or_works_for_long_has_a_thread(root: str) -> None:
