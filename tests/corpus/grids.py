@@ -13,10 +13,11 @@ from xla_server.backends.interpreter import Interpreter
 from xla_server.backends.platform import Backend, Execution
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.collectives_protocol import Collectives
+from xla_server.execution.collectives_protocol import Collectives, Group
 from xla_server.execution.feed_protocol import Feeds, NoFeeds
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
+from xla_server.sessions.runs.grids import grid_execution
 from xla_server.sessions.runs.grids.grid_execution import run_on_grid
 
 BACKENDS: dict[str, Backend] = {
@@ -43,7 +44,7 @@ def run_per_device(
     feeds: Feeds = options.get("feeds") or NoFeeds()
 
     def job(values: Sequence[Any]) -> Any:
-        placed = [backend.to_device(Literal.from_numpy(np.asarray(v)), device) for v in values]
+        placed = _placed(backend, values)
 
         def run(collectives: Collectives, cancellation: Cancellation) -> Execution:
             return executable.execute(
@@ -62,5 +63,36 @@ def run_per_device(
     executions = run_on_grid(
         [job(values) for values in arguments], module.grid, cancellation, timeout_seconds=timeout
     )
+    return _values(executions)
+
+
+def run_in_turns(
+    module: HloModule, arguments: Sequence[Sequence[Any]], cancellation: Cancellation | None = None
+) -> list[list[Any]] | None:
+    """The results on cpu of participants that take turns in one thread; None where they cannot."""
+    backend = BACKENDS["cpu"]
+    walk = backend.compile(module, module.entry_program_shape).in_turns
+    if walk is None:
+        return None
+    placed = [_placed(backend, values) for values in arguments]
+    devices = [backend.devices[0]] * module.grid.size
+
+    def run(group: Group, own: Cancellation) -> list[Execution]:
+        made = walk(placed, devices, own, group)
+        assert made is not None
+        return made
+
+    for _ in range(2):
+        # The second one has the memory of the first.
+        executions = grid_execution.run_in_turns(run, module.grid, cancellation or Cancellation())
+    return _values(executions)
+
+
+def _placed(backend: Backend, values: Sequence[Any]) -> list[Any]:
+    device = backend.devices[0]
+    return [backend.to_device(Literal.from_numpy(np.asarray(each)), device) for each in values]
+
+
+def _values(executions: Sequence[Execution]) -> list[list[Any]]:
     outputs: list[Any] = [execution.output for execution in executions]
     return [list(out.value) if isinstance(out.value, tuple) else [out.value] for out in outputs]

@@ -1,6 +1,7 @@
 """Every collective in every group mode on drawn grids, groups and shapes, beside a numpy model."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.corpus.grids import BACKENDS, module_of, run_per_device
+from tests.corpus.grids import BACKENDS, module_of, run_in_turns, run_per_device
 from xla_contract.types.device_grid import DeviceGrid
 
 Groups = list[list[int]]
@@ -119,10 +120,10 @@ def in_halves(text: str, start: str, done: str) -> str:
 def assert_results(
     text: str, grid: DeviceGrid, arguments: list[list[Any]], expected: list[list[Any]]
 ) -> None:
-    for platform in PLATFORMS:
-        for found, wanted in zip(
-            run_per_device(platform, module_of(text, grid), arguments), expected, strict=True
-        ):
+    everywhere = [run_per_device(each, module_of(text, grid), arguments) for each in PLATFORMS]
+    turns = run_in_turns(module_of(text, grid), arguments)
+    for results in everywhere if turns is None else [*everywhere, turns]:
+        for found, wanted in zip(results, expected, strict=True):
             assert len(found) == len(wanted)
             for ours, theirs in zip(found, wanted, strict=True):
                 assert_equal_bits(np.asarray(ours), np.asarray(theirs))
@@ -350,27 +351,33 @@ ENTRY e { r = u32[] replica-id()
 
 
 REDUCERS = {
-    "maximum": lambda x, y: np.where((x == 0) & (y == 0), x + y, np.maximum(x, y)),
-    "multiply": np.multiply,
-    "subtract": np.subtract,
+    "maximum(a, b)": lambda x, y: np.where((x == 0) & (y == 0), x + y, np.maximum(x, y)),
+    "multiply(a, b)": np.multiply,
+    "subtract(b, a)": lambda x, y: y - x,
+    "select(g, a, d)": lambda x, y: np.where(x > y, x, x - y),
 }
 
 
-@pytest.mark.parametrize("name", REDUCERS)
+@few
+@given(placements(GLOBAL_MODES, equal=False), st.sampled_from(sorted(REDUCERS)), SEEDS)
 @pytest.mark.parametrize("kind", ["f32", "f16"])
-def test_other_reducers_are_folded_from_the_first_of_the_group(name: str, kind: str) -> None:
-    grid = DeviceGrid(4, 1)
-    xs = values(kind, 4, [7, 3], 5)
-    xs[2][0] = np.nan
+def test_other_reducers_are_folded_from_the_first_of_the_group(
+    kind: str, placed: Placed, name: str, seed: int
+) -> None:
+    grid, mode, groups = placed
+    xs = values(kind, grid.size, [7, 3], seed)
+    xs[0][0] = np.nan
     one = shape(kind, [7, 3])
-    text = program(
-        kind, [one], f"{one} all-reduce(x0), replica_groups={{{{2,0,3,1}}}}, to_apply=add"
-    ).replace(" add(a, b)", f" {name}(a, b)")
-    total = xs[2]
-    with np.errstate(all="ignore"):
-        for member in (0, 3, 1):
-            total = REDUCERS[name](total, xs[member])
-    assert_results(text, grid, [[x] for x in xs], [[total]] * 4)
+    text = program(kind, [one], f"{one} all-reduce(x0), {said(mode, groups)}, to_apply=add")
+    more = f"d = {kind}[] subtract(a, b)\n  g = pred[] compare(a, b), direction=GT\n  ROOT c = "
+    text = text.replace("ROOT c = ", more).replace(" add(a, b)", f" {name}")
+
+    def rule(group: list[int], place: int) -> list[Any]:
+        with np.errstate(all="ignore"):
+            return [functools.reduce(REDUCERS[name], [xs[m] for m in group])]
+
+    everyone = expanded(grid, mode, groups)
+    assert_results(text, grid, [[x] for x in xs], by_group(grid, everyone, rule))
 
 
 @pytest.mark.parametrize("size", [20_000, 300_001])

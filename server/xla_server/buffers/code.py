@@ -13,6 +13,7 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.cost_analysis import Cost
 from xla_server.ir.module import HloInstruction
+from xla_server.ir.participants import Placement
 from xla_server.target.loop_tuning import Chunks
 
 
@@ -117,10 +118,18 @@ class HostThunk:
 
 @dataclasses.dataclass(eq=False, slots=True)
 class Gathered(Value):
-    """An operand of one member of a group, which is in memory that the member has filled."""
+    """An operand of one member of a group, which is in memory that the member has filled.
+
+    Either number may be BY_POSITION: that of the participant's placement. A member that the group
+    does not have stands for the participant itself.
+    """
 
     member: int
     operand: int
+
+
+BY_POSITION = -1
+"""The number of a member or an operand that differs by participant."""
 
 
 REFERENCED_BYTES = 1 << 16
@@ -129,8 +138,15 @@ REFERENCED_BYTES = 1 << 16
 MAX_REFERENCES = 6
 """Operands whose addresses a member can give to the others."""
 
-PLACE = Value(Shape.parse("s64[]"), "place")
-"""The index of the participant in its group as an argument of the kernels of a meeting."""
+POSITION = Value(Shape.parse("s64[]"), "position")
+"""The position of the participant in its placement as an argument of the kernels of a meeting."""
+
+GROUP_SIZE = Value(Shape.parse("s64[]"), "group_size")
+"""The number of members of the participant's group as such an argument."""
+
+
+_REDUCTIONS = frozenset({Opcode.ALL_REDUCE, Opcode.COLLECTIVE_REDUCE})
+"""Collectives whose results are equal and take longer to make than to copy."""
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -142,17 +158,20 @@ class Label:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class MeetThunk:
-    """Meet the others of a group in native code, where the group of a run has `members`.
+    """Meet the others of a group in native code, each participant with its placement.
 
     The `kernels`, which are the rows up to `end`, then make the results from `Gathered` operands.
-    Elsewhere `host` makes them, and the run goes on at `end`.
+    Elsewhere `host` makes them, and the run goes on at `end`. Results may be written over operands
+    that others do not refer to.
     """
 
     host: HostThunk
     instruction: HloInstruction
-    members: int
+    placements: Sequence[Placement]
     kernels: tuple[KernelThunk, ...]
     end: Label
+    is_carried: bool = False
+    """A loop hands on an operand, and may hand on the result in its memory."""
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -166,12 +185,21 @@ class MeetThunk:
 
         They leave together then, at a `LeaveThunk`.
         """
-        return self.offsets[-1] > REFERENCED_BYTES and len(self.host.reads) <= MAX_REFERENCES
+        is_large = self.offsets[-1] > REFERENCED_BYTES
+        return is_large and not self.is_carried and len(self.host.reads) <= MAX_REFERENCES
+
+    @property
+    def is_made_once(self) -> bool:
+        """Return whether the first member makes results which the others that take turns copy."""
+        return self.is_referenced and self.instruction.opcode in _REDUCTIONS
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class LeaveThunk:
-    """Wait until all members have read the operands of a meeting, where they take turns."""
+    """Wait until all members have read the operands of a meeting, where they take turns.
+
+    Results that are made once are copied here.
+    """
 
     meeting: MeetThunk
 
@@ -240,7 +268,8 @@ def reads(row: Row) -> tuple[Value, ...]:
     if isinstance(row, MeetThunk):
         return row.host.reads
     if isinstance(row, LeaveThunk):
-        return row.meeting.host.reads
+        host = row.meeting.host
+        return (*host.reads, *(host.writes if row.meeting.is_made_once else ()))
     if isinstance(row, CopyThunk):
         return (row.source,)
     if isinstance(row, Branch):

@@ -84,6 +84,8 @@ def interference(code: Code, liveness: Liveness) -> list[int]:
         if isinstance(row, KernelThunk):
             for target, source in row.in_place:
                 allowed[target] = allowed.get(target, 0) | 1 << numbers[source]
+        elif isinstance(row, MeetThunk):
+            read = _bits(reads_of(row), numbers) if row.is_referenced else 0
         else:
             read = 0 if isinstance(row, CopyThunk) else _bits(reads_of(row), numbers)
         for value in writes_of(row):

@@ -26,7 +26,8 @@ def addressed(row: thunks.Row) -> tuple[thunks.Value, ...]:
 
 def is_given(value: thunks.Value) -> bool:
     """Return whether the executor gives kernels the address of a value, which has no memory."""
-    return value in (thunks.CANCELLATION, thunks.PLACE) or isinstance(value, thunks.Gathered)
+    named = thunks.CANCELLATION, thunks.POSITION, thunks.GROUP_SIZE
+    return value in named or isinstance(value, thunks.Gathered)
 
 
 def of_kind(kind: str, places: Iterable[Location]) -> list[Location]:

@@ -218,7 +218,7 @@ class Crossings:
         """The native meetings in memory that ranks share; see Across."""
         lease, window = self._lease, self._exchange.window
         if lease is not None and window is not None:
-            sizes = [each.area_bytes for each in plan.meetings]
+            sizes = [each.copied_bytes for each in plan.meetings]
             seats = SharedSeats(window, lease, self._ranks, sizes)
             self._native = Meetings(plan, self._grid, seats.member, is_polled=True)
             self._native.begin(lease.first_stamp)

@@ -105,8 +105,8 @@ class SharedSeats:
     """The seats and areas of an execution in the window of this machine.
 
     `ranks` has the rank of each participant, and `sizes` the bytes of a participant's operands at
-    each meeting of the program. A meeting for which there is no room is left out. All ranks
-    of a machine find the same.
+    each meeting of the program, 0 where it is to be by messages. A meeting for which there is no
+    room is left out. All ranks of a machine find the same.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class SharedSeats:
         for number, size in enumerate(sizes):
             stride = -(-size // _ALIGNMENT) * _ALIGNMENT
             seat = len(self._meetings)
-            if used + 2 * stride <= room and (seat + 1) * most <= SEATS:
+            if size and used + 2 * stride <= room and (seat + 1) * most <= SEATS:
                 self._meetings[number] = _Place(seat * most, used, stride)
                 used += 2 * stride
         self._seats = lease.slot * SEATS

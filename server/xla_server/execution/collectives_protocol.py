@@ -9,6 +9,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.device_grid import ALONE, DeviceGrid
 from xla_contract.types.replica_groups import braced
 from xla_server.ir.module import HloInstruction
+from xla_server.ir.participants import Placement
 from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
 
 KEPT_BYTES = 1 << 26
@@ -21,32 +22,52 @@ ALWAYS_KEPT_BYTES = 1 << 16
 MAX_MEMBERS = 8
 """Members of the largest group that meets in native code."""
 
+MAX_COPIED_BYTES = 1 << 20
+"""Bytes of operands that a member copies at most for the others: with larger ones the host is
+faster, whose members share the work."""
+
 
 class NativeMeeting(NamedTuple):
-    """A collective that groups of `members` may meet at in native code.
+    """A collective at which participants may meet in native code, each with its placement.
 
-    Each member's operands take `area_bytes`, a multiple of 64.
+    Each member's operands take `area_bytes`, a multiple of 64. Where it `is_referenced`, members
+    that take turns read them where they are.
     """
 
     instruction: HloInstruction
-    members: int
+    placements: Sequence[Placement]
     area_bytes: int
+    is_referenced: bool = False
+
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes of an area where members copy; 0 where they do not."""
+        return self.area_bytes if self.area_bytes <= MAX_COPIED_BYTES else 0
 
 
 class MeetingPlan:
-    """The native meetings of a program, by number, and memory for them that waits for a run."""
+    """The native meetings of a program, by number, and memory for them that waits for a run.
 
-    __slots__ = ("__weakref__", "_idle_bytes", "idle", "meetings")
+    Participants `take_turns` where they can, so meetings that are referenced have no areas. With
+    threads these are the host's, and so are large ones.
+    """
 
-    def __init__(self, meetings: Sequence[NativeMeeting]) -> None:
+    __slots__ = ("__weakref__", "_idle_bytes", "areas", "idle", "meetings", "take_turns")
+
+    def __init__(self, meetings: Sequence[NativeMeeting], *, take_turns: bool = False) -> None:
         self.meetings = tuple(meetings)
+        self.take_turns = take_turns
+        self.areas = [
+            0 if take_turns and each.is_referenced else each.copied_bytes for each in meetings
+        ]
+        """The bytes of an area for each meeting, in memory of this process."""
         self.idle: list[Any] = []
         self._idle_bytes = 0
 
     @property
     def byte_size(self) -> int:
         """Bytes that a participant needs for what it gives at two visits of each meeting."""
-        return 2 * sum(each.area_bytes for each in self.meetings)
+        return 2 * sum(self.areas)
 
     def keep(self, memory: object, size: int) -> None:
         """Keep what an execution had for the next one; what others keep may give way to it."""

@@ -7,6 +7,7 @@ replicas and partitions.
 import functools
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.types.device_grid import DeviceGrid, Pairs, connected, expand_groups, expand_pairs
@@ -60,6 +61,33 @@ def groups_of(instruction: HloInstruction, grid: DeviceGrid) -> Groups:
     mode = participants.mode(has_global_ids=instruction.opcode in _GLOBAL)
     is_partial = instruction.opcode is Opcode.COLLECTIVE_BROADCAST
     return _expand_groups(participants.groups, mode, grid, is_partial=is_partial)
+
+
+class Placement(NamedTuple):
+    """The group of a participant, and the index in it by which its result differs from others'.
+
+    `position` is its own index, for a permutation that of its source; -1 where it gets zeros.
+    """
+
+    members: tuple[int, ...]
+    position: int
+
+
+def placements_of(instruction: HloInstruction, grid: DeviceGrid) -> tuple[Placement, ...]:
+    """The placement of each participant, alone where groups do not name it.
+
+    Raises ShapeError as `groups_of`.
+    """
+    groups = {member: group for group in groups_of(instruction, grid) for member in group}
+    sources = {member: member for member in groups}
+    if instruction.opcode in _PERMUTES:
+        sources = {target: source for source, target in pairs_of(instruction, grid)}
+    found = []
+    for number in range(grid.size):
+        group = groups.get(number, (number,))
+        position = group.index(sources[number]) if number in sources else -1
+        found.append(Placement(group, position))
+    return tuple(found)
 
 
 def pairs_of(instruction: HloInstruction, grid: DeviceGrid) -> Pairs:

@@ -13,7 +13,7 @@ from xla_server.codegen.kernel import Kernels, LoadedKernel
 from xla_server.codegen.loops.builders.chunks import chunk_of
 from xla_server.runtime import executor
 from xla_server.runtime.copies import COPY_BYTES, copy_range
-from xla_server.runtime.meetings import GIVEN_WORDS
+from xla_server.runtime.meetings import COUNT, GIVEN_WORDS, OF_RECORD, POSITION
 from xla_server.target.loop_tuning import Chunks
 
 
@@ -69,6 +69,9 @@ def encode(code: thunks.Code, assignment: Assignment, kernels: Kernels) -> Encod
 
 _CANCELLATION_PLACE = Location("cancellation", 0)
 
+_OF_RECORD = {thunks.POSITION: POSITION, thunks.GROUP_SIZE: COUNT}
+"""The number in a meeting's record that is the argument of a kernel."""
+
 
 class _Tables:
     """Rows of numbers, one for each row of the code but labels."""
@@ -111,9 +114,11 @@ class _Tables:
         arguments = (value for kernel in row.kernels for value in kernel.arguments)
         for number, value in enumerate(arguments, len(self.indices)):
             if isinstance(value, thunks.Gathered):
-                given += number, value.member, offsets[value.operand], value.operand
-            elif value is thunks.PLACE:
-                given += number, -1, 0, 0
+                # The offset of operand 1 is the distance of equal ones.
+                operand = 1 if value.operand == thunks.BY_POSITION else value.operand
+                given += number, value.member, offsets[operand], value.operand
+            elif value in _OF_RECORD:
+                given += number, OF_RECORD, 8 * _OF_RECORD[value], 0
         first = len(self.targets)
         self.targets.append(len(operands))
         for value, offset in zip(operands, offsets, strict=False):
@@ -158,9 +163,17 @@ class _Tables:
                 copier, way = self._kernels.native(copy_range), executor.COPIES
                 if row.is_referenced:
                     way = executor.REFERS
-                return [executor.MEET, len(self.meetings) - 1, self._meeting(row), copier, way]
+                number, leaving = len(self.meetings) - 1, self._labels[row.end] - 1
+                first = self._meeting(row)
+                once = leaving if row.is_made_once else 0
+                return [executor.MEET, number, first, copier, way, once]
             case thunks.LeaveThunk():
                 first, number = len(self.targets), self.meetings.index(row.meeting)
-                self.targets += 0, 0
-                return [executor.MEET, number, first, 0, executor.LEAVES]
+                made = row.meeting.host.writes if row.meeting.is_made_once else ()
+                self.targets.append(len(made))
+                for value in made:
+                    self.targets += self._slot(value), value.byte_size, 0
+                self.targets.append(0)
+                copier = self._kernels.native(copy_range)
+                return [executor.MEET, number, first, copier, executor.LEAVES]
         raise AssertionError(row)

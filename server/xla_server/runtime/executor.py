@@ -12,14 +12,16 @@ from xla_server.codegen.kernel import Kernels
 from xla_server.runtime.copies import COPY_BYTES
 from xla_server.runtime.meetings import COPY as COPY_TABLE
 from xla_server.runtime.meetings import COUNT as MEMBER_COUNT
-from xla_server.runtime.meetings import RECORD_WORDS, YIELDS
+from xla_server.runtime.meetings import OWN, RECORD_WORDS, YIELDS
 from xla_server.runtime.native import callable_at, callee, copy_bytes, cycles, write
 from xla_server.runtime.native_meetings import (
     arrive,
     doze,
     gather,
+    has_first,
     has_sleeper,
     is_full,
+    leave,
     rest,
 )
 from xla_server.runtime.rounding import flush_subnormals, restore_mode
@@ -41,11 +43,15 @@ END, KERNEL, COPY, JUMP, BRANCH, SWITCH, HOST, MEET = range(8)
 - HOST: none.
 - MEET: number of the meeting, first of its words in the targets, address of the kernel that copies
   large operands, and whether it COPIES them. One that REFERS to operands where participants take
-  turns has a second row behind its kernels, which LEAVES and does nothing elsewhere. The words are
+  turns has a second row behind its kernels, which LEAVES and does nothing elsewhere. Its number
+  follows where results are made once: others than the first member go on there, where they copy
+  its results. The words are
   the number of operands and, for each, its slot, bytes and offset in an area. Then comes the number
-  of kernels' buffers that are operands of members. Each has its index in the tables, the member, or
-  -1 for the index of this participant, the offset, and the number of the operand. It is as HOST
-  where the meeting has no members in this run.
+  of kernels' buffers that are operands of members. Each has its index in the tables, the member,
+  the offset, and the number of the operand. BY_POSITION stands for the position in the record
+  instead of a member or an operand; the offset is that of operand 1 then. OF_RECORD instead of a
+  member is a number in the record, at the offset. It is as HOST where the meeting has no members in
+  this run.
 """
 
 COPIES, REFERS, LEAVES = range(3)
@@ -133,7 +139,12 @@ def _walk(
             if _word(record, MEMBER_COUNT) == 0:
                 return row
             words = targets + 8 * _word(code, at + 2)
-            refers = 1 if looks < 0 and _word(code, at + 4) == REFERS else 0
+            way = _word(code, at + 4)
+            refers = 1 if looks < 0 and way == REFERS else 0
+            if way == LEAVES:
+                refers = 2 if _word(record, OWN) != 0 and _word(words, 0) != 0 else 1
+                if refers == 2 and has_first(record) == 0:
+                    return STUCK - row
             arrived = arrive(record, words, slots, refers)
             if arrived > 0:
                 function, buffers = _word(code, at + 3), record + 8 * COPY_TABLE
@@ -151,7 +162,11 @@ def _walk(
                     rest(record, left)
                 if has_sleeper(record) != 0:
                     return row
+                if refers != 0 and _word(code, at + 5) != 0 and _word(record, OWN) != 0:
+                    leave(record)
+                    return int(_word(code, at + 5))
                 gather(record, words, tables, refers)
+                leave(record)
                 row += 1
         else:
             # A kernel that saw the cancellation left out a part of its work.

@@ -18,15 +18,14 @@ import numpy as np
 
 from xla_contract.types.device_grid import DeviceGrid
 from xla_server.execution.collectives_protocol import MAX_MEMBERS, MeetingPlan
-from xla_server.ir.participants import groups_of
 from xla_server.ops.collectives.collective import channel_of
 from xla_server.ops.evaluation import Meeting
 
-COUNT, OWN, STAMP, YIELDS = range(4)
+COUNT, OWN, POSITION, STAMP, YIELDS = range(5)
 """Words of a record: members of the group, 0 where the meeting is none of native code; the index of
-this participant; the stamp of its next visit. Last are the looks between which it gives way to
-other threads before the host polls, 0 where it sleeps and is woken."""
-MEMBERS = 4
+this participant; the position of its placement; the stamp of its next visit. Last are the looks
+between which it gives way to others before the host polls, 0 where it sleeps and is woken."""
+MEMBERS = 5
 MEMBER_WORDS = 3
 SEAT, DATA, STRIDE = range(MEMBER_WORDS)
 """Words of each member, from MEMBERS on: the address of its seat, that of its first area, and the
@@ -39,6 +38,9 @@ RECORD_WORDS = 32
 
 OPERAND_WORDS, GIVEN_WORDS = 3, 4
 """Words of each operand of a row, and of each buffer of its kernels (runtime/executor.py)."""
+
+OF_RECORD = -2
+"""Stands for a member where a buffer of a kernel is a word of the record."""
 
 SEAT_BYTES = 64
 SEAT_STAMP, SEAT_SLEEPS, SEAT_OPERANDS = range(3)
@@ -60,13 +62,13 @@ class Member(NamedTuple):
     stride: int
 
 
-def write_record(words: Any, members: Sequence[Member], own: int, stamp: int) -> None:
+def write_record(words: Any, members: Sequence[Member], own: int, position: int) -> None:
     """Write the record of one meeting to RECORD_WORDS words; no members for one of the host.
 
     Members are in the order of the group, this participant is number `own`.
     """
     assert len(members) <= MAX_MEMBERS
-    words[: STAMP + 1] = len(members), own, stamp
+    words[:STAMP] = len(members), own, position
     flat = np.array(members, np.int64).reshape(-1)
     words[MEMBERS : MEMBERS + len(flat)] = flat
 
@@ -97,22 +99,19 @@ class Meetings:
         self.plan, self.grid = plan, grid
         self.memory: Any = None
         """The memory of seats and areas, where it must live as long."""
+        self.in_turns = False
         self.first_stamp = 0
         self._records = np.zeros((grid.size, len(plan.meetings), RECORD_WORDS), np.int64)
         self._records[:, :, YIELDS] = POLLED_YIELDS if is_polled else 0
         self._meetings: dict[tuple[int, int], Meeting] = {}
         for number, native in enumerate(plan.meetings):
-            i = native.instruction
-            for group in groups_of(i, grid):
-                if len(group) != native.members:
-                    continue
-                meeting = Meeting(i.name, i.opcode, channel_of(i), group)
-                places = [found for each in group if (found := member(each, number))]
-                if len(places) != len(group):
-                    continue
-                for own, each in enumerate(group):
-                    self._meetings[each, number] = meeting
-                    write_record(self._records[each, number], places, own, 0)
+            i, seats = native.instruction, [member(each, number) for each in range(grid.size)]
+            for each, (group, position) in enumerate(native.placements):
+                places = [found for other in group if (found := seats[other])]
+                if len(places) == len(group):
+                    self._meetings[each, number] = Meeting(i.name, i.opcode, channel_of(i), group)
+                    own = group.index(each)
+                    write_record(self._records[each, number], places, own, position)
 
     def begin(self, first_stamp: int = 0) -> None:
         """Begin an execution, whose stamps are above those of all before in this memory."""
@@ -179,22 +178,27 @@ def words_at(address: int, count: int) -> Any:
     return memory.from_address(address)
 
 
-def local_meetings(plan: MeetingPlan, grid: DeviceGrid) -> Meetings:
-    """Meetings in memory of this process, for an execution whose participants are all in it."""
+def local_meetings(plan: MeetingPlan, grid: DeviceGrid, *, in_turns: bool) -> Meetings:
+    """Meetings in memory of this process, for an execution whose participants are all in it.
+
+    Meetings without areas are native `in_turns` alone.
+    """
     count = len(plan.meetings)
     seats = _aligned(grid.size * count * SEAT_BYTES)
     seats[:] = 0
     areas = _aligned(grid.size * plan.byte_size)
-    sizes = (2 * each.area_bytes for each in plan.meetings)
-    offsets = list(itertools.accumulate(sizes, initial=0))
+    offsets = list(itertools.accumulate((2 * size for size in plan.areas), initial=0))
 
-    def member(participant: int, number: int) -> Member:
+    def member(participant: int, number: int) -> Member | None:
+        if not (plan.areas[number] or in_turns):
+            return None
         seat = seats.ctypes.data + SEAT_BYTES * (participant * count + number)
         data = areas.ctypes.data + participant * plan.byte_size + offsets[number]
-        return Member(seat, data, plan.meetings[number].area_bytes)
+        return Member(seat, data, plan.areas[number])
 
     made = Meetings(plan, grid, member)
     made.memory = seats, areas
+    made.in_turns = in_turns
     return made
 
 

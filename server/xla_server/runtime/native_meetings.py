@@ -8,6 +8,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
+from xla_server.buffers.code import BY_POSITION
 from xla_server.codegen.instructions.instruction import instruction_of
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.runtime.copies import COPY_BYTES
@@ -19,8 +20,10 @@ from xla_server.runtime.meetings import (
     GIVEN_WORDS,
     MEMBER_WORDS,
     MEMBERS,
+    OF_RECORD,
     OPERAND_WORDS,
     OWN,
+    POSITION,
     SEAT,
     SEAT_OPERANDS,
     SEAT_SLEEPS,
@@ -65,7 +68,8 @@ def arrive(record: int, words: int, slots: int, refers: int) -> int:
 
     Copies of large operands are left to threads: their bytes, for which the table of their kernel
     is at COPY; once they are copied, it goes on with the next. Where it `refers` to operands, the
-    seat gets their addresses instead.
+    seat gets their addresses instead; where that is 2, the operands get what those of the first
+    member have.
     """
     stamp = _word(record, STAMP)
     member = record + 8 * (MEMBERS + MEMBER_WORDS * _word(record, OWN))
@@ -75,10 +79,13 @@ def arrive(record: int, words: int, slots: int, refers: int) -> int:
     for number in range(_word(record, COPIED), _word(words, 0)):
         place = 1 + OPERAND_WORDS * number
         source, size = _word(slots, _word(words, place)), _word(words, place + 1)
-        if refers != 0:
+        if refers == 1:
             _set_word(_word(member, SEAT), SEAT_OPERANDS + number, source)
             continue
         target = area + _word(words, place + 2)
+        if refers == 2:
+            first = _word(record + 8 * MEMBERS, SEAT)
+            target, source = source, _word(first, SEAT_OPERANDS + number)
         if size > 2 * COPY_BYTES:
             _set_word(record, COPY, target)
             _set_word(record, COPY + 1, source)
@@ -99,6 +106,13 @@ def is_full(record: int) -> int:
         if read(seat, SEAT_STAMP) < stamp:
             return 0
     return 1
+
+
+@callee  # type: ignore[untyped-decorator]
+def has_first(record: int) -> int:
+    """Return 1 if the first member has come to the visit."""
+    first = _word(record + 8 * MEMBERS, SEAT)
+    return 1 if read(first, SEAT_STAMP) >= _word(record, STAMP) else 0
 
 
 @callee  # type: ignore[untyped-decorator]
@@ -130,17 +144,29 @@ def doze(record: int) -> int:
 
 @callee  # type: ignore[untyped-decorator]
 def gather(record: int, words: int, tables: int, refers: int) -> None:
-    """Give kernels the addresses of members' operands, and leave the visit."""
+    """Give kernels the addresses of members' operands."""
     stamp = _word(record, STAMP)
     given = words + 8 * (1 + OPERAND_WORDS * _word(words, 0))
     for number in range(_word(given, 0)):
-        place = 1 + GIVEN_WORDS * number
-        member, offset = _word(given, place + 1), _word(given, place + 2)
-        address = record + 8 * OWN
-        if member >= 0:
+        entry = given + 8 * (1 + GIVEN_WORDS * number)
+        member, offset, operand = _word(entry, 1), _word(entry, 2), _word(entry, 3)
+        address = record + offset
+        if member != OF_RECORD:
+            if operand == BY_POSITION:
+                operand = _word(record, POSITION)
+                offset *= operand
+            if member == BY_POSITION:
+                member = _word(record, POSITION)
+            if member < 0 or member >= _word(record, COUNT):
+                member = _word(record, OWN)
             other = record + 8 * (MEMBERS + MEMBER_WORDS * member)
             address = _area(other, stamp) + offset
             if refers != 0:
-                address = _word(_word(other, SEAT), SEAT_OPERANDS + _word(given, place + 3))
-        _set_word(tables, _word(given, place), address)
-    _set_word(record, STAMP, stamp + 1)
+                address = _word(_word(other, SEAT), SEAT_OPERANDS + operand)
+        _set_word(tables, _word(entry, 0), address)
+
+
+@callee  # type: ignore[untyped-decorator]
+def leave(record: int) -> None:
+    """Leave the visit."""
+    _set_word(record, STAMP, _word(record, STAMP) + 1)

@@ -45,9 +45,10 @@ _ROW, _CYCLES, _FINISHED = executor.ROW, executor.CYCLES, executor.FINISHED
 _GIVEN = 8 * executor.ROW
 """Index in a run's words from which they change each time: the row, then the first of the slots."""
 
-MAX_TURN_BYTES, MAX_TURN_FLOPS = 1 << 24, 1 << 23
+MAX_TURN_BYTES, MAX_TURN_FLOPS = 1 << 24, 1 << 26
 """Bytes that a program accesses and operations that it does, loops counted once, up to which its
-participants take turns in one thread: to wake a thread takes longer."""
+participants take turns in one thread: to wake a thread takes longer. They are as many times more as
+there are participants for each core, of which others would wait anyway."""
 
 _NUMBERS = {Opcode.REPLICA_ID: 0, Opcode.PARTITION_ID: 1}
 """The index of each number of a participant in its position."""
@@ -86,9 +87,9 @@ class Program:
             if isinstance(row, LeaveThunk | MeetThunk)
         }
         """The number of the meeting of each row that meets others, or leaves them."""
-        self._plan = plan or MeetingPlan([_native(row) for row in meetings])
         self.work = work
         """The static count of its code, where it was counted."""
+        self._plan = plan or self._planned(meetings)
         self.results = assignment.results
         """The memory of each result: its own, a parameter's or a constant's."""
         arrays = list(code.constants.values())
@@ -198,11 +199,18 @@ class Program:
     @property
     def in_turns(self) -> Self | None:
         """Itself if it needs the host for nothing but meetings, and does little between them."""
-        is_native = len(self._plan.meetings) == len(self._hosts) > 0
+        return self if self._plan.take_turns else None
+
+    def _planned(self, meetings: Sequence[MeetThunk]) -> MeetingPlan:
         done = None if self.work is None else self.work.done
-        if not is_native or done is None or done.bytes > MAX_TURN_BYTES:
-            return None
-        return self if done.cost.flops <= MAX_TURN_FLOPS else None
+        each = max([1, *(len(row.placements) // self._threads.count for row in meetings)])
+        is_small = (
+            done is not None
+            and done.bytes <= MAX_TURN_BYTES * each
+            and done.cost.flops <= MAX_TURN_FLOPS * each
+        )
+        is_native = len(meetings) == len(self._hosts) > 0
+        return MeetingPlan(list(map(_native, meetings)), take_turns=is_native and is_small)
 
     def _begin(
         self, addresses: Sequence[int], cancellation: Cancellation, position: tuple[int, int]
@@ -370,7 +378,7 @@ class _Run:
 
 
 def _native(row: MeetThunk) -> NativeMeeting:
-    return NativeMeeting(row.instruction, row.members, row.offsets[-1])
+    return NativeMeeting(row.instruction, row.placements, row.offsets[-1], row.is_referenced)
 
 
 def _zeros(count: int) -> Any:

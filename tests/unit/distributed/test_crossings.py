@@ -17,6 +17,7 @@ from xla_server.distributed.parcels import Stamp
 from xla_server.distributed.polling import LOOKS, BackOff
 from xla_server.distributed.windows import Lease, SharedSeats, Window
 from xla_server.execution.collectives_protocol import MeetingPlan, NativeMeeting
+from xla_server.ir.participants import Placement
 from xla_server.ir.text.parser import parse_module
 from xla_server.ops.evaluation import Array, Crossing, Meeting, Reduction, Route
 from xla_server.runtime.meetings import meets_natively, words_at
@@ -212,7 +213,8 @@ ENTRY e { x = f32[4] parameter(0)
   ROOT sum = f32[4] all-reduce(x), replica_groups={}, to_apply=add }
 """
 )
-PLAN = MeetingPlan([NativeMeeting(SUM.entry.root, 2, 64)])
+_PLACEMENTS = [Placement((0, 1), number) for number in (0, 1)]
+PLAN = MeetingPlan([NativeMeeting(SUM.entry.root, _PLACEMENTS, 64)])
 
 
 class Shared:

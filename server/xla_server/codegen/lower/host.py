@@ -58,7 +58,9 @@ def lower_collective(lowering: Lowering, i: HloInstruction) -> Tree:
     results = [part.dimensions for part in parts]
 
     def call(run: Any, arrays: Sequence[Any], targets: Sequence[Any]) -> None:
-        given = [array.reshape(shape) for array, shape in zip(arrays, shapes, strict=True)]
+        # Others read operands until all have made their results.
+        own = [array.copy() if _is_written(array, targets) else array for array in arrays]
+        given = [array.reshape(shape) for array, shape in zip(own, shapes, strict=True)]
         into = [array.reshape(shape) for array, shape in zip(targets, results, strict=True)]
         with placed(run, i):
             made = exchanged(exchange, i, given, run, into)
@@ -69,6 +71,10 @@ def lower_collective(lowering: Lowering, i: HloInstruction) -> Tree:
     reads = tuple(value for tree in operands for value in leaves(tree))
     lowering.add(HostThunk(i.name, call, reads, tuple(leaves(result)), fills=True))
     return result
+
+
+def _is_written(array: Any, targets: Sequence[Any]) -> bool:
+    return any(np.may_share_memory(array, target) for target in targets)
 
 
 def lower_custom_call(lowering: Lowering, i: HloInstruction) -> Tree:

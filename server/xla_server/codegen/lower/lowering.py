@@ -55,6 +55,8 @@ class Lowering:
         self.origins: dict[Row, HloInstruction] = {}
         self.costs: dict[HloInstruction, Cost] = {}
         self.loop_depth = 0
+        self.carried: set[Value] = set()
+        """The values that loops hand from one iteration to the next."""
         self.numbers: dict[Opcode, Value] = {}
         """The values that say which participant runs, by the opcodes that ask."""
         self._scope: dict[HloInstruction, Tree] = {}

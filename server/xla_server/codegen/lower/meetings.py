@@ -1,24 +1,28 @@
 """Lowering of collectives whose participants meet in native code.
 
-A kernel makes the results of one participant from the operands of all members of its group, which
+A kernel makes the results of one participant from the operands of members of its group, which
 have copied them to where others read them: a fusion of what the collective computes, whose
-parameters are the members' operands. A reduction has the order, the start value and the types of
+parameters are these operands. A reduction has the order, the start value and the types of
 `ops/collectives/group_reduction.py`, so it has the bits of the host's.
 """
 
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
+from xla_contract.ops.elementwise.compare import ComparisonDirection
 from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
 from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import (
-    PLACE,
+    BY_POSITION,
+    GROUP_SIZE,
+    MAX_REFERENCES,
+    POSITION,
     Gathered,
     HostThunk,
     KernelThunk,
@@ -32,46 +36,47 @@ from xla_server.buffers.slots import is_given
 from xla_server.codegen.lower.fusion import lower_fusion
 from xla_server.codegen.lower.host import lower_collective
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.execution.collectives_protocol import MAX_MEMBERS
+from xla_server.execution.collectives_protocol import MAX_COPIED_BYTES, MAX_MEMBERS
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ir.participants import groups_of
+from xla_server.ir.participants import Placement, placements_of
 from xla_server.ops.collectives.group_reduction import plain_opcode
+from xla_server.ops.elementwise.elementwise_table import ROWS
 from xla_server.passes.framework.editor import Editor
+from xla_server.passes.simplify.map_inliner import applied, is_liftable
 
-MAX_BYTES = 1 << 20
-"""Bytes of operands of the largest meeting in native code: of others the members share the work."""
+MAX_BYTES = 1 << 24
+"""Bytes of operands of the largest meeting in native code."""
 
 MAX_AREA_BYTES = 1 << 24
 """Bytes of operands of all meetings of a program; those beyond them are left to the host."""
 
-_FOLDS = frozenset(
-    {Opcode.ADD, Opcode.MULTIPLY, Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.AND, Opcode.OR, Opcode.XOR}
-)
-"""Reductions that have the same bits in a kernel as on the host."""
-
-
 _SUMS = frozenset({Opcode.ADD, Opcode.MULTIPLY})
-"""Those that add up BF16 in F32."""
+"""Reductions that add up BF16 in F32."""
 
-_Make: TypeAlias = Callable[[Editor, HloInstruction, Sequence[HloInstruction]], HloInstruction]
+_OF_COMPLEX = frozenset({Opcode.ADD, Opcode.CONSTANT, Opcode.PARAMETER, Opcode.SUBTRACT})
+"""Operations on complex numbers that have the same bits in a kernel as on the host."""
 
 
 def lower_meeting(lowering: Lowering, i: HloInstruction) -> Tree:
     """Rows that meet the others in native code, where that fits, else one of the host."""
-    members, before = _members(lowering, i), len(lowering.rows)
+    placements, before = _placements(lowering, i), len(lowering.rows)
     host_tree = lower_collective(lowering, i)
     host = lowering.rows[-1]
     assert isinstance(host, HostThunk)
     sizes = [value.byte_size for value in host.reads]
     area = sum(sizes)
-    if members < 2 or not all(sizes) or area > MAX_BYTES:
-        return host_tree
-    if lowering.area_bytes + area > MAX_AREA_BYTES:
+    is_carried = not lowering.carried.isdisjoint(host.reads)
+    if area > MAX_COPIED_BYTES:
+        is_small = area <= MAX_BYTES and len(sizes) <= MAX_REFERENCES and not is_carried
+        area = 0
+    else:
+        is_small = lowering.area_bytes + area <= MAX_AREA_BYTES
+    if not placements or not all(sizes) or not is_small:
         return host_tree
     lowering.take_back(before)
     results = []
     for number, operand in enumerate(host.reads):
-        result = _result(lowering, i, number, operand, members)
+        result = _result(lowering, _Making(i, number, operand, placements))
         if result is None:
             lowering.take_back(before)
             return lower_collective(lowering, i)
@@ -80,7 +85,7 @@ def lower_meeting(lowering: Lowering, i: HloInstruction) -> Tree:
     lowering.area_bytes += area
     end = Label(f"{i.name}.met")
     host = dataclasses.replace(host, writes=tuple(results))
-    meeting = MeetThunk(host, i, members, kernels, end)
+    meeting = MeetThunk(host, i, placements, kernels, end, is_carried)
     leaving = [LeaveThunk(meeting)] if meeting.is_referenced else []
     rows: list[Row] = [meeting, *kernels, *leaving, end]
     for row in rows:
@@ -96,107 +101,162 @@ def lower_number(lowering: Lowering, i: HloInstruction) -> Tree:
     return result
 
 
-def _members(lowering: Lowering, i: HloInstruction) -> int:
-    """The members of each group; 0 where the host is to do it, or groups differ in size."""
+def _placements(lowering: Lowering, i: HloInstruction) -> Sequence[Placement]:
+    """The placement of each participant; none where the host is to do it."""
     if i.called and not _folds_natively(*i.called):
-        return 0
-    if i.opcode is Opcode.ALL_TO_ALL and i.attributes.split_dimension is None:
-        return 0
+        return ()
     try:
-        sizes = {len(group) for group in groups_of(i, lowering.grid)}
+        found = placements_of(i, lowering.grid)
     except ShapeError:
-        return 0
-    members = sizes.pop() if len(sizes) == 1 else 0
-    return members if members <= MAX_MEMBERS else 0
+        return ()
+    return found if 2 <= max(len(each.members) for each in found) <= MAX_MEMBERS else ()
 
 
 def _folds_natively(reducer: HloComputation) -> bool:
-    """Return whether a kernel reduces to the same bits as the host."""
-    kind = reducer.root.shape.element_type
-    is_plain = kind is ElementType.BF16 or kind.dtype.isbuiltin == 1
-    return plain_opcode(reducer) in _FOLDS and is_plain and not kind.is_complex
+    """Return whether a kernel reduces to the same bits as the host: no function is approximated."""
+    return is_liftable(reducer) and all(
+        i.opcode in _OF_COMPLEX
+        if i.shape.element_type.is_complex
+        else i.opcode not in ROWS or ROWS[i.opcode].ulps is None
+        for i in reducer.instructions
+    )
 
 
-def _result(
-    lowering: Lowering, i: HloInstruction, number: int, operand: Value, members: int
-) -> Value | None:
+class _Making:
+    """The fusion that makes one result, while it is written."""
+
+    def __init__(
+        self, i: HloInstruction, number: int, operand: Value, placements: Sequence[Placement]
+    ) -> None:
+        nothing = HloComputation("", 0, [], i, ())
+        self.editor = Editor(HloModule(i.name, 0, [], nothing, nothing.program_shape))
+        self.instruction = i
+        self.number = number
+        self._operand = operand
+        self.sizes = {len(each.members) for each in placements}
+        self._has_zeros = any(each.position < 0 for each in placements)
+        self.given: list[Value] = []
+        self.parameters: list[HloInstruction] = []
+
+    def read(self, member: int, operand: int) -> HloInstruction:
+        """An operand of a member; either number may be BY_POSITION."""
+        name = f"{self._operand.name}.{member}"
+        shape = self.instruction.operands[self.number].shape
+        return self._parameter(Gathered(self._operand.shape, name, member, operand), shape)
+
+    def of_all(self) -> list[HloInstruction]:
+        """The operands of all members of the largest group."""
+        return [self.read(member, self.number) for member in range(max(self.sizes))]
+
+    def word(self, value: Value) -> HloInstruction:
+        """POSITION or GROUP_SIZE."""
+        return self._parameter(value, value.shape)
+
+    def select(
+        self, word: Value, least: int, result: HloInstruction, other: HloInstruction
+    ) -> HloInstruction:
+        """`result` where POSITION or GROUP_SIZE is `least` or more."""
+        editor = self.editor
+        low = editor.constant(least, ElementType.S64)
+        test = editor.compare(self.word(word), low, ComparisonDirection.GE)
+        wide = editor.broadcast(test, (), result.shape.dimensions)
+        return editor.add(Opcode.SELECT, (wide, result, other))
+
+    def or_zeros(self, result: HloInstruction) -> HloInstruction:
+        """`result` for participants that have a position, zeros for others."""
+        if not self._has_zeros:
+            return self.editor.add(Opcode.COPY, (result,))
+        return self.select(POSITION, 0, result, self.editor.zeros(result.shape))
+
+    def _parameter(self, value: Value, shape: Shape) -> HloInstruction:
+        if value in self.given:
+            return self.parameters[self.given.index(value)]
+        self.given.append(value)
+        self.parameters.append(self.editor.parameter(len(self.parameters), shape))
+        return self.parameters[-1]
+
+
+def _result(lowering: Lowering, making: _Making) -> Value | None:
     """Add the kernels that make one result; None where they do not compile."""
-    nothing = HloComputation("", 0, [], i, ())
-    editor = Editor(HloModule(i.name, 0, [], nothing, nothing.program_shape))
-    shapes = [i.operands[number].shape] * members
-    if i.opcode in _BY_PLACE:
-        shapes.append(PLACE.shape)
-    given = [editor.parameter(n, shape) for n, shape in enumerate(shapes)]
-    parameters = [editor.parameter(n, shape) for n, shape in enumerate(shapes)]
-    editor.take()
-    root = _MAKE[i.opcode](editor, i, parameters)
-    inside = [*parameters, *editor.take()]
-    body = editor.computation(i.name, inside, root, parameters)
+    i, editor = making.instruction, making.editor
+    root = _MAKE[i.opcode](making)
+    parameters = making.parameters
+    body = editor.computation(i.name, editor.take(), root, parameters)
+    given = [editor.parameter(n, each.shape) for n, each in enumerate(parameters)]
     fusion = editor.add(Opcode.FUSION, given, FusionAttributes(FusionKind.LOOP), (body,))
-    fusion.name = i.name if len(i.operands) == 1 else f"{i.name}.{number}"
-    for member, each in enumerate(given):
-        name = f"{operand.name}.{member}"
-        is_place = member == members
-        gathered = PLACE if is_place else Gathered(operand.shape, name, member, number)
-        lowering.give(each, gathered)
+    fusion.name = i.name if len(i.operands) == 1 else f"{i.name}.{making.number}"
+    for each, value in zip(given, making.given, strict=True):
+        lowering.give(each, value)
     result = lowering.attempt(fusion, functools.partial(lower_fusion, lowering, fusion))
     assert result is None or isinstance(result, Value)
     return result
 
 
-def _reduced(
-    editor: Editor, i: HloInstruction, operands: Sequence[HloInstruction]
-) -> HloInstruction:
-    """The reduction of operands in their order."""
-    (reducer,) = i.called
+def _reduced(making: _Making) -> HloInstruction:
+    return _fold(making, making.of_all())
+
+
+def _fold(making: _Making, operands: Sequence[HloInstruction]) -> HloInstruction:
+    """The reduction of operands in their order, of which smaller groups have the first ones.
+
+    A participant alone keeps its operand.
+    """
+    editor, sizes = making.editor, making.sizes
+    (reducer,) = making.instruction.called
     opcode, kind = plain_opcode(reducer), reducer.root.shape.element_type
-    assert opcode is not None
-    wide = ElementType.F32 if kind is ElementType.BF16 and opcode in _SUMS else kind
+    is_wide = kind is ElementType.BF16 and opcode in _SUMS
+    wide = ElementType.F32 if is_wide else kind
     total, *others = (editor.convert(operand, wide) for operand in operands)
-    if opcode is Opcode.ADD and wide.is_floating:
-        others.insert(0, editor.full(0, wide, total.shape.dimensions))
-    for other in others:
-        total = editor.add(opcode, (total, other))
-    return editor.convert(total, kind)
+    dimensions = total.shape.dimensions
+    is_sum = opcode is Opcode.ADD and (is_wide or kind.dtype.isbuiltin == 1)
+    if is_sum and (kind.is_floating or kind.is_complex):
+        total = editor.add(Opcode.ADD, (total, editor.full(0, wide, dimensions)))
+    for number, other in enumerate(others, 2):
+        if is_wide and opcode is not None:
+            folded = editor.add(opcode, (total, other))
+        else:
+            folded = applied(reducer, (total, other), dimensions, editor)
+        is_whole = number <= min(sizes)
+        total = folded if is_whole else making.select(GROUP_SIZE, number, folded, total)
+    result = editor.convert(total, kind)
+    return making.select(GROUP_SIZE, 2, result, operands[0]) if 1 in sizes else result
 
 
-def _joined(editor: Editor, operands: Sequence[HloInstruction], dimension: int) -> HloInstruction:
-    return editor.add(Opcode.CONCATENATE, operands, ConcatenateAttributes(dimension))
+def _joined(making: _Making, operands: Sequence[HloInstruction], dimension: int) -> HloInstruction:
+    return making.editor.add(Opcode.CONCATENATE, operands, ConcatenateAttributes(dimension))
 
 
-def _gathered(
-    editor: Editor, i: HloInstruction, operands: Sequence[HloInstruction]
-) -> HloInstruction:
-    return _joined(editor, operands, i.attributes.dimension)
+def _gathered(making: _Making) -> HloInstruction:
+    return _joined(making, making.of_all(), making.instruction.attributes.dimension)
 
 
-def _scattered(
-    editor: Editor, i: HloInstruction, operands: Sequence[HloInstruction]
-) -> HloInstruction:
-    return _reduced(editor, i, _own_blocks(editor, operands, i.attributes.dimension))
+def _scattered(making: _Making) -> HloInstruction:
+    return _fold(making, _own_blocks(making, making.instruction.attributes.dimension))
 
 
-def _exchanged(
-    editor: Editor, i: HloInstruction, operands: Sequence[HloInstruction]
-) -> HloInstruction:
-    dimension = i.attributes.split_dimension
-    return _joined(editor, _own_blocks(editor, operands, dimension), dimension)
+def _exchanged(making: _Making) -> HloInstruction:
+    dimension = making.instruction.attributes.split_dimension
+    if dimension is None:
+        return making.or_zeros(making.read(making.number, BY_POSITION))
+    return _joined(making, _own_blocks(making, dimension), dimension)
 
 
-def _first(editor: Editor, i: HloInstruction, operands: Sequence[HloInstruction]) -> HloInstruction:
-    return editor.add(Opcode.COPY, operands[:1])
+def _first(making: _Making) -> HloInstruction:
+    return making.or_zeros(making.read(0, making.number))
 
 
-def _own_blocks(
-    editor: Editor, operands: Sequence[HloInstruction], dimension: int
-) -> list[HloInstruction]:
-    """The block of each member's operand for this participant, whose index comes last."""
-    *arrays, place = operands
+def _permuted(making: _Making) -> HloInstruction:
+    return making.or_zeros(making.read(BY_POSITION, making.number))
+
+
+def _own_blocks(making: _Making, dimension: int) -> list[HloInstruction]:
+    """The block of each member's operand for this participant."""
+    editor, arrays = making.editor, making.of_all()
     sizes = list(arrays[0].shape.dimensions)
     sizes[dimension] //= len(arrays)
     step = editor.constant(sizes[dimension], ElementType.S64)
     starts = [editor.constant(0, ElementType.S64) for _ in sizes]
-    starts[dimension] = editor.add(Opcode.MULTIPLY, (place, step))
+    starts[dimension] = editor.add(Opcode.MULTIPLY, (making.word(POSITION), step))
     box = DynamicSliceAttributes(tuple(sizes))
     return [editor.add(Opcode.DYNAMIC_SLICE, (array, *starts), box) for array in arrays]
 
@@ -208,18 +268,16 @@ def _of_meeting(row: object) -> KernelThunk:
     return dataclasses.replace(row, reads=reads, in_place=())
 
 
-_MAKE: Mapping[Opcode, _Make] = {
+_MAKE: Mapping[Opcode, Callable[[_Making], HloInstruction]] = {
     Opcode.ALL_GATHER: _gathered,
     Opcode.ALL_REDUCE: _reduced,
     Opcode.ALL_TO_ALL: _exchanged,
     Opcode.COLLECTIVE_BROADCAST: _first,
+    Opcode.COLLECTIVE_PERMUTE: _permuted,
     Opcode.COLLECTIVE_REDUCE: _reduced,
     Opcode.REDUCE_SCATTER: _scattered,
 }
-"""The function that makes one result of each collective from the operands of all members."""
+"""The function that makes one result of each collective from the operands of members."""
 
 MEETING_OPCODES = frozenset(_MAKE)
 """Collectives that may meet in native code."""
-
-_BY_PLACE = frozenset({Opcode.ALL_TO_ALL, Opcode.REDUCE_SCATTER})
-"""Those whose results differ by the participant: its index in the group follows the operands."""

@@ -70,6 +70,7 @@ def lower_while(
         if small is not None:
             return small if isinstance(initial, tuple) else small[0]
     state = _state(lowering, i, initial, handed_on, ())
+    lowering.carried |= {*leaves(state)} - {*leaves(initial)}
     lowering.copy(state, initial)
     begin, end = Label(f"{i.name}.condition"), Label(f"{i.name}.end")
     lowering.add(begin)

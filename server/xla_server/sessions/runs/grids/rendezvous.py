@@ -179,20 +179,23 @@ class Rendezvous:
         shared: SharedT = open_.shared
         return shared
 
-    def records(self, number: int, plan: MeetingPlan) -> int:
+    def records(self, number: int, plan: MeetingPlan, *, in_turns: bool = False) -> int:
         """The address of the records of a participant, as Collectives.records says."""
         if not self._is_one_program:
             return 0
         with self._lock:
             if self._native is None:
                 across = self._across
-                self._native = across.meetings(plan) if across else _meetings_of(plan, self.grid)
+                if across is not None:
+                    self._native = across.meetings(plan)
+                else:
+                    self._native = _meetings_of(plan, self.grid, in_turns=in_turns)
             native = self._native
             return native.address(number) if native is not None and native.plan is plan else 0
 
     def all_records(self, plan: MeetingPlan) -> list[int]:
         """The addresses of the records of all, as Group.all_records says."""
-        addresses = [self.records(number, plan) for number in range(self.grid.size)]
+        addresses = [self.records(n, plan, in_turns=True) for n in range(self.grid.size)]
         is_complete = self._native is not None and self._native.are_complete
         return addresses if is_complete else []
 
@@ -406,14 +409,14 @@ class Rendezvous:
         return late(open_.meeting, open_.missing(), self._timeout)
 
 
-def _meetings_of(plan: MeetingPlan, grid: DeviceGrid) -> Meetings:
+def _meetings_of(plan: MeetingPlan, grid: DeviceGrid, *, in_turns: bool) -> Meetings:
     """Native meetings in memory that an execution before had, if there is some."""
     try:
-        native: Meetings = plan.idle.pop()
+        native: Meetings | None = plan.idle.pop()
     except IndexError:
-        native = local_meetings(plan, grid)
-    if native.grid != grid:
-        native = local_meetings(plan, grid)
+        native = None
+    if native is None or (native.grid, native.in_turns) != (grid, in_turns):
+        native = local_meetings(plan, grid, in_turns=in_turns)
     native.begin()
     return native
 

@@ -2,12 +2,13 @@
 
 import re
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.corpus.grids import BACKENDS, module_of, run_per_device
+from tests.corpus.grids import BACKENDS, module_of, run_in_turns, run_per_device
 from tests.corpus.hlo_text import parse_hlo
 from tests.processors import MACHINES
 from xla_contract.errors import CancelledError, FailedPreconditionError
@@ -17,7 +18,8 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.backends.compiled.cpu import Cpu
-from xla_server.backends.platform import Device, Execution
+from xla_server.backends.platform import Device
+from xla_server.buffers.assignment import assign
 from xla_server.buffers.code import HostThunk, LeaveThunk, MeetThunk
 from xla_server.buffers.listing import row_listing
 from xla_server.codegen.lower.lowering import kernels_of
@@ -25,14 +27,12 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import (
     ALWAYS_KEPT_BYTES,
     KEPT_BYTES,
-    Group,
     MeetingPlan,
 )
 from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.runtime import program
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.grids import grid_execution
-from xla_server.sessions.runs.grids.grid_execution import run_in_turns
 from xla_server.sessions.runs.grids.rendezvous import Rendezvous
 from xla_server.sessions.runs.requests import ShardedOutput, ShardedRequest, WholeArgument
 from xla_server.sessions.session import Session
@@ -53,7 +53,7 @@ def reducing(
     return f"""HloModule reducing
 fold {{ a = {kind}[] parameter(0)
   b = {kind}[] parameter(1)
-  ROOT c = {kind}[] {fold} }}
+  {"" if "ROOT" in fold else "ROOT "}c = {kind}[] {fold} }}
 ENTRY e {{ x = {kind}[{size}] parameter(0)
   ROOT r = {kind}[{size}] {root} }}
 """
@@ -86,26 +86,9 @@ ENTRY e { x = f32[4] parameter(0)
 
 
 def in_turns(text: str, arguments: Any, cancellation: Cancellation | None = None) -> Any:
-    backend = BACKENDS["cpu"]
-    module = module_of(text, GRID)
-    executable = backend.compile(module, module.entry_program_shape)
-    device, walk = backend.devices[0], executable.in_turns
-    assert walk is not None
-    placed = [
-        [backend.to_device(Literal.from_numpy(np.asarray(each)), device) for each in values]
-        for values in arguments
-    ]
-
-    def run(group: Group, own: Cancellation) -> list[Execution]:
-        made = walk(placed, [device] * GRID.size, own, group)
-        assert made is not None
-        return made
-
-    for _ in range(2):
-        # The second one has the memory of the first.
-        executions = run_in_turns(run, GRID, cancellation or Cancellation())
-    outputs: list[Any] = [execution.output for execution in executions]
-    return [list(out.value) if isinstance(out.value, tuple) else [out.value] for out in outputs]
+    found = run_in_turns(module_of(text, GRID), arguments, cancellation)
+    assert found is not None
+    return found
 
 
 def by_threads(text: str, arguments: Any, cancellation: Cancellation | None = None) -> Any:
@@ -135,6 +118,9 @@ def same_bits(found: Any, expected: Any) -> None:
             assert one.tobytes() == other.tobytes()
 
 
+GREATER = "pred[] compare(a, b), direction=GT"
+
+
 @both
 @pytest.mark.parametrize(
     ("kind", "fold"),
@@ -143,6 +129,11 @@ def same_bits(found: Any, expected: Any) -> None:
         ("f32", "minimum(a, b)"),
         ("f64", "maximum(b, a)"),
         ("f16", "add(a, b)"),
+        ("f32", "subtract(b, a)"),
+        ("f32", f"subtract(a, b)\n  d = {GREATER}\n  ROOT e = f32[] select(d, c, b)"),
+        ("f8e4m3fn", "add(a, b)"),
+        ("c64", "add(a, b)"),
+        ("c128", "subtract(a, b)"),
         ("bf16", "add(a, b)"),
         ("bf16", "multiply(a, b)"),
         ("bf16", "maximum(a, b)"),
@@ -159,6 +150,8 @@ def test_a_fold_has_the_bits_of_the_interpreter(
     text = reducing("all-reduce(x), replica_groups={{2,0,1}}, to_apply=fold", kind, fold, 67)
     numbers = random.standard_normal((3, 67)) * 50
     numbers[:, 0], numbers[1, 1] = -0.0, np.nan if dtype.kind not in "iub" else 0
+    if dtype.kind == "c":
+        numbers = numbers + 1j * numbers[:, ::-1]
     arguments = [[row.astype(dtype)] for row in numbers]
     expected = interpreted(text, arguments)
     request.getfixturevalue("only_native")
@@ -177,6 +170,13 @@ GROUPS = "replica_groups={{2,0,1}}"
         f"f32[2,2] reduce-scatter(x), {GROUPS}, dimensions={{0}}, to_apply=fold",
         f"f32[6,2] all-to-all(x), {GROUPS}, dimensions={{0}}",
         f"f32[6,2] collective-broadcast(x), {GROUPS}",
+        "f32[6,2] collective-broadcast(x), replica_groups={{2,0}}",
+        f"(f32[6,2], f32[6,2], f32[6,2]) all-to-all(x, v, x), {GROUPS}",
+        "f32[6,2] all-reduce(v), replica_groups={{2,0},{1}}, to_apply=fold",
+        "f32[6,2] collective-permute(x), source_target_pairs={{0,2},{2,1},{1,0}}",
+        "f32[6,2] collective-permute(x), source_target_pairs={{2,1},{0,2}}",
+        "f32[6,2] collective-permute(x), source_target_pairs={{2,2},{0,1}}",
+        "(f32[6,2], f32[6,6]) collective-permute(x, u), source_target_pairs={{1,2},{2,1}}",
         f"(f32[18,2], f32[6,6]) all-gather(x, t), {GROUPS}, dimensions={{0}}",
         f"(f32[2,2], f32[2,6]) reduce-scatter(x, u), {GROUPS}, dimensions={{0}}, to_apply=fold",
     ],
@@ -191,6 +191,7 @@ fold {{ a = f32[] parameter(0)
 ENTRY e {{ x = f32[6,2] parameter(0)
   t = f32[2,6] reshape(x)
   u = f32[6,6] parameter(1)
+  v = f32[6,2] negate(x)
   ROOT r = {root} }}
 """
     random = np.random.default_rng(1)
@@ -203,32 +204,48 @@ ENTRY e {{ x = f32[6,2] parameter(0)
     same_bits(run(text, arguments), expected)
 
 
-@both
-def test_threads_copy_a_large_operand_together(run: Any, request: pytest.FixtureRequest) -> None:
-    text = reducing(size=1 << 18)
+def test_threads_copy_a_large_operand_together(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setattr(program, "MAX_TURN_BYTES", 0)
+    text = reducing(size=1 << 18).replace("reducing", "not_in_turns")
     random = np.random.default_rng(2)
     arguments = [[random.standard_normal(1 << 18).astype(np.float32)] for _ in range(3)]
     expected = interpreted(text, arguments)
     request.getfixturevalue("only_native")
-    same_bits(run(text, arguments), expected)
+    same_bits(by_threads(text, arguments), expected)
 
 
-@both
+@pytest.mark.parametrize(
+    ("root", "is_made_once"),
+    [
+        ("all-reduce(w), replica_groups={{0,1,2}}, to_apply=fold", True),
+        ("all-reduce(w), replica_groups={{1,0},{2}}, to_apply=fold", True),
+        ("collective-permute(w), source_target_pairs={{0,1},{1,2}}", False),
+    ],
+)
+@pytest.mark.parametrize("size", [20_000, (1 << 18) + 1])
 def test_who_takes_turns_reads_large_operands_before_they_are_overwritten(
-    run: Any, request: pytest.FixtureRequest
+    size: int, root: str, is_made_once: bool, request: pytest.FixtureRequest
 ) -> None:
-    text = LOOP.replace("f32[4]", "f32[20000]")
+    text = LOOP.replace("f32[4]", f"f32[{size}]")
+    text = text.replace("all-reduce(v), replica_groups={{0,1,2}}, to_apply=fold", root)
+    text = text.replace("  sum =", f"  w = f32[{size}] negate(v)\n  sum =")
     random = np.random.default_rng(2)
-    arguments = [[random.standard_normal(20000).astype(np.float32), np.uint32(5)] for _ in range(3)]
+    arguments = [[random.standard_normal(size).astype(np.float32), np.uint32(5)] for _ in range(3)]
     rows = compile_module(module_of(text, GRID)).code.rows
-    assert [row.meeting.is_referenced for row in rows if isinstance(row, LeaveThunk)] == [True]
+    meetings = [row.meeting for row in rows if isinstance(row, LeaveThunk)]
+    assert [each.is_made_once for each in meetings] == [is_made_once]
     expected = interpreted(text, arguments)
+    same_bits(by_threads(text, arguments), expected)
     request.getfixturevalue("only_native")
-    same_bits(run(text, arguments), expected)
+    same_bits(in_turns(text, arguments), expected)
 
 
-@both
-def test_operands_of_several_shapes_meet_at_once(run: Any, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(("run", "size"), [(by_threads, 4), (in_turns, 4), (in_turns, 20_000)])
+def test_operands_of_several_shapes_meet_at_once(
+    run: Any, size: int, request: pytest.FixtureRequest
+) -> None:
     text = """HloModule several
 fold { a = f32[] parameter(0)
   b = f32[] parameter(1)
@@ -236,8 +253,8 @@ fold { a = f32[] parameter(0)
 ENTRY e { x = f32[4] parameter(0)
   y = f32[2,3] parameter(1)
   ROOT r = (f32[4], f32[2,3]) all-reduce(x, y), replica_groups={{0,1,2}}, to_apply=fold }
-"""
-    arguments = [[X * n, np.full((2, 3), n, np.float32)] for n in range(3)]
+""".replace("[4]", f"[{size}]")
+    arguments = [[np.resize(X, size) * n, np.full((2, 3), n, np.float32)] for n in range(3)]
     expected = interpreted(text, arguments)
     request.getfixturevalue("only_native")
     same_bits(run(text, arguments), expected)
@@ -246,11 +263,11 @@ ENTRY e { x = f32[4] parameter(0)
 @pytest.mark.parametrize(
     "text",
     [
-        reducing(kind="c64"),
-        reducing(fold="subtract(a, b)"),
-        reducing(size=(1 << 18) + 1),
+        reducing(kind="c64", fold="multiply(a, b)"),
+        reducing(fold="power(a, b)"),
+        reducing(size=(1 << 22) + 1),
+        LOOP.replace("f32[4]", f"f32[{(1 << 18) + 1}]"),
         reducing(size=0),
-        reducing("all-reduce(x), replica_groups={{0,1},{2}}, to_apply=fold"),
     ],
 )
 def test_what_the_host_reduces_better_has_no_native_meeting(text: str) -> None:
@@ -272,12 +289,59 @@ ENTRY e { x = f32[4] parameter(0)
     same_bits(found, [[X * 2, *map(np.uint32, (number, 0, number))] for number in range(3)])
 
 
-def test_who_is_in_no_group_meets_nobody() -> None:
-    text = """HloModule partial
-ENTRY e { x = f32[4] parameter(0)
-  ROOT r = f32[4] collective-broadcast(x), replica_groups={{2,0}} }
+@both
+@pytest.mark.parametrize(
+    ("begun", "done"),
+    [
+        ("(f32[4], f32[4]) collective-permute-start(x)", "collective-permute-done(s)"),
+        ("((f32[4]), f32[4]) async-start(x), calls=wrapped", "async-done(s), calls=wrapped"),
+    ],
+)
+def test_an_operation_in_halves_meets_as_a_whole(run: Any, begun: str, done: str) -> None:
+    pairs = ", source_target_pairs={{0,1},{1,2}}"
+    begun += pairs if "permute" in begun else ""
+    text = f"""HloModule halves
+wrapped {{ w = f32[4] parameter(0)
+  ROOT p = f32[4] collective-permute(w){pairs} }}
+ENTRY e {{ x = f32[4] parameter(0)
+  s = {begun}
+  ROOT r = f32[4] {done} }}
 """
-    same_bits(by_threads(text, EACH), interpreted(text, EACH))
+    same_bits(run(text, EACH), [[0 * X], [X], [2 * X]])
+
+
+@pytest.mark.parametrize("size", [4, 20_000])
+@pytest.mark.parametrize("way", ["threads", "turns", "host"])
+def test_a_loop_hands_on_results_in_the_memory_of_operands(
+    way: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reduced = "all-reduce(v), replica_groups={{0,1,2}}, to_apply=fold"
+    ring = "collective-permute(v), source_target_pairs={{0,2},{2,1},{1,0}}"
+    text = LOOP.replace(reduced, ring).replace("tuple(m, mean)", "tuple(m, sum)")
+    text = text.replace("f32[4]", f"f32[{size}]")
+    code = compile_module(module_of(text, GRID)).code
+    places = assign(code, frozenset()).places
+    (host,) = (row.host for row in code.rows if isinstance(row, MeetThunk))
+    assert places[host.reads[0]] == places[host.writes[0]]
+    arguments = [[np.resize(x, size), np.uint32(5)] for (x,) in EACH]
+    expected = interpreted(text, arguments)
+    if way == "host":
+        monkeypatch.setattr(Rendezvous, "records", lambda *given, **more: 0)
+    same_bits((in_turns if way == "turns" else by_threads)(text, arguments), expected)
+
+
+@both
+def test_several_operations_meet_in_a_loop(run: Any, request: pytest.FixtureRequest) -> None:
+    sent = "collective-permute(sum), source_target_pairs={{0,1},{1,2}}"
+    back = "collective-permute(sent), source_target_pairs={{0,2},{2,1},{1,0}}"
+    text = LOOP.replace("ROOT t", f"sent = f32[4] {sent}\n  back = f32[4] {back}\n  ROOT t")
+    text = text.replace("tuple(m, mean)", "tuple(m, both)").replace(
+        "ROOT t", "both = f32[4] add(back, mean)\n  ROOT t"
+    )
+    arguments = [[x, np.uint32(5)] for (x,) in EACH]
+    expected = interpreted(text, arguments)
+    request.getfixturevalue("only_native")
+    same_bits(run(text, arguments), expected)
 
 
 SCATTER = """\
@@ -322,7 +386,7 @@ ENTRY e { x = bf16[64,40] parameter(0)
     )
     code = compile_module(module, target=Target.of(MACHINES["avx2"])).code
     (kernel,) = kernels_of(code)
-    assert [value.name for value in kernel.arguments] == ["x.0", "x.1", "place", "r.0"]
+    assert [value.name for value in kernel.arguments] == ["x.0", "x.1", "position", "r.0"]
     assert kernel.source == SCATTER
 
 
@@ -409,14 +473,16 @@ def test_an_execution_of_a_small_program_takes_no_thread(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    "root",
+    ("root", "threads"),
     [
-        "(f32[500,500], token[]) infeed(t)",
-        "f32[500,500] dot(s, z), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
-        "f32[500,500,20] broadcast(s), dimensions={0,1}",
+        ("(f32[500,500], token[]) infeed(t)", ()),
+        ("f32[500,500] dot(s, z), lhs_contracting_dims={1}, rhs_contracting_dims={0}", ()),
+        ("f32[500,500,30] broadcast(s), dimensions={0,1}", (1,)),
     ],
 )
-def test_who_waits_for_others_or_works_for_long_has_a_thread(root: str) -> None:
+def test_who_waits_for_others_or_works_for_long_has_a_thread(
+    root: str, threads: Sequence[int]
+) -> None:
     text = f"""HloModule working
 fold {{ a = f32[] parameter(0)
   b = f32[] parameter(1)
@@ -427,13 +493,17 @@ ENTRY e {{ z = f32[500,500] parameter(0)
   ROOT r = {root} }}
 """
     module = module_of(text, GRID)
-    assert BACKENDS["cpu"].compile(module, module.entry_program_shape).in_turns is None
+    # On one core two of three participants would wait for the other anyway.
+    for count in (1, 3):
+        executable = Cpu(threads=count).compile(module, module.entry_program_shape)
+        assert (executable.in_turns is not None) == (count in threads)
 
 
-def test_what_members_give_counts_as_memory() -> None:
-    module = module_of(reducing(size=100), GRID)
+@pytest.mark.parametrize(("size", "bytes_each"), [(100, 448), (20_000, 0)])
+def test_what_members_copy_for_others_counts_as_memory(size: int, bytes_each: int) -> None:
+    module = module_of(reducing(size=size), GRID)
     memory = BACKENDS["cpu"].compile(module, module.entry_program_shape).memory
-    assert memory.arena == 2 * 448
+    assert memory.arena == 2 * bytes_each
 
 
 def test_programs_keep_little_memory_for_their_next_executions() -> None:
