@@ -99,12 +99,11 @@ def _wait(pending: ValuePendingError, cancellation: Cancellation) -> None:
     """Wait for what a call needs; a stream has a thread of its own to do it in."""
     woken = threading.Event()
     forget_value = pending.awaited.when_done(woken.set)
-    forget_call = cancellation.add_callback(woken.set)
     try:
-        woken.wait()
+        with cancellation.calling(woken.set):
+            woken.wait()
     finally:
         forget_value()
-        forget_call()
     cancellation.check()
 
 

@@ -385,11 +385,8 @@ def _await(
     compiling: "concurrent.futures.Future[CompiledProgram]", cancellation: Cancellation
 ) -> CompiledProgram:
     woken = threading.Event()
-    forget = cancellation.add_callback(woken.set)
-    try:
-        compiling.add_done_callback(lambda _: woken.set())
+    compiling.add_done_callback(lambda _: woken.set())
+    with cancellation.calling(woken.set):
         woken.wait()
-        cancellation.check()
-        return compiling.result(timeout=0)
-    finally:
-        forget()
+    cancellation.check()
+    return compiling.result(timeout=0)

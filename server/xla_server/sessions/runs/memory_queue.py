@@ -110,16 +110,14 @@ class MemoryQueue:
         entered = self.enter(table, byte_size, purpose, lambda _: left.set())
         if isinstance(entered, Reservation):
             return entered
-        forget = cancellation.add_callback(lambda: self.leave(entered))
         try:
-            with releasing_slot(), _given_back(slots):
-                left.wait()
-            cancellation.check()
+            with cancellation.calling(lambda: self.leave(entered)):
+                with releasing_slot(), _given_back(slots):
+                    left.wait()
+                cancellation.check()
         except BaseException:
             entered.release()
             raise
-        finally:
-            forget()
         return entered.result()
 
     def enter(
