@@ -15,10 +15,12 @@ class Cancellation(Completion):
 
     A thread that waits registers a callback that wakes it. The first call of `cancel` decides
     the error. A run calls `checkpoint` between its instructions, where it also waits while it is
-    paused; native code reads the flag at the address `word`.
+    paused; native code reads the flag at the address `word`. It is done once it is cancelled.
     """
 
     __slots__ = ("_error", "_gate", "_word", "is_called")
+
+    add_callback = Completion.when_done
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,8 +129,12 @@ class Cancellation(Completion):
         def stop() -> None:
             part.cancel(self._error)
 
-        with self.calling(stop):
+        # Each run of a batch has one, so that the costs of `calling` would count.
+        forget = self.add_callback(stop)
+        try:
             yield part
+        finally:
+            forget()
 
     @contextlib.contextmanager
     def calling(self, callback: Callable[[], None]) -> Iterator[None]:
@@ -138,7 +144,3 @@ class Cancellation(Completion):
             yield
         finally:
             forget()
-
-    def add_callback(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` once on cancellation, as `when_done`."""
-        return self.when_done(callback)
