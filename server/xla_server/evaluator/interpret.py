@@ -1,7 +1,7 @@
 """The run of a program: instruction after instruction, with numpy."""
 
+import dataclasses
 from collections.abc import Generator, Sequence
-from typing import Unpack
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from xla_server.evaluator.plan import PlanCache, PlannedInstruction
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels, NoChannels, OwnChannels
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
-from xla_server.execution.environment import Environment, Surroundings
+from xla_server.execution.environment import Environment
 from xla_server.execution.feed_protocol import Feeds, NoFeeds
 from xla_server.execution.memory_check import require_room
 from xla_server.ir.explicit_stack import Deep, result_of
@@ -71,17 +71,12 @@ def evaluate(
         return run.call(computation, arguments)
 
 
+@dataclasses.dataclass(kw_only=True, eq=False, slots=True)
 class Run(Environment):
     """One execution on one device; the Frame that evaluators see."""
 
-    __slots__ = ("_check_values", "_plans")
-
-    def __init__(
-        self, *, plans: PlanCache, check_values: bool = False, **environment: Unpack[Surroundings]
-    ) -> None:
-        super().__init__(**environment)
-        self._plans = plans
-        self._check_values = check_values
+    plans: PlanCache
+    check_values: bool = False
 
     def call(self, computation: HloComputation, arguments: Sequence[Value]) -> Value:
         """Evaluate a computation on arguments, and give its root's value."""
@@ -89,7 +84,7 @@ class Run(Environment):
 
     def enter(self, computation: HloComputation, arguments: Sequence[Value]) -> Deep[Value]:
         """Return the same as `call`, as a deep function."""
-        plan = self._plans.of(computation)
+        plan = self.plans.of(computation)
         values: list[Value | None] = [None] * plan.slot_count
         for slot, argument in zip(plan.parameters, arguments, strict=True):
             values[slot] = argument
@@ -132,7 +127,7 @@ class Run(Environment):
             raise InternalError(
                 f"the evaluator failed, got operands ({inside}) and shape {instruction.shape}"
             ).at(instruction.opcode, instruction.name) from error
-        if self._check_values and not has_shape(value, instruction.shape):
+        if self.check_values and not has_shape(value, instruction.shape):
             raise InternalError(
                 f"the value must have the instruction's shape, got {describe(value)} for "
                 f"{instruction.shape}"

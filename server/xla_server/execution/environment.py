@@ -1,5 +1,6 @@
 """The environment of one execution: queues, channels, cancellation and random numbers."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import NotRequired, TypedDict
 
@@ -27,69 +28,50 @@ class Surroundings(TypedDict):
     collectives: NotRequired[Collectives]
 
 
+@dataclasses.dataclass(kw_only=True, eq=False, slots=True)
 class Environment:
     """The part of a Frame that evaluators and the host rows of compiled programs share."""
 
-    __slots__ = (
-        "_channels",
-        "_collectives",
-        "_feeds",
-        "_random",
-        "_random_states",
-        "_seed",
-        "cancellation",
-    )
-
-    def __init__(
-        self,
-        *,
-        feeds: Feeds,
-        channels: Channels,
-        cancellation: Cancellation,
-        random_states: RandomStates,
-        seed: int = 0,
-        collectives: Collectives = ALONE_RUN,
-    ) -> None:
-        self._feeds = feeds
-        self._channels = channels
-        self.cancellation = cancellation
-        self._random_states = random_states
-        self._seed = seed
-        self._random: np.random.Generator | None = None
-        self._collectives = collectives
+    feeds: Feeds
+    channels: Channels
+    cancellation: Cancellation
+    random_states: RandomStates
+    seed: int = 0
+    collectives: Collectives = ALONE_RUN
+    _random: np.random.Generator | None = dataclasses.field(default=None, init=False)
 
     @property
     def grid(self) -> DeviceGrid:
         """The grid that the program runs on."""
-        return self._collectives.grid
+        return self.collectives.grid
 
     @property
     def replica_id(self) -> int:
         """The number of the copy of the program."""
-        return self._collectives.replica_id
+        return self.collectives.replica_id
 
     @property
     def partition_id(self) -> int:
         """The number of the part of the program."""
-        return self._collectives.partition_id
+        return self.collectives.partition_id
 
     @property
     def random(self) -> np.random.Generator:
         """The source of the execution's random numbers, made when the first is drawn."""
         if self._random is None:
-            self._random = np.random.default_rng(self._seed or None)
+            self._random = np.random.default_rng(self.seed or None)
         return self._random
 
     def advance_state(self, instruction: HloInstruction, delta: int) -> int:
         """The 128-bit state the program keeps for `instruction`, which is moved on by `delta`."""
-        return self._random_states.advance(instruction, delta)
+        return self.random_states.advance(instruction, delta)
 
     def infeed(
         self, shape: Shape, instruction: HloInstruction, channel_id: int | None = None
     ) -> Value:
         """Wait for the next item of infeed, or of a channel from the host."""
         name = instruction.name
-        return self._feeds.take_infeed(shape, self.cancellation, name, channel_id)
+        return self.feeds.take_infeed(shape, self.cancellation, name, channel_id)
 
     def outfeed(
         self,
@@ -100,15 +82,15 @@ class Environment:
     ) -> None:
         """Put a value into outfeed, or a channel to the host, waiting while it is full."""
         name = instruction.name
-        self._feeds.put_outfeed(value, shape, self.cancellation, name, channel_id)
+        self.feeds.put_outfeed(value, shape, self.cancellation, name, channel_id)
 
     def send(self, channel_id: int, value: Value, shape: Shape) -> None:
         """Put a value of this shape on a channel, waiting while the channel is full."""
-        self._channels.send(channel_id, value, shape, self.cancellation)
+        self.channels.send(channel_id, value, shape, self.cancellation)
 
     def receive(self, channel_id: int, shape: Shape) -> Value:
         """Wait for the next value on a channel; it must have this shape."""
-        return self._channels.receive(channel_id, shape, self.cancellation)
+        return self.channels.receive(channel_id, shape, self.cancellation)
 
     def exchange(
         self,
@@ -119,15 +101,15 @@ class Environment:
         crossing: Callable[[], Crossing] | None = None,
     ) -> SharedT:
         """Meet the other members of a group; raises as Collectives.exchange says."""
-        return self._collectives.exchange(meeting, given, share, work, crossing)
+        return self.collectives.exchange(meeting, given, share, work, crossing)
 
     def post(self, meeting: Meeting, value: Value) -> None:
         """Leave a value for another participant; raises as Collectives.post says."""
-        self._collectives.post(meeting, value)
+        self.collectives.post(meeting, value)
 
     def take(self, meeting: Meeting) -> Value:
         """Wait for a value of another participant; raises as Collectives.exchange says."""
-        return self._collectives.take(meeting)
+        return self.collectives.take(meeting)
 
     def check_cancelled(self) -> None:
         """Raise CancelledError or DeadlineExceededError when the run is to stop."""

@@ -22,10 +22,10 @@ class HostRun(Environment):
     def call_lifted(self, computation: HloComputation, arguments: Sequence[Array]) -> Value:
         """Evaluate a computation on scalars for whole arrays of scalars at once."""
         run = Run(
-            feeds=self._feeds,
-            channels=self._channels,
+            feeds=self.feeds,
+            channels=self.channels,
             cancellation=self.cancellation,
-            random_states=self._random_states,
+            random_states=self.random_states,
             plans=PlanCache(),
         )
         return run.call_lifted(computation, arguments)

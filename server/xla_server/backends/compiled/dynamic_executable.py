@@ -180,7 +180,7 @@ class SizedRun(Run):
 
     def enter(self, computation: HloComputation, arguments: Sequence[Value]) -> Deep[Value]:
         """Return the value of a computation's root on arguments, as a deep function."""
-        walk = _Walk(self._plans.of(computation), arguments, self)
+        walk = _Walk(self.plans.of(computation), arguments, self)
         while walk.left:
             self.cancellation.checkpoint()
             self._do_at_once(walk)
