@@ -48,7 +48,7 @@ from xla_server.sessions.shared_resources import SharedResources
 from xla_server.sessions.transfers.download import checked_layout
 from xla_server.sessions.transfers.session_arena import SessionArena
 from xla_server.sessions.transfers.upload_table import UploadTable
-from xla_server.sessions.values.handles import HandleFactory, HandleKind
+from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
 from xla_server.sessions.values.value_table import Reservation, ValueTable
 
 _numbers = itertools.count(1)
@@ -128,18 +128,17 @@ class Session:
         self.executions = BackgroundExecutions(
             self.planner,
             self.data,
-            handles,
-            max_handles=quotas.handles,
-            running=self.running,
-            launched=FairSemaphore(
+            HandleTable(handles, HandleKind.EXECUTION, quotas.handles),
+            self.running,
+            FairSemaphore(
                 quotas.launched_executions,
                 "executions that were launched and have not ended",
                 "Wait for one to end.",
                 engine.launching,
                 caller,
             ),
-            active=engine.launched,
-            submit=self.submit,
+            engine.launched,
+            self.submit,
         )
         self.uploads = UploadTable(self.data, self.devices, backend, engine.blocks, limits)
         self.shared_memory = SessionArena(

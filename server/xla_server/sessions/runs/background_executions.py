@@ -24,7 +24,7 @@ from xla_server.sessions.runs.planner import RunPlanner
 from xla_server.sessions.runs.requests import RunRequest
 from xla_server.sessions.runs.run import PlannedRun, StepOutcome
 from xla_server.sessions.values.futures import ValueFuture, ValuePendingError
-from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
+from xla_server.sessions.values.handles import HandleTable
 from xla_server.sessions.values.value_table import Reservation, ValueTable
 
 _LOG = logging.getLogger(__name__)
@@ -77,31 +77,18 @@ class LaunchedExecution(Completion):
         return self._claim.acquire(blocking=False)
 
 
+@dataclasses.dataclass(eq=False)
 class BackgroundExecutions:
     """The launched executions of one session. Thread-safe."""
 
-    def __init__(
-        self,
-        planner: RunPlanner,
-        values: ValueTable,
-        handles: HandleFactory,
-        *,
-        max_handles: int,
-        running: FairSemaphore,
-        launched: FairSemaphore,
-        active: ActiveExecutions,
-        submit: Callable[..., Any],
-    ) -> None:
-        """`submit(do, *arguments)` lets a thread for executions call `do` in the session's turn."""
-        self._planner = planner
-        self._values = values
-        self.handles: HandleTable[LaunchedExecution] = HandleTable(
-            handles, HandleKind.EXECUTION, max_handles
-        )
-        self._running = running
-        self._launched = launched
-        self._active = active
-        self._submit = submit
+    _planner: RunPlanner
+    _values: ValueTable
+    handles: HandleTable[LaunchedExecution]
+    _running: FairSemaphore
+    _launched: FairSemaphore
+    _active: ActiveExecutions
+    _submit: Callable[..., Any]
+    """`submit(do, *arguments)` lets a thread for executions call `do` in the session's turn."""
 
     def __len__(self) -> int:
         return self._launched.used
