@@ -34,7 +34,7 @@ def result_of(opcode: Opcode, *operands: Any, attributes: Any = NO_ATTRIBUTES) -
     ]
     shapes = [parameter.shape for parameter in parameters]
     shape = infer_shape(opcode, shapes, attributes)
-    proto = hlo_pb2.HloInstructionProto()
+    proto = hlo_pb2.HloInstructionProto(opcode=opcode)
     definition(opcode).encode(attributes, proto)
     read = definition(opcode).decode(proto, shape.with_default_layout())
     assert read == attributes

@@ -83,6 +83,6 @@ def optional_type(value: ElementTypeLike | None) -> ElementType | None:
     return None if value is None else as_element_type(value)
 
 
-def optional_shape(value: ShapeLike | None, parameter: str = "shape") -> Shape | None:
+def optional_shape(value: ShapeLike | None) -> Shape | None:
     """Return `as_shape` of what is said, None of None."""
-    return None if value is None else as_shape(value, parameter)
+    return None if value is None else as_shape(value)

@@ -8,6 +8,7 @@ Functions convert their arguments. A shape is a `Shape` or text ("f32[2,3]"), an
 `ElementType`, a name or a numpy type. Numbers beside Ops become constants of the Op's element type.
 One Op, int or computation stands for a sequence of one; a computation may be a Python function.
 Everything else is an ArgumentTypeError that names the function and the parameter.
+Operands that do not fit the operation are a ShapeError.
 """
 
 from xla_client.ops.collectives import (

@@ -63,7 +63,6 @@ def all_reduce(
         The combined array, of the operand's shape, or a tuple of them.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
@@ -108,7 +107,6 @@ def all_reduce_tuple(
         The tuple of the combined arrays.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
@@ -140,7 +138,6 @@ def cross_replica_sum(operand: Op, replica_groups: Groups = ()) -> Op:
         The sum, of the operand's shape.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The operand is no array.
 
     Example:
@@ -183,7 +180,6 @@ def all_gather(
         The joined array, `shard_count` times as large in its dimension.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A size is negative or too large.
 
     Example:
@@ -339,7 +335,6 @@ def all_to_all_tuple(operands: Operands, replica_groups: Groups = (), channel_id
         The tuple of what is received.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
@@ -384,7 +379,6 @@ def ragged_all_to_all(
         `output` with the received slices in it.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
@@ -413,7 +407,6 @@ def collective_broadcast(operand: Operands, replica_groups: Groups = (), channel
         The operand of the group's first member, or zeros.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
@@ -445,7 +438,6 @@ def collective_permute(
         The operand of the source, or zeros.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:

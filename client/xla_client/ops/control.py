@@ -85,9 +85,6 @@ def get_tuple_element(operand: Op, index: int) -> Op:
     Returns:
         The element.
 
-    Raises:
-        ShapeError: The operands do not fit the operation.
-
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
         >>> ops.get_tuple_element(ops.tuple(x, 1), 1)
@@ -112,9 +109,6 @@ def call(computation: ComputationLike, operands: Values = (), builder: Builder |
 
     Returns:
         The computation's result.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -153,7 +147,6 @@ def composite_call(
         The computation's result.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The version is negative, or the name or the attributes are malformed.
 
     Example:
@@ -191,7 +184,6 @@ def while_(condition: ComputationLike, body: ComputationLike, init: Any) -> Op:
         The state after the loop.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -233,7 +225,6 @@ def scan(
         A tuple: the stacked results, then the carried values.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -272,9 +263,6 @@ def conditional(
 
     Returns:
         The result of the branch that is chosen.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -344,7 +332,6 @@ def custom_call(
         The function's result.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The text of the shape is malformed.
 
     Example:

@@ -29,7 +29,6 @@ def infeed(builder: Builder, shape: ShapeLike, config: bytes | str = b"") -> Op:
         The value.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The text of the shape is malformed.
 
     Example:
@@ -54,7 +53,6 @@ def recv(builder: Builder, shape: ShapeLike, channel_id: int) -> Op:
         The value.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The text of the shape is malformed.
 
     Example:
@@ -79,7 +77,6 @@ def infeed_with_token(token: Op, shape: ShapeLike, config: bytes | str = b"") ->
         A tuple of the value and a new token.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The text of the shape is malformed.
 
     Example:
@@ -110,9 +107,6 @@ def outfeed(
     Returns:
         A token.
 
-    Raises:
-        ShapeError: The operands do not fit the operation.
-
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
         >>> ops.outfeed(x)
@@ -136,9 +130,6 @@ def outfeed_with_token(
 
     Returns:
         A new token.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -166,7 +157,6 @@ def send(operand: Op, channel_id: int) -> Op:
         A token.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
@@ -192,7 +182,6 @@ def send_with_token(operand: Op, token: Op, channel_id: int) -> Op:
         A new token.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
@@ -218,7 +207,6 @@ def recv_with_token(token: Op, shape: ShapeLike, channel_id: int) -> Op:
         A tuple of the value and a new token.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The text of the shape is malformed.
 
     Example:
@@ -246,7 +234,6 @@ def send_to_host(operand: Op, token: Op, channel_id: int) -> Op:
         A new token.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
@@ -274,7 +261,6 @@ def recv_from_host(token: Op, shape: ShapeLike, channel_id: int) -> Op:
         A tuple of the value and a new token.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The text of the shape is malformed.
 
     Example:

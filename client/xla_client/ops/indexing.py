@@ -38,9 +38,6 @@ def gather(
     Returns:
         The slices, with the dimensions of the indices among theirs.
 
-    Raises:
-        ShapeError: The operands do not fit the operation.
-
     Example:
         >>> b = Builder("example")
         >>> x, n = b.parameter(0, "f32[5,3]"), b.parameter(1, "s32[2]")
@@ -80,9 +77,6 @@ def scatter(
 
     Returns:
         The updated operand, or a tuple of them.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
 
     Example:
         >>> b = Builder("example")

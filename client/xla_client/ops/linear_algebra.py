@@ -20,9 +20,6 @@ def cholesky(a: Op, lower: bool = True) -> Op:
     Returns:
         The factors.
 
-    Raises:
-        ShapeError: The operands do not fit the operation.
-
     Example:
         >>> a = Builder("example").parameter(0, "f32[3,3]")
         >>> ops.cholesky(a)
@@ -56,7 +53,6 @@ def triangular_solve(
         The solutions, of the shape of `b`.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: `transpose_a` is none of the names.
 
     Example:
@@ -84,7 +80,6 @@ def fft(operand: Op, fft_type: FftType | Choice, fft_length: Dimensions) -> Op:
         The transforms.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The name of the transform is unknown.
 
     Example:

@@ -32,7 +32,6 @@ def rng_uniform(
         The numbers.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The shape is malformed, or a number does not fit its element type.
 
     Example:
@@ -63,7 +62,6 @@ def rng_normal(
         The numbers.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The shape is malformed, or a number does not fit its element type.
 
     Example:
@@ -95,7 +93,6 @@ def rng_bit_generator(
         A tuple of the next state and the bits.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The name of the algorithm is unknown, or the shape malformed.
 
     Example:

@@ -42,7 +42,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     The function returned raises ArgumentTypeError for arguments of other types, too many, too few
     or unknown ones, and what TAKERS raise, each with the function's name and that of the parameter.
-    Its docstring has ArgumentTypeError among the errors, unless that of `function` does.
+    Its docstring has ArgumentTypeError among the errors, and ShapeError if it is an operation,
+    unless that of `function` does.
     """
     signature = inspect.signature(function)
     place = _place_of(function)
@@ -67,15 +68,32 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             raise error.at(place) from None
         return function(*given, **named)
 
-    call.__doc__ = _with_type_error(function.__doc__)
+    gives_op = getattr(signature.return_annotation, "__name__", "") == "Op"
+    has_rule = gives_op and place.startswith("ops.") and place not in _TAKE_ANYTHING
+    errors = ("ArgumentTypeError", "ShapeError")[: 1 + has_rule]
+    call.__doc__ = _with_errors(function.__doc__, *errors)
     return call
 
 
-def _with_type_error(text: str | None) -> str | None:
-    if text is None or "ArgumentTypeError:" in text:
+_TAKE_ANYTHING = frozenset({"ops.copy", "ops.optimization_barrier"})
+"""Operations without a rule about their operands."""
+
+_ERRORS = {
+    "ArgumentTypeError": "An argument has a type that its parameter does not take.",
+    "ShapeError": "The operands do not fit the operation.",
+}
+
+
+def _with_errors(text: str | None, *names: str) -> str | None:
+    """Return a docstring that has these of _ERRORS among the errors."""
+    missing = [f"{name}: {_ERRORS[name]}" for name in names if text and f"{name}:" not in text]
+    if text is None or not missing:
         return text
-    error = "ArgumentTypeError: An argument has a type that its parameter does not take."
-    return re.sub(r"\bRaises:(\n +)", rf"\g<0>{error}\1", text)
+    if "Raises:" in text:
+        listed = r"\1".join(missing)
+        return re.sub(r"\bRaises:(\n +)", rf"\g<0>{listed}\1", text)
+    raises = "".join(rf"\n\1    {each}" for each in missing)
+    return re.sub(r"\n( *)Example:", rf"\n\1Raises:{raises}\n\n\1Example:", text)
 
 
 def _place_of(function: Callable[..., Any]) -> str:

@@ -1,5 +1,6 @@
 """Results of steps of a pipeline, before there are any."""
 
+import dataclasses
 from collections.abc import Iterator
 
 from xla_client.coercion.parameters import parameter_class
@@ -8,6 +9,7 @@ from xla_contract.types.shape import Shape
 
 
 @parameter_class
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StepResult:
     """Future result of a step of a pipeline, or an element of it: `loss, weights = p.call(...)`.
 
@@ -15,30 +17,13 @@ class StepResult:
     length, elements by number, and can be unpacked.
     """
 
-    __slots__ = ("_index", "_pipeline_id", "_shape", "_step")
-
-    def __init__(
-        self, pipeline_id: object, step: int, shape: Shape, index: tuple[int, ...] = ()
-    ) -> None:
-        self._pipeline_id = pipeline_id
-        self._step = step
-        self._shape = shape
-        self._index = index
-
-    @property
-    def shape(self) -> Shape:
-        """The shape, with the layout in which the program gives it."""
-        return self._shape
-
-    @property
-    def step(self) -> int:
-        """The number of the step, from 0."""
-        return self._step
-
-    @property
-    def index(self) -> tuple[int, ...]:
-        """The elements to descend to, from the result of the step."""
-        return self._index
+    _pipeline_id: object
+    step: int
+    """The number of the step, from 0."""
+    shape: Shape
+    """The shape, with the layout in which the program gives it."""
+    index: tuple[int, ...] = ()
+    """The elements to descend to, from the result of the step."""
 
     def require_of(self, pipeline_id: object) -> None:
         """Raise InvalidArgumentError unless it is of the pipeline with this identity."""
@@ -49,10 +34,10 @@ class StepResult:
 
     def require_fit(self, parameter: Shape) -> None:
         """Raise InvalidArgumentError unless it has a parameter's type and dimensions."""
-        if not self._shape.compatible(parameter):
+        if not self.shape.compatible(parameter):
             raise InvalidArgumentError(
                 "the result of a step must have the type and dimensions of its parameter, got "
-                f"{self._shape} for {parameter}"
+                f"{self.shape} for {parameter}"
             )
 
     def __len__(self) -> int:
@@ -61,16 +46,16 @@ class StepResult:
     def __getitem__(self, number: int) -> "StepResult":
         parts = self._parts()
         number = range(len(parts))[number]
-        return StepResult(self._pipeline_id, self._step, parts[number], (*self._index, number))
+        return StepResult(self._pipeline_id, self.step, parts[number], (*self.index, number))
 
     def __iter__(self) -> Iterator["StepResult"]:
         return (self[number] for number in range(len(self._parts())))
 
     def __repr__(self) -> str:
-        path = "".join(f"[{number}]" for number in self._index)
-        return f"StepResult({self._shape} of step {self._step}{path})"
+        path = "".join(f"[{number}]" for number in self.index)
+        return f"StepResult({self.shape} of step {self.step}{path})"
 
     def _parts(self) -> tuple[Shape, ...]:
-        if not self._shape.is_tuple:
-            raise TypeError(f"only a tuple has elements, got {self._shape}")
-        return self._shape.tuple_shapes
+        if not self.shape.is_tuple:
+            raise TypeError(f"only a tuple has elements, got {self.shape}")
+        return self.shape.tuple_shapes

@@ -109,6 +109,7 @@ class SharedRing:
         self._free += slots or b""
 
 
+@dataclasses.dataclass(eq=False)
 class RingUploads:
     """The rings of a session. Thread-safe.
 
@@ -116,19 +117,13 @@ class RingUploads:
     memory there, or None; `free` gives allocations back by their offsets.
     """
 
-    def __init__(
-        self,
-        path: str,
-        token: str,
-        calls: RingCalls,
-        take: Callable[[int, float | None], tuple[int, Array] | None],
-        free: Callable[[list[int]], None],
-    ) -> None:
-        self._path = path
-        self._token = token
-        self._calls = calls
-        self._take = take
-        self._free = free
+    _path: str
+    _token: str
+    _calls: RingCalls
+    _take: Callable[[int, float | None], tuple[int, Array] | None]
+    _free: Callable[[list[int]], None]
+
+    def __post_init__(self) -> None:
         self._rings: list[SharedRing] = []
         self._is_closed = False
         # Both ends of an upload copy: more at once would take processors from each other, and are

@@ -1,4 +1,7 @@
-"""Fields of attribute records, each with the part of HloInstructionProto that holds it."""
+"""Fields of attribute records, each with the part of HloInstructionProto that holds it.
+
+A record has them as metadata of its fields: `Annotated[int, Scalar("num_carries")]`.
+"""
 
 import dataclasses
 import enum
@@ -10,6 +13,7 @@ from typing import Any, Protocol
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.shape import Shape
+from xla_contract.wire.dimension_numbers_proto import record_from_proto, record_to_proto
 
 
 class Field(Protocol):
@@ -114,20 +118,19 @@ class Member:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Converted:
-    """A record in a field that is a message, under a path as that of Scalar."""
+class Record:
+    """A record of windows, paddings or dimension numbers."""
 
     path: str
-    from_proto: Callable[[Any], Any]
-    to_proto: Callable[[Any], Any]
+    kind: type[Any]
 
     def read(self, proto: hlo_pb2.HloInstructionProto, shape: Shape) -> Any:
-        """The record of the message; raises as `from_proto`."""
-        return self.from_proto(_getter(self.path)(proto))
+        """The record of the field's message."""
+        return record_from_proto(self.kind, _getter(self.path)(proto))
 
     def write(self, value: Any, proto: hlo_pb2.HloInstructionProto) -> None:
-        """Copy the record's message into the field."""
-        _getter(self.path)(proto).CopyFrom(self.to_proto(value))
+        """Write the record into the field."""
+        record_to_proto(value, _getter(self.path)(proto))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -142,6 +145,11 @@ class Declared:
 
     def write(self, value: Any, proto: hlo_pb2.HloInstructionProto) -> None:
         """Write nothing."""
+
+
+DIMENSIONS = Declared(operator.attrgetter("dimensions"))
+DYNAMIC_DIMENSIONS = Declared(operator.attrgetter("dynamic_dimensions"))
+ELEMENT_TYPE = Declared(operator.attrgetter("element_type"))
 
 
 def _write_nothing(value: Any, proto: hlo_pb2.HloInstructionProto) -> None:

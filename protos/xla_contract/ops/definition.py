@@ -2,15 +2,14 @@
 
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any
 
 from xla_contract.ops.attribute_fields import Field
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
-
-A = TypeVar("A")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -19,12 +18,6 @@ class NoAttributes:
 
 
 NO_ATTRIBUTES = NoAttributes()
-
-Rule: TypeAlias = Callable[[Sequence[Shape], A], Shape]
-"""The shape rule of an operation that calls no computation, of operands and attributes."""
-
-CallingRule: TypeAlias = Callable[[Sequence[Shape], A, Sequence[ProgramShape]], Shape]
-"""The shape rule of an operation that calls computations, of their signatures, too."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,8 +32,30 @@ class OpDefinition:
 
     opcode: Opcode
     attributes: type[Any]
-    infer: CallingRule[Any]
-    fields: tuple[Field, ...] = ()
+    infer: Callable[[Sequence[Shape], Any, Sequence[ProgramShape]], Shape]
+    fields: tuple[Field, ...]
+
+    @classmethod
+    def of(cls, opcode: Opcode, rule: Callable[..., Shape]) -> "OpDefinition":
+        """Return the definition by a shape rule, whose parameters say what the result depends on.
+
+        They are `operands`, the record of the attributes as `attributes` where there are any, and
+        `called` where computations are called.
+        """
+        taken = inspect.get_annotations(rule)
+        record = taken.get("attributes", NoAttributes)
+        has_attributes, calls = "attributes" in taken, "called" in taken
+
+        # The module of an operation is where its rule is looked for.
+        @functools.wraps(rule)
+        def infer(operands: Sequence[Shape], found: Any, called: Sequence[ProgramShape]) -> Shape:
+            if has_attributes:
+                return rule(operands, found, called) if calls else rule(operands, found)
+            return rule(operands, called) if calls else rule(operands)
+
+        kinds = inspect.get_annotations(record)
+        fields = tuple(kinds[name].__metadata__[0] for name in record.__match_args__)
+        return cls(opcode, record, infer, fields)
 
     def decode(self, proto: hlo_pb2.HloInstructionProto, shape: Shape) -> Any:
         """Return the attributes of an instruction with this declared shape.
@@ -53,45 +68,5 @@ class OpDefinition:
 
     def encode(self, attributes: Any, proto: hlo_pb2.HloInstructionProto) -> None:
         """Write the attributes; name, opcode, shape, ids and operands stay as they are."""
-        for field, name in zip(self.fields, self.attributes.__match_args__, strict=False):
+        for field, name in zip(self.fields, self.attributes.__match_args__, strict=True):
             field.write(getattr(attributes, name), proto)
-
-
-def defined(opcode: Opcode, attributes: type[A], rule: Rule[A], *fields: Field) -> OpDefinition:
-    """The definition of an operation that calls no computation."""
-
-    # The module of an operation is where its rule is looked for.
-    @functools.wraps(rule)
-    def infer(operands: Sequence[Shape], record: Any, called: Sequence[ProgramShape]) -> Shape:
-        return rule(operands, record)
-
-    return OpDefinition(opcode, attributes, infer, fields)
-
-
-def calling(
-    opcode: Opcode, attributes: type[A], rule: CallingRule[A], *fields: Field
-) -> OpDefinition:
-    """The definition of an operation that calls computations."""
-    return OpDefinition(opcode, attributes, rule, fields)
-
-
-def without_attributes(opcode: Opcode, rule: Callable[[Sequence[Shape]], Shape]) -> OpDefinition:
-    """The definition of an operation that is fully said by its operands."""
-
-    @functools.wraps(rule)
-    def infer(operands: Sequence[Shape], record: Any, called: Sequence[ProgramShape]) -> Shape:
-        return rule(operands)
-
-    return OpDefinition(opcode, NoAttributes, infer)
-
-
-def calling_without_attributes(
-    opcode: Opcode, rule: Callable[[Sequence[Shape], Sequence[ProgramShape]], Shape]
-) -> OpDefinition:
-    """The definition of an operation that its operands and called computations say fully."""
-
-    @functools.wraps(rule)
-    def infer(operands: Sequence[Shape], record: Any, called: Sequence[ProgramShape]) -> Shape:
-        return rule(operands, called)
-
-    return OpDefinition(opcode, NoAttributes, infer)

@@ -6,7 +6,8 @@ All but a padding's have fields of the records' names. Values read are unchecked
 import dataclasses
 from typing import Any, TypeVar
 
-from xla_contract.stubs import xla_data_pb2
+from google.protobuf.message import Message
+
 from xla_contract.types.dimension_numbers import (
     ConvolutionDimensionNumbers,
     DotDimensionNumbers,
@@ -19,91 +20,10 @@ from xla_contract.types.dimension_numbers import (
 )
 
 R = TypeVar("R")
+M = TypeVar("M", bound=Message)
 
-
-def window_to_proto(window: Window) -> xla_data_pb2.Window:
-    """Return the message of a window."""
-    return xla_data_pb2.Window(
-        dimensions=[xla_data_pb2.WindowDimension(**_fields(each)) for each in window.dimensions]
-    )
-
-
-def window_from_proto(proto: xla_data_pb2.Window) -> Window:
-    """Return the window of a message."""
-    return Window(tuple(_read(WindowDimension, each) for each in proto.dimensions))
-
-
-def padding_config_to_proto(config: PaddingConfig) -> xla_data_pb2.PaddingConfig:
-    """Return the message of a padding."""
-    return xla_data_pb2.PaddingConfig(
-        dimensions=[
-            xla_data_pb2.PaddingConfig.PaddingConfigDimension(
-                edge_padding_low=d.low, edge_padding_high=d.high, interior_padding=d.interior
-            )
-            for d in config.dimensions
-        ]
-    )
-
-
-def padding_config_from_proto(proto: xla_data_pb2.PaddingConfig) -> PaddingConfig:
-    """Return the padding of a message."""
-    return PaddingConfig(
-        tuple(
-            PaddingDimension(d.edge_padding_low, d.edge_padding_high, d.interior_padding)
-            for d in proto.dimensions
-        )
-    )
-
-
-def dot_numbers_to_proto(numbers: DotDimensionNumbers) -> xla_data_pb2.DotDimensionNumbers:
-    """Return the message of a dot's dimension numbers."""
-    return xla_data_pb2.DotDimensionNumbers(**_fields(numbers))
-
-
-def dot_numbers_from_proto(proto: xla_data_pb2.DotDimensionNumbers) -> DotDimensionNumbers:
-    """Return a dot's dimension numbers of a message."""
-    return _read(DotDimensionNumbers, proto)
-
-
-def convolution_numbers_to_proto(
-    numbers: ConvolutionDimensionNumbers,
-) -> xla_data_pb2.ConvolutionDimensionNumbers:
-    """Return the message of a convolution's dimension numbers."""
-    return xla_data_pb2.ConvolutionDimensionNumbers(**_fields(numbers))
-
-
-def convolution_numbers_from_proto(
-    proto: xla_data_pb2.ConvolutionDimensionNumbers,
-) -> ConvolutionDimensionNumbers:
-    """Return a convolution's dimension numbers of a message."""
-    return _read(ConvolutionDimensionNumbers, proto)
-
-
-def gather_numbers_to_proto(
-    numbers: GatherDimensionNumbers,
-) -> xla_data_pb2.GatherDimensionNumbers:
-    """Return the message of a gather's dimension numbers."""
-    return xla_data_pb2.GatherDimensionNumbers(**_fields(numbers))
-
-
-def gather_numbers_from_proto(proto: xla_data_pb2.GatherDimensionNumbers) -> GatherDimensionNumbers:
-    """Return a gather's dimension numbers of a message."""
-    return _read(GatherDimensionNumbers, proto)
-
-
-def scatter_numbers_to_proto(
-    numbers: ScatterDimensionNumbers,
-) -> xla_data_pb2.ScatterDimensionNumbers:
-    """Return the message of a scatter's dimension numbers."""
-    return xla_data_pb2.ScatterDimensionNumbers(**_fields(numbers))
-
-
-def scatter_numbers_from_proto(
-    proto: xla_data_pb2.ScatterDimensionNumbers,
-) -> ScatterDimensionNumbers:
-    """Return a scatter's dimension numbers of a message."""
-    return _read(ScatterDimensionNumbers, proto)
-
+_ELEMENTS: dict[type, type] = {Window: WindowDimension, PaddingConfig: PaddingDimension}
+"""The records that have one record for each dimension."""
 
 _NAMES: dict[type, tuple[str, ...]] = {
     kind: tuple(field.name for field in dataclasses.fields(kind))
@@ -114,13 +34,43 @@ _NAMES: dict[type, tuple[str, ...]] = {
         ScatterDimensionNumbers,
         WindowDimension,
     )
-}
+} | {PaddingDimension: ("edge_padding_low", "edge_padding_high", "interior_padding")}
+"""The fields of messages, in the order of the records'."""
 
 
-def _fields(record: Any) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in _NAMES[type(record)]}
+def record_from_proto(kind: type[R], proto: Any) -> R:
+    """Return the record of this kind that a message holds."""
+    element = _ELEMENTS.get(kind)
+    if element is None:
+        return _read(kind, proto)
+    make: Any = kind
+    record: R = make(tuple(_read(element, each) for each in proto.dimensions))
+    return record
+
+
+def record_to_proto(record: Any, proto: M) -> M:
+    """Set an empty message to what a record says, which may be nothing, and return it."""
+    message: Any = proto
+    message.SetInParent()
+    if type(record) in _ELEMENTS:
+        for each in record.dimensions:
+            _write(each, message.dimensions.add())
+    else:
+        _write(record, message)
+    return proto
 
 
 def _read(kind: type[R], proto: Any) -> R:
     values = [getattr(proto, name) for name in _NAMES[kind]]
-    return kind(*(each if isinstance(each, int) else tuple(each) for each in values))
+    make: Any = kind
+    record: R = make(*(each if isinstance(each, int) else tuple(each) for each in values))
+    return record
+
+
+def _write(record: Any, proto: Any) -> None:
+    for name, field in zip(_NAMES[type(record)], record.__match_args__, strict=True):
+        value = getattr(record, field)
+        if isinstance(value, int):
+            setattr(proto, name, value)
+        else:
+            getattr(proto, name).extend(value)

@@ -7,26 +7,28 @@ from collections.abc import Callable, Iterator
 
 from xla_contract.errors import CancelledError, XlaError
 from xla_server.execution.cancellation_flag import FUTEX, GO, STOP, WAIT, wake
+from xla_server.execution.completion import Completion
 
 
-class Cancellation:
+class Cancellation(Completion):
     """A request to stop a run, set once from any thread and seen at the run's next instruction.
 
     A thread that waits registers a callback that wakes it. The first call of `cancel` decides
     the error. A run calls `checkpoint` between its instructions, where it also waits while it is
-    paused; native code reads the flag at the address `word`.
+    paused; native code reads the flag at the address `word`. It is done once it is cancelled.
     """
 
-    __slots__ = ("_callbacks", "_error", "_gate", "_lock", "_word", "is_called")
+    __slots__ = ("_error", "_gate", "_word", "is_called")
+
+    add_callback = Completion.when_done
 
     def __init__(self) -> None:
+        super().__init__()
         self.is_called = False
         """True if the run must stop or wait, so that `checkpoint` does something."""
         self._gate: threading.Event | None = None
         """Open unless the run is paused; there from the first pause on."""
         self._error: XlaError | None = None
-        self._lock = threading.Lock()
-        self._callbacks: dict[object, Callable[[], None]] = {}
         self._word: ctypes.c_int64 | None = None
 
     def cancel(self, error: XlaError | None = None) -> bool:
@@ -42,11 +44,7 @@ class Cancellation:
             if self._gate is not None:
                 self._gate.set()
             self._tell(STOP)
-            callbacks = list(self._callbacks.values())
-            self._callbacks.clear()
-        for callback in callbacks:
-            callback()
-        return True
+        return self.finish()
 
     @property
     def is_cancelled(self) -> bool:
@@ -131,28 +129,18 @@ class Cancellation:
         def stop() -> None:
             part.cancel(self._error)
 
+        # Each run of a batch has one, so that the costs of `calling` would count.
         forget = self.add_callback(stop)
         try:
             yield part
         finally:
             forget()
 
-    def add_callback(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` once on cancellation, at once if that has happened.
-
-        Returns a function that takes the callback back; it may be called more than once. The
-        callback must not raise and must not wait.
-        """
-        key = object()
-        with self._lock:
-            pending = self._error is None
-            if pending:
-                self._callbacks[key] = callback
-        if not pending:
-            callback()
-
-        def remove() -> None:
-            with self._lock:
-                self._callbacks.pop(key, None)
-
-        return remove
+    @contextlib.contextmanager
+    def calling(self, callback: Callable[[], None]) -> Iterator[None]:
+        """Call `callback` on cancellation during the block, as `add_callback`."""
+        forget = self.add_callback(callback)
+        try:
+            yield
+        finally:
+            forget()

@@ -8,15 +8,13 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, NoReturn
+from typing import Any
 
 from xla_contract.errors import (
     CancelledError,
     InvalidArgumentError,
     ResourceExhaustedError,
     UnauthenticatedError,
-    UnimplementedError,
     XlaError,
 )
 from xla_contract.types.layout import Layout
@@ -47,10 +45,10 @@ from xla_server.sessions.runs.planner import RunPlanner
 from xla_server.sessions.runs.program_runner import ProgramRunner
 from xla_server.sessions.runs.run import RunParts
 from xla_server.sessions.shared_resources import SharedResources
-from xla_server.sessions.transfers.download import Download, checked_layout, downloading
+from xla_server.sessions.transfers.download import checked_layout
 from xla_server.sessions.transfers.session_arena import SessionArena
 from xla_server.sessions.transfers.upload_table import UploadTable
-from xla_server.sessions.values.handles import HandleFactory, HandleKind, require_handle
+from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
 from xla_server.sessions.values.value_table import Reservation, ValueTable
 
 _numbers = itertools.count(1)
@@ -130,18 +128,17 @@ class Session:
         self.executions = BackgroundExecutions(
             self.planner,
             self.data,
-            handles,
-            max_handles=quotas.handles,
-            running=self.running,
-            launched=FairSemaphore(
+            HandleTable(handles, HandleKind.EXECUTION, quotas.handles),
+            self.running,
+            FairSemaphore(
                 quotas.launched_executions,
                 "executions that were launched and have not ended",
                 "Wait for one to end.",
                 engine.launching,
                 caller,
             ),
-            active=engine.launched,
-            submit=self.submit,
+            engine.launched,
+            self.submit,
         )
         self.uploads = UploadTable(self.data, self.devices, backend, engine.blocks, limits)
         self.shared_memory = SessionArena(
@@ -200,10 +197,6 @@ class Session:
         self.data.close()
         self.executables.close()
 
-    def expire(self) -> None:
-        """Drop what is kept for a while only, such as uploads that broke off."""
-        self.uploads.expire()
-
     def use(self) -> Quotas:
         """The use of the session's quotas; of queues, that of the fullest."""
         feeds = [size for each in self.devices.all_feeds() for size in each.sizes()]
@@ -252,33 +245,15 @@ class Session:
             value = literal.read(self.limits.max_device_bytes)
             return reservation.keep(self.engine.backend.to_device(value, target))
 
-    def transfer_to_client(self, handle: int | None, shape: Shape | None) -> Literal:
+    def transfer_to_client(self, handle: int, shape: Shape | None) -> Literal:
         """The value under a handle, laid out as `shape` or else as it is kept.
 
         Raises InvalidArgumentError when `shape` has no layout or is not compatible (the reference
         lets that pass), ResourceExhaustedError when no message could hold the value.
         """
-        buffer = self.data.get(require_handle(handle))
+        buffer = self.data.get(handle)
         self.check_sendable(checked_layout(shape, buffer.shape))
         return buffer.to_literal(shape)
-
-    def downloading(
-        self, handle: int | None, shape: Shape | None, offset: int
-    ) -> AbstractContextManager[Download]:
-        """Download the value under a handle, as `transfers.download.downloading`."""
-        max_bytes = self.limits.max_message_bytes
-        return downloading(self.data, handle, shape, offset, max_message_bytes=max_bytes)
-
-    def get_shape(self, handle: int | None) -> Shape:
-        """The shape of a value, with layout."""
-        return self.data.shape(require_handle(handle))
-
-    def deconstruct_tuple(self, handle: int | None) -> list[int]:
-        """New handles for the elements of a tuple, which share its memory.
-
-        Raises InvalidArgumentError for other values, UnimplementedError for nested tuples.
-        """
-        return self.data.deconstruct(require_handle(handle))
 
     def unregister(self, handles: Sequence[int]) -> None:
         """Free values and executables, forget executions; all are tried.
@@ -397,13 +372,6 @@ class Session:
         module = program.load(self.limits.max_device_bytes)
         verify(module)
         return module_cost(module)
-
-    def load_data(self, path: str) -> NoReturn:
-        """Raise UnimplementedError: there is nothing to load from."""
-        raise UnimplementedError(
-            f"this server has no column store to load rows from, got a request for {path!r:.200}",
-            hint="Read the rows on the client and send them with TransferToServer.",
-        )
 
     def check_sendable(self, shape: Shape) -> None:
         """Refuse before anything is allocated what no message could carry.

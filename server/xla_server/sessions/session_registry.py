@@ -307,7 +307,7 @@ class SessionRegistry:
         for session in ended:
             session.service.close()
         for session in living:
-            session.service.expire()
+            session.service.uploads.expire()
         return len(ended)
 
     def close_all(self) -> None:

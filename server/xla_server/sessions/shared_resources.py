@@ -91,14 +91,7 @@ class SharedResources:
         self.compiling = CompileShare(limits.max_compile_seconds, limits.shares)
         self.turns = TimeSlicer()
         self.launched = ActiveExecutions()
-        self.programs = ExecutableCache(
-            max_executables=limits.max_executables,
-            max_executable_bytes=limits.max_executable_bytes,
-            max_program_bytes=limits.max_program_bytes,
-            max_idle=limits.max_idle_executables,
-            max_idle_bytes=limits.max_idle_executable_bytes,
-            shares=limits.shares,
-        )
+        self.programs = ExecutableCache(limits)
 
     def close(self, timeout: float) -> bool:
         """Free what sessions share, when all of them are closed.

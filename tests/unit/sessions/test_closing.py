@@ -35,6 +35,7 @@ from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import Session
 from xla_server.sessions.shared_resources import SharedResources
+from xla_server.sessions.transfers.download import downloading
 from xla_server.sessions.values.futures import ValuePendingError
 
 VALUE = np.arange(4, dtype=np.float32)
@@ -79,7 +80,7 @@ class Caller:
 
     def _download(self, cancellation: Cancellation) -> None:
         handle = kept(self._service, VALUE)
-        with self._service.downloading(handle, None, 0) as download:
+        with downloading(self._service.data, handle, None, 0, 1 << 20) as download:
             for _ in download.chunks(cancellation):
                 self._service.unregister([handle])
 

@@ -106,10 +106,10 @@ def test_tokens_cannot_be_guessed(sessions: SessionRegistry) -> None:
 def test_handles_of_another_session_are_not_found(sessions: SessionRegistry) -> None:
     mine, other = sessions.open().service, sessions.open().service
     handle = mine.transfer_to_server(_received(np.float32(1)), None)
-    for call in (other.get_shape, lambda handle: other.unregister([handle])):
+    for call in (other.data.shape, lambda handle: other.unregister([handle])):
         with pytest.raises(NotFoundError, match="of this session"):
             call(handle)
-    assert mine.get_shape(handle)
+    assert mine.data.shape(handle)
 
 
 def test_a_session_ends_when_it_was_unused_for_the_grace_period(

@@ -41,7 +41,6 @@ def dot_general(
         The array of the sums.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The name of a precision or of the element type is unknown.
 
     Example:
@@ -82,7 +81,6 @@ def dot(
         The product: a scalar, a vector or a matrix.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The name of a precision or of the element type is unknown.
 
     Example:
@@ -230,7 +228,6 @@ def ragged_dot(
         The array of the sums.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The name of a precision or of the element type is unknown.
 
     Example:
@@ -279,7 +276,6 @@ def scaled_dot(
         The array of the sums.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The name of the element type is unknown.
 
     Example:

@@ -69,7 +69,6 @@ def conv(
         The output.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A text is no padding.
 
     Example:
@@ -121,7 +120,6 @@ def conv_with_general_padding(
         The output.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The name of a precision or of the element type is unknown.
 
     Example:
@@ -175,7 +173,6 @@ def conv_with_general_dimensions(
         The output.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: `padding` is no padding, or `dimension_numbers` no dimension numbers.
 
     Example:
@@ -229,7 +226,6 @@ def conv_general(
         The output.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: `padding` is no padding, or `dimension_numbers` no dimension numbers.
 
     Example:
@@ -291,7 +287,6 @@ def conv_general_dilated(
         The output.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: `padding` is no padding, or `dimension_numbers` no dimension numbers.
 
     Example:

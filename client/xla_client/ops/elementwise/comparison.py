@@ -44,7 +44,6 @@ def compare(
         pred, of the operands' shape.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:

@@ -23,7 +23,6 @@ def convert_element_type(operand: Op, element_type: ElementTypeLike) -> Op:
         The values, of the operand's dimensions.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The name of the element type is unknown.
 
     Example:
@@ -51,9 +50,6 @@ def bitcast_convert_type(operand: Op, element_type: ElementTypeLike) -> Op:
     Returns:
         The array of the other type.
 
-    Raises:
-        ShapeError: The operands do not fit the operation.
-
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
         >>> ops.bitcast_convert_type(x, np.uint8)
@@ -78,7 +74,6 @@ def reduce_precision(operand: Op, exponent_bits: int, mantissa_bits: int) -> Op:
         The rounded values, of the operand's shape.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A number of bits exceeds 32 bits.
 
     Example:
@@ -107,7 +102,6 @@ def stochastic_convert_type(operand: Op, random: Op, element_type: ElementTypeLi
         The rounded values.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The name of the element type is unknown.
 
     Example:

@@ -258,9 +258,6 @@ def conj(operand: Op) -> Op:
     Returns:
         The conjugate, of the operand's shape.
 
-    Raises:
-        ShapeError: The operands do not fit the operation.
-
     Example:
         >>> x = Builder("example").parameter(0, "c64[3]")
         >>> ops.conj(x)

@@ -27,7 +27,6 @@ def floor_div(lhs: Op | Scalar, rhs: Op | Scalar) -> Op:
         The quotient, of the operands' shape.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -66,7 +65,6 @@ def floor_mod(lhs: Op | Scalar, rhs: Op | Scalar) -> Op:
         The remainder, of the operands' shape.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:

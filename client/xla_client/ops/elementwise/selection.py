@@ -27,7 +27,6 @@ def select(pred: Op, on_true: Op | Scalar, on_false: Op | Scalar) -> Op:
         The chosen elements.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -62,7 +61,6 @@ def clamp(min: Op | Scalar, operand: Op, max: Op | Scalar) -> Op:
         The bounded operand, of its shape.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:

@@ -22,9 +22,6 @@ def batch_norm_training(
     Returns:
         A tuple: the normalised operand, mean and variance.
 
-    Raises:
-        ShapeError: The operands do not fit the operation.
-
     Example:
         >>> b = Builder("example")
         >>> x, v = b.parameter(0, "f32[4,2]"), b.parameter(1, "f32[2]")
@@ -62,9 +59,6 @@ def batch_norm_inference(
     Returns:
         The normalised operand.
 
-    Raises:
-        ShapeError: The operands do not fit the operation.
-
     Example:
         >>> b = Builder("example")
         >>> x, v = b.parameter(0, "f32[4,2]"), b.parameter(1, "f32[2]")
@@ -101,9 +95,6 @@ def batch_norm_grad(
 
     Returns:
         A tuple: the gradients of operand, scale and offset.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
 
     Example:
         >>> b = Builder("example")

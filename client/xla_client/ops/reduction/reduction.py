@@ -48,7 +48,6 @@ def reduce(
         The reduced array, or a tuple of them.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -82,7 +81,6 @@ def reduce_all(operands: Operands, init_values: Values, computation: Computation
         A scalar, or a tuple of scalars.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -112,7 +110,6 @@ def map(
         The results, of the operands' dimensions.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -155,9 +152,6 @@ def sort(
     Returns:
         The sorted array, or a tuple of them.
 
-    Raises:
-        ShapeError: The operands do not fit the operation.
-
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
         >>> ops.sort(x, lambda one, other: one.gt(other))
@@ -186,9 +180,6 @@ def top_k(operand: Op, k: int, largest: bool = True) -> Op:
 
     Returns:
         A tuple of the elements, in order, and their s32 indices.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")

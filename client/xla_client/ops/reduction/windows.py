@@ -45,7 +45,6 @@ def reduce_window(
         An element for each window, or a tuple.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A number does not fit the operand, or a text is no padding.
 
     Example:
@@ -89,7 +88,6 @@ def reduce_window_with_general_padding(
         An element for each window, or a tuple.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -146,7 +144,6 @@ def select_and_scatter(
         The combined elements, of the operand's shape.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A number does not fit the operand, or a text is no padding.
 
     Example:
@@ -188,7 +185,6 @@ def select_and_scatter_with_general_padding(
         The combined elements, of the operand's shape.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:

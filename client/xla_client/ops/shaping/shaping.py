@@ -46,7 +46,6 @@ def broadcast(operand: Op, broadcast_sizes: Dimensions) -> Op:
         The larger array.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A size is negative or too large.
 
     Example:
@@ -76,9 +75,6 @@ def broadcast_in_dim(operand: Op, out_dim_size: Dimensions, broadcast_dimensions
 
     Returns:
         The array of `out_dim_size`.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -230,9 +226,6 @@ def transpose(operand: Op, permutation: Dimensions) -> Op:
     Returns:
         The array in the other order.
 
-    Raises:
-        ShapeError: The operands do not fit the operation.
-
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
         >>> ops.transpose(x, (1, 0))
@@ -255,9 +248,6 @@ def rev(operand: Op, dimensions: Dimensions) -> Op:
     Returns:
         The array in opposite order.
 
-    Raises:
-        ShapeError: The operands do not fit the operation.
-
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
         >>> ops.rev(x, 0)
@@ -279,9 +269,6 @@ def get_dimension_size(operand: Op, dimension: int) -> Op:
 
     Returns:
         The size, s32[].
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -309,7 +296,6 @@ def set_dimension_size(operand: Op, val: Op | Scalar, dimension: int) -> Op:
         The operand with a dynamic dimension.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -336,9 +322,6 @@ def remove_dynamic_dimension(operand: Op, dimension: int) -> Op:
 
     Returns:
         The array of its bound.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[<=3]")
@@ -370,9 +353,6 @@ def roll(operand: Op, shift: Op | int, dimension: int) -> Op:
 
     Returns:
         The moved elements, of the operand's shape.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")

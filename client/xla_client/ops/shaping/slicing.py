@@ -46,9 +46,6 @@ def slice(
     Returns:
         The slice.
 
-    Raises:
-        ShapeError: The operands do not fit the operation.
-
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
         >>> ops.slice(x, (0, 1), (2, 3))
@@ -79,7 +76,6 @@ def slice_in_dim(
         The slice.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: The stride has more than 64 bits.
 
     Example:
@@ -115,7 +111,6 @@ def dynamic_slice(operand: Op, start_indices: Values, slice_sizes: Dimensions) -
         The slice, of `slice_sizes`.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -144,7 +139,6 @@ def dynamic_update_slice(operand: Op, update: Op, start_indices: Values) -> Op:
         The array with the slice replaced.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -169,9 +163,6 @@ def concat_in_dim(operands: Operands, dimension: int) -> Op:
 
     Returns:
         The joined array.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -201,7 +192,6 @@ def pad(operand: Op, padding_value: Op | Scalar, padding_config: PaddingAmounts)
         The padded array.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -232,7 +222,6 @@ def pad_in_dim(operand: Op, padding_value: Op | Scalar, dimension: int, low: int
         The padded array.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:

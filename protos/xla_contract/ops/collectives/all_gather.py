@@ -5,32 +5,42 @@ Semantics: XLA's AllGather. With several operands the result is a tuple.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.ops.attribute_fields import OnlyDimension, Special
 from xla_contract.ops.collectives.async_pairs import element_of_start
 from xla_contract.ops.collectives.collective import (
-    PARTICIPANTS,
     Participants,
+    StatedParticipants,
     check_dimension,
     check_participants,
     declared_sizes,
     needs_arrays,
 )
-from xla_contract.ops.definition import defined, without_attributes
 from xla_contract.ops.signature import listed, one_or_tuple
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
+def _read_sizes(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> tuple[int, ...]:
+    if proto.opcode == Opcode.ALL_GATHER_START:
+        if len(shape.tuple_shapes) != 2:
+            raise InvalidArgumentError(
+                f"the result must be a pair of operands and result, got {shape.without_layout()}"
+            )
+        shape = shape.tuple_shapes[1]
+    return declared_sizes(shape, proto.dimensions[0])
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class AllGatherAttributes:
     """The joined dimension, its size in each result, and the participants."""
 
-    dimension: int
-    gathered: tuple[int, ...]
-    participants: Participants = dataclasses.field(default_factory=Participants)
+    dimension: Annotated[int, OnlyDimension("gathered")]
+    gathered: Annotated[tuple[int, ...], Special(_read_sizes)]
+    participants: StatedParticipants = dataclasses.field(default_factory=Participants)
 
 
 def infer_all_gather(operands: Sequence[Shape], attributes: AllGatherAttributes) -> Shape:
@@ -83,32 +93,3 @@ def _resized(array: Shape, dimension: int, size: int) -> Shape:
     return Shape.array(
         array.element_type, sizes, None, [array.is_dynamic(n) for n in range(array.rank)]
     )
-
-
-def _read_sizes_of_start(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> tuple[int, ...]:
-    if len(shape.tuple_shapes) != 2:
-        raise InvalidArgumentError(
-            f"the result must be a pair of operands and result, got {shape.without_layout()}"
-        )
-    return declared_sizes(shape.tuple_shapes[1], proto.dimensions[0])
-
-
-DEFINITIONS = (
-    defined(
-        Opcode.ALL_GATHER,
-        AllGatherAttributes,
-        infer_all_gather,
-        OnlyDimension("gathered"),
-        Special(lambda proto, shape: declared_sizes(shape, proto.dimensions[0])),
-        PARTICIPANTS,
-    ),
-    defined(
-        Opcode.ALL_GATHER_START,
-        AllGatherAttributes,
-        infer_all_gather_start,
-        OnlyDimension("gathered"),
-        Special(_read_sizes_of_start),
-        PARTICIPANTS,
-    ),
-    without_attributes(Opcode.ALL_GATHER_DONE, infer_all_gather_done),
-)

@@ -8,15 +8,13 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.ops.collectives.collective import (
-    PARTICIPANTS,
     Participants,
+    StatedParticipants,
     check_combiner,
     check_participants,
     needs_arrays,
 )
-from xla_contract.ops.definition import calling, without_attributes
 from xla_contract.ops.signature import one_or_tuple
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
 
@@ -24,7 +22,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 class AllReduceAttributes:
     """Participants of an all-reduce."""
 
-    participants: Participants = dataclasses.field(default_factory=Participants)
+    participants: StatedParticipants = dataclasses.field(default_factory=Participants)
 
 
 def infer_all_reduce(
@@ -40,10 +38,3 @@ def infer_all_reduce(
 def infer_all_reduce_done(operands: Sequence[Shape]) -> Shape:
     """The operand's shape."""
     return operands[0].without_layout()
-
-
-DEFINITIONS = (
-    calling(Opcode.ALL_REDUCE, AllReduceAttributes, infer_all_reduce, PARTICIPANTS),
-    calling(Opcode.ALL_REDUCE_START, AllReduceAttributes, infer_all_reduce, PARTICIPANTS),
-    without_attributes(Opcode.ALL_REDUCE_DONE, infer_all_reduce_done),
-)

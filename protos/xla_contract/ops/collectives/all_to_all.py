@@ -6,29 +6,41 @@ each of the group, which gives a tuple.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.ops.attribute_fields import Special
 from xla_contract.ops.collectives.collective import (
-    PARTICIPANTS,
     Participants,
+    StatedParticipants,
     check_dimension,
     check_participants,
     needs_arrays,
 )
-from xla_contract.ops.definition import defined
 from xla_contract.ops.signature import listed
 from xla_contract.stubs import hlo_pb2
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
+
+
+def _read_dimension(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> int | None:
+    if len(proto.dimensions) > 1:
+        raise InvalidArgumentError(
+            f"an all-to-all may name one dimension, got {list(proto.dimensions)} for {shape}"
+        )
+    return proto.dimensions[0] if proto.dimensions else None
+
+
+def _write_dimension(dimension: int | None, proto: hlo_pb2.HloInstructionProto) -> None:
+    if dimension is not None:
+        proto.dimensions.append(dimension)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AllToAllAttributes:
     """The split dimension, None in the form with one operand for each; the participants."""
 
-    split_dimension: int | None = None
-    participants: Participants = dataclasses.field(default_factory=Participants)
+    split_dimension: Annotated[int | None, Special(_read_dimension, _write_dimension)] = None
+    participants: StatedParticipants = dataclasses.field(default_factory=Participants)
 
 
 def infer_all_to_all(operands: Sequence[Shape], attributes: AllToAllAttributes) -> Shape:
@@ -58,25 +70,3 @@ def infer_all_to_all(operands: Sequence[Shape], attributes: AllToAllAttributes) 
             f"{dimension} = {array.dimensions[dimension]} of {array}"
         )
     return array
-
-
-def _read_dimension(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> int | None:
-    if len(proto.dimensions) > 1:
-        raise InvalidArgumentError(
-            f"an all-to-all may name one dimension, got {list(proto.dimensions)} for {shape}"
-        )
-    return proto.dimensions[0] if proto.dimensions else None
-
-
-def _write_dimension(dimension: int | None, proto: hlo_pb2.HloInstructionProto) -> None:
-    if dimension is not None:
-        proto.dimensions.append(dimension)
-
-
-DEFINITION = defined(
-    Opcode.ALL_TO_ALL,
-    AllToAllAttributes,
-    infer_all_to_all,
-    Special(_read_dimension, _write_dimension),
-    PARTICIPANTS,
-)

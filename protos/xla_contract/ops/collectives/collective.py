@@ -6,6 +6,7 @@ replicas; how many there are is known when a program runs.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.attribute_fields import Special
@@ -75,6 +76,9 @@ def _write_participants(participants: Participants, proto: hlo_pb2.HloInstructio
 PARTICIPANTS = Special(_read_participants, _write_participants)
 """The participants of an instruction, the groups in the form they were read in."""
 
+StatedParticipants = Annotated[Participants, PARTICIPANTS]
+"""The participants as a field of an attribute record."""
+
 
 def needs_arrays(operands: Sequence[Shape]) -> list[Shape]:
     """The operands without layouts; ShapeError unless there is one and all are arrays."""
@@ -123,3 +127,7 @@ def declared_sizes(shape: Shape, dimension: int) -> tuple[int, ...]:
     return tuple(
         result.dimensions[dimension] if 0 <= dimension < result.rank else -1 for result in results
     )
+
+
+DECLARED_SIZES = Special(lambda proto, shape: declared_sizes(shape, proto.dimensions[0]))
+"""The sizes of the instruction's only dimension in its results."""

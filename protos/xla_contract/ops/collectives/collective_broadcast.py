@@ -8,14 +8,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.collectives.collective import (
-    PARTICIPANTS,
-    Participants,
-    needs_arrays,
-)
-from xla_contract.ops.definition import defined
+from xla_contract.ops.collectives.collective import Participants, StatedParticipants, needs_arrays
 from xla_contract.ops.signature import one_or_tuple
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -23,7 +17,7 @@ from xla_contract.types.shape import Shape
 class CollectiveBroadcastAttributes:
     """Participants of a collective-broadcast; the groups need not name all devices."""
 
-    participants: Participants = dataclasses.field(default_factory=Participants)
+    participants: StatedParticipants = dataclasses.field(default_factory=Participants)
 
 
 def infer_collective_broadcast(
@@ -37,11 +31,3 @@ def infer_collective_broadcast(
             f"groups must not be empty, and name an id from 0 at most once, got {groups}"
         )
     return one_or_tuple(needs_arrays(operands))
-
-
-DEFINITION = defined(
-    Opcode.COLLECTIVE_BROADCAST,
-    CollectiveBroadcastAttributes,
-    infer_collective_broadcast,
-    PARTICIPANTS,
-)

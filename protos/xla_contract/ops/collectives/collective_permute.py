@@ -6,16 +6,40 @@ operands the result is a tuple. Slice updates, which compilers make of it, are n
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedError
-from xla_contract.ops.attribute_fields import Declared, Scalar, Special
+from xla_contract.ops.attribute_fields import Scalar, Special
 from xla_contract.ops.collectives.async_pairs import element_of_start
 from xla_contract.ops.collectives.collective import needs_arrays
-from xla_contract.ops.definition import defined, without_attributes
 from xla_contract.ops.signature import one_or_tuple
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
+
+
+def _read_pairs(proto: hlo_pb2.HloInstructionProto, _: Shape) -> tuple[tuple[int, int], ...]:
+    if proto.dynamic_slice_sizes:
+        raise UnimplementedError(
+            "values are permuted whole, got slice sizes "
+            f"{[int(size) for size in proto.dynamic_slice_sizes[:8]]}"
+        )
+    return tuple((pair.source, pair.target) for pair in proto.source_target_pairs)
+
+
+def _write_pairs(pairs: Sequence[tuple[int, int]], proto: hlo_pb2.HloInstructionProto) -> None:
+    for source, target in pairs:
+        proto.source_target_pairs.add(source=source, target=target)
+
+
+def _read_context(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> tuple[Shape, ...]:
+    if proto.opcode != Opcode.COLLECTIVE_PERMUTE_START:
+        return ()
+    if len(shape.tuple_shapes) < 2:
+        raise InvalidArgumentError(
+            f"the result must be a tuple of operands and result, got {shape.without_layout()}"
+        )
+    return tuple(part.without_layout() for part in shape.tuple_shapes[2:])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,9 +49,9 @@ class CollectivePermuteAttributes:
     `context` are the shapes that the first half's result has behind operand and result.
     """
 
-    pairs: tuple[tuple[int, int], ...]
-    channel_id: int = 0
-    context: tuple[Shape, ...] = ()
+    pairs: Annotated[tuple[tuple[int, int], ...], Special(_read_pairs, _write_pairs)]
+    channel_id: Annotated[int, Scalar("channel_id")] = 0
+    context: Annotated[tuple[Shape, ...], Special(_read_context)] = ()
 
 
 def infer_collective_permute(
@@ -54,45 +78,3 @@ def infer_collective_permute_start(
 def infer_collective_permute_done(operands: Sequence[Shape]) -> Shape:
     """The second element of what the first half gave."""
     return element_of_start(operands, 1)
-
-
-def _read_pairs(proto: hlo_pb2.HloInstructionProto, _: Shape) -> tuple[tuple[int, int], ...]:
-    if proto.dynamic_slice_sizes:
-        raise UnimplementedError(
-            "values are permuted whole, got slice sizes "
-            f"{[int(size) for size in proto.dynamic_slice_sizes[:8]]}"
-        )
-    return tuple((pair.source, pair.target) for pair in proto.source_target_pairs)
-
-
-def _write_pairs(pairs: Sequence[tuple[int, int]], proto: hlo_pb2.HloInstructionProto) -> None:
-    for source, target in pairs:
-        proto.source_target_pairs.add(source=source, target=target)
-
-
-def _context(shape: Shape) -> tuple[Shape, ...]:
-    if len(shape.tuple_shapes) < 2:
-        raise InvalidArgumentError(
-            f"the result must be a tuple of operands and result, got {shape.without_layout()}"
-        )
-    return tuple(part.without_layout() for part in shape.tuple_shapes[2:])
-
-
-_FIELDS = (Special(_read_pairs, _write_pairs), Scalar("channel_id"))
-
-DEFINITIONS = (
-    defined(
-        Opcode.COLLECTIVE_PERMUTE,
-        CollectivePermuteAttributes,
-        infer_collective_permute,
-        *_FIELDS,
-    ),
-    defined(
-        Opcode.COLLECTIVE_PERMUTE_START,
-        CollectivePermuteAttributes,
-        infer_collective_permute_start,
-        *_FIELDS,
-        Declared(_context),
-    ),
-    without_attributes(Opcode.COLLECTIVE_PERMUTE_DONE, infer_collective_permute_done),
-)

@@ -8,6 +8,7 @@ published yet, so it shows only in there being one operand more than results.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import UnimplementedError
 from xla_contract.ops.attribute_fields import Special
@@ -18,30 +19,9 @@ from xla_contract.ops.collectives.collective import (
     check_participants,
     needs_arrays,
 )
-from xla_contract.ops.definition import calling
 from xla_contract.ops.signature import one_or_tuple
 from xla_contract.stubs import hlo_pb2
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class CollectiveReduceAttributes:
-    """Participants of a reduce-scatter, and the dimension that is scattered."""
-
-    participants: Participants = dataclasses.field(default_factory=Participants)
-
-
-def infer_collective_reduce(
-    operands: Sequence[Shape],
-    attributes: CollectiveReduceAttributes,
-    called: Sequence[ProgramShape],
-) -> Shape:
-    """The operands' shapes; ShapeError where groups or the computation do not fit."""
-    check_participants(attributes.participants, uniform=False)
-    arrays = needs_arrays(operands)
-    check_combiner(called, arrays)
-    return one_or_tuple(arrays)
 
 
 def _read_participants(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> Participants:
@@ -55,9 +35,22 @@ def _read_participants(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> Part
     return participants
 
 
-DEFINITION = calling(
-    Opcode.COLLECTIVE_REDUCE,
-    CollectiveReduceAttributes,
-    infer_collective_reduce,
-    Special(_read_participants, PARTICIPANTS.write),
-)
+@dataclasses.dataclass(frozen=True, slots=True)
+class CollectiveReduceAttributes:
+    """Participants of a reduce-scatter, and the dimension that is scattered."""
+
+    participants: Annotated[Participants, Special(_read_participants, PARTICIPANTS.write)] = (
+        dataclasses.field(default_factory=Participants)
+    )
+
+
+def infer_collective_reduce(
+    operands: Sequence[Shape],
+    attributes: CollectiveReduceAttributes,
+    called: Sequence[ProgramShape],
+) -> Shape:
+    """The operands' shapes; ShapeError where groups or the computation do not fit."""
+    check_participants(attributes.participants, uniform=False)
+    arrays = needs_arrays(operands)
+    check_combiner(called, arrays)
+    return one_or_tuple(arrays)

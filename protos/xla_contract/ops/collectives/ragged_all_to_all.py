@@ -10,14 +10,12 @@ from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.collectives.collective import (
-    PARTICIPANTS,
     Participants,
+    StatedParticipants,
     check_participants,
     needs_arrays,
 )
-from xla_contract.ops.definition import defined
 from xla_contract.ops.signature import listed
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -25,7 +23,7 @@ from xla_contract.types.shape import Shape
 class RaggedAllToAllAttributes:
     """Participants of a ragged-all-to-all."""
 
-    participants: Participants = dataclasses.field(default_factory=Participants)
+    participants: StatedParticipants = dataclasses.field(default_factory=Participants)
 
 
 def infer_ragged_all_to_all(
@@ -56,8 +54,3 @@ def infer_ragged_all_to_all(
             f"offsets and sizes must have rows for each of a group of {count}, got {first}"
         )
     return output
-
-
-DEFINITION = defined(
-    Opcode.RAGGED_ALL_TO_ALL, RaggedAllToAllAttributes, infer_ragged_all_to_all, PARTICIPANTS
-)

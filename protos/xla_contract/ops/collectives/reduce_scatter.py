@@ -5,21 +5,20 @@ Semantics: XLA's ReduceScatter. With several operands the result is a tuple.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.attribute_fields import OnlyDimension, Special
+from xla_contract.ops.attribute_fields import OnlyDimension
 from xla_contract.ops.collectives.collective import (
-    PARTICIPANTS,
+    DECLARED_SIZES,
     Participants,
+    StatedParticipants,
     check_combiner,
     check_dimension,
     check_participants,
-    declared_sizes,
     needs_arrays,
 )
-from xla_contract.ops.definition import calling
 from xla_contract.ops.signature import listed, one_or_tuple
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
 
@@ -27,9 +26,9 @@ from xla_contract.types.shape import ProgramShape, Shape
 class ReduceScatterAttributes:
     """The divided dimension, its size in each result, and the participants."""
 
-    dimension: int
-    scattered: tuple[int, ...]
-    participants: Participants = dataclasses.field(default_factory=Participants)
+    dimension: Annotated[int, OnlyDimension("scattered")]
+    scattered: Annotated[tuple[int, ...], DECLARED_SIZES]
+    participants: StatedParticipants = dataclasses.field(default_factory=Participants)
 
 
 def infer_reduce_scatter(
@@ -64,13 +63,3 @@ def infer_reduce_scatter(
         dynamic = [array.is_dynamic(number) for number in range(array.rank)]
         results.append(Shape.array(array.element_type, sizes, None, dynamic))
     return one_or_tuple(results)
-
-
-DEFINITION = calling(
-    Opcode.REDUCE_SCATTER,
-    ReduceScatterAttributes,
-    infer_reduce_scatter,
-    OnlyDimension("scattered"),
-    Special(lambda proto, shape: declared_sizes(shape, proto.dimensions[0])),
-    PARTICIPANTS,
-)

@@ -5,18 +5,10 @@ Semantics: XLA's ReplicaId and kPartitionId.
 
 from collections.abc import Sequence
 
-from xla_contract.ops.definition import without_attributes
 from xla_contract.types.element_type import ElementType
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
 def infer_id(operands: Sequence[Shape]) -> Shape:
     """`u32[]`."""
     return Shape.scalar(ElementType.U32)
-
-
-DEFINITIONS = (
-    without_attributes(Opcode.PARTITION_ID, infer_id),
-    without_attributes(Opcode.REPLICA_ID, infer_id),
-)

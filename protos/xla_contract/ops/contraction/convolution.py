@@ -5,37 +5,42 @@ unless the window says window_reversal.
 """
 
 import dataclasses
-import operator
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.attribute_fields import Converted, Declared, Scalar, Special
-from xla_contract.ops.contraction.precision import PRECISION, product_type
-from xla_contract.ops.definition import defined
+from xla_contract.ops.attribute_fields import Record, Scalar, Special
+from xla_contract.ops.contraction.precision import (
+    Algorithm,
+    OperandPrecision,
+    PreferredType,
+    product_type,
+)
 from xla_contract.ops.signature import require_array
 from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers, Window
-from xla_contract.types.element_type import ElementType
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_contract.wire.dimension_numbers_proto import (
-    convolution_numbers_from_proto,
-    convolution_numbers_to_proto,
-    window_from_proto,
-    window_to_proto,
-)
+
+
+def _count_of_groups(name: str) -> Special:
+    """A count of groups; writers from before groups existed leave it 0."""
+    count = Scalar(name)
+    return Special(lambda proto, shape: count.read(proto, shape) or 1, count.write)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConvolutionAttributes:
     """`preferred_element_type` None means the operands' type; from the wire it is always said."""
 
-    window: Window
-    dimension_numbers: ConvolutionDimensionNumbers
-    feature_group_count: int = 1
-    batch_group_count: int = 1
-    preferred_element_type: ElementType | None = None
-    precision: tuple[int, ...] = ()
-    algorithm: int = 0
+    window: Annotated[Window, Record("window", Window)]
+    dimension_numbers: Annotated[
+        ConvolutionDimensionNumbers,
+        Record("convolution_dimension_numbers", ConvolutionDimensionNumbers),
+    ]
+    feature_group_count: Annotated[int, _count_of_groups("feature_group_count")] = 1
+    batch_group_count: Annotated[int, _count_of_groups("batch_group_count")] = 1
+    preferred_element_type: PreferredType = None
+    precision: OperandPrecision = ()
+    algorithm: Algorithm = 0
 
 
 def infer_convolution(operands: Sequence[Shape], attributes: ConvolutionAttributes) -> Shape:
@@ -107,26 +112,3 @@ def _check_groups(base: Shape, kernel: Shape, attributes: ConvolutionAttributes)
             f"{numbers.input_batch_dimension} = {batch} of {base} and {by_batch}"
         )
     return batch // by_batch, out_features
-
-
-def _count_of_groups(name: str) -> Special:
-    """A count of groups; writers from before groups existed leave it 0."""
-    count = Scalar(name)
-    return Special(lambda proto, shape: count.read(proto, shape) or 1, count.write)
-
-
-DEFINITION = defined(
-    Opcode.CONVOLUTION,
-    ConvolutionAttributes,
-    infer_convolution,
-    Converted("window", window_from_proto, window_to_proto),
-    Converted(
-        "convolution_dimension_numbers",
-        convolution_numbers_from_proto,
-        convolution_numbers_to_proto,
-    ),
-    _count_of_groups("feature_group_count"),
-    _count_of_groups("batch_group_count"),
-    Declared(operator.attrgetter("element_type")),
-    *PRECISION,
-)

@@ -6,30 +6,32 @@ lhs, then what is left of rhs.
 
 import dataclasses
 import math
-import operator
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.attribute_fields import Converted, Declared
-from xla_contract.ops.contraction.precision import PRECISION, product_type
-from xla_contract.ops.definition import defined
+from xla_contract.ops.attribute_fields import Record
+from xla_contract.ops.contraction.precision import (
+    Algorithm,
+    OperandPrecision,
+    PreferredType,
+    product_type,
+)
 from xla_contract.ops.signature import check_distinct, require_array
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
-from xla_contract.types.element_type import ElementType
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_contract.wire.dimension_numbers_proto import dot_numbers_from_proto, dot_numbers_to_proto
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DotAttributes:
     """`preferred_element_type` None means the operands' type; from the wire it is always said."""
 
-    dimension_numbers: DotDimensionNumbers
-    preferred_element_type: ElementType | None = None
-    precision: tuple[int, ...] = ()
-    algorithm: int = 0
+    dimension_numbers: Annotated[
+        DotDimensionNumbers, Record("dot_dimension_numbers", DotDimensionNumbers)
+    ]
+    preferred_element_type: PreferredType = None
+    precision: OperandPrecision = ()
+    algorithm: Algorithm = 0
 
 
 def free_dimensions(rank: int, *taken: Sequence[int]) -> tuple[int, ...]:
@@ -126,13 +128,3 @@ def _check_pairs(
                 f"{lhs.dimensions[mine]} of {lhs} and rhs dim {theirs} = "
                 f"{rhs.dimensions[theirs]} of {rhs}"
             )
-
-
-FIELDS = (
-    Converted("dot_dimension_numbers", dot_numbers_from_proto, dot_numbers_to_proto),
-    Declared(operator.attrgetter("element_type")),
-    *PRECISION,
-)
-"""The fields of DotAttributes."""
-
-DEFINITION = defined(Opcode.DOT, DotAttributes, infer_dot, *FIELDS)

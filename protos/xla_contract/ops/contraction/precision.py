@@ -1,7 +1,9 @@
 """Attributes that dot and convolution share: requested precision and element type of the result."""
 
+from typing import Annotated
+
 from xla_contract.errors import ShapeError
-from xla_contract.ops.attribute_fields import Special
+from xla_contract.ops.attribute_fields import ELEMENT_TYPE, Special
 from xla_contract.ops.signature import same_type
 from xla_contract.stubs import hlo_pb2, xla_data_pb2
 from xla_contract.types.element_type import ElementType
@@ -46,14 +48,22 @@ def _write_algorithm(algorithm: int, proto: hlo_pb2.HloInstructionProto) -> None
         proto.precision_config.algorithm = algorithm  # type: ignore[assignment]
 
 
-PRECISION = (
+OperandPrecision = Annotated[
+    tuple[int, ...],
     Special(
         lambda proto, _: tuple(map(int, proto.precision_config.operand_precision)),
         _write_precision,
     ),
-    Special(lambda proto, _: int(proto.precision_config.algorithm), _write_algorithm),
-)
-"""The operand precisions and the algorithm, () and 0 where nothing is said."""
+]
+"""The operand precisions, () where nothing is said."""
+
+Algorithm = Annotated[
+    int, Special(lambda proto, _: int(proto.precision_config.algorithm), _write_algorithm)
+]
+"""The algorithm, 0 where nothing is said."""
+
+PreferredType = Annotated[ElementType | None, ELEMENT_TYPE]
+"""The element type of the result; from the wire it is always said."""
 
 
 def allows_tf32(precision: tuple[int, ...], algorithm: int) -> bool:

@@ -8,21 +8,21 @@ dimension: a plain dot; the groups are a hint to compilers.
 
 import dataclasses
 import enum
-import operator
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.attribute_fields import Converted, Declared, Special
+from xla_contract.ops.attribute_fields import Record, Special
 from xla_contract.ops.contraction.dot import DotAttributes, free_dimensions, infer_dot
-from xla_contract.ops.contraction.precision import PRECISION
-from xla_contract.ops.definition import defined
+from xla_contract.ops.contraction.precision import (
+    Algorithm,
+    OperandPrecision,
+    PreferredType,
+)
 from xla_contract.ops.signature import require_array
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
-from xla_contract.types.element_type import ElementType
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_contract.wire.dimension_numbers_proto import dot_numbers_from_proto, dot_numbers_to_proto
 
 
 class RaggedMode(enum.Enum):
@@ -33,16 +33,42 @@ class RaggedMode(enum.Enum):
     BATCH = "batch"
 
 
+def _read_ragged(proto: hlo_pb2.HloInstructionProto, _: Shape) -> int:
+    numbers = proto.ragged_dot_dimension_numbers
+    if len(numbers.lhs_ragged_dimensions) != 1 or len(numbers.rhs_group_dimensions) > 1:
+        raise InvalidArgumentError(
+            "ragged-dot must have one ragged dimension and at most one group dimension, got "
+            f"{list(numbers.lhs_ragged_dimensions)} and {list(numbers.rhs_group_dimensions)}"
+        )
+    return numbers.lhs_ragged_dimensions[0]
+
+
+def _write_ragged(dimension: int, proto: hlo_pb2.HloInstructionProto) -> None:
+    proto.ragged_dot_dimension_numbers.lhs_ragged_dimensions.append(dimension)
+
+
+def _read_group(proto: hlo_pb2.HloInstructionProto, _: Shape) -> int | None:
+    return next(iter(proto.ragged_dot_dimension_numbers.rhs_group_dimensions), None)
+
+
+def _write_group(dimension: int | None, proto: hlo_pb2.HloInstructionProto) -> None:
+    if dimension is not None:
+        proto.ragged_dot_dimension_numbers.rhs_group_dimensions.append(dimension)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class RaggedDotAttributes:
     """`rhs_group_dimension` is said exactly when the ragged dimension is free."""
 
-    dimension_numbers: DotDimensionNumbers
-    lhs_ragged_dimension: int
-    rhs_group_dimension: int | None = None
-    preferred_element_type: ElementType | None = None
-    precision: tuple[int, ...] = ()
-    algorithm: int = 0
+    dimension_numbers: Annotated[
+        DotDimensionNumbers,
+        Record("ragged_dot_dimension_numbers.dot_dimension_numbers", DotDimensionNumbers),
+    ]
+    lhs_ragged_dimension: Annotated[int, Special(_read_ragged, _write_ragged)]
+    rhs_group_dimension: Annotated[int | None, Special(_read_group, _write_group)] = None
+    preferred_element_type: PreferredType = None
+    precision: OperandPrecision = ()
+    algorithm: Algorithm = 0
 
     @property
     def mode(self) -> RaggedMode:
@@ -167,42 +193,3 @@ def _place_of_groups(
             f"{group} of {rhs}"
         )
     return lhs.rank - len(numbers.lhs_contracting_dimensions) + free.index(group)
-
-
-def _read_ragged(proto: hlo_pb2.HloInstructionProto, _: Shape) -> int:
-    numbers = proto.ragged_dot_dimension_numbers
-    if len(numbers.lhs_ragged_dimensions) != 1 or len(numbers.rhs_group_dimensions) > 1:
-        raise InvalidArgumentError(
-            "ragged-dot must have one ragged dimension and at most one group dimension, got "
-            f"{list(numbers.lhs_ragged_dimensions)} and {list(numbers.rhs_group_dimensions)}"
-        )
-    return numbers.lhs_ragged_dimensions[0]
-
-
-def _write_ragged(dimension: int, proto: hlo_pb2.HloInstructionProto) -> None:
-    proto.ragged_dot_dimension_numbers.lhs_ragged_dimensions.append(dimension)
-
-
-def _read_group(proto: hlo_pb2.HloInstructionProto, _: Shape) -> int | None:
-    return next(iter(proto.ragged_dot_dimension_numbers.rhs_group_dimensions), None)
-
-
-def _write_group(dimension: int | None, proto: hlo_pb2.HloInstructionProto) -> None:
-    if dimension is not None:
-        proto.ragged_dot_dimension_numbers.rhs_group_dimensions.append(dimension)
-
-
-DEFINITION = defined(
-    Opcode.RAGGED_DOT,
-    RaggedDotAttributes,
-    infer_ragged_dot,
-    Converted(
-        "ragged_dot_dimension_numbers.dot_dimension_numbers",
-        dot_numbers_from_proto,
-        dot_numbers_to_proto,
-    ),
-    Special(_read_ragged, _write_ragged),
-    Special(_read_group, _write_group),
-    Declared(operator.attrgetter("element_type")),
-    *PRECISION,
-)

@@ -9,11 +9,8 @@ as the scale means that the operand is not scaled.
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.contraction import dot
 from xla_contract.ops.contraction.dot import DotAttributes, infer_dot
-from xla_contract.ops.definition import defined
 from xla_contract.ops.signature import require_array
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -45,6 +42,3 @@ def _check_scale(side: str, operand: Shape, scale: Shape) -> None:
                 f"every dimension of the scale of {side} must divide that of {side}, got dim "
                 f"{number} = {blocks} of {scale} for {size} of {operand}"
             )
-
-
-DEFINITION = defined(Opcode.SCALED_DOT, DotAttributes, infer_scaled_dot, *dot.FIELDS)

@@ -6,13 +6,24 @@ tuple of the operands, the result, and whatever the producer appends to them.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.attribute_fields import Declared, Scalar
-from xla_contract.ops.definition import calling
+from xla_contract.ops.attribute_fields import Scalar, Special
 from xla_contract.ops.signature import check_takes, exactly, listed
+from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
+
+
+def _read_context(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> tuple[Shape, ...]:
+    if proto.opcode != Opcode.ASYNC_START:
+        return ()
+    if len(shape.tuple_shapes) < 2:
+        raise InvalidArgumentError(
+            f"the result must be a tuple ((operands), result, ...), got {shape.without_layout()}"
+        )
+    return tuple(part.without_layout() for part in shape.tuple_shapes[2:])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -22,8 +33,8 @@ class AsyncAttributes:
     `context` are the shapes that async-start's result has behind operands and result.
     """
 
-    execution_thread: str = ""
-    context: tuple[Shape, ...] = ()
+    execution_thread: Annotated[str, Scalar("async_execution_thread")] = ""
+    context: Annotated[tuple[Shape, ...], Special(_read_context)] = ()
 
 
 def infer_async_start(
@@ -64,20 +75,3 @@ def _started(operands: Sequence[Shape], called: Sequence[ProgramShape]) -> Shape
                 f"the computation must give the operand's result, got {signature} and {start}"
             )
     return start
-
-
-def _context(shape: Shape) -> tuple[Shape, ...]:
-    if len(shape.tuple_shapes) < 2:
-        raise InvalidArgumentError(
-            f"the result must be a tuple ((operands), result, ...), got {shape.without_layout()}"
-        )
-    return tuple(part.without_layout() for part in shape.tuple_shapes[2:])
-
-
-_THREAD = Scalar("async_execution_thread")
-
-DEFINITIONS = (
-    calling(Opcode.ASYNC_START, AsyncAttributes, infer_async_start, _THREAD, Declared(_context)),
-    calling(Opcode.ASYNC_UPDATE, AsyncAttributes, infer_async_update, _THREAD),
-    calling(Opcode.ASYNC_DONE, AsyncAttributes, infer_async_done, _THREAD),
-)

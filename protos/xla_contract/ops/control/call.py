@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-from xla_contract.ops.definition import calling_without_attributes
 from xla_contract.ops.signature import check_takes, exactly
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
 
@@ -13,6 +11,3 @@ def infer_call(operands: Sequence[Shape], called: Sequence[ProgramShape]) -> Sha
     (computation,) = exactly(called, ("the computation",))
     check_takes("computation", computation, operands)
     return computation.result.without_layout()
-
-
-DEFINITION = calling_without_attributes(Opcode.CALL, infer_call)

@@ -9,10 +9,8 @@ from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.definition import calling_without_attributes
 from xla_contract.ops.signature import check_takes, listed
 from xla_contract.types.element_type import ElementType
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
 
@@ -37,6 +35,3 @@ def infer_conditional(operands: Sequence[Shape], called: Sequence[ProgramShape])
             )
     results = [branch.result.without_layout() for branch in called]
     return functools.reduce(rules.as_dynamic, results)
-
-
-DEFINITION = calling_without_attributes(Opcode.CONDITIONAL, infer_conditional)

@@ -5,27 +5,14 @@ Semantics: XLA's kConstant.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.attribute_fields import Special
-from xla_contract.ops.definition import defined
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.literal import Literal
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_contract.wire.literals.proto import literal_from_proto, literal_to_proto
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ConstantAttributes:
-    """The value; its layout says how it was written, not how the result lies."""
-
-    literal: Literal
-
-
-def infer_constant(operands: Sequence[Shape], attributes: ConstantAttributes) -> Shape:
-    """The literal's shape."""
-    return attributes.literal.shape.without_layout()
 
 
 def _read_literal(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> Literal:
@@ -40,6 +27,13 @@ def _write_literal(literal: Literal, proto: hlo_pb2.HloInstructionProto) -> None
     proto.literal.CopyFrom(literal_to_proto(literal))
 
 
-DEFINITION = defined(
-    Opcode.CONSTANT, ConstantAttributes, infer_constant, Special(_read_literal, _write_literal)
-)
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConstantAttributes:
+    """The value; its layout says how it was written, not how the result lies."""
+
+    literal: Annotated[Literal, Special(_read_literal, _write_literal)]
+
+
+def infer_constant(operands: Sequence[Shape], attributes: ConstantAttributes) -> Shape:
+    """The literal's shape."""
+    return attributes.literal.shape.without_layout()

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.collectives.async_pairs import element_of_start
-from xla_contract.ops.definition import without_attributes
 from xla_contract.types.element_type import ElementType
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -26,9 +24,3 @@ def infer_copy_done(operands: Sequence[Shape]) -> Shape:
     if not copied.compatible(original):
         raise ShapeError(f"copy and original must have one shape, got {copied} and {original}")
     return copied
-
-
-DEFINITIONS = (
-    without_attributes(Opcode.COPY_START, infer_copy_start),
-    without_attributes(Opcode.COPY_DONE, infer_copy_done),
-)

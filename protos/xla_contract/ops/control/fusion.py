@@ -3,11 +3,10 @@
 import dataclasses
 import enum
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.ops.attribute_fields import Member
 from xla_contract.ops.control.call import infer_call
-from xla_contract.ops.definition import calling
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
 
@@ -24,7 +23,7 @@ class FusionKind(enum.StrEnum):
 class FusionAttributes:
     """The kind of fusion."""
 
-    kind: FusionKind
+    kind: Annotated[FusionKind, Member("fusion_kind", FusionKind)]
 
 
 def infer_fusion(
@@ -32,8 +31,3 @@ def infer_fusion(
 ) -> Shape:
     """The shape the fused computation gives; ShapeError when it does not take the operands."""
     return infer_call(operands, called)
-
-
-DEFINITION = calling(
-    Opcode.FUSION, FusionAttributes, infer_fusion, Member("fusion_kind", FusionKind)
-)

@@ -6,20 +6,39 @@ and the two instructions that only passes of the compiler insert.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.definition import defined, without_attributes
 from xla_contract.stubs import hlo_pb2, xla_data_pb2
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Sharding:
+    """A field of an instruction that is a sharding, kept in serialised form."""
+
+    name: str
+
+    def read(self, proto: hlo_pb2.HloInstructionProto, _: Shape) -> bytes | None:
+        """The serialised message; None where it is absent."""
+        if not proto.HasField(self.name):
+            return None
+        message: xla_data_pb2.OpSharding = getattr(proto, self.name)
+        return message.SerializeToString(deterministic=True)
+
+    def write(self, value: bytes | None, proto: hlo_pb2.HloInstructionProto) -> None:
+        """Set the message, which may say nothing."""
+        if value is not None:
+            getattr(proto, self.name).MergeFromString(value)
+            getattr(proto, self.name).SetInParent()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DomainAttributes:
     """The shardings outside and inside the domain, as serialised OpSharding; None where unsaid."""
 
-    entry_sharding: bytes | None = None
-    exit_sharding: bytes | None = None
+    entry_sharding: Annotated[bytes | None, _Sharding("domain_entry_sharding")] = None
+    exit_sharding: Annotated[bytes | None, _Sharding("domain_exit_sharding")] = None
 
 
 def infer_opt_barrier(operands: Sequence[Shape]) -> Shape:
@@ -49,37 +68,3 @@ def infer_after_all(operands: Sequence[Shape]) -> Shape:
 def _expect_token(shape: Shape, name: str) -> None:
     if not shape.is_token:
         raise ShapeError(f"{name} must be a token, got {shape.without_layout()}")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Sharding:
-    """A field of an instruction that is a sharding, kept in serialised form."""
-
-    name: str
-
-    def read(self, proto: hlo_pb2.HloInstructionProto, _: Shape) -> bytes | None:
-        """The serialised message; None where it is absent."""
-        if not proto.HasField(self.name):
-            return None
-        message: xla_data_pb2.OpSharding = getattr(proto, self.name)
-        return message.SerializeToString(deterministic=True)
-
-    def write(self, value: bytes | None, proto: hlo_pb2.HloInstructionProto) -> None:
-        """Set the message, which may say nothing."""
-        if value is not None:
-            getattr(proto, self.name).MergeFromString(value)
-            getattr(proto, self.name).SetInParent()
-
-
-DEFINITIONS = (
-    without_attributes(Opcode.OPT_BARRIER, infer_opt_barrier),
-    without_attributes(Opcode.ADD_DEPENDENCY, infer_add_dependency),
-    without_attributes(Opcode.AFTER_ALL, infer_after_all),
-    defined(
-        Opcode.DOMAIN,
-        DomainAttributes,
-        infer_domain,
-        _Sharding("domain_entry_sharding"),
-        _Sharding("domain_exit_sharding"),
-    ),
-)

@@ -5,11 +5,10 @@ Semantics: XLA's kParameter.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.attribute_fields import Declared, Scalar
-from xla_contract.ops.definition import defined
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -17,8 +16,8 @@ from xla_contract.types.shape import Shape
 class ParameterAttributes:
     """Number of the parameter, and its shape without layout."""
 
-    number: int
-    shape: Shape
+    number: Annotated[int, Scalar("parameter_number")]
+    shape: Annotated[Shape, Declared(Shape.without_layout)]
 
 
 def infer_parameter(operands: Sequence[Shape], attributes: ParameterAttributes) -> Shape:
@@ -26,12 +25,3 @@ def infer_parameter(operands: Sequence[Shape], attributes: ParameterAttributes) 
     if attributes.number < 0:
         raise ShapeError(f"the parameter number must not be negative, got {attributes.number}")
     return attributes.shape.without_layout()
-
-
-DEFINITION = defined(
-    Opcode.PARAMETER,
-    ParameterAttributes,
-    infer_parameter,
-    Scalar("parameter_number"),
-    Declared(Shape.without_layout),
-)

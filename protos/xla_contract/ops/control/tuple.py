@@ -5,11 +5,10 @@ Semantics: XLA's Tuple and GetTupleElement.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.attribute_fields import Scalar
-from xla_contract.ops.definition import defined, without_attributes
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -17,7 +16,7 @@ from xla_contract.types.shape import Shape
 class GetTupleElementAttributes:
     """The position of the element."""
 
-    index: int
+    index: Annotated[int, Scalar("tuple_index")]
 
 
 def infer_tuple(operands: Sequence[Shape]) -> Shape:
@@ -39,14 +38,3 @@ def infer_get_tuple_element(
             f"{operand.without_layout()}"
         )
     return operand.tuple_shapes[attributes.index].without_layout()
-
-
-DEFINITIONS = (
-    without_attributes(Opcode.TUPLE, infer_tuple),
-    defined(
-        Opcode.GET_TUPLE_ELEMENT,
-        GetTupleElementAttributes,
-        infer_get_tuple_element,
-        Scalar("tuple_index"),
-    ),
-)

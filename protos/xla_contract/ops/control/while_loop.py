@@ -7,9 +7,7 @@ from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.definition import calling_without_attributes
 from xla_contract.ops.signature import check_predicate, check_takes, exactly
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
 
@@ -23,6 +21,3 @@ def infer_while(operands: Sequence[Shape], called: Sequence[ProgramShape]) -> Sh
     if not body.result.compatible(carried):
         raise ShapeError(f"the body must give the shape it is given, got body {body} for {carried}")
     return rules.as_dynamic(carried, body.result)
-
-
-DEFINITION = calling_without_attributes(Opcode.WHILE, infer_while)

@@ -5,15 +5,13 @@ widening removes one.
 """
 
 import dataclasses
-import operator
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.attribute_fields import Declared
-from xla_contract.ops.definition import defined
+from xla_contract.ops.attribute_fields import ELEMENT_TYPE
 from xla_contract.types.element_type import ElementType
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -21,7 +19,7 @@ from xla_contract.types.shape import Shape
 class BitcastConvertAttributes:
     """The element type of the result."""
 
-    element_type: ElementType
+    element_type: Annotated[ElementType, ELEMENT_TYPE]
 
 
 def infer_bitcast_convert(operands: Sequence[Shape], attributes: BitcastConvertAttributes) -> Shape:
@@ -54,11 +52,3 @@ def infer_bitcast_convert(operands: Sequence[Shape], attributes: BitcastConvertA
 def width(element_type: ElementType) -> int:
     """The bits of an element that the operation moves: one of PRED, though it is stored in 8."""
     return 1 if element_type is ElementType.PRED else element_type.bit_width
-
-
-DEFINITION = defined(
-    Opcode.BITCAST_CONVERT,
-    BitcastConvertAttributes,
-    infer_bitcast_convert,
-    Declared(operator.attrgetter("element_type")),
-)

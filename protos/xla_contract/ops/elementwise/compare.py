@@ -7,13 +7,12 @@ Semantics: XLA's Compare and its Comparison: FLOAT is IEEE's partial order, TOTA
 import dataclasses
 import enum
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
 from xla_contract.ops.attribute_fields import Member
-from xla_contract.ops.definition import defined
 from xla_contract.types.element_type import ElementType
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -50,8 +49,10 @@ class ComparisonType(enum.StrEnum):
 class CompareAttributes:
     """The relation, and the order where it is said; None takes the element type's own."""
 
-    direction: ComparisonDirection
-    type: ComparisonType | None = None
+    direction: Annotated[ComparisonDirection, Member("comparison_direction", ComparisonDirection)]
+    type: Annotated[
+        ComparisonType | None, Member("comparison_type", ComparisonType, is_optional=True)
+    ] = None
 
 
 def infer_compare(operands: Sequence[Shape], attributes: CompareAttributes) -> Shape:
@@ -78,12 +79,3 @@ def infer_compare(operands: Sequence[Shape], attributes: CompareAttributes) -> S
 
 
 _UNORDERED = (ComparisonDirection.EQ, ComparisonDirection.NE)
-
-
-DEFINITION = defined(
-    Opcode.COMPARE,
-    CompareAttributes,
-    infer_compare,
-    Member("comparison_direction", ComparisonDirection),
-    Member("comparison_type", ComparisonType, is_optional=True),
-)

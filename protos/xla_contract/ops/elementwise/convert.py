@@ -4,15 +4,13 @@ Semantics: XLA's ConvertElementType.
 """
 
 import dataclasses
-import operator
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.attribute_fields import Declared
-from xla_contract.ops.definition import defined
+from xla_contract.ops.attribute_fields import ELEMENT_TYPE
 from xla_contract.types.element_type import ElementType
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -20,7 +18,7 @@ from xla_contract.types.shape import Shape
 class ConvertAttributes:
     """The element type of the result."""
 
-    element_type: ElementType
+    element_type: Annotated[ElementType, ELEMENT_TYPE]
 
 
 def infer_convert(operands: Sequence[Shape], attributes: ConvertAttributes) -> Shape:
@@ -33,8 +31,3 @@ def infer_convert(operands: Sequence[Shape], attributes: ConvertAttributes) -> S
             f"{operand.without_layout()} to {attributes.element_type.text}"
         )
     return operand.without_layout().with_element_type(attributes.element_type)
-
-
-DEFINITION = defined(
-    Opcode.CONVERT, ConvertAttributes, infer_convert, Declared(operator.attrgetter("element_type"))
-)

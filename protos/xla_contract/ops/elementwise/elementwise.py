@@ -8,7 +8,6 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from xla_contract.ops import rules
-from xla_contract.ops.definition import OpDefinition, without_attributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
@@ -113,7 +112,7 @@ UNARY, BINARY = (
 _OPERANDS = {1: ("the operand",), 2: ("the left operand", "the right operand")}
 
 
-def _definition(opcode: Opcode) -> OpDefinition:
+def _rule(opcode: Opcode) -> Callable[[Sequence[Shape]], Shape]:
     rule = ELEMENTWISE[opcode]
 
     def infer(operands: Sequence[Shape]) -> Shape:
@@ -127,7 +126,7 @@ def _definition(opcode: Opcode) -> OpDefinition:
         dynamic = rules.any_dynamic(operands)
         return Shape.array(element_type, operands[0].dimensions, None, dynamic)
 
-    return without_attributes(opcode, infer)
+    return infer
 
 
 def infer_select(operands: Sequence[Shape]) -> Shape:
@@ -144,7 +143,5 @@ def infer_select(operands: Sequence[Shape]) -> Shape:
 
 _PREDICATE = rules.TypeSet("pred", frozenset({ElementType.PRED}))
 
-DEFINITIONS = (
-    *map(_definition, ELEMENTWISE),
-    without_attributes(Opcode.SELECT, infer_select),
-)
+RULES = dict(zip(ELEMENTWISE, map(_rule, ELEMENTWISE), strict=True))
+"""The shape rules of the table."""

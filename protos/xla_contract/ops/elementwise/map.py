@@ -2,13 +2,12 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.attribute_fields import Repeated
-from xla_contract.ops.definition import calling
 from xla_contract.ops.rules import any_dynamic
 from xla_contract.ops.signature import check_takes, exactly, listed, require_array
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
 
@@ -16,7 +15,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 class MapAttributes:
     """The mapped dimensions, which must be all of them in order."""
 
-    dimensions: tuple[int, ...] = ()
+    dimensions: Annotated[tuple[int, ...], Repeated("dimensions")] = ()
 
 
 def infer_map(
@@ -41,6 +40,3 @@ def infer_map(
     return Shape.array(
         computation.result.element_type, first.dimensions, None, any_dynamic(operands)
     )
-
-
-DEFINITION = calling(Opcode.MAP, MapAttributes, infer_map, Repeated("dimensions"))

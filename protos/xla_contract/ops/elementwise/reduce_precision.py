@@ -5,12 +5,11 @@ Semantics: XLA's ReducePrecision.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
 from xla_contract.ops.attribute_fields import Scalar
-from xla_contract.ops.definition import defined
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -18,8 +17,8 @@ from xla_contract.types.shape import Shape
 class ReducePrecisionAttributes:
     """The bits of the narrower format."""
 
-    exponent_bits: int
-    mantissa_bits: int
+    exponent_bits: Annotated[int, Scalar("exponent_bits")]
+    mantissa_bits: Annotated[int, Scalar("mantissa_bits")]
 
 
 def infer_reduce_precision(
@@ -33,12 +32,3 @@ def infer_reduce_precision(
     if attributes.mantissa_bits < 0:
         raise ShapeError(f"mantissa_bits must not be negative, got {attributes.mantissa_bits}")
     return operand.without_layout()
-
-
-DEFINITION = defined(
-    Opcode.REDUCE_PRECISION,
-    ReducePrecisionAttributes,
-    infer_reduce_precision,
-    Scalar("exponent_bits"),
-    Scalar("mantissa_bits"),
-)

@@ -5,15 +5,13 @@ probability of the discarded part. XLA infers other result types too and compute
 """
 
 import dataclasses
-import operator
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.attribute_fields import Declared
-from xla_contract.ops.definition import defined
+from xla_contract.ops.attribute_fields import ELEMENT_TYPE
 from xla_contract.types.element_type import ElementType
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -21,7 +19,7 @@ from xla_contract.types.shape import Shape
 class StochasticConvertAttributes:
     """The element type of the result."""
 
-    element_type: ElementType
+    element_type: Annotated[ElementType, ELEMENT_TYPE]
 
 
 def infer_stochastic_convert(
@@ -43,11 +41,3 @@ def infer_stochastic_convert(
             f"{operand.without_layout()} to {attributes.element_type.text}"
         )
     return operand.without_layout().with_element_type(attributes.element_type)
-
-
-DEFINITION = defined(
-    Opcode.STOCHASTIC_CONVERT,
-    StochasticConvertAttributes,
-    infer_stochastic_convert,
-    Declared(operator.attrgetter("element_type")),
-)

@@ -6,15 +6,28 @@ u32[] context, token[]).
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.ops.attribute_fields import Declared, Scalar, Special
-from xla_contract.ops.definition import defined
 from xla_contract.types.element_type import ElementType
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 _CONTEXT = Shape.scalar(ElementType.U32)
+
+_ChannelId = Annotated[
+    int,
+    # XLA reads an id that is not positive as no channel.
+    Special(lambda proto, _: max(proto.channel_id, 0), Scalar("channel_id").write),
+]
+
+
+def _received(shape: Shape) -> Shape:
+    if len(shape.tuple_shapes) != 3:
+        raise InvalidArgumentError(
+            f"the result must be (data, u32[], token[]), got {shape.without_layout()}"
+        )
+    return shape.tuple_shapes[0].without_layout()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,17 +37,17 @@ class ChannelAttributes:
     A `channel_id` of 0 says that the writer named none.
     """
 
-    channel_id: int = 0
-    is_host_transfer: bool = False
+    channel_id: _ChannelId = 0
+    is_host_transfer: Annotated[bool, Scalar("is_host_transfer")] = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RecvAttributes:
     """The shape of the data, without layout, and the channel as in ChannelAttributes."""
 
-    shape: Shape
-    channel_id: int = 0
-    is_host_transfer: bool = False
+    shape: Annotated[Shape, Declared(_received)]
+    channel_id: _ChannelId = 0
+    is_host_transfer: Annotated[bool, Scalar("is_host_transfer")] = False
 
 
 def infer_send(operands: Sequence[Shape], attributes: ChannelAttributes) -> Shape:
@@ -81,25 +94,3 @@ def _data_of(operands: Sequence[Shape]) -> Shape:
             f"the operand must be the first half's (data, u32[], token[]), got {start}"
         )
     return parts[0]
-
-
-def _received(shape: Shape) -> Shape:
-    if len(shape.tuple_shapes) != 3:
-        raise InvalidArgumentError(
-            f"the result must be (data, u32[], token[]), got {shape.without_layout()}"
-        )
-    return shape.tuple_shapes[0].without_layout()
-
-
-_CHANNEL = (
-    # XLA reads an id that is not positive as no channel.
-    Special(lambda proto, _: max(proto.channel_id, 0), Scalar("channel_id").write),
-    Scalar("is_host_transfer"),
-)
-
-DEFINITIONS = (
-    defined(Opcode.SEND, ChannelAttributes, infer_send, *_CHANNEL),
-    defined(Opcode.SEND_DONE, ChannelAttributes, infer_send_done, *_CHANNEL),
-    defined(Opcode.RECV, RecvAttributes, infer_recv, Declared(_received), *_CHANNEL),
-    defined(Opcode.RECV_DONE, ChannelAttributes, infer_recv_done, *_CHANNEL),
-)

@@ -6,12 +6,11 @@ as older writers have it, a single vector.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
 from xla_contract.ops.attribute_fields import Repeated
-from xla_contract.ops.definition import defined, without_attributes
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -19,7 +18,7 @@ from xla_contract.types.shape import Shape
 class DynamicSliceAttributes:
     """The size of the box in each dimension."""
 
-    sizes: tuple[int, ...]
+    sizes: Annotated[tuple[int, ...], Repeated("dynamic_slice_sizes")]
 
 
 def infer_dynamic_slice(operands: Sequence[Shape], attributes: DynamicSliceAttributes) -> Shape:
@@ -90,14 +89,3 @@ def _expect_box(operand: Shape, sizes: Sequence[int], name: str) -> None:
                 f"{name} must be in [0, size of the operand], got {size} in dimension "
                 f"{number} of {operand.without_layout()}"
             )
-
-
-DEFINITIONS = (
-    defined(
-        Opcode.DYNAMIC_SLICE,
-        DynamicSliceAttributes,
-        infer_dynamic_slice,
-        Repeated("dynamic_slice_sizes"),
-    ),
-    without_attributes(Opcode.DYNAMIC_UPDATE_SLICE, infer_dynamic_update_slice),
-)

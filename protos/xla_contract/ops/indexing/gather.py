@@ -6,27 +6,24 @@ slice lies inside the operand.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.attribute_fields import Converted, Repeated, Scalar
-from xla_contract.ops.definition import defined
+from xla_contract.ops.attribute_fields import Record, Repeated, Scalar
 from xla_contract.ops.signature import check_distinct, check_sorted, require_array
 from xla_contract.types.dimension_numbers import GatherDimensionNumbers
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_contract.wire.dimension_numbers_proto import (
-    gather_numbers_from_proto,
-    gather_numbers_to_proto,
-)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GatherAttributes:
     """`indices_are_sorted` promises an order and does not change the result."""
 
-    dimension_numbers: GatherDimensionNumbers
-    slice_sizes: tuple[int, ...]
-    indices_are_sorted: bool = False
+    dimension_numbers: Annotated[
+        GatherDimensionNumbers, Record("gather_dimension_numbers", GatherDimensionNumbers)
+    ]
+    slice_sizes: Annotated[tuple[int, ...], Repeated("gather_slice_sizes")]
+    indices_are_sorted: Annotated[bool, Scalar("indices_are_sorted")] = False
 
 
 def infer_gather(operands: Sequence[Shape], attributes: GatherAttributes) -> Shape:
@@ -154,13 +151,3 @@ def check_batching(
                 f"{operand.dimensions[mine]} of {operand} and indices dim {theirs} = "
                 f"{indices.dimensions[theirs]} of {indices}"
             )
-
-
-DEFINITION = defined(
-    Opcode.GATHER,
-    GatherAttributes,
-    infer_gather,
-    Converted("gather_dimension_numbers", gather_numbers_from_proto, gather_numbers_to_proto),
-    Repeated("gather_slice_sizes"),
-    Scalar("indices_are_sorted"),
-)

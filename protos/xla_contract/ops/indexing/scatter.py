@@ -7,10 +7,10 @@ lie inside the input is skipped.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.attribute_fields import Converted, Scalar
-from xla_contract.ops.definition import calling
+from xla_contract.ops.attribute_fields import Record, Scalar
 from xla_contract.ops.indexing.gather import batch_sizes, check_batching, check_index_map
 from xla_contract.ops.signature import (
     check_distinct,
@@ -22,21 +22,18 @@ from xla_contract.ops.signature import (
     require_array,
 )
 from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
-from xla_contract.wire.dimension_numbers_proto import (
-    scatter_numbers_from_proto,
-    scatter_numbers_to_proto,
-)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScatterAttributes:
     """The two promises about the indices do not change a result that keeps them."""
 
-    dimension_numbers: ScatterDimensionNumbers
-    indices_are_sorted: bool = False
-    unique_indices: bool = False
+    dimension_numbers: Annotated[
+        ScatterDimensionNumbers, Record("scatter_dimension_numbers", ScatterDimensionNumbers)
+    ]
+    indices_are_sorted: Annotated[bool, Scalar("indices_are_sorted")] = False
+    unique_indices: Annotated[bool, Scalar("unique_indices")] = False
 
 
 def infer_scatter(
@@ -106,13 +103,3 @@ def _check_numbers(
             f"{updates} with window dims {{{','.join(map(str, window_dims))}}} and {indices} with "
             f"index_vector_dim {numbers.index_vector_dim}"
         )
-
-
-DEFINITION = calling(
-    Opcode.SCATTER,
-    ScatterAttributes,
-    infer_scatter,
-    Converted("scatter_dimension_numbers", scatter_numbers_from_proto, scatter_numbers_to_proto),
-    Scalar("indices_are_sorted"),
-    Scalar("unique_indices"),
-)

@@ -6,10 +6,10 @@ and says whether a comes before b.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.attribute_fields import OnlyDimension, Scalar
-from xla_contract.ops.definition import calling
 from xla_contract.ops.rules import any_dynamic
 from xla_contract.ops.signature import (
     check_predicate,
@@ -19,7 +19,6 @@ from xla_contract.ops.signature import (
     one_or_tuple,
     require_array,
 )
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
 
@@ -27,8 +26,8 @@ from xla_contract.types.shape import ProgramShape, Shape
 class SortAttributes:
     """The sorted dimension, and whether equal elements keep their order."""
 
-    dimension: int
-    is_stable: bool = False
+    dimension: Annotated[int, OnlyDimension("sorted")]
+    is_stable: Annotated[bool, Scalar("is_stable")] = False
 
 
 def infer_sort(
@@ -52,8 +51,3 @@ def infer_sort(
     check_predicate("comparator", comparator)
     flags = any_dynamic(operands)
     return one_or_tuple([shape.with_dimensions(shape.dimensions, flags) for shape in operands])
-
-
-DEFINITION = calling(
-    Opcode.SORT, SortAttributes, infer_sort, OnlyDimension("sorted"), Scalar("is_stable")
-)

@@ -5,13 +5,12 @@ Semantics: XLA's TopK: sorted, ties by position; the result is (values, s32 indi
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.attribute_fields import Scalar
-from xla_contract.ops.definition import defined
 from xla_contract.ops.rules import any_dynamic
 from xla_contract.types.element_type import ElementType
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -19,8 +18,8 @@ from xla_contract.types.shape import Shape
 class TopKAttributes:
     """Number of elements, and whether they are the largest or the smallest."""
 
-    k: int
-    largest: bool = True
+    k: Annotated[int, Scalar("k")]
+    largest: Annotated[bool, Scalar("largest")] = True
 
 
 def infer_topk(operands: Sequence[Shape], attributes: TopKAttributes) -> Shape:
@@ -40,6 +39,3 @@ def infer_topk(operands: Sequence[Shape], attributes: TopKAttributes) -> Shape:
     flags = (*any_dynamic([operand])[:-1], False)
     types = (operand.element_type, ElementType.S32)
     return Shape.tuple_of([Shape.array(element, sizes, None, flags) for element in types])
-
-
-DEFINITION = defined(Opcode.TOPK, TopKAttributes, infer_topk, Scalar("k"), Scalar("largest"))

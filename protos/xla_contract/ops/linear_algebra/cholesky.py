@@ -2,11 +2,10 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.attribute_fields import Scalar
-from xla_contract.ops.definition import defined
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -14,7 +13,7 @@ from xla_contract.types.shape import Shape
 class CholeskyAttributes:
     """Triangle that is read and written: lower for L L^H, else upper for U^H U."""
 
-    lower: bool
+    lower: Annotated[bool, Scalar("cholesky_options.lower")]
 
 
 def infer_cholesky(operands: Sequence[Shape], attributes: CholeskyAttributes) -> Shape:
@@ -32,8 +31,3 @@ def check_square(operand: Shape) -> None:
         or operand.dimensions[-1] != operand.dimensions[-2]
     ):
         raise ShapeError(f"the operand must be square floating or complex matrices, got {operand}")
-
-
-DEFINITION = defined(
-    Opcode.CHOLESKY, CholeskyAttributes, infer_cholesky, Scalar("cholesky_options.lower")
-)

@@ -3,13 +3,12 @@
 import dataclasses
 import enum
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.attribute_fields import Member, Repeated
-from xla_contract.ops.definition import defined
 from xla_contract.ops.rules import any_dynamic
 from xla_contract.types.element_type import ElementType
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -26,8 +25,8 @@ class FftType(enum.IntEnum):
 class FftAttributes:
     """The transform and the real-side lengths of the last dimensions."""
 
-    type: FftType
-    length: tuple[int, ...]
+    type: Annotated[FftType, Member("fft_type", FftType)]
+    length: Annotated[tuple[int, ...], Repeated("fft_length")]
 
 
 def infer_fft(operands: Sequence[Shape], attributes: FftAttributes) -> Shape:
@@ -62,8 +61,3 @@ def infer_fft(operands: Sequence[Shape], attributes: FftAttributes) -> Shape:
     last = half if real else length
     flags = (*any_dynamic([operand])[:-count], *(False for _ in last))
     return Shape.array(element, (*operand.dimensions[:-count], *last), None, flags)
-
-
-DEFINITION = defined(
-    Opcode.FFT, FftAttributes, infer_fft, Member("fft_type", FftType), Repeated("fft_length")
-)

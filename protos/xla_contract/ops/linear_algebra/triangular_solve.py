@@ -6,12 +6,11 @@ Semantics: XLA's TriangularSolve, over batches of matrices.
 import dataclasses
 import enum
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.attribute_fields import Member, Scalar
-from xla_contract.ops.definition import defined
 from xla_contract.ops.linear_algebra.cholesky import check_square
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -27,10 +26,12 @@ class Transpose(enum.IntEnum):
 class TriangularSolveAttributes:
     """The side a stands on, the triangle that is read, a diagonal of ones, and op."""
 
-    left_side: bool
-    lower: bool
-    unit_diagonal: bool
-    transpose_a: Transpose = Transpose.NO_TRANSPOSE
+    left_side: Annotated[bool, Scalar("triangular_solve_options.left_side")]
+    lower: Annotated[bool, Scalar("triangular_solve_options.lower")]
+    unit_diagonal: Annotated[bool, Scalar("triangular_solve_options.unit_diagonal")]
+    transpose_a: Annotated[Transpose, Member("triangular_solve_options.transpose_a", Transpose)] = (
+        Transpose.NO_TRANSPOSE
+    )
 
 
 def infer_triangular_solve(
@@ -51,14 +52,3 @@ def infer_triangular_solve(
             f"{matrix} and b {right}"
         )
     return right.without_layout()
-
-
-DEFINITION = defined(
-    Opcode.TRIANGULAR_SOLVE,
-    TriangularSolveAttributes,
-    infer_triangular_solve,
-    Scalar("triangular_solve_options.left_side"),
-    Scalar("triangular_solve_options.lower"),
-    Scalar("triangular_solve_options.unit_diagonal"),
-    Member("triangular_solve_options.transpose_a", Transpose),
-)

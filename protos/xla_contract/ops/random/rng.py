@@ -3,12 +3,11 @@
 import dataclasses
 import enum
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.attribute_fields import Declared, Member
-from xla_contract.ops.definition import defined
 from xla_contract.ops.signature import listed
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -23,8 +22,8 @@ class RandomDistribution(enum.IntEnum):
 class RngAttributes:
     """The distribution, and the shape of the result, without layout."""
 
-    distribution: RandomDistribution
-    shape: Shape
+    distribution: Annotated[RandomDistribution, Member("distribution", RandomDistribution)]
+    shape: Annotated[Shape, Declared(Shape.without_layout)]
 
 
 def infer_rng(operands: Sequence[Shape], attributes: RngAttributes) -> Shape:
@@ -47,12 +46,3 @@ def infer_rng(operands: Sequence[Shape], attributes: RngAttributes) -> Shape:
             f"{'real' if uniform else 'floating'} numbers, got {shape}"
         )
     return shape.without_layout()
-
-
-DEFINITION = defined(
-    Opcode.RNG,
-    RngAttributes,
-    infer_rng,
-    Member("distribution", RandomDistribution),
-    Declared(Shape.without_layout),
-)

@@ -6,13 +6,12 @@ Semantics: XLA's RngBitGenerator and RngBitGeneratorExpander. The state is a key
 import dataclasses
 import enum
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.attribute_fields import Declared, Member
-from xla_contract.ops.definition import defined
 from xla_contract.ops.rules import TypeSet, expect_type
 from xla_contract.types.element_type import ElementType
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -24,12 +23,18 @@ class RandomAlgorithm(enum.IntEnum):
     PHILOX = 2
 
 
+def _bits_in(shape: Shape) -> Shape:
+    if not shape.is_tuple or len(shape.tuple_shapes) != 2:
+        raise ShapeError(f"the result must be a state and bits, got {shape.without_layout()}")
+    return shape.tuple_shapes[1].without_layout()
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class RngBitGeneratorAttributes:
     """The generator, and the shape of the bits, without layout."""
 
-    algorithm: RandomAlgorithm
-    shape: Shape
+    algorithm: Annotated[RandomAlgorithm, Member("rng_algorithm", RandomAlgorithm)]
+    shape: Annotated[Shape, Declared(_bits_in)]
 
 
 UNSIGNED_OF_WIDTH = {t.bit_width: t for t in ElementType if t.is_array and t.is_unsigned_integer}
@@ -73,18 +78,3 @@ def infer_rng_bit_generator(
     if not shape.is_static:
         raise ShapeError(f"random bits must have a static shape, got {shape.without_layout()}")
     return Shape.tuple_of([state.without_layout(), shape.without_layout()])
-
-
-def _bits_in(shape: Shape) -> Shape:
-    if not shape.is_tuple or len(shape.tuple_shapes) != 2:
-        raise ShapeError(f"the result must be a state and bits, got {shape.without_layout()}")
-    return shape.tuple_shapes[1].without_layout()
-
-
-DEFINITION = defined(
-    Opcode.RNG_BIT_GENERATOR,
-    RngBitGeneratorAttributes,
-    infer_rng_bit_generator,
-    Member("rng_algorithm", RandomAlgorithm),
-    Declared(_bits_in),
-)

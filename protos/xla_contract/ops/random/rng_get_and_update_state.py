@@ -5,11 +5,10 @@ Compilers write it where they expand rng. Semantics: XLA's HloRngGetAndUpdateSta
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.ops.attribute_fields import Scalar
-from xla_contract.ops.definition import defined
 from xla_contract.types.element_type import ElementType
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -17,7 +16,7 @@ from xla_contract.types.shape import Shape
 class RngGetAndUpdateStateAttributes:
     """The increment of the state, an s64."""
 
-    delta: int
+    delta: Annotated[int, Scalar("delta")]
 
 
 def infer_rng_get_and_update_state(
@@ -25,11 +24,3 @@ def infer_rng_get_and_update_state(
 ) -> Shape:
     """`u64[2]`, the low half first."""
     return Shape.array(ElementType.U64, [2])
-
-
-DEFINITION = defined(
-    Opcode.RNG_GET_AND_UPDATE_STATE,
-    RngGetAndUpdateStateAttributes,
-    infer_rng_get_and_update_state,
-    Scalar("delta"),
-)

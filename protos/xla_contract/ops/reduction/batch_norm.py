@@ -5,12 +5,11 @@ Semantics: XLA's BatchNormTraining, BatchNormInference and BatchNormGrad.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.attribute_fields import Scalar
-from xla_contract.ops.definition import defined
 from xla_contract.ops.signature import listed, require_array
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -18,8 +17,8 @@ from xla_contract.types.shape import Shape
 class BatchNormAttributes:
     """Epsilon, which is added to the variance, and the feature dimension."""
 
-    epsilon: float
-    feature_index: int
+    epsilon: Annotated[float, Scalar("epsilon")]
+    feature_index: Annotated[int, Scalar("feature_index")]
 
 
 def infer_batch_norm_training(operands: Sequence[Shape], attributes: BatchNormAttributes) -> Shape:
@@ -62,13 +61,3 @@ def _feature_shape(
             f"{attributes.feature_index} of {operand}, got {listed(vectors)}"
         )
     return feature
-
-
-DEFINITIONS = tuple(
-    defined(opcode, BatchNormAttributes, infer, Scalar("epsilon"), Scalar("feature_index"))
-    for opcode, infer in (
-        (Opcode.BATCH_NORM_TRAINING, infer_batch_norm_training),
-        (Opcode.BATCH_NORM_INFERENCE, infer_batch_norm_inference),
-        (Opcode.BATCH_NORM_GRAD, infer_batch_norm_grad),
-    )
-)

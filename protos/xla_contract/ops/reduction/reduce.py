@@ -6,10 +6,10 @@ computation takes (accumulator..., value...).
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.attribute_fields import Repeated
-from xla_contract.ops.definition import calling
 from xla_contract.ops.rules import any_dynamic
 from xla_contract.ops.signature import (
     check_distinct,
@@ -19,7 +19,6 @@ from xla_contract.ops.signature import (
     one_or_tuple,
     require_array,
 )
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
 
@@ -27,7 +26,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 class ReduceAttributes:
     """Numbers of the reduced dimensions."""
 
-    dimensions: tuple[int, ...] = ()
+    dimensions: Annotated[tuple[int, ...], Repeated("dimensions")] = ()
 
 
 def split_inputs(operands: Sequence[Shape]) -> tuple[Sequence[Shape], Sequence[Shape]]:
@@ -70,6 +69,3 @@ def infer_reduce(
             for element in types
         ]
     )
-
-
-DEFINITION = calling(Opcode.REDUCE, ReduceAttributes, infer_reduce, Repeated("dimensions"))

@@ -5,23 +5,21 @@ Semantics: XLA's ReduceWindow, variadic, with strides, padding and both dilation
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
-from xla_contract.ops.attribute_fields import Converted
-from xla_contract.ops.definition import calling
+from xla_contract.ops.attribute_fields import Record
 from xla_contract.ops.reduction.reduce import split_inputs
 from xla_contract.ops.rules import any_dynamic
 from xla_contract.ops.signature import check_reducer, exactly, one_or_tuple
 from xla_contract.types.dimension_numbers import Window
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
-from xla_contract.wire.dimension_numbers_proto import window_from_proto, window_to_proto
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReduceWindowAttributes:
     """The window, with one dimension for each dimension of the arrays."""
 
-    window: Window
+    window: Annotated[Window, Record("window", Window)]
 
 
 def infer_reduce_window(
@@ -34,11 +32,3 @@ def infer_reduce_window(
     sizes = attributes.window.output_sizes(arrays[0].dimensions)
     flags = any_dynamic(arrays)
     return one_or_tuple([Shape.array(element, sizes, None, flags) for element in types])
-
-
-DEFINITION = calling(
-    Opcode.REDUCE_WINDOW,
-    ReduceWindowAttributes,
-    infer_reduce_window,
-    Converted("window", window_from_proto, window_to_proto),
-)

@@ -7,24 +7,32 @@ it gives one slice of each result array and the carried values. So does the scan
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.attribute_fields import OnlyDimension, Scalar, Special
-from xla_contract.ops.definition import calling
 from xla_contract.ops.signature import check_takes, exactly, listed, one_or_tuple, require_array
 from xla_contract.stubs import hlo_pb2
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
+
+
+def _write_associative(is_associative: bool | None, proto: hlo_pb2.HloInstructionProto) -> None:
+    if is_associative is not None:
+        states = hlo_pb2.TRI_STATE_FALSE, hlo_pb2.TRI_STATE_TRUE
+        proto.is_associative = states[is_associative]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScanAttributes:
     """`carries` counts the carried values. `is_associative` None means nothing is said of it."""
 
-    dimension: int
-    carries: int
-    is_reverse: bool = False
-    is_associative: bool | None = None
+    dimension: Annotated[int, OnlyDimension("scanned")]
+    carries: Annotated[int, Scalar("num_carries")]
+    is_reverse: Annotated[bool, Scalar("is_reverse")] = False
+    is_associative: Annotated[
+        bool | None,
+        Special(lambda proto, _: _FROM_WIRE.get(proto.is_associative), _write_associative),
+    ] = None
 
 
 def infer_scan(
@@ -92,20 +100,3 @@ def _scanned_size(arrays: Sequence[Shape], dimension: int) -> int:
 
 
 _FROM_WIRE = {hlo_pb2.TRI_STATE_TRUE: True, hlo_pb2.TRI_STATE_FALSE: False}
-
-
-def _write_associative(is_associative: bool | None, proto: hlo_pb2.HloInstructionProto) -> None:
-    if is_associative is not None:
-        states = hlo_pb2.TRI_STATE_FALSE, hlo_pb2.TRI_STATE_TRUE
-        proto.is_associative = states[is_associative]
-
-
-DEFINITION = calling(
-    Opcode.SCAN,
-    ScanAttributes,
-    infer_scan,
-    OnlyDimension("scanned"),
-    Scalar("num_carries"),
-    Scalar("is_reverse"),
-    Special(lambda proto, _: _FROM_WIRE.get(proto.is_associative), _write_associative),
-)

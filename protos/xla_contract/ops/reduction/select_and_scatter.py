@@ -6,10 +6,10 @@ Semantics: XLA's SelectAndScatter, the gradient of pooling. Operands are the arr
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.attribute_fields import Converted
-from xla_contract.ops.definition import calling
+from xla_contract.ops.attribute_fields import Record
 from xla_contract.ops.signature import (
     check_predicate,
     check_reducer,
@@ -18,16 +18,14 @@ from xla_contract.ops.signature import (
     require_array,
 )
 from xla_contract.types.dimension_numbers import Window
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
-from xla_contract.wire.dimension_numbers_proto import window_from_proto, window_to_proto
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SelectAndScatterAttributes:
     """The window, with one dimension for each dimension of the array and no dilation."""
 
-    window: Window
+    window: Annotated[Window, Record("window", Window)]
 
 
 def infer_select_and_scatter(
@@ -55,11 +53,3 @@ def infer_select_and_scatter(
             f"window {window}, got {source}"
         )
     return operand.without_layout()
-
-
-DEFINITION = calling(
-    Opcode.SELECT_AND_SCATTER,
-    SelectAndScatterAttributes,
-    infer_select_and_scatter,
-    Converted("window", window_from_proto, window_to_proto),
-)

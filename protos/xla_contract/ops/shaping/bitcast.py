@@ -6,12 +6,11 @@ the result's elements; no data moves.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
 from xla_contract.ops.attribute_fields import Declared
-from xla_contract.ops.definition import defined
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -19,7 +18,7 @@ from xla_contract.types.shape import Shape
 class BitcastAttributes:
     """The shape the memory is read as, without layout."""
 
-    shape: Shape
+    shape: Annotated[Shape, Declared(Shape.without_layout)]
 
 
 def infer_bitcast(operands: Sequence[Shape], attributes: BitcastAttributes) -> Shape:
@@ -33,8 +32,3 @@ def infer_bitcast(operands: Sequence[Shape], attributes: BitcastAttributes) -> S
             f"{operand.without_layout()} and {attributes.shape}"
         )
     return attributes.shape
-
-
-DEFINITION = defined(
-    Opcode.BITCAST, BitcastAttributes, infer_bitcast, Declared(Shape.without_layout)
-)

@@ -5,14 +5,12 @@ size. Stretching a dimension of size 1 takes a reshape first.
 """
 
 import dataclasses
-import operator
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.attribute_fields import Declared, Repeated
-from xla_contract.ops.definition import defined
-from xla_contract.types.opcode import Opcode
+from xla_contract.ops.attribute_fields import DIMENSIONS, Repeated
 from xla_contract.types.shape import Shape
 
 
@@ -20,8 +18,8 @@ from xla_contract.types.shape import Shape
 class BroadcastAttributes:
     """The result dimension of each operand dimension, and the sizes of the result."""
 
-    dimensions: tuple[int, ...]
-    result_dimensions: tuple[int, ...]
+    dimensions: Annotated[tuple[int, ...], Repeated("dimensions")]
+    result_dimensions: Annotated[tuple[int, ...], DIMENSIONS]
 
 
 def infer_broadcast(operands: Sequence[Shape], attributes: BroadcastAttributes) -> Shape:
@@ -42,12 +40,3 @@ def infer_broadcast(operands: Sequence[Shape], attributes: BroadcastAttributes) 
             )
         flags[target] = operand.is_dynamic(source)
     return operand.with_dimensions(result.dimensions, flags)
-
-
-DEFINITION = defined(
-    Opcode.BROADCAST,
-    BroadcastAttributes,
-    infer_broadcast,
-    Repeated("dimensions"),
-    Declared(operator.attrgetter("dimensions")),
-)

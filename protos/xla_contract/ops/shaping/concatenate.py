@@ -5,12 +5,11 @@ Semantics: XLA's ConcatInDim.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
 from xla_contract.ops.attribute_fields import OnlyDimension
-from xla_contract.ops.definition import defined
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -18,7 +17,7 @@ from xla_contract.types.shape import Shape
 class ConcatenateAttributes:
     """The dimension along which sizes add up."""
 
-    dimension: int
+    dimension: Annotated[int, OnlyDimension("concatenated")]
 
 
 def infer_concatenate(operands: Sequence[Shape], attributes: ConcatenateAttributes) -> Shape:
@@ -48,8 +47,3 @@ def infer_concatenate(operands: Sequence[Shape], attributes: ConcatenateAttribut
 
 def _others(shape: Shape, dimension: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return shape.dimensions[:dimension], shape.dimensions[dimension + 1 :]
-
-
-DEFINITION = defined(
-    Opcode.CONCATENATE, ConcatenateAttributes, infer_concatenate, OnlyDimension("concatenated")
-)

@@ -5,15 +5,13 @@ where that dimension is dynamic.
 """
 
 import dataclasses
-import operator
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.attribute_fields import Declared
-from xla_contract.ops.definition import defined
+from xla_contract.ops.attribute_fields import DIMENSIONS, DYNAMIC_DIMENSIONS
 from xla_contract.ops.shaping.set_dimension_size import expect_size
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -21,8 +19,8 @@ from xla_contract.types.shape import Shape
 class DynamicReshapeAttributes:
     """The bounds of the result's dimensions and, if any, which of them are dynamic."""
 
-    bounds: tuple[int, ...]
-    dynamic_dimensions: tuple[bool, ...] = ()
+    bounds: Annotated[tuple[int, ...], DIMENSIONS]
+    dynamic_dimensions: Annotated[tuple[bool, ...], DYNAMIC_DIMENSIONS] = ()
 
 
 def infer_dynamic_reshape(operands: Sequence[Shape], attributes: DynamicReshapeAttributes) -> Shape:
@@ -42,12 +40,3 @@ def infer_dynamic_reshape(operands: Sequence[Shape], attributes: DynamicReshapeA
             f"{result.element_count} of {result}"
         )
     return result
-
-
-DEFINITION = defined(
-    Opcode.DYNAMIC_RESHAPE,
-    DynamicReshapeAttributes,
-    infer_dynamic_reshape,
-    Declared(operator.attrgetter("dimensions")),
-    Declared(operator.attrgetter("dynamic_dimensions")),
-)

@@ -5,13 +5,12 @@ Semantics: XLA's GetDimensionSize.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
 from xla_contract.ops.attribute_fields import OnlyDimension
-from xla_contract.ops.definition import defined
 from xla_contract.types.element_type import ElementType
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -19,7 +18,7 @@ from xla_contract.types.shape import Shape
 class GetDimensionSizeAttributes:
     """The dimension asked about."""
 
-    dimension: int
+    dimension: Annotated[int, OnlyDimension("measured")]
 
 
 def infer_get_dimension_size(
@@ -39,11 +38,3 @@ def infer_get_dimension_size(
             f"{operand.without_layout()}"
         )
     return Shape.scalar(ElementType.S32)
-
-
-DEFINITION = defined(
-    Opcode.GET_DIMENSION_SIZE,
-    GetDimensionSizeAttributes,
-    infer_get_dimension_size,
-    OnlyDimension("measured"),
-)

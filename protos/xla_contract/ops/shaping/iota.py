@@ -5,12 +5,11 @@ Semantics: XLA's Iota.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
 from xla_contract.ops.attribute_fields import Declared, OnlyDimension
-from xla_contract.ops.definition import defined
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -18,8 +17,8 @@ from xla_contract.types.shape import Shape
 class IotaAttributes:
     """The shape to fill, without layout, and the dimension along which the numbers count."""
 
-    shape: Shape
-    iota_dimension: int
+    shape: Annotated[Shape, Declared(Shape.without_layout)]
+    iota_dimension: Annotated[int, OnlyDimension("iota")]
 
 
 def infer_iota(operands: Sequence[Shape], attributes: IotaAttributes) -> Shape:
@@ -32,8 +31,3 @@ def infer_iota(operands: Sequence[Shape], attributes: IotaAttributes) -> Shape:
             f"{shape.without_layout()}"
         )
     return shape.without_layout()
-
-
-DEFINITION = defined(
-    Opcode.IOTA, IotaAttributes, infer_iota, Declared(Shape.without_layout), OnlyDimension("iota")
-)

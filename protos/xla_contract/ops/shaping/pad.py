@@ -5,25 +5,20 @@ Semantics: XLA's Pad: interior padding first, then the edges, which may be negat
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.attribute_fields import Converted
-from xla_contract.ops.definition import defined
+from xla_contract.ops.attribute_fields import Record
 from xla_contract.types.dimension_numbers import PaddingConfig
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_contract.wire.dimension_numbers_proto import (
-    padding_config_from_proto,
-    padding_config_to_proto,
-)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PadAttributes:
     """The amounts of padding."""
 
-    config: PaddingConfig
+    config: Annotated[PaddingConfig, Record("padding_config", PaddingConfig)]
 
 
 def infer_pad(operands: Sequence[Shape], attributes: PadAttributes) -> Shape:
@@ -46,11 +41,3 @@ def infer_pad(operands: Sequence[Shape], attributes: PadAttributes) -> Shape:
             raise ShapeError(f"padding must not cut off more than there is, got {evidence}")
         sizes.append(padded)
     return operand.with_dimensions(sizes, rules.any_dynamic([operand]))
-
-
-DEFINITION = defined(
-    Opcode.PAD,
-    PadAttributes,
-    infer_pad,
-    Converted("padding_config", padding_config_from_proto, padding_config_to_proto),
-)

@@ -4,14 +4,12 @@ Semantics: XLA's Reshape; its result does not depend on layouts.
 """
 
 import dataclasses
-import operator
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.attribute_fields import Declared
-from xla_contract.ops.definition import defined
-from xla_contract.types.opcode import Opcode
+from xla_contract.ops.attribute_fields import DIMENSIONS, DYNAMIC_DIMENSIONS
 from xla_contract.types.shape import Shape
 
 
@@ -19,8 +17,8 @@ from xla_contract.types.shape import Shape
 class ReshapeAttributes:
     """The sizes of the result and, if any, which of them are dynamic."""
 
-    dimensions: tuple[int, ...]
-    dynamic_dimensions: tuple[bool, ...] = ()
+    dimensions: Annotated[tuple[int, ...], DIMENSIONS]
+    dynamic_dimensions: Annotated[tuple[bool, ...], DYNAMIC_DIMENSIONS] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,12 +93,3 @@ def _dynamic_of(group: DimensionGroup, operand: Shape, result: Shape) -> int:
             f"{rules.braced(group.of_result)} of {result}"
         )
     return chosen[0]
-
-
-DEFINITION = defined(
-    Opcode.RESHAPE,
-    ReshapeAttributes,
-    infer_reshape,
-    Declared(operator.attrgetter("dimensions")),
-    Declared(operator.attrgetter("dynamic_dimensions")),
-)

@@ -5,11 +5,10 @@ Semantics: XLA's Rev.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.ops import rules
 from xla_contract.ops.attribute_fields import Repeated
-from xla_contract.ops.definition import defined
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -17,7 +16,7 @@ from xla_contract.types.shape import Shape
 class ReverseAttributes:
     """The dimensions that are turned round."""
 
-    dimensions: tuple[int, ...]
+    dimensions: Annotated[tuple[int, ...], Repeated("dimensions")]
 
 
 def infer_reverse(operands: Sequence[Shape], attributes: ReverseAttributes) -> Shape:
@@ -26,6 +25,3 @@ def infer_reverse(operands: Sequence[Shape], attributes: ReverseAttributes) -> S
     rules.expect_array(operand, "the operand")
     rules.expect_dimensions(attributes.dimensions, operand.rank, "dimensions", operand)
     return operand.without_layout()
-
-
-DEFINITION = defined(Opcode.REVERSE, ReverseAttributes, infer_reverse, Repeated("dimensions"))

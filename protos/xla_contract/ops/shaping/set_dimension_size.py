@@ -6,23 +6,27 @@ a static dimension in its result.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
 from xla_contract.ops.attribute_fields import OnlyDimension, Special
-from xla_contract.ops.definition import defined
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.element_type import ElementType
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
+
+
+def _is_dynamic(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> bool:
+    dimension = proto.dimensions[0]
+    return not 0 <= dimension < shape.rank or shape.is_dynamic(dimension)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SetDimensionSizeAttributes:
     """The dimension, and whether it is dynamic in the result; a static one has the bound."""
 
-    dimension: int
-    is_dynamic: bool = True
+    dimension: Annotated[int, OnlyDimension("resized")]
+    is_dynamic: Annotated[bool, Special(_is_dynamic)] = True
 
 
 def infer_set_dimension_size(
@@ -51,17 +55,3 @@ def expect_size(shape: Shape, name: str) -> None:
     """Refuse what cannot be the size of a dimension: anything but s32[]."""
     if not shape.is_scalar or shape.element_type is not ElementType.S32:
         raise ShapeError(f"{name} must be s32[], got {shape.without_layout()}")
-
-
-def _is_dynamic(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> bool:
-    dimension = proto.dimensions[0]
-    return not 0 <= dimension < shape.rank or shape.is_dynamic(dimension)
-
-
-DEFINITION = defined(
-    Opcode.SET_DIMENSION_SIZE,
-    SetDimensionSizeAttributes,
-    infer_set_dimension_size,
-    OnlyDimension("resized"),
-    Special(_is_dynamic),
-)

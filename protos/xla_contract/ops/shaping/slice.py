@@ -5,22 +5,39 @@ Semantics: XLA's Slice.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.definition import defined
 from xla_contract.stubs import hlo_pb2
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Bounds:
+    """One number of each entry of slice_dimensions."""
+
+    name: str
+
+    def read(self, proto: hlo_pb2.HloInstructionProto, _: Shape) -> tuple[int, ...]:
+        """The numbers, dimension by dimension."""
+        return tuple(getattr(entry, self.name) for entry in proto.slice_dimensions)
+
+    def write(self, numbers: Sequence[int], proto: hlo_pb2.HloInstructionProto) -> None:
+        """Set the numbers in entries that are there, or new ones."""
+        for position, number in enumerate(numbers):
+            if position == len(proto.slice_dimensions):
+                proto.slice_dimensions.add()
+            setattr(proto.slice_dimensions[position], self.name, number)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SliceAttributes:
     """Per dimension the first element, one past the last, and the step."""
 
-    starts: tuple[int, ...]
-    limits: tuple[int, ...]
-    strides: tuple[int, ...]
+    starts: Annotated[tuple[int, ...], _Bounds("start")]
+    limits: Annotated[tuple[int, ...], _Bounds("limit")]
+    strides: Annotated[tuple[int, ...], _Bounds("stride")]
 
 
 def infer_slice(operands: Sequence[Shape], attributes: SliceAttributes) -> Shape:
@@ -44,31 +61,3 @@ def infer_slice(operands: Sequence[Shape], attributes: SliceAttributes) -> Shape
         operand.is_dynamic(d) and size == operand.dimensions[d] for d, size in enumerate(sizes)
     ]
     return operand.with_dimensions(sizes, flags)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Bounds:
-    """One number of each entry of slice_dimensions."""
-
-    name: str
-
-    def read(self, proto: hlo_pb2.HloInstructionProto, _: Shape) -> tuple[int, ...]:
-        """The numbers, dimension by dimension."""
-        return tuple(getattr(entry, self.name) for entry in proto.slice_dimensions)
-
-    def write(self, numbers: Sequence[int], proto: hlo_pb2.HloInstructionProto) -> None:
-        """Set the numbers in entries that are there, or new ones."""
-        for position, number in enumerate(numbers):
-            if position == len(proto.slice_dimensions):
-                proto.slice_dimensions.add()
-            setattr(proto.slice_dimensions[position], self.name, number)
-
-
-DEFINITION = defined(
-    Opcode.SLICE,
-    SliceAttributes,
-    infer_slice,
-    _Bounds("start"),
-    _Bounds("limit"),
-    _Bounds("stride"),
-)

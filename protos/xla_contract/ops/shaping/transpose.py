@@ -5,11 +5,10 @@ Semantics: XLA's Transpose: result dimension i is operand dimension permutation[
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from xla_contract.ops import rules
 from xla_contract.ops.attribute_fields import Repeated
-from xla_contract.ops.definition import defined
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 
@@ -17,7 +16,7 @@ from xla_contract.types.shape import Shape
 class TransposeAttributes:
     """The operand dimension of each result dimension."""
 
-    permutation: tuple[int, ...]
+    permutation: Annotated[tuple[int, ...], Repeated("dimensions")]
 
 
 def infer_transpose(operands: Sequence[Shape], attributes: TransposeAttributes) -> Shape:
@@ -30,6 +29,3 @@ def infer_transpose(operands: Sequence[Shape], attributes: TransposeAttributes) 
         [operand.dimensions[d] for d in attributes.permutation],
         [operand.is_dynamic(d) for d in attributes.permutation],
     )
-
-
-DEFINITION = defined(Opcode.TRANSPOSE, TransposeAttributes, infer_transpose, Repeated("dimensions"))

@@ -4,16 +4,14 @@ The written bytes are those of protobuf for FeedItems in the second field of an 
 OutfeedResponse. Items that are read have been parsed by protobuf.
 """
 
-import sys
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from xla_contract.stubs import xla_extension_pb2
-from xla_contract.types.element_type import ElementType
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
-from xla_contract.wire.literals.value_proto import memory_of, value_from_proto
+from xla_contract.wire.literals.value_proto import is_plain, memory_of, value_from_proto
 from xla_contract.wire.shape_proto import shape_from_proto, shape_to_proto
 from xla_contract.wire.varint import encode_varint, encode_varints
 
@@ -48,7 +46,7 @@ class FeedItemEncoder:
         if shape is self._plain or shape == self._plain:
             memory = np.ascontiguousarray(literal.value).reshape(-1).view(np.uint8)
             return b"".join((self._plain_head, memory.data))
-        if _is_plain(shape) and shape.byte_size:
+        if shape.is_array and is_plain(shape) and shape.byte_size:
             self._plain = shape
             length = encode_varint(shape.byte_size)
             self._plain_head = b"".join((*self._shape_field(shape), _VALUE_DATA, length))
@@ -112,7 +110,7 @@ class FeedItemDecoder:
 
     def _is_plain(self, shape: Shape) -> bool:
         if self._plain[0] is not shape:
-            self._plain = shape, _is_plain(shape)
+            self._plain = shape, shape.is_array and is_plain(shape)
         return self._plain[1]
 
 
@@ -124,19 +122,6 @@ def data_byte_size(value: xla_extension_pb2.Value) -> int:
 def array_count(value: xla_extension_pb2.Value) -> int:
     """The arrays in a value, at least one: what it uses of a credit."""
     return max(1, sum(array_count(element) for element in value.elements))
-
-
-def _is_plain(shape: Shape) -> bool:
-    """Return whether the array's memory is that of a row-major numpy array."""
-    if not shape.is_array or shape.layout is None or shape.dynamic_dimensions:
-        return False
-    kind = shape.element_type
-    return (
-        kind is not ElementType.PRED
-        and kind.bit_width >= 8
-        and sys.byteorder == "little"
-        and shape == shape.without_layout().with_default_layout()
-    )
 
 
 def _fields(literal: Literal) -> Iterator[Buffer]:

@@ -35,7 +35,7 @@ def write_linear_memory(literal: Literal, memory: Array) -> None:
     element_type = shape.element_type
     words = memory.view(_word(element_type))
     if shape.layout_or_default.is_padded:
-        flat = storage(literal.linear_memory(), element_type).view(_native_word(element_type))
+        flat = storage(literal.linear_memory(), element_type).view(native_word(element_type))
         np.copyto(words, flat)
         return
     order = shape.layout_or_default.major_to_minor
@@ -154,16 +154,17 @@ def _check_size(shape: Shape, memory: Array) -> None:
 
 def _as_words(array: Array, element_type: ElementType) -> Array:
     """The array with its elements as numbers that numpy copies without looking at them."""
-    return array.view(_native_word(element_type))
+    return array.view(native_word(element_type))
 
 
-def _native_word(element_type: ElementType) -> "np.dtype[np.generic]":
+def native_word(element_type: ElementType) -> "np.dtype[np.generic]":
+    """Return the type of words that hold an element: unsigned, except for complex numbers."""
     dtype = element_type.dtype
     return dtype if element_type.is_complex else np.dtype(f"u{dtype.itemsize}")
 
 
 def _word(element_type: ElementType) -> "np.dtype[np.generic]":
-    return _native_word(element_type).newbyteorder("<")
+    return native_word(element_type).newbyteorder("<")
 
 
 def _mask(element_type: ElementType) -> np.uint8:

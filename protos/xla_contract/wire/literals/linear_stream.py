@@ -15,6 +15,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.literal import Array, Literal
 from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.linear_memory import native_word
 from xla_contract.wire.literals.value_proto import memory_of, require_memory_shape
 
 
@@ -32,7 +33,7 @@ class LinearReader:
         self.size = shape.byte_size
         self._width = element_type.byte_width
         self._mask = _mask(element_type)
-        array = literal.value.view(_word(element_type)).transpose(layout.major_to_minor)
+        array = literal.value.view(native_word(element_type)).transpose(layout.major_to_minor)
         is_as_sent = array.flags.c_contiguous and self._mask is None
         is_as_sent &= sys.byteorder == "little" or self._width == 1
         self._bytes: memoryview | None = None
@@ -41,7 +42,7 @@ class LinearReader:
         elif is_as_sent:
             self._bytes = _flat_bytes(array).data
         self._array = array.reshape(1) if array.ndim == 0 else array
-        self._scratch = np.empty(0, _word(element_type).newbyteorder("<"))
+        self._scratch = np.empty(0, native_word(element_type).newbyteorder("<"))
 
     def part(self, start: int, stop: int) -> memoryview:
         """Return the bytes from `start` to before `stop`, valid until the next call.
@@ -99,7 +100,7 @@ class LinearWriter:
         Raises:
             InvalidArgumentError: A dynamic size does not fit the shape.
         """
-        words = self._memory.view(_word(self.shape.element_type).newbyteorder("<"))
+        words = self._memory.view(native_word(self.shape.element_type).newbyteorder("<"))
         native = words.astype(words.dtype.newbyteorder("="), copy=False)
         flat = native.view(self.shape.element_type.dtype)
         return Literal.from_linear_memory(self.shape, flat, dynamic_sizes)
@@ -131,12 +132,6 @@ def _gather(array: Array, start: int, stop: int, out: Array) -> None:
 
 def _flat_bytes(array: Array) -> Array:
     return array.reshape(-1).view(np.uint8)
-
-
-def _word(element_type: ElementType) -> "np.dtype[np.generic]":
-    """Return the type that numpy copies bit by bit: an unsigned integer, or the complex type."""
-    dtype = element_type.dtype
-    return dtype if element_type.is_complex else np.dtype(f"u{dtype.itemsize}")
 
 
 def _mask(element_type: ElementType) -> np.uint8 | None:

@@ -11,12 +11,8 @@ from typing import Any
 from google.protobuf.message import Message
 
 from xla_contract.stubs import hlo_pb2, xla_data_pb2
-from xla_contract.wire.dimension_numbers_proto import (
-    convolution_numbers_from_proto,
-    convolution_numbers_to_proto,
-    window_from_proto,
-    window_to_proto,
-)
+from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers, Window
+from xla_contract.wire.dimension_numbers_proto import record_from_proto, record_to_proto
 from xla_contract.wire.shape_proto import shape_from_proto, shape_to_proto
 from xla_server.ir.text import attribute_kinds as kinds
 from xla_server.ir.text.scanner import HloReader
@@ -183,13 +179,19 @@ def _enumerated(name: str, field: str, kind: Any) -> _Decoration:
 
 _DECORATIONS = (
     # Those of a convolution, on a custom call that computes one.
-    _converted("window", "window", kinds.WINDOW, window_from_proto, window_to_proto),
+    _converted(
+        "window",
+        "window",
+        kinds.WINDOW,
+        lambda proto: record_from_proto(Window, proto),
+        lambda window: record_to_proto(window, xla_data_pb2.Window()),
+    ),
     _converted(
         "dim_labels",
         "convolution_dimension_numbers",
         kinds.DIM_LABELS,
-        convolution_numbers_from_proto,
-        convolution_numbers_to_proto,
+        lambda proto: record_from_proto(ConvolutionDimensionNumbers, proto),
+        lambda numbers: record_to_proto(numbers, xla_data_pb2.ConvolutionDimensionNumbers()),
     ),
     _of_kind("feature_group_count", "feature_group_count", kinds.INTEGER),
     _of_kind("is_composite", "is_composite", kinds.BOOL),

@@ -6,6 +6,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.shape import Shape
 from xla_contract.wire.shape_proto import shape_from_proto
 from xla_server.sessions.feeds.device_table import DeviceHandle
+from xla_server.sessions.values.handles import require_handle
 
 
 def shape_in(message: Any, field: str) -> Shape | None:
@@ -17,6 +18,11 @@ def handle_in(message: Any, field: str) -> int | None:
     """The handle in a field of a message; None where it is absent."""
     handle: int | None = getattr(message, field).handle if message.HasField(field) else None
     return handle
+
+
+def data_handle(message: Any, field: str) -> int:
+    """The handle of a value in a field of a message; raises as `require_handle`."""
+    return require_handle(handle_in(message, field))
 
 
 def device_in(message: Any) -> DeviceHandle | None:

@@ -1,7 +1,7 @@
 """Health and reflection: what load balancers and tools such as grpcurl ask."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
@@ -42,6 +42,7 @@ class _OwnThreads:
 
     def __init__(
         self,
+        behave: Callable[[Any, grpc.ServicerContext], Any],
         threads: ThreadPool,
         expected: ArrivingRequests,
         calls: CallAdmission,
@@ -49,94 +50,20 @@ class _OwnThreads:
         *,
         is_streamed: bool = False,
     ) -> None:
+        self._behave = behave
         self._threads = threads
         # Read by grpc; in the server's default threads open streams would hold up health.
         self.experimental_thread_pool = RequestThreadPool(
             threads, expected, calls, is_streamed=is_streamed, gate=gate
         )
 
+    def __call__(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """Answer a call."""
+        return self._behave(request, context)
+
     def close(self) -> None:
         """Let the threads go."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-class _Check(_OwnThreads):
-    """The unary rpc of health, whose threads wait for no other call. It needs no credentials."""
-
-    def __init__(
-        self, servicer: health.HealthServicer, expected: ArrivingRequests, calls: CallAdmission
-    ) -> None:
-        super().__init__(ThreadPool(_CHECK_THREADS, "health"), expected, calls)
-        self._servicer = servicer
-
-    def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        """Return the status of a service; NOT_FOUND for an unknown name."""
-        asked = _parsed("Check", request, context)
-        found = self._servicer.Check(asked, context)
-        if found.status == health_pb2.HealthCheckResponse.UNKNOWN:
-            # A code that is set on the context says nothing where bytes are answered.
-            context.abort(
-                grpc.StatusCode.NOT_FOUND,
-                f"Check: the service must be one of this server's, got {asked.service!r:.200}",
-            )
-        answer: bytes = found.SerializeToString()
-        return answer
-
-
-class _Watch(_OwnThreads):
-    """The streaming rpc of health.
-
-    grpc's own way without threads sends while it holds the lock of all that is known of health: one
-    client that does not read would block all others, and the server's end.
-    """
-
-    def __init__(
-        self,
-        servicer: health.HealthServicer,
-        expected: ArrivingRequests,
-        calls: CallAdmission,
-        gate: Gate,
-    ) -> None:
-        super().__init__(ThreadPool(_WATCH_THREADS, "health-watch"), expected, calls, gate)
-        self._servicer = servicer
-        self._gate = gate
-
-    def __call__(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
-        """Say how a service is, and again whenever that changes."""
-        _require_admitted(self._gate, context, _WATCH_PATH)
-        for answer in self._servicer.Watch(_parsed("Watch", request, context), context):
-            yield answer.SerializeToString()
-
-
-class _Reflection(_OwnThreads):
-    """The one rpc of reflection."""
-
-    def __init__(
-        self,
-        expected: ArrivingRequests,
-        silences: dict[IdleTimer, None],
-        calls: CallAdmission,
-        gate: Gate,
-    ) -> None:
-        threads = ThreadPool(_REFLECTION_THREADS, "reflection")
-        super().__init__(threads, expected, calls, gate, is_streamed=True)
-        self._gate = gate
-        names = (SERVICE_NAME, EXTENSION_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        self._servicer: Any = reflection.ReflectionServicer(names, _reflection_pool())
-        self._silences = silences
-
-    def __call__(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
-        """Answer the questions of one stream."""
-        _require_admitted(self._gate, context, _REFLECTION_PATH)
-        silence = IdleTimer(context.peer(), lambda _: context.cancel(), context.cancel)
-        # Each query is independent, so a silent stream can be ended.
-        silence.is_idle = lambda: True
-        self._silences[silence] = None
-        at_end(context, lambda: self._silences.pop(silence, None))
-        answers: Iterator[Any] = self._servicer.ServerReflectionInfo(
-            _heard(requests, silence), context
-        )
-        return answers
 
 
 def _heard(requests: Iterator[Any], silence: IdleTimer) -> Iterator[Any]:
@@ -160,26 +87,41 @@ class Discovery:
         calls: CallAdmission,
         gate: Gate | None = None,
     ) -> None:
-        gate = Gate() if gate is None else gate
+        self._gate = gate = Gate() if gate is None else gate
+        self._silences = silences
         self._health = health.HealthServicer(experimental_non_blocking=False)
-        self._check = _Check(self._health, expected, calls)
-        self._watch = _Watch(self._health, expected, calls, gate)
-        watch: Any = grpc.unary_stream_rpc_method_handler(self._watch)
-        check: Any = grpc.unary_unary_rpc_method_handler(self._check)
-        self._reflection = _Reflection(expected, silences, calls, gate)
+        names = (SERVICE_NAME, EXTENSION_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        self._reflection: Any = reflection.ReflectionServicer(names, _reflection_pool())
+        # Threads of Check wait for no other call. It needs no credentials.
+        check: Any = _OwnThreads(self._check, ThreadPool(_CHECK_THREADS, "health"), expected, calls)
+        # grpc's own way without threads sends while it holds the lock of all that is known of
+        # health: one client that does not read would block all others, and the server's end.
+        watch: Any = _OwnThreads(
+            self._watch, ThreadPool(_WATCH_THREADS, "health-watch"), expected, calls, gate
+        )
+        reflect: Any = _OwnThreads(
+            self._reflect,
+            ThreadPool(_REFLECTION_THREADS, "reflection"),
+            expected,
+            calls,
+            gate,
+            is_streamed=True,
+        )
+        self._own_threads = (check, watch, reflect)
+        of_health: dict[str, Any] = {
+            "Check": grpc.unary_unary_rpc_method_handler(check),
+            "Watch": grpc.unary_stream_rpc_method_handler(watch),
+        }
         handler = grpc.stream_stream_rpc_method_handler(
-            self._reflection,
+            reflect,
             request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
             response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
         )
+        of_reflection = {"ServerReflectionInfo": handler}
         server.add_generic_rpc_handlers(
             (
-                grpc.method_handlers_generic_handler(
-                    health.SERVICE_NAME, {"Check": check, "Watch": watch}
-                ),
-                grpc.method_handlers_generic_handler(
-                    reflection.SERVICE_NAME, {"ServerReflectionInfo": handler}
-                ),
+                grpc.method_handlers_generic_handler(health.SERVICE_NAME, of_health),
+                grpc.method_handlers_generic_handler(reflection.SERVICE_NAME, of_reflection),
             )
         )
 
@@ -198,20 +140,49 @@ class Discovery:
 
     def close(self) -> None:
         """Let the threads go; the server must have stopped."""
-        self._check.close()
-        self._watch.close()
-        self._reflection.close()
+        for each in self._own_threads:
+            each.close()
 
     def set_draining(self) -> None:
         """Report NOT_SERVING from now on."""
         self._health.enter_graceful_shutdown()
 
+    def _check(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        """Return the status of a service; NOT_FOUND for an unknown name."""
+        asked = _parsed("Check", request, context)
+        found = self._health.Check(asked, context)
+        if found.status == health_pb2.HealthCheckResponse.UNKNOWN:
+            # A code that is set on the context says nothing where bytes are answered.
+            context.abort(
+                grpc.StatusCode.NOT_FOUND,
+                f"Check: the service must be one of this server's, got {asked.service!r:.200}",
+            )
+        answer: bytes = found.SerializeToString()
+        return answer
 
-def _require_admitted(gate: Gate, context: grpc.ServicerContext, path: str) -> None:
-    """End a call that the gate refuses."""
-    found = gate.examine(context, path)
-    if not isinstance(found, Identity):
-        context.abort_with_status(found)
+    def _watch(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
+        """Say how a service is, and again whenever that changes."""
+        self._require_admitted(context, _WATCH_PATH)
+        for answer in self._health.Watch(_parsed("Watch", request, context), context):
+            yield answer.SerializeToString()
+
+    def _reflect(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+        """Answer the questions of one stream."""
+        self._require_admitted(context, _REFLECTION_PATH)
+        silence = IdleTimer(context.peer(), lambda _: context.cancel(), context.cancel)
+        # Each query is independent, so a silent stream can be ended.
+        silence.is_idle = lambda: True
+        self._silences[silence] = None
+        at_end(context, lambda: self._silences.pop(silence, None))
+        heard = _heard(requests, silence)
+        answers: Iterator[Any] = self._reflection.ServerReflectionInfo(heard, context)
+        return answers
+
+    def _require_admitted(self, context: grpc.ServicerContext, path: str) -> None:
+        """End a call that the gate refuses."""
+        found = self._gate.examine(context, path)
+        if not isinstance(found, Identity):
+            context.abort_with_status(found)
 
 
 def _parsed(name: str, request: bytes, context: grpc.ServicerContext) -> Any:

@@ -249,14 +249,13 @@ class MultiplexedStream:
 
     def run(self) -> None:
         """Answer until the client has no more calls and all are answered, or it is gone."""
-        forget = self._cancellation.add_callback(self._cancel_all)
         try:
-            self._read()
-            self._over.wait()
-            if self._error is not None:
-                raise self._error
+            with self._cancellation.calling(self._cancel_all):
+                self._read()
+                self._over.wait()
+                if self._error is not None:
+                    raise self._error
         finally:
-            forget()
             self._cancel_all()
             with self._lock:
                 # Its traceback has this object: a cycle, which would keep grpc's call.

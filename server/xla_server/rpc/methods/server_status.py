@@ -1,5 +1,6 @@
 """The rpc about the whole server, for administrators."""
 
+import dataclasses
 import time
 from collections.abc import Mapping
 
@@ -18,17 +19,15 @@ _MAX_SESSIONS = 256
 """Sessions in one answer of DescribeServer, as the contract says."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class ServerRpcs:
     """DescribeServer."""
 
-    def __init__(
-        self, sessions: SessionRegistry, pools: Pools | None, max_resident_bytes: int
-    ) -> None:
-        """Take what is described; without pools nothing is said of calls."""
-        self._sessions = sessions
-        self._pools = pools
-        self._max_resident_bytes = max_resident_bytes
-        self._started = time.monotonic()
+    _sessions: SessionRegistry
+    _pools: Pools | None
+    """Without them nothing is said of calls."""
+    _max_resident_bytes: int
+    _started: float = dataclasses.field(default_factory=time.monotonic, init=False)
 
     @property
     def rows(self) -> Mapping[str, MethodSpec]:

@@ -33,20 +33,14 @@ _DESCRIBED_BYTES = 1 << 20
 """Size of such an answer, in bytes, from which no further handle is added."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class SessionRpcs:
     """OpenSession, CloseSession, DescribeSession and DescribeHandles."""
 
-    def __init__(
-        self,
-        sessions: SessionRegistry,
-        capabilities: Sequence[extension_pb2.Capability],
-        max_message_bytes: int,
-        shared_memory_socket: str = "",
-    ) -> None:
-        self._sessions = sessions
-        self._capabilities = tuple(capabilities)
-        self._max_message_bytes = max_message_bytes
-        self._shared_memory_socket = shared_memory_socket
+    _sessions: SessionRegistry
+    _capabilities: Sequence[extension_pb2.Capability]
+    _max_message_bytes: int
+    _shared_memory_socket: str = ""
 
     @property
     def rows(self) -> Mapping[str, MethodSpec]:

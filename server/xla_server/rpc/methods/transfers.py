@@ -11,11 +11,11 @@ from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import MethodSpec, Streaming, Unary
 from xla_server.rpc.calls.streaming import Stream
-from xla_server.rpc.decode.common import checked_device, handle_in, shape_in
+from xla_server.rpc.decode.common import checked_device, data_handle, shape_in
 from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.session import Session
 from xla_server.sessions.session_registry import SessionEntry
-from xla_server.sessions.transfers.download import Download
+from xla_server.sessions.transfers.download import Download, downloading
 from xla_server.sessions.values.futures import ValuePendingError
 
 
@@ -70,11 +70,11 @@ def _abandon_upload(
 def _download(session: SessionEntry, stream: Stream, cancellation: Cancellation) -> None:
     service = session.service
     request = stream.receive()
-    handle = handle_in(request, "data")
+    handle, limit = data_handle(request, "data"), service.limits.max_message_bytes
     shape = shape_in(request, "shape_with_layout")
     while True:
         try:
-            with service.downloading(handle, shape, request.offset) as download:
+            with downloading(service.data, handle, shape, request.offset, limit) as download:
                 _send_chunks(download, stream, cancellation)
             return
         except ValuePendingError as error:
@@ -99,12 +99,11 @@ def _wait(pending: ValuePendingError, cancellation: Cancellation) -> None:
     """Wait for what a call needs; a stream has a thread of its own to do it in."""
     woken = threading.Event()
     forget_value = pending.awaited.when_done(woken.set)
-    forget_call = cancellation.add_callback(woken.set)
     try:
-        woken.wait()
+        with cancellation.calling(woken.set):
+            woken.wait()
     finally:
         forget_value()
-        forget_call()
     cancellation.check()
 
 

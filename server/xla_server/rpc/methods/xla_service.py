@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Mapping
 
-from xla_contract.errors import InternalError, XlaError
+from xla_contract.errors import InternalError, UnimplementedError, XlaError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.types.layout import Layout
 from xla_contract.wire.literals.decoding import LiteralMessage, decode_literal_message
@@ -12,7 +12,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.deferred import Responder
 from xla_server.rpc.calls.method_table import Deferred, MethodSpec, Unary
 from xla_server.rpc.calls.response_memory import Response, accounted_literal, discard
-from xla_server.rpc.decode.common import device_in, handle_in, shape_in
+from xla_server.rpc.decode.common import data_handle, device_in, handle_in, shape_in
 from xla_server.rpc.decode.programs import read_compile_request, read_devices, read_program
 from xla_server.rpc.encode import data_handles, fill_profile
 from xla_server.rpc.methods.feeds import respond_with
@@ -34,21 +34,21 @@ def _unregister(
 def _deconstruct_tuple(
     service: Session, request: xla_pb2.DeconstructTupleRequest, _: Cancellation
 ) -> xla_pb2.DeconstructTupleResponse:
-    elements = service.deconstruct_tuple(handle_in(request, "tuple_handle"))
+    elements = service.data.deconstruct(data_handle(request, "tuple_handle"))
     return xla_pb2.DeconstructTupleResponse(element_handles=data_handles(elements))
 
 
 def _unpack(
     service: Session, request: xla_pb2.UnpackRequest, _: Cancellation
 ) -> xla_pb2.UnpackResponse:
-    elements = service.deconstruct_tuple(handle_in(request, "data"))
+    elements = service.data.deconstruct(data_handle(request, "data"))
     return xla_pb2.UnpackResponse(tied_data=data_handles(elements))
 
 
 def _get_shape(
     service: Session, request: xla_pb2.GetShapeRequest, _: Cancellation
 ) -> xla_pb2.GetShapeResponse:
-    shape = service.get_shape(handle_in(request, "data"))
+    shape = service.data.shape(data_handle(request, "data"))
     return xla_pb2.GetShapeResponse(shape=shape_to_proto(shape))
 
 
@@ -67,14 +67,18 @@ def _get_computation_graph_stats(
 def _load_data(
     service: Session, request: xla_pb2.LoadDataRequest, _: Cancellation
 ) -> xla_pb2.LoadDataResponse:
-    service.load_data(request.columnio_tablet_path)
+    raise UnimplementedError(
+        "this server has no column store to load rows from, got a request for "
+        f"{request.columnio_tablet_path!r:.200}",
+        hint="Read the rows on the client and send them with TransferToServer.",
+    )
 
 
 def _transfer_to_client(
     service: Session, request: xla_pb2.TransferToClientRequest, _: Cancellation
 ) -> Response:
     shape = shape_in(request, "shape_with_layout")
-    literal = service.transfer_to_client(handle_in(request, "data"), shape)
+    literal = service.transfer_to_client(data_handle(request, "data"), shape)
     return accounted_literal(service.answers, xla_pb2.TransferToClientResponse(), literal)
 
 

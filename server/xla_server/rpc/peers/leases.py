@@ -44,9 +44,8 @@ class Lease:
 class Leases:
     """The leases of a server's streams, and the thread that ends them. Thread-safe."""
 
-    def __init__(self, gate: Gate, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, gate: Gate) -> None:
         self._gate = gate
-        self._clock = clock
         self._leases: set[Lease] = set()
         self._changed = threading.Condition()
         self._is_closed = False
@@ -91,7 +90,7 @@ class Leases:
     def look(self) -> None:
         """Read files that changed, and end streams whose credentials no longer let them in."""
         has_changed = self._gate.authenticator.refresh()
-        now = self._clock()
+        now = time.time()
         with self._changed:
             leases = [
                 lease for lease in self._leases if has_changed or lease.identity.expires_at <= now
@@ -120,7 +119,7 @@ class Leases:
     def _pause(self) -> float | None:
         """Seconds until something may have changed; None where that is never. Under the lock."""
         pauses = [ROUND_SECONDS] if self._gate.authenticator.has_files else []
-        now = self._clock()
+        now = time.time()
         pauses += [
             # The clock may be set: no pause is longer than a round.
             min(ROUND_SECONDS, max(0.0, lease.identity.expires_at - now))

@@ -177,15 +177,12 @@ class ChannelQueues:
             self._changed.notify_all()
 
     def _await(self, ready: Callable[[], bool], cancellation: Cancellation) -> None:
-        forget = cancellation.add_callback(self.wake)
-        try:
+        with cancellation.calling(self.wake):
             cancellation.check()
             while not ready():
                 with releasing_slot():
                     self._changed.wait()
                 cancellation.check()
-        finally:
-            forget()
 
 
 class ChannelTable:

@@ -7,6 +7,7 @@ limits, by as much again.
 """
 
 import contextlib
+import dataclasses
 import threading
 from collections.abc import Iterator
 
@@ -69,6 +70,7 @@ class ResponseMemory:
         self._use.add(caller, byte_size)
 
 
+@dataclasses.dataclass(eq=False)
 class SessionResponseMemory:
     """The bytes of one session's answers, counted among those of all. Thread-safe.
 
@@ -76,20 +78,14 @@ class SessionResponseMemory:
     may take: no legal call is made impossible.
     """
 
-    def __init__(
-        self,
-        memory: ResponseMemory,
-        *,
-        max_bytes: int,
-        max_answer_bytes: int,
-        caller: Caller = LOCAL,
-    ) -> None:
-        self.max_bytes = max_bytes
-        self._caller = caller
-        self.flow = flow_of(caller)
+    _memory: ResponseMemory
+    max_bytes: int = dataclasses.field(kw_only=True)
+    max_answer_bytes: int = dataclasses.field(kw_only=True)
+    caller: Caller = dataclasses.field(default=LOCAL, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.flow = flow_of(self.caller)
         """The source by which turns for making large answers are fair."""
-        self._max_answer_bytes = max_answer_bytes
-        self._memory = memory
         self._used = 0
         self._lock = threading.Lock()
 
@@ -102,7 +98,7 @@ class SessionResponseMemory:
         """Room for an answer, which may have been made; raises as `ResponseReservation.grow`."""
         room = ResponseReservation(self)
         # A caller that knows only the largest possible size may state more than that.
-        room.grow(min(byte_size, self._max_answer_bytes), is_made=is_made)
+        room.grow(min(byte_size, self.max_answer_bytes), is_made=is_made)
         return room
 
     @contextlib.contextmanager
@@ -117,20 +113,20 @@ class SessionResponseMemory:
     def _grow(self, byte_size: int, own: int, times: int) -> None:
         """Count bytes more of an answer that has `own` already. Under the lock."""
         used = self._used
-        is_first = used == own and own + byte_size <= self._max_answer_bytes
+        is_first = used == own and own + byte_size <= self.max_answer_bytes
         if used + byte_size > times * self.max_bytes and not is_first:
             raise ResourceExhaustedError(
                 f"answers of a session that were not read may take {self.max_bytes} bytes, got "
                 f"{byte_size} bytes more with {used} there",
                 hint=_HINT,
             )
-        self._memory.take(byte_size, own, used, times, self._caller)
+        self._memory.take(byte_size, own, used, times, self.caller)
         self._used = used + byte_size
 
     def _change(self, byte_size: int) -> None:
         """Count bytes more or less, without a limit. Under the lock."""
         self._used += byte_size
-        self._memory.change(byte_size, self._caller)
+        self._memory.change(byte_size, self.caller)
 
 
 class ResponseReservation:

@@ -1,6 +1,7 @@
 """Counting semaphores of a session, and of all sessions together."""
 
 import contextlib
+import dataclasses
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from xla_server.sessions.limits.shares.caller_shares import (
 from xla_server.sessions.limits.shares.fair_share import FairShare
 
 
+@dataclasses.dataclass(eq=False)
 class FairSemaphore:
     """A counting semaphore with a FIFO queue and a limit per session. Thread-safe.
 
@@ -23,21 +25,17 @@ class FairSemaphore:
     at most.
     """
 
-    def __init__(
-        self,
-        limit: int,
-        noun: str,
-        hint: str,
-        shared: "SharedSemaphore | None" = None,
-        caller: Caller = LOCAL,
-    ) -> None:
-        self.limit = limit
+    limit: int
+    _noun: str
+    _hint: str
+    _shared: "SharedSemaphore" = dataclasses.field(
+        default_factory=lambda: SharedSemaphore(sys.maxsize)
+    )
+    _caller: Caller = LOCAL
+
+    def __post_init__(self) -> None:
         self.used = 0
-        self._noun = noun
-        self._hint = hint
-        self._shared = SharedSemaphore(sys.maxsize) if shared is None else shared
         self._shares = self._shared.shares
-        self._caller = caller
         self._queue: deque[Callable[[], None]] = deque()
 
     def take(self) -> None:

@@ -15,8 +15,9 @@ from typing import NamedTuple
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.backends.platform import Executable
 from xla_server.passes.partitioning.signature import ShardedSignature
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.limits.shares.caller import Caller
-from xla_server.sessions.limits.shares.caller_shares import CallerShares, CallerUse, Level, levels
+from xla_server.sessions.limits.shares.caller_shares import CallerUse, Level, levels
 
 _HINT = "Unregister executables of programs that have a state of random numbers."
 
@@ -58,18 +59,16 @@ class CachedCode:
 class CodeCache:
     """Codes in the order of their last use. Not thread-safe: its owner has a lock.
 
-    Args:
-        max_count: The number of programs whose code is kept.
-        max_bytes: Bytes of constants and code. Code that executions use may take more.
-        shares: The largest shares of both that one caller may have.
+    There are at most `max_executables` and `max_executable_bytes` of `limits`; code that executions
+    use may take more bytes.
     """
 
-    def __init__(self, *, max_count: int, max_bytes: int, shares: CallerShares) -> None:
-        self._max_count = max_count
-        self._max_bytes = max_bytes
+    def __init__(self, limits: Limits) -> None:
+        self._max_count = limits.max_executables
+        self._max_bytes = limits.max_executable_bytes
         self._codes: OrderedDict[bytes, CachedCode] = OrderedDict()
-        self._count_use = CallerUse(shares)
-        self._byte_use = CallerUse(shares)
+        self._count_use = CallerUse(limits.shares)
+        self._byte_use = CallerUse(limits.shares)
         self.byte_size = 0
         """Bytes of all codes."""
 

@@ -14,10 +14,9 @@ from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
 from xla_server.passes.partitioning.signature import ShardedSignature
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.limits.shares.caller import LOCAL, Caller
 from xla_server.sessions.limits.shares.caller_shares import (
-    EVERYTHING,
-    CallerShares,
     CallerUse,
     Level,
     levels,
@@ -105,37 +104,16 @@ class ExecutableCache:
     Programs are kept as long as there is a handle of them, and their modules' bytes are limited.
     Their code is kept within limits of its own and compiled again where it is gone. Code of
     programs without users stays for a while too, the oldest going first.
-
-    Args:
-        max_executables: The number of programs whose code is kept.
-        max_executable_bytes: Bytes of constants and code of those.
-        max_program_bytes: Bytes of the modules of all programs.
-        max_idle: The number of programs without users whose code is kept.
-        max_idle_bytes: Bytes of constants and code of those.
-        shares: The largest shares of all of these that one caller may have.
     """
 
-    def __init__(
-        self,
-        *,
-        max_executables: int,
-        max_idle: int,
-        max_idle_bytes: int,
-        max_executable_bytes: int = 2**32,
-        max_program_bytes: int = 2**30,
-        shares: CallerShares = EVERYTHING,
-    ) -> None:
-        self._max_idle = max_idle
-        self._max_idle_bytes = max_idle_bytes
-        self._max_program_bytes = max_program_bytes
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self._program_bytes = 0
         self._idle_bytes = 0
         self._known: dict[bytes, _Shared] = {}
         self._idle: OrderedDict[bytes, CachedCode] = OrderedDict()
-        self._cache = CodeCache(
-            max_count=max_executables, max_bytes=max_executable_bytes, shares=shares
-        )
-        self._use = CallerUse(shares)
+        self._cache = CodeCache(limits)
+        self._use = CallerUse(limits.shares)
         """The bytes of programs by caller. Guarded by `_lock`."""
         self._lock = threading.Lock()
 
@@ -287,7 +265,7 @@ class ExecutableCache:
 
     def _require_room(self, shared: _Shared | None, size: int, caller: Caller) -> None:
         """Raise ResourceExhaustedError if a caller may not have a program. Under the lock."""
-        used, limit = self._program_bytes, self._max_program_bytes
+        used, limit = self._program_bytes, self._limits.max_program_bytes
         for level in levels(caller):
             is_another = shared is None or level not in shared.held
             if is_another and not self._use.has_room(level, size, used, limit):
@@ -326,7 +304,11 @@ class ExecutableCache:
             if code.compiled is not None:
                 self._idle[key] = code
                 self._idle_bytes += code.byte_size
-            while len(self._idle) > self._max_idle or self._idle_bytes > self._max_idle_bytes:
+            limits = self._limits
+            while (
+                len(self._idle) > limits.max_idle_executables
+                or self._idle_bytes > limits.max_idle_executable_bytes
+            ):
                 self._remove_idle(next(iter(self._idle)))
 
     def _remove_idle(self, key: bytes) -> None:
@@ -385,11 +367,8 @@ def _await(
     compiling: "concurrent.futures.Future[CompiledProgram]", cancellation: Cancellation
 ) -> CompiledProgram:
     woken = threading.Event()
-    forget = cancellation.add_callback(woken.set)
-    try:
-        compiling.add_done_callback(lambda _: woken.set())
+    compiling.add_done_callback(lambda _: woken.set())
+    with cancellation.calling(woken.set):
         woken.wait()
-        cancellation.check()
-        return compiling.result(timeout=0)
-    finally:
-        forget()
+    cancellation.check()
+    return compiling.result(timeout=0)

@@ -15,6 +15,7 @@ from typing import Any
 from xla_contract.errors import CancelledError, InvalidArgumentError, NotFoundError, XlaError
 from xla_server.backends.platform import Profile
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.completion import Completion
 from xla_server.sessions.error_context import client_error, copy_of, with_context
 from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.runs.active_executions import ActiveExecutions
@@ -22,8 +23,8 @@ from xla_server.sessions.runs.memory_queue import MemoryWaiter
 from xla_server.sessions.runs.planner import RunPlanner
 from xla_server.sessions.runs.requests import RunRequest
 from xla_server.sessions.runs.run import PlannedRun, StepOutcome
-from xla_server.sessions.values.futures import Completion, ValueFuture, ValuePendingError
-from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
+from xla_server.sessions.values.futures import ValueFuture, ValuePendingError
+from xla_server.sessions.values.handles import HandleTable
 from xla_server.sessions.values.value_table import Reservation, ValueTable
 
 _LOG = logging.getLogger(__name__)
@@ -37,10 +38,11 @@ class WaitResult:
     profile: Profile
 
 
-class LaunchedExecution:
+class LaunchedExecution(Completion):
     """A run on its way. Implements Awaitable."""
 
     def __init__(self, run: PlannedRun) -> None:
+        super().__init__()
         self.run = run
         self.name = run.name
         self.handle = 0
@@ -51,18 +53,8 @@ class LaunchedExecution:
         self.error: XlaError | None = None
         self.profile = Profile()
         self._missing = 0
-        self._lock = threading.Lock()
+        self._counting = threading.Lock()
         self._claim = threading.Lock()
-        self._completion = Completion()
-
-    @property
-    def is_done(self) -> bool:
-        """True if it has ended, successfully or not."""
-        return self._completion.is_done
-
-    def when_done(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` once it has ended, as Awaitable says."""
-        return self._completion.when_done(callback)
 
     def when_ready(self, callback: Callable[[], None]) -> None:
         """Call `callback` once, when all arguments are there or will never be."""
@@ -70,7 +62,7 @@ class LaunchedExecution:
         self._missing = len(pending) + 1
 
         def one_more() -> None:
-            with self._lock:
+            with self._counting:
                 self._missing -= 1
                 is_ready = self._missing == 0
             if is_ready:
@@ -84,36 +76,19 @@ class LaunchedExecution:
         """Return whether the caller is to end it, by running it or by failing it."""
         return self._claim.acquire(blocking=False)
 
-    def finish(self) -> None:
-        """Say that it has ended."""
-        self._completion.finish()
 
-
+@dataclasses.dataclass(eq=False)
 class BackgroundExecutions:
     """The launched executions of one session. Thread-safe."""
 
-    def __init__(
-        self,
-        planner: RunPlanner,
-        values: ValueTable,
-        handles: HandleFactory,
-        *,
-        max_handles: int,
-        running: FairSemaphore,
-        launched: FairSemaphore,
-        active: ActiveExecutions,
-        submit: Callable[..., Any],
-    ) -> None:
-        """`submit(do, *arguments)` lets a thread for executions call `do` in the session's turn."""
-        self._planner = planner
-        self._values = values
-        self.handles: HandleTable[LaunchedExecution] = HandleTable(
-            handles, HandleKind.EXECUTION, max_handles
-        )
-        self._running = running
-        self._launched = launched
-        self._active = active
-        self._submit = submit
+    _planner: RunPlanner
+    _values: ValueTable
+    handles: HandleTable[LaunchedExecution]
+    _running: FairSemaphore
+    _launched: FairSemaphore
+    _active: ActiveExecutions
+    _submit: Callable[..., Any]
+    """`submit(do, *arguments)` lets a thread for executions call `do` in the session's turn."""
 
     def __len__(self) -> int:
         return self._launched.used

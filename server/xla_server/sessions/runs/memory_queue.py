@@ -78,12 +78,10 @@ class MemoryQueue:
         *,
         wait_seconds: float = 60.0,
         spared_bytes: int = 0,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._memory = memory
         self._wait_seconds = wait_seconds
         self._spared_bytes = spared_bytes
-        self._clock = clock
         self._passed_bytes = 0
         self._waiters: list[MemoryWaiter] = []
         self._thread: threading.Thread | None = None
@@ -112,16 +110,14 @@ class MemoryQueue:
         entered = self.enter(table, byte_size, purpose, lambda _: left.set())
         if isinstance(entered, Reservation):
             return entered
-        forget = cancellation.add_callback(lambda: self.leave(entered))
         try:
-            with releasing_slot(), _given_back(slots):
-                left.wait()
-            cancellation.check()
+            with cancellation.calling(lambda: self.leave(entered)):
+                with releasing_slot(), _given_back(slots):
+                    left.wait()
+                cancellation.check()
         except BaseException:
             entered.release()
             raise
-        finally:
-            forget()
         return entered.result()
 
     def enter(
@@ -143,7 +139,7 @@ class MemoryQueue:
                 if not self._may_fit(table, byte_size):
                     raise
         waiter = MemoryWaiter(
-            table, byte_size, purpose, self._clock() + self._wait_seconds, on_left
+            table, byte_size, purpose, time.monotonic() + self._wait_seconds, on_left
         )
         with self._lock:
             if not self._may_fit(table, byte_size):
@@ -179,12 +175,12 @@ class MemoryQueue:
                 waiter.on_left(waiter)
             if next_deadline is None:
                 return
-            self._changed.wait(max(0.0, next_deadline - self._clock()))
+            self._changed.wait(max(0.0, next_deadline - time.monotonic()))
             self._changed.clear()
 
     def _look(self) -> list[MemoryWaiter]:
         """Settle all who can be; gives those. Called with the lock held."""
-        now = self._clock()
+        now = time.monotonic()
         left: list[MemoryWaiter] = []
         staying: list[MemoryWaiter] = []
         held_up: set[ValueTable] = set()

@@ -10,7 +10,6 @@ from xla_contract.wire.checksum import crc32
 from xla_contract.wire.chunk_codec import CHUNK_BYTES, MAX_ENVELOPE_BYTES, ChunkView
 from xla_contract.wire.literals.linear_stream import LinearReader
 from xla_server.execution.cancellation import Cancellation
-from xla_server.sessions.values.handles import require_handle
 from xla_server.sessions.values.value_table import ValueTable
 
 
@@ -52,12 +51,7 @@ class Download:
 
 @contextlib.contextmanager
 def downloading(
-    values: ValueTable,
-    handle: int | None,
-    shape: Shape | None,
-    offset: int,
-    *,
-    max_message_bytes: int,
+    values: ValueTable, handle: int, shape: Shape | None, offset: int, max_message_bytes: int
 ) -> Iterator[Download]:
     """The value under a handle from byte `offset` on, laid out as `shape` or as it is kept.
 
@@ -67,9 +61,9 @@ def downloading(
     OutOfRangeError for an offset behind the end. Raises ResourceExhaustedError if there is no
     memory for a padded copy.
     """
-    held = values.hold([require_handle(handle)])
+    held = values.hold([handle])
     try:
-        buffer = values.get(require_handle(handle))
+        buffer = values.get(handle)
         if not buffer.shape.is_array:
             raise UnimplementedError(
                 f"only an array is downloaded in chunks, got {buffer.shape}",

@@ -157,8 +157,7 @@ def receive_ring(
     count = ring.size // piece_bytes
     slots: collections.deque[int] = collections.deque()
     channel.settimeout(SILENCE_SECONDS)
-    forget = cancellation.add_callback(lambda: shutdown_socket(channel))
-    try:
+    with cancellation.calling(lambda: shutdown_socket(channel)):
         for start in range(0, target.size, piece_bytes):
             if not slots:
                 slots += _told(channel, count, cancellation)
@@ -169,8 +168,6 @@ def receive_ring(
             reserve(start + piece.size)
             np.copyto(piece, ring[slot * piece_bytes :][: piece.size])
             _tell(channel, slot)
-    finally:
-        forget()
 
 
 def shutdown_socket(channel: socket.socket) -> None:

@@ -62,26 +62,18 @@ class _Finished:
     since: float
 
 
+@dataclasses.dataclass(eq=False)
 class UploadTable:
     """The uploads of one session. Thread-safe."""
 
-    def __init__(
-        self,
-        values: ValueTable,
-        devices: DeviceTable,
-        backend: Backend,
-        blocks: BlockPool,
-        limits: Limits,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._values = values
-        self._devices = devices
-        self._backend = backend
-        self._blocks = blocks
-        self._grace_seconds = limits.upload_grace_seconds
-        self._silence_seconds = limits.upload_silence_seconds
-        self._spared_bytes = limits.spared_device_bytes
-        self._clock = clock
+    _values: ValueTable
+    _devices: DeviceTable
+    _backend: Backend
+    _blocks: BlockPool
+    _limits: Limits
+    _clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._under_way: dict[bytes, Upload] = {}
         self._finished: OrderedDict[bytes, _Finished] = OrderedDict()
         self._is_closed = False
@@ -159,8 +151,8 @@ class UploadTable:
         Uploads whose streams have sent no chunk for `upload_silence_seconds` are dropped too.
         """
         now = self._clock()
-        oldest = now - self._grace_seconds
-        since = now - self._silence_seconds
+        oldest = now - self._limits.upload_grace_seconds
+        since = now - self._limits.upload_silence_seconds
         with self._lock:
             while self._finished:
                 upload_id, first = next(iter(self._finished.items()))
@@ -178,8 +170,9 @@ class UploadTable:
 
     def _too_silent(self, upload: Upload) -> XlaError:
         return UnavailableError(
-            f"the next chunk of an upload must come within {self._silence_seconds:g} s, got none "
-            f"after {upload.received} of {upload.size} bytes, which were given up",
+            "the next chunk of an upload must come within "
+            f"{self._limits.upload_silence_seconds:g} s, got none after {upload.received} of "
+            f"{upload.size} bytes, which were given up",
             hint="Upload the value again.",
         )
 
@@ -233,7 +226,7 @@ class UploadTable:
                 f"{len(self._under_way)} there",
                 hint="Abandon those that will not go on.",
             )
-        spared = self._spared_bytes
+        spared = self._limits.spared_device_bytes
         reservation = self._values.reserve_later(
             checked.byte_size, f"an upload of {checked}", spared=spared
         )

@@ -1,12 +1,12 @@
 """Values that an execution is still to give, and what else is waited for without a thread."""
 
-import threading
 from collections.abc import Callable
 from typing import Protocol
 
 from xla_contract.errors import XlaError
 from xla_contract.types.shape import Shape
 from xla_server.backends.platform import Buffer
+from xla_server.execution.completion import Completion
 from xla_server.sessions.error_context import copy_of
 
 
@@ -31,64 +31,18 @@ class ValuePendingError(Exception):
         self.awaited = awaited
 
 
-class Completion:
-    """Done once, from any thread. Implements Awaitable."""
-
-    __slots__ = ("_callbacks", "_is_done", "_lock")
-
-    def __init__(self) -> None:
-        self._is_done = False
-        self._callbacks: dict[object, Callable[[], None]] = {}
-        self._lock = threading.Lock()
-
-    @property
-    def is_done(self) -> bool:
-        """True after `finish`."""
-        return self._is_done
-
-    def finish(self) -> bool:
-        """Mark the future as done and run the callbacks in this thread; False if it was done
-        before.
-        """
-        with self._lock:
-            if self._is_done:
-                return False
-            self._is_done = True
-            callbacks = list(self._callbacks.values())
-            self._callbacks.clear()
-        for callback in callbacks:
-            callback()
-        return True
-
-    def when_done(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` once done, as Awaitable says."""
-        key = object()
-        with self._lock:
-            is_done = self._is_done
-            if not is_done:
-                self._callbacks[key] = callback
-        if is_done:
-            callback()
-
-        def remove() -> None:
-            with self._lock:
-                self._callbacks.pop(key, None)
-
-        return remove
-
-
-class ValueFuture:
+class ValueFuture(Completion):
     """A value of a known shape that an execution will give. Implements Awaitable.
 
     The table that has it counts its `users`, and sets the value.
     """
 
-    __slots__ = ("_buffer", "_completion", "_error", "shape", "users")
+    __slots__ = ("_buffer", "_error", "shape", "users")
 
     def __init__(self, shape: Shape) -> None:
+        super().__init__()
         self.shape = shape
         self.users = 0
-        self._completion = Completion()
         self._buffer: Buffer | None = None
         self._error: XlaError | None = None
 
@@ -101,18 +55,10 @@ class ValueFuture:
         """Give the value, once; `finish` tells of it."""
         self._buffer = buffer
 
-    def finish(self) -> None:
-        """Call those who wait for the value that was set."""
-        self._completion.finish()
-
     def fail(self, error: XlaError) -> None:
         """Say why there will be no value, once."""
         self._error = error
-        self._completion.finish()
-
-    def when_done(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` once there is a value or an error, as Awaitable says."""
-        return self._completion.when_done(callback)
+        self.finish()
 
     def result(self) -> Buffer:
         """The value; raises ValuePendingError, or why there is none."""

@@ -57,8 +57,8 @@ class HandleKind(enum.IntEnum):
 class HandleFactory:
     """Gives out handles, and knows the ones it gave out. Thread-safe."""
 
-    def __init__(self, key: bytes | None = None) -> None:
-        key = secrets.token_bytes(32) if key is None else key
+    def __init__(self) -> None:
+        key = secrets.token_bytes(32)
         words = [
             int.from_bytes(hashlib.blake2b(digest_size=8, key=key, salt=bytes([number])).digest())
             for number in range(2 * _ROUNDS)

@@ -7,8 +7,8 @@ from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.collectives.collective import Participants
-from xla_contract.ops.collectives.collective_reduce import DEFINITION, CollectiveReduceAttributes
-from xla_contract.ops.definitions import infer_shape
+from xla_contract.ops.collectives.collective_reduce import CollectiveReduceAttributes
+from xla_contract.ops.definitions import definition, infer_shape
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import ReplicaGroups
@@ -45,8 +45,8 @@ def test_attributes_come_back_from_the_wire() -> None:
     groups = ReplicaGroups.of([[0, 1]])
     attributes = CollectiveReduceAttributes(Participants(groups, 1, True))
     proto = hlo_pb2.HloInstructionProto(operand_ids=[1])
-    DEFINITION.encode(attributes, proto)
-    assert DEFINITION.decode(proto, F32) == attributes
+    definition(Opcode.COLLECTIVE_REDUCE).encode(attributes, proto)
+    assert definition(Opcode.COLLECTIVE_REDUCE).decode(proto, F32) == attributes
 
 
 def test_alone_nothing_is_added() -> None:

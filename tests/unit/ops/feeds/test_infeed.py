@@ -1,7 +1,8 @@
 import numpy as np
 
 from tests.corpus.single_op import inferred
-from xla_contract.ops.feeds.infeed import DEFINITION, InfeedAttributes
+from xla_contract.ops.definitions import definition
+from xla_contract.ops.feeds.infeed import InfeedAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
@@ -26,9 +27,9 @@ class OneItem:
 def test_the_item_comes_with_a_token() -> None:
     attributes = InfeedAttributes(PAIR, b"config")
     proto = hlo_pb2.HloInstructionProto()
-    DEFINITION.encode(attributes, proto)
+    definition(Opcode.INFEED).encode(attributes, proto)
     shape = Shape.tuple_of([PAIR, Shape.token()])
-    assert DEFINITION.decode(proto, shape.with_default_layout()) == attributes
+    assert definition(Opcode.INFEED).decode(proto, shape.with_default_layout()) == attributes
     assert inferred(Opcode.INFEED, ["token[]"], attributes) == str(shape)
     token = HloInstruction("token", 0, Opcode.AFTER_ALL, Shape.token())
     root = HloInstruction("root", 1, Opcode.INFEED, shape, (token,), attributes)

@@ -3,7 +3,8 @@ import pytest
 
 from tests.corpus.single_op import inferred
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.feeds.outfeed import DEFINITION, OutfeedAttributes
+from xla_contract.ops.definitions import definition
+from xla_contract.ops.feeds.outfeed import OutfeedAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
@@ -30,8 +31,8 @@ class Sink:
 def test_the_value_goes_out_in_the_shape_that_is_said() -> None:
     attributes = OutfeedAttributes(SENT, b"config")
     proto = hlo_pb2.HloInstructionProto()
-    DEFINITION.encode(attributes, proto)
-    assert DEFINITION.decode(proto, Shape.token()) == attributes
+    definition(Opcode.OUTFEED).encode(attributes, proto)
+    assert definition(Opcode.OUTFEED).decode(proto, Shape.token()) == attributes
     data = HloInstruction("data", 0, Opcode.PARAMETER, Shape.parse("s32[2,3]"))
     token = HloInstruction("token", 1, Opcode.AFTER_ALL, Shape.token())
     root = HloInstruction("root", 2, Opcode.OUTFEED, Shape.token(), (data, token), attributes)
@@ -49,4 +50,4 @@ def test_refusals() -> None:
     with pytest.raises(ShapeError, match=r"second operand must be a token, got s32\[\]"):
         inferred(Opcode.OUTFEED, ["s32[2,3]", "s32[]"], attributes)
     with pytest.raises(InvalidArgumentError, match="outfeed_shape must be present"):
-        DEFINITION.decode(hlo_pb2.HloInstructionProto(), Shape.token())
+        definition(Opcode.OUTFEED).decode(hlo_pb2.HloInstructionProto(), Shape.token())

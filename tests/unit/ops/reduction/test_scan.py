@@ -5,9 +5,11 @@ import pytest
 
 from tests.conformance.oracle import assert_equal_bits, evaluated, run_on_xla
 from tests.corpus.hlo_text import parse_hlo, print_hlo
-from xla_contract.ops.reduction.scan import DEFINITION, ScanAttributes, infer_scan
+from xla_contract.ops.definitions import definition
+from xla_contract.ops.reduction.scan import ScanAttributes, infer_scan
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape, parse_program_shape
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
@@ -106,8 +108,8 @@ def test_results_are_stacked_along_the_scanned_dimension() -> None:
 @pytest.mark.parametrize("said", [None, False, True])
 def test_what_is_said_of_associativity_comes_back(said: bool | None) -> None:
     attributes, proto = ScanAttributes(2, 1, True, said), hlo_pb2.HloInstructionProto()
-    DEFINITION.encode(attributes, proto)
-    assert DEFINITION.decode(proto, Shape.parse("f32[]")) == attributes
+    definition(Opcode.SCAN).encode(attributes, proto)
+    assert definition(Opcode.SCAN).decode(proto, Shape.parse("f32[]")) == attributes
 
 
 def test_no_slices_leave_what_is_carried_as_it_was() -> None:

@@ -9,11 +9,12 @@ import pytest
 from tests.fault.plain import until
 from xla_contract.errors import CancelledError, InvalidArgumentError
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.completion import Completion
 from xla_server.rpc.calls.deferred import Responder
 from xla_server.rpc.calls.retry import retry_when_ready, wait
 from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.session import Session
-from xla_server.sessions.values.futures import Completion, ValuePendingError
+from xla_server.sessions.values.futures import ValuePendingError
 
 
 @pytest.fixture

@@ -3,10 +3,11 @@
 import pytest
 
 from xla_contract.errors import InvalidArgumentError
+from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.types.shape import Shape
 from xla_contract.wire.shape_proto import shape_to_proto
-from xla_server.rpc.decode.common import shape_in
+from xla_server.rpc.decode.common import data_handle, shape_in
 
 
 def test_a_shape_is_there_or_not() -> None:
@@ -18,3 +19,10 @@ def test_a_shape_is_there_or_not() -> None:
     request.shape.element_type = 999  # type: ignore[assignment]
     with pytest.raises(InvalidArgumentError, match="999"):
         shape_in(request, "shape")
+
+
+def test_a_request_must_name_a_value() -> None:
+    with pytest.raises(InvalidArgumentError, match="must hold a data handle, got none"):
+        data_handle(xla_pb2.GetShapeRequest(), "data")
+    given = xla_data_pb2.GlobalDataHandle(handle=7)
+    assert data_handle(xla_pb2.GetShapeRequest(data=given), "data") == 7

@@ -19,6 +19,7 @@ from xla_server.backends.compile_options import DEFAULTS
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.execution.cancellation import Cancellation
 from xla_server.passes.partitioning.signature import ShardedSignature
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.limits.shares.caller import LOCAL, Caller
 from xla_server.sessions.limits.shares.caller_shares import CallerShares
 from xla_server.sessions.programs.code_cache import CompiledProgram
@@ -37,7 +38,13 @@ def _shared(
     max_executables: int = 10, max_idle: int = 10, max_idle_bytes: int = 100, **limits: Any
 ) -> ExecutableCache:
     return ExecutableCache(
-        max_executables=max_executables, max_idle=max_idle, max_idle_bytes=max_idle_bytes, **limits
+        Limits(
+            0,
+            max_executables=max_executables,
+            max_idle_executables=max_idle,
+            max_idle_executable_bytes=max_idle_bytes,
+            **limits,
+        )
     )
 
 

@@ -77,7 +77,7 @@ def fetched(service: Session, handle: int) -> object:
 def test_outputs_are_there_before_they_have_values(service: Session) -> None:
     loop, double = compiled(service, endless()), compiled(service, DOUBLE)
     running = launch(service, loop, value(ONES))
-    assert service.get_shape(output(running)).dimensions == (4,)
+    assert service.data.shape(output(running)).dimensions == (4,)
     with pytest.raises(ValuePendingError):
         service.data.get(output(running))
     with pytest.raises(ValuePendingError):
@@ -92,7 +92,7 @@ def test_outputs_are_there_before_they_have_values(service: Session) -> None:
         with pytest.raises(CancelledError, match="of endless"):
             service.data.get(output(execution))
         with pytest.raises(CancelledError, match="of endless"):
-            service.get_shape(output(execution))
+            service.data.shape(output(execution))
     service.unregister([output(running), output(waiting)])
 
 

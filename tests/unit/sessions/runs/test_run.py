@@ -297,7 +297,7 @@ def test_a_donated_value_that_another_handle_shares_is_not_written_over(
     pair, double = compiled(service, PAIR), compiled(service, DOUBLE)
     (outcome,) = execute(service, step(pair, value(ONES), output=keep()))
     (whole,) = service.data.keep_all(outcome.kept)
-    first, _ = service.deconstruct_tuple(whole)
+    first, _ = service.data.deconstruct(whole)
     request = run_request(step(double, argument_of(first, donate=True)))
     with contextlib.closing(service.planner.plan(read_run(request))) as run:
         seen: Sequence[int] = ()

@@ -235,14 +235,14 @@ def test_what_breaks_off_is_kept_for_the_grace_period(case: Case):
     upload = case.begin()
     _write(upload, 0, 5)
     case.clock.now += GRACE
-    case.service.expire()
+    case.service.uploads.expire()
     assert case.reserved == 5
     upload.leave()
     case.clock.now += GRACE - 1
-    case.service.expire()
+    case.service.uploads.expire()
     assert case.reserved == 5
     case.clock.now += 1
-    case.service.expire()
+    case.service.uploads.expire()
     assert case.reserved == 0
     assert case.told == []
 
@@ -293,10 +293,10 @@ def test_an_upload_whose_stream_is_silent_ends_and_frees_what_arrived(case: Case
     case.clock.now += SILENCE - 1
     _write(upload, 0, 16)
     case.clock.now += SILENCE - 1
-    case.service.expire()
+    case.service.uploads.expire()
     assert (case.reserved, case.told) == (16, [])
     case.clock.now += 1
-    case.service.expire()
+    case.service.uploads.expire()
     assert case.reserved == 0
     (told,) = case.told
     assert isinstance(told, UnavailableError)
@@ -332,7 +332,7 @@ def test_few_finished_uploads_are_remembered():
     empty = Shape.parse("f32[0]{0}")
     for number in range(MAX_FINISHED + 5):
         case.begin(key=b"%d" % number, shape=empty).finish()
-    case.service.expire()
+    case.service.uploads.expire()
     assert len(case.uploads._finished) == MAX_FINISHED
     with pytest.raises(NotFoundError):
         case.uploads.state(b"0")

@@ -4,7 +4,8 @@ from xla_contract.errors import AbortedError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.backends.interpreter import Interpreter
-from xla_server.sessions.values.futures import Completion, ValueFuture, ValuePendingError
+from xla_server.execution.completion import Completion
+from xla_server.sessions.values.futures import ValueFuture, ValuePendingError
 
 SHAPE = Shape.parse("f32[]").with_default_layout()
 

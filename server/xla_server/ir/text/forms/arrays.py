@@ -1,7 +1,5 @@
 """The forms of the operations that make and move arrays, and of those element by element."""
 
-import operator
-
 from xla_contract.ops.control.ordering import DomainAttributes
 from xla_contract.ops.elementwise.compare import (
     ComparisonDirection,
@@ -14,7 +12,7 @@ from xla_contract.types.dimension_numbers import PaddingConfig
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.text import attribute_kinds as kinds
-from xla_server.ir.text.forms.form import Attribute, Form, Row, element, fields
+from xla_server.ir.text.forms.form import Attribute, Form, Row, fields
 from xla_server.ir.text.scanner import HloReader
 from xla_server.ir.text.shardings import SHARDING
 
@@ -43,10 +41,6 @@ def _read_domain(reader: HloReader) -> _Shardings:
 
 _DOMAIN = kinds.AttributeKind(_write_domain, _read_domain)
 
-_TYPE = operator.attrgetter("element_type")
-_DIMENSIONS = operator.attrgetter("dimensions")
-_DYNAMIC = operator.attrgetter("dynamic_dimensions")
-
 
 def _make_set_dimension_size(shape: Shape, dimension: int) -> SetDimensionSizeAttributes:
     inside = 0 <= dimension < shape.rank
@@ -54,22 +48,18 @@ def _make_set_dimension_size(shape: Shape, dimension: int) -> SetDimensionSizeAt
 
 
 ARRAYS: dict[Opcode, Row] = {
-    Opcode.BITCAST: fields(Shape.without_layout),
-    Opcode.BITCAST_CONVERT: fields(_TYPE),
-    Opcode.BROADCAST: fields(Attribute("dimensions", kinds.INTEGERS), _DIMENSIONS),
+    Opcode.BROADCAST: fields(Attribute("dimensions", kinds.INTEGERS)),
     Opcode.COMPARE: fields(
         Attribute("direction", kinds.members(ComparisonDirection)),
         Attribute("type", kinds.members(ComparisonType), None),
     ),
     Opcode.CONCATENATE: fields(Attribute("dimensions", kinds.SINGLE)),
-    Opcode.CONVERT: fields(_TYPE),
     Opcode.DOMAIN: Form(
         (Attribute("domain", _DOMAIN, (None, None)),),
         lambda record: ((record.entry_sharding, record.exit_sharding),),
         lambda shape, shardings: DomainAttributes(*shardings),
     ),
     Opcode.DYNAMIC_SLICE: fields(Attribute("dynamic_slice_sizes", kinds.INTEGERS)),
-    Opcode.DYNAMIC_RESHAPE: fields(_DIMENSIONS, _DYNAMIC),
     Opcode.SET_DIMENSION_SIZE: Form(
         (Attribute("dimensions", kinds.SINGLE),),
         lambda record: (record.dimension,),
@@ -77,11 +67,8 @@ ARRAYS: dict[Opcode, Row] = {
     ),
     Opcode.GET_DIMENSION_SIZE: fields(Attribute("dimensions", kinds.SINGLE)),
     Opcode.GET_TUPLE_ELEMENT: fields(Attribute("index", kinds.INTEGER)),
-    Opcode.INFEED: fields(
-        lambda shape: element(shape, 0).without_layout(),
-        Attribute("infeed_config", kinds.BYTES, b""),
-    ),
-    Opcode.IOTA: fields(Shape.without_layout, Attribute("iota_dimension", kinds.INTEGER)),
+    Opcode.INFEED: fields(Attribute("infeed_config", kinds.BYTES, b"")),
+    Opcode.IOTA: fields(Attribute("iota_dimension", kinds.INTEGER)),
     Opcode.OUTFEED: fields(
         Attribute("outfeed_shape", kinds.SHAPE),
         Attribute("outfeed_config", kinds.BYTES, b""),
@@ -91,7 +78,6 @@ ARRAYS: dict[Opcode, Row] = {
         Attribute("exponent_bits", kinds.INTEGER),
         Attribute("mantissa_bits", kinds.INTEGER),
     ),
-    Opcode.RESHAPE: fields(_DIMENSIONS, _DYNAMIC),
     Opcode.REVERSE: fields(Attribute("dimensions", kinds.INTEGERS)),
     Opcode.SLICE: Form(
         (Attribute("slice", kinds.SLICES),),
@@ -102,7 +88,6 @@ ARRAYS: dict[Opcode, Row] = {
             tuple(box[2] for box in boxes),
         ),
     ),
-    Opcode.STOCHASTIC_CONVERT: fields(_TYPE),
     Opcode.TRANSPOSE: fields(Attribute("dimensions", kinds.INTEGERS)),
 }
-"""Forms with attributes; all other opcodes of these kinds have none."""
+"""Forms with attributes in the text; other opcodes of these kinds have none."""

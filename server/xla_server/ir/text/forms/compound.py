@@ -1,7 +1,5 @@
 """HLO text of operations that contract, reduce, move by index or draw random numbers."""
 
-import operator
-
 from xla_contract.ops.linear_algebra.fft import FftType
 from xla_contract.ops.linear_algebra.triangular_solve import Transpose
 from xla_contract.ops.random.rng import RandomDistribution
@@ -14,9 +12,8 @@ from xla_contract.types.dimension_numbers import (
     Window,
 )
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import Shape
 from xla_server.ir.text import attribute_kinds as kinds
-from xla_server.ir.text.forms.form import Attribute, Nested, Row, element, fields
+from xla_server.ir.text.forms.form import Attribute, Nested, Row, fields
 
 _PRECISIONS = {
     number: name.lower() for name, number in xla_data_pb2.PrecisionConfig.Precision.items()
@@ -39,13 +36,12 @@ _CONTRACTION = Nested(
         Attribute("rhs_batch_dims", kinds.INTEGERS, ()),
     ),
 )
-_TYPE = operator.attrgetter("element_type")
 
 _BATCH_NORM = fields(
     Attribute("epsilon", kinds.FLOAT),
     Attribute("feature_index", kinds.INTEGER),
 )
-_DOT = fields(_CONTRACTION, _TYPE, *_PRECISION)
+_DOT = fields(_CONTRACTION, *_PRECISION)
 
 
 COMPOUND: dict[Opcode, Row] = {
@@ -58,7 +54,6 @@ COMPOUND: dict[Opcode, Row] = {
         Attribute("dim_labels", kinds.DIM_LABELS),
         Attribute("feature_group_count", kinds.INTEGER, 1),
         Attribute("batch_group_count", kinds.INTEGER, 1),
-        _TYPE,
         *_PRECISION,
     ),
     Opcode.DOT: _DOT,
@@ -87,7 +82,6 @@ COMPOUND: dict[Opcode, Row] = {
         _CONTRACTION,
         Attribute("lhs_ragged_dims", kinds.SINGLE),
         Attribute("rhs_group_dims", kinds.SINGLE, None),
-        _TYPE,
         *_PRECISION,
     ),
     Opcode.REDUCE: fields(Attribute("dimensions", kinds.INTEGERS), calls=("to_apply",)),
@@ -97,13 +91,11 @@ COMPOUND: dict[Opcode, Row] = {
             "distribution",
             kinds.words({kind: f"rng_{kind.name.lower()}" for kind in RandomDistribution}),
         ),
-        Shape.without_layout,
     ),
     Opcode.RNG_BIT_GENERATOR: fields(
         Attribute(
             "algorithm", kinds.words({kind: f"rng_{kind.name.lower()}" for kind in RandomAlgorithm})
         ),
-        lambda shape: element(shape, 1).without_layout(),
     ),
     Opcode.RNG_GET_AND_UPDATE_STATE: fields(Attribute("delta", kinds.INTEGER)),
     Opcode.SCAN: fields(

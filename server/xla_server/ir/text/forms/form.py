@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.ops.definition import NO_ATTRIBUTES
+from xla_contract.ops.attribute_fields import Declared
+from xla_contract.ops.definition import NO_ATTRIBUTES, OpDefinition
 from xla_contract.ops.definitions import DEFINITION
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
@@ -73,8 +74,8 @@ Field: TypeAlias = Attribute | Nested | Callable[[Shape], Any]
 """A written field of a record, or a function that takes the field from the declared shape."""
 
 
-FormOf: TypeAlias = Callable[[type[Any]], Form]
-"""Gives the form of an opcode, of its attribute record."""
+FormOf: TypeAlias = Callable[[OpDefinition], Form]
+"""Gives the form of an opcode, of its definition."""
 
 
 Row: TypeAlias = FormOf | Form
@@ -82,23 +83,34 @@ Row: TypeAlias = FormOf | Form
 
 
 def forms(rows: Mapping[Opcode, Row]) -> dict[Opcode, Form]:
-    """Return the form of each opcode, made of the record that the contract defines for it."""
+    """Return the forms of the rows, and those of records that the declared shape says fully."""
+    declared = {
+        opcode: fields()
+        for opcode, definition in DEFINITION.items()
+        if definition.fields and all(isinstance(each, Declared) for each in definition.fields)
+    }
     return {
-        opcode: row if isinstance(row, Form) else row(DEFINITION[opcode].attributes)
-        for opcode, row in rows.items()
+        opcode: row if isinstance(row, Form) else row(DEFINITION[opcode])
+        for opcode, row in (declared | dict(rows)).items()
     }
 
 
 def fields(*written: Field, **calls: Any) -> FormOf:
-    """Return what makes the form of a record whose first fields are these; others are defaults.
+    """Return what makes the form of a record of which these are the first fields in the text.
 
+    Fields that the contract takes from the declared shape are not listed; others are defaults.
     `calls` are the fields of Form about called computations.
     """
-    return lambda record: _record_form(record, written, calls)
+    return lambda definition: _record_form(definition, written, calls)
 
 
-def _record_form(record: type[Any], fields: Sequence[Field], calls: Mapping[str, Any]) -> Form:
-    named = _named(record, fields)
+def _record_form(
+    definition: OpDefinition, fields: Sequence[Field], calls: Mapping[str, Any]
+) -> Form:
+    record = definition.attributes
+    places = dict(zip(record.__match_args__, definition.fields, strict=True))
+    declared = {name: each for name, each in places.items() if isinstance(each, Declared)}
+    named = _named([name for name in places if name not in declared], fields)
     attributes: list[Attribute] = []
     paths: list[tuple[str, ...]] = []
     for name, field in named.items():
@@ -107,17 +119,16 @@ def _record_form(record: type[Any], fields: Sequence[Field], calls: Mapping[str,
             paths.append((name,))
         elif isinstance(field, Nested):
             attributes += field.attributes
-            paths += [(name, inside) for inside in _named(field.record, field.attributes)]
+            paths += [(name, inside) for inside in _inside(field)]
 
     def make(shape: Shape, *values: Any) -> Any:
         left = iter(values)
-        made = {}
+        made = {name: each.of_shape(shape) for name, each in declared.items()}
         for name, field in named.items():
             if isinstance(field, Attribute):
                 made[name] = next(left)
             elif isinstance(field, Nested):
-                inside = _named(field.record, field.attributes)
-                made[name] = field.record(**dict(zip(inside, left, strict=False)))
+                made[name] = field.record(**dict(zip(_inside(field), left, strict=False)))
             else:
                 made[name] = field(shape)
         return record(**made)
@@ -130,8 +141,11 @@ def _record_form(record: type[Any], fields: Sequence[Field], calls: Mapping[str,
     )
 
 
-def _named(record: type[Any], fields: Sequence[Field]) -> dict[str, Field]:
-    names = [field.name for field in dataclasses.fields(record)]
+def _inside(nested: Nested) -> dict[str, Field]:
+    return _named([each.name for each in dataclasses.fields(nested.record)], nested.attributes)
+
+
+def _named(names: Sequence[str], fields: Sequence[Field]) -> dict[str, Field]:
     return {
         field.field if isinstance(field, Attribute) and field.field else name: field
         for name, field in zip(names, fields, strict=False)

@@ -5,6 +5,7 @@ from typing import Any
 
 from xla_contract.ops.collectives.collective import Participants, declared_sizes
 from xla_contract.ops.control.fusion import FusionKind
+from xla_contract.ops.definition import OpDefinition
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import GroupForm, ReplicaGroups
@@ -56,8 +57,8 @@ def _of_parts(position: int | None, *calls: str) -> FormOf:
         Attribute("dimensions", kinds.SINGLE), lambda shape: (), _PARTICIPANTS, calls=calls
     )
 
-    def form_of(record: type[Any]) -> Form:
-        alone = alone_of(record)
+    def form_of(definition: OpDefinition) -> Form:
+        alone, record = alone_of(definition), definition.attributes
 
         def make(shape: Shape, dimension: int, *values: Any) -> Any:
             made = alone.make(shape, dimension, *values)
@@ -101,7 +102,6 @@ _CALLS: dict[Opcode, Row] = {
     ),
     Opcode.CUSTOM_CALL: fields(
         Attribute("custom_call_target", kinds.STRING),
-        Shape.without_layout,
         Attribute("backend_config", kinds.JSON_OR_STRING, b""),
         Attribute("custom_call_has_side_effect", kinds.BOOL, False),
         # An attribute that is absent from the text is the original interface.
@@ -116,18 +116,12 @@ _CALLS: dict[Opcode, Row] = {
     Opcode.WHILE: Form(calls=("body", "condition")),
 }
 
-_CHANNEL = (
-    Attribute("channel_id", kinds.INTEGER, 0),
-    Attribute("is_host_transfer", kinds.BOOL, False),
+_TRANSFER = fields(
+    Attribute("channel_id", kinds.INTEGER, 0), Attribute("is_host_transfer", kinds.BOOL, False)
 )
-_TRANSFER = fields(*_CHANNEL)
-
-_CHANNELS: dict[Opcode, Row] = {
-    Opcode.SEND: _TRANSFER,
-    Opcode.SEND_DONE: _TRANSFER,
-    Opcode.RECV: fields(lambda shape: element(shape, 0).without_layout(), *_CHANNEL),
-    Opcode.RECV_DONE: _TRANSFER,
-}
+_CHANNELS: dict[Opcode, Row] = dict.fromkeys(
+    (Opcode.SEND, Opcode.SEND_DONE, Opcode.RECV, Opcode.RECV_DONE), _TRANSFER
+)
 
 FORMS = forms(ARRAYS | COMPOUND | _CHANNELS | _COLLECTIVES | _CALLS)
 """Forms with attributes or called computations; PARAMETER and CONSTANT have theirs as operands."""

@@ -1,0 +1,52 @@
+"""Something that happens once, and calls those who wait for it."""
+
+import threading
+from collections.abc import Callable
+
+
+class Completion:
+    """Done once, from any thread."""
+
+    __slots__ = ("_callbacks", "_is_done", "_lock")
+
+    def __init__(self) -> None:
+        self._is_done = False
+        self._callbacks: dict[object, Callable[[], None]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def is_done(self) -> bool:
+        """True after `finish`."""
+        return self._is_done
+
+    def finish(self) -> bool:
+        """Mark it as done and run the callbacks in this thread; False if it was done before."""
+        with self._lock:
+            if self._is_done:
+                return False
+            self._is_done = True
+            callbacks = list(self._callbacks.values())
+            self._callbacks.clear()
+        for callback in callbacks:
+            callback()
+        return True
+
+    def when_done(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` once, when it is done, from any thread; at once if it is.
+
+        Returns a function that takes the callback back; it may be called more than once. The
+        callback must not raise and must not wait.
+        """
+        key = object()
+        with self._lock:
+            is_done = self._is_done
+            if not is_done:
+                self._callbacks[key] = callback
+        if is_done:
+            callback()
+
+        def remove() -> None:
+            with self._lock:
+                self._callbacks.pop(key, None)
+
+        return remove
