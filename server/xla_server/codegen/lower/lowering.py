@@ -15,6 +15,7 @@ from xla_server.evaluator.cost_analysis import Cost
 from xla_server.evaluator.plan import in_order
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.passes.simplify.cse import EqualComputations
 from xla_server.target.target import Target
 
 Tree: TypeAlias = "Value | tuple[Tree, ...] | None"
@@ -55,6 +56,9 @@ class Lowering:
         self.origins: dict[Row, HloInstruction] = {}
         self.costs: dict[HloInstruction, Cost] = {}
         self.loop_depth = 0
+        self.equal = EqualComputations()
+        self.kernels: dict[object, Any] = {}
+        """Kernels of loop nests by what they compute, of instructions that are `equal`."""
         self.numbers: dict[Opcode, Value] = {}
         """The values that say which participant runs, by the opcodes that ask."""
         self._scope: dict[HloInstruction, Tree] = {}
@@ -204,6 +208,7 @@ def lower(
     Without `fuses`, the instructions inside of fusions are lowered one by one.
     """
     lowering = Lowering(table, target, custom_calls, fuses=fuses, grid=module.grid)
+    lowering.equal = EqualComputations.of_elements(module)
     arguments = [
         lowering.fresh(parameter.shape, parameter.name) for parameter in module.entry.parameters
     ]
