@@ -58,7 +58,7 @@ class Lowering:
         self.loop_depth = 0
         self.equal = EqualComputations()
         self.kernels: dict[object, Any] = {}
-        """Kernels of loop nests by what they compute, of instructions that are `equal`."""
+        """Kernels of loop nests, and epilogues, by what they compute: one for `equal` ones."""
         self.numbers: dict[Opcode, Value] = {}
         """The values that say which participant runs, by the opcodes that ask."""
         self._scope: dict[HloInstruction, Tree] = {}
