@@ -10,7 +10,6 @@ from xla_server.codegen.loops.builders.loop_builder import Nest
 from xla_server.codegen.loops.nests.rows import row_kernel
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loop_nests.loop_kernel import (
-    LoopKernel,
     LoopTask,
     cost_of_evaluations,
     loop_kernel,
@@ -50,14 +49,15 @@ def add_loop(
     """Add the kernel of an instruction over these operands, writing these values."""
     is_repeated = lowering.loop_depth > 0
     task = LoopTask.of(instruction, operands, values, lowering.target, is_repeated=is_repeated)
-    add_kernel(lowering, written_kernel(lowering, task, write))
+    add_kernel(lowering, task, write)
 
 
-def add_kernel(lowering: Lowering, kernel: LoopKernel) -> None:
-    """Add the kernel of a loop nest, or those that share it, and note what it costs."""
+def add_kernel(lowering: Lowering, task: LoopTask, write: Write) -> None:
+    """Add the kernel of a task, or those that share it, and note what it costs."""
+    kernel = written_kernel(lowering, task, write)
     for thunk in kernel.thunks:
         lowering.add(thunk)
-    lowering.costs[kernel.task.instruction] = cost_of_evaluations(kernel.evaluated)
+    lowering.costs[task.instruction] = cost_of_evaluations(kernel.evaluated)
 
 
 def kernel_operands(lowering: Lowering, instruction: HloInstruction) -> dict[HloInstruction, Value]:
