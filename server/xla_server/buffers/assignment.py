@@ -206,23 +206,18 @@ def _place(
     waiting: list[int], sizes: dict[int, int], groups: _Groups, places: dict[int, Location]
 ) -> int:
     """Put groups into the arena, large ones first, each at the lowest offset that is free."""
-    top = 0
+    spans: dict[int, tuple[int, int]] = {}
+    placed = 0
     for root in sorted(waiting, key=lambda number: -sizes[number]):
         size = -(-sizes[root] // ALIGNMENT) * ALIGNMENT
-        taken = []
-        seen = set()
-        for other in members(groups.conflicts[root]):
-            neighbour = groups.of(other)
-            place = places.get(neighbour)
-            if place is not None and place.kind == "arena" and neighbour not in seen:
-                seen.add(neighbour)
-                end = place.number + -(-sizes[neighbour] // ALIGNMENT) * ALIGNMENT
-                taken.append((place.number, end))
+        # Parameters and constants conflict with nearly all, and overlap with nothing here.
+        neighbours = set(map(groups.of, members(groups.conflicts[root] & placed)))
         offset = 0
-        for begin, end in sorted(taken):
+        for begin, end in sorted(map(spans.__getitem__, neighbours)):
             if begin - offset >= size:
                 break
             offset = max(offset, end)
-        places[root] = Location("arena", offset)
-        top = max(top, offset + size)
-    return top
+        spans[root] = offset, offset + size
+        placed |= groups.members[root]
+    places.update((root, Location("arena", begin)) for root, (begin, _) in spans.items())
+    return max((end for _, end in spans.values()), default=0)

@@ -123,11 +123,8 @@ def _mutual(conflicts: list[int]) -> list[int]:
 
 def members(bits: int) -> list[int]:
     """The numbers in a set."""
-    found = []
-    while bits:
-        low = bits & -bits
-        found.append(low.bit_length() - 1)
-        bits ^= low
+    text = np.frombuffer(bits.to_bytes(-(-bits.bit_length() // 8), "little"), np.uint8)
+    found: list[int] = np.flatnonzero(np.unpackbits(text, bitorder="little")).tolist()
     return found
 
 

@@ -1,6 +1,7 @@
 """Multi-output fusion: kernels of several results, whose common operands are read once."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -38,12 +39,13 @@ class MultiOutputFusion:
     def apply(self, module: HloModule) -> bool:
         """Fuse in the entry and in the computations of its loops and branches."""
         changed, tuning = False, self.target.tuning.fusions
+        editor = Editor(module)
         for computation in module.sequential():
             for levels in (levels_from_parameters, levels_from_root):
                 groups = _siblings(computation, levels(computation), self.target)
-                changed |= _merge(module, computation, groups)
+                changed |= _merge(module, computation, groups, editor)
             for _ in range(tuning.max_producer_rounds):
-                if not _merge(module, computation, _chains(computation, self.target)):
+                if not _merge(module, computation, _chains(computation, self.target), editor):
                     break
                 changed = True
         if changed:
@@ -110,6 +112,7 @@ def _siblings(
     tuning = target.tuning.fusions
     groups: dict[tuple[int, _Space, HloInstruction], list[HloInstruction]] = {}
     taken: set[HloInstruction] = set()
+    scalars_of = functools.cache(_scalars)
     for i in computation.instructions:
         if not _is_loop(i):
             continue
@@ -120,11 +123,14 @@ def _siblings(
                 groups.setdefault((levels[i], space, operand), []).append(i)
     found = []
     for group in groups.values():
+        if len(group) == 1:
+            continue
         part: list[HloInstruction] = []
+        size = count = 0
         for i in group:
             if i in taken:
                 continue
-            size, count = (sum(map(each, (*part, i))) for each in (_size, _scalars))
+            size, count = size + _size(i), count + scalars_of(i)
             if len(part) == tuning.max_results or size > tuning.max_instructions:
                 break
             if count > tuning.max_scalars:
@@ -262,12 +268,14 @@ def _reads_alias(reader: HloInstruction, producer: HloInstruction) -> bool:
 
 
 def _merge(
-    module: HloModule, computation: HloComputation, groups: Sequence[Sequence[HloInstruction]]
+    module: HloModule,
+    computation: HloComputation,
+    groups: Sequence[Sequence[HloInstruction]],
+    editor: Editor,
 ) -> bool:
     """Make one fusion of each group, whose loops follow those they read."""
     if not groups:
         return False
-    editor = Editor(module)
     readers = users(computation)
     replaced: dict[HloInstruction, HloInstruction] = {}
     bodies: list[HloComputation] = []

@@ -33,16 +33,15 @@ class OutputFusion:
 
     def apply(self, module: HloModule) -> bool:
         """Fuse in the entry and in the computations of its loops and branches."""
-        changed = False
+        changed, editor = False, Editor(module)
         for computation in module.sequential():
-            changed |= self._fuse(module, computation)
+            changed |= self._fuse(module, computation, editor)
         # The loops whose computations are now part of others.
         drop_uncalled(module)
         return changed
 
-    def _fuse(self, module: HloModule, computation: HloComputation) -> bool:
+    def _fuse(self, module: HloModule, computation: HloComputation, editor: Editor) -> bool:
         readers, levels = users(computation), levels_from_parameters(computation)
-        editor = Editor(module)
         replaced: dict[HloInstruction, HloInstruction] = {}
 
         def is_fused(producer: HloInstruction, i: HloInstruction) -> bool:

@@ -13,6 +13,7 @@ from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor, drop_uncalled, users
+from xla_server.passes.simplify.cse import EqualComputations
 
 _LOOPS = frozenset({FusionKind.LOOP, FusionKind.INPUT})
 
@@ -31,23 +32,26 @@ class RecomputationGuard:
 
     def apply(self, module: HloModule) -> bool:
         """Split fusions of the entry and of the computations of its loops and branches."""
-        changed = False
+        changed, editor = False, Editor(module)
+        plans = _Plans(self.cost_model, module)
         for computation in module.sequential():
-            changed |= self._split(module, computation)
+            changed |= self._split(module, computation, editor, plans)
         if changed:
             drop_uncalled(module)
         return changed
 
-    def _split(self, module: HloModule, computation: HloComputation) -> bool:
+    def _split(
+        self, module: HloModule, computation: HloComputation, editor: Editor, plans: "_Plans"
+    ) -> bool:
         stored = {
             i: found
             for i in computation.instructions
             if is_loop_fusion(i) and may_repeat(i.called[0])
-            if (found := self.cost_model.stored(i))
+            if (found := plans.stored(i))
         }
         if not stored:
             return False
-        readers, editor = users(computation), Editor(module)
+        readers = users(computation)
         replaced: dict[HloInstruction, HloInstruction] = {}
         bodies: list[HloComputation] = []
         for fusion, inner in stored.items():
@@ -64,6 +68,24 @@ class RecomputationGuard:
         module.computations[position:position] = bodies
         replace(computation, replaced, editor)
         return True
+
+
+class _Plans:
+    """Plans of fusions, for which the cost model is asked once for equal ones."""
+
+    def __init__(self, cost_model: CostModel, module: HloModule) -> None:
+        self._cost_model, self._equal = cost_model, EqualComputations.of_elements(module)
+        self._known: dict[object, tuple[int, ...]] = {}
+
+    def stored(self, fusion: HloInstruction) -> frozenset[HloInstruction]:
+        """Return the instructions inside of a fusion that are stored before it."""
+        key, inside = self._equal.function(fusion), fusion.called[0].instructions
+        numbers = self._known.get(key)
+        if key is None or numbers is None:
+            found = self._cost_model.stored(fusion)
+            numbers = tuple(n for n, i in enumerate(inside) if i in found)
+            self._known[key] = numbers
+        return frozenset(inside[n] for n in numbers)
 
 
 def is_loop_fusion(i: HloInstruction) -> bool:

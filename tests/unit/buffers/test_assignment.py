@@ -43,6 +43,15 @@ def test_memory_is_used_again_when_a_value_is_done() -> None:
     assert places(code, a) == places(code, c)
 
 
+def test_only_neighbours_in_the_arena_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    *given, a, b, c = (value(f"v{n}") for n in range(100))
+    code = Code([kernel(a, *given), kernel(b, a), kernel(c, a, b)], given, {}, [c])
+    looked: list[int] = []
+    monkeypatch.setattr(assignment, "members", lambda bits: looked.append(bits.bit_count()) or [])
+    assign(code)
+    assert looked == [0, 1]
+
+
 def test_a_kernel_writes_over_an_operand_only_where_it_says_that_it_may() -> None:
     x, a, b, c = (value(name) for name in "xabc")
     apart = Code([kernel(a, x), kernel(b, a), kernel(c, b)], [x], {}, [c])

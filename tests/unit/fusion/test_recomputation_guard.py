@@ -107,6 +107,30 @@ def test_what_is_stored_is_a_fusion_of_its_own() -> None:
     assert sum(opcodes(after, part).get("exponential", 0) for part in after.computations) == 1
 
 
+def test_equal_fusions_are_asked_about_once() -> None:
+    lines = [_ZERO]
+    for n, kind in enumerate(("exponential", "exponential", "sine")):
+        lines += [
+            f"two{n} = f32[3,7] add(x{n}, x{n})",
+            f"e{n} = f32[3,7] {kind}(two{n})",
+            f"sum{n} = f32[3] reduce(e{n}, zero), dimensions={{1}}, to_apply=add",
+            f"w{n} = f32[3,7] broadcast(sum{n}), dimensions={{0}}",
+            f"d{n} = f32[3,7] divide(e{n}, w{n})",
+        ]
+    shapes = ["f32[3,7]"] * 3
+    module = fused(stated(shapes, f"({', '.join(shapes)}) tuple(d0, d1, d2)", *lines))
+    asked: list[HloInstruction] = []
+
+    class Adds:
+        def stored(self, fusion: HloInstruction) -> frozenset[HloInstruction]:
+            asked.append(fusion)
+            return frozenset(i for i in fusion.called[0].instructions if i.opcode is Opcode.ADD)
+
+    after = rewritten(module, RecomputationGuard(Adds()))
+    assert len(asked) == 2
+    assert opcodes(after) == {"add": 3, "fusion": 3, "tuple": 1}
+
+
 def test_a_single_instruction_is_stored_without_a_fusion() -> None:
     module = fused(softmax(3, 7))
     after = rewritten(module, RecomputationGuard(Chosen(lambda i: i.opcode is Opcode.EXPONENTIAL)))

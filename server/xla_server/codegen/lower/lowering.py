@@ -15,6 +15,7 @@ from xla_server.evaluator.cost_analysis import Cost
 from xla_server.evaluator.plan import in_order
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.passes.simplify.cse import EqualComputations
 from xla_server.target.target import Target
 
 Tree: TypeAlias = "Value | tuple[Tree, ...] | None"
@@ -57,6 +58,9 @@ class Lowering:
         self.loop_depth = 0
         self.carried: set[Value] = set()
         """The values that loops hand from one iteration to the next."""
+        self.equal = EqualComputations()
+        self.kernels: dict[object, Any] = {}
+        """Kernels of loop nests, and epilogues, by what they compute: one for `equal` ones."""
         self.numbers: dict[Opcode, Value] = {}
         """The values that say which participant runs, by the opcodes that ask."""
         self._scope: dict[HloInstruction, Tree] = {}
@@ -206,6 +210,7 @@ def lower(
     Without `fuses`, the instructions inside of fusions are lowered one by one.
     """
     lowering = Lowering(table, target, custom_calls, fuses=fuses, grid=module.grid)
+    lowering.equal = EqualComputations.of_elements(module)
     arguments = [
         lowering.fresh(parameter.shape, parameter.name) for parameter in module.entry.parameters
     ]

@@ -14,9 +14,6 @@ _NEVER = frozenset({Opcode.PARAMETER, Opcode.RNG})
 _LARGEST_CONSTANT = 4096
 """Bytes: comparing larger constants costs more than it saves."""
 
-_Same = dict[HloComputation, HloComputation | None]
-"""Computation -> the first equal one; None if calls of it may differ."""
-
 
 @dataclasses.dataclass(frozen=True)
 class CommonSubexpressions:
@@ -29,9 +26,7 @@ class CommonSubexpressions:
 
     def apply(self, module: HloModule) -> bool:
         """Merge within each computation; whether anything was merged."""
-        editor = Editor(module)
-        same: _Same = {}
-        texts: dict[object, HloComputation] = {}
+        editor, equal = Editor(module), EqualComputations()
         changed = False
         # Callees come before callers, so what a computation calls is known.
         for computation in module.computations:
@@ -40,49 +35,90 @@ class CommonSubexpressions:
             def first(
                 instruction: HloInstruction, known: dict[object, HloInstruction] = known
             ) -> HloInstruction | None:
-                key = _key(instruction, same)
+                key = equal.key(instruction)
                 if key is None:
                     return None
                 return known.setdefault((key, instruction.operands), instruction)
 
             changed |= rewrite(computation, first, editor)
-            if computation is module.entry:
-                continue
-            text = _text(computation, same)
-            same[computation] = None if text is None else texts.setdefault(text, computation)
+            if computation is not module.entry:
+                equal.add(computation)
         return changed
 
 
-def _key(instruction: HloInstruction, same: _Same) -> object:
-    """Return the key of an instruction without its operands; None if it must not be merged."""
-    if instruction.opcode in _NEVER or instruction.control_predecessors:
-        return None
-    shape = instruction.shape
-    if instruction.opcode is Opcode.CONSTANT:
-        value: Any = instruction.attributes.literal.value if shape.is_array else None
-        if not isinstance(value, np.ndarray) or value.nbytes > _LARGEST_CONSTANT:
-            return None
-        return (instruction.opcode, shape, value.tobytes())
-    if not instruction.called:
-        if has_side_effect(instruction):
-            return None
-        return (instruction.opcode, shape, instruction.attributes)
-    called = tuple(same.get(callee) for callee in instruction.called)
-    if None in called:
-        return None
-    return (instruction.opcode, shape, instruction.attributes, called)
+class EqualComputations:
+    """Keys of instructions by what they compute, whatever the names in what they call."""
 
+    def __init__(self) -> None:
+        # Each computation with the first equal one; None if calls of it may differ.
+        self._first: dict[HloComputation, HloComputation | None] = {}
+        self._texts: dict[object, HloComputation] = {}
 
-def _text(computation: HloComputation, same: _Same) -> object:
-    """A computation without its names; None where each call of it may do something else."""
-    numbers = {part: number for number, part in enumerate(computation.instructions)}
-    lines: list[object] = []
-    for part in computation.instructions:
-        if part.opcode is Opcode.PARAMETER:
-            key: object = (part.opcode, part.shape, part.attributes.number)
-        else:
-            key = _key(part, same)
-        if key is None:
+    @classmethod
+    def of_elements(cls, module: HloModule) -> "EqualComputations":
+        """Return those of a module that compute elements: bodies of fusions, and what they call."""
+        equal, sequential = cls(), set(module.sequential())
+        for computation in module.computations:
+            if computation not in sequential:
+                equal.add(computation)
+        return equal
+
+    def add(self, computation: HloComputation) -> None:
+        """Know a computation, whose callees are known."""
+        text = self._text(computation)
+        known = None if text is None else self._texts.setdefault(text, computation)
+        self._first[computation] = known
+
+    def key(self, instruction: HloInstruction) -> object:
+        """Return the key of an instruction without its operands; None if each may differ."""
+        if instruction.opcode in _NEVER or instruction.control_predecessors:
             return None
-        lines.append((key, tuple(numbers[operand] for operand in part.operands)))
-    return (tuple(lines), numbers[computation.root])
+        shape = instruction.shape
+        if instruction.opcode is Opcode.CONSTANT:
+            value: Any = instruction.attributes.literal.value if shape.is_array else None
+            if not isinstance(value, np.ndarray) or value.nbytes > _LARGEST_CONSTANT:
+                return None
+            return (instruction.opcode, shape, value.tobytes())
+        if not instruction.called:
+            if has_side_effect(instruction):
+                return None
+            return (instruction.opcode, shape, instruction.attributes)
+        called = tuple(self._first.get(callee) for callee in instruction.called)
+        if None in called:
+            return None
+        return (instruction.opcode, shape, instruction.attributes, called)
+
+    def function(self, instruction: HloInstruction) -> object:
+        """Return the key of an instruction as a function of arrays; None if each may differ.
+
+        Those with equal keys do the same to operands of the same shapes. Scalar constants count, as
+        does which operands are one.
+        """
+        key = self.key(instruction)
+        numbers: dict[HloInstruction, int] = {}
+        operands = tuple(
+            (
+                numbers.setdefault(each, len(numbers)),
+                each.shape,
+                None if each.shape.rank else self._constant(each),
+            )
+            for each in instruction.operands
+        )
+        return None if key is None else (key, operands)
+
+    def _constant(self, i: HloInstruction) -> object:
+        return self.key(i) if i.opcode is Opcode.CONSTANT else None
+
+    def _text(self, computation: HloComputation) -> object:
+        """A computation without its names; None where each call of it may do something else."""
+        numbers = {part: number for number, part in enumerate(computation.instructions)}
+        lines: list[object] = []
+        for part in computation.instructions:
+            if part.opcode is Opcode.PARAMETER:
+                key: object = (part.opcode, part.shape, part.attributes.number)
+            else:
+                key = self.key(part)
+            if key is None:
+                return None
+            lines.append((key, tuple(numbers[operand] for operand in part.operands)))
+        return (tuple(lines), numbers[computation.root])

@@ -1,6 +1,7 @@
 """Products of matrices by panels and tiles: how they are divided, and their kernels."""
 
 import dataclasses
+import functools
 import math
 
 from xla_contract.types.shape import Shape
@@ -47,7 +48,7 @@ class GemmOperand:
         return (ahead, self.width) if self.is_across else (self.width, ahead)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Gemm:
     """A product of `batch` pairs of matrices. `whole_rows` keeps each row in one work item."""
 
@@ -66,7 +67,7 @@ class Gemm:
         """The blocking for the machine."""
         return self.target.tuning.products
 
-    @property
+    @functools.cached_property
     def height(self) -> int:
         """Rows of a tile: those that are computed in vain cost as much as others."""
         rows = heights(self.target.machine)
@@ -77,7 +78,7 @@ class Gemm:
         """Tiles of a column."""
         return -(-self.rows // self.height)
 
-    @property
+    @functools.cached_property
     def vectors(self) -> int:
         """Vectors of a tile's row, of which those that are computed in vain cost as much, too."""
         sizes = reversed(widths(self.kind, self.height))
@@ -88,7 +89,7 @@ class Gemm:
         """Elements of a vector."""
         return self.target.machine.lanes(self.kind.width)
 
-    @property
+    @functools.cached_property
     def panel_columns(self) -> int:
         """Columns of a panel."""
         return self.vectors * self.lanes
@@ -132,7 +133,7 @@ class Gemm:
         """Return whether the first tile that reads a panel packs it for those below."""
         return self.is_read_by_tiles and self.tiles > self.tuning.max_rereading_tiles
 
-    @property
+    @functools.cached_property
     def is_laid_out_ahead(self) -> bool:
         """Return whether a kernel of its own packs the right operand, for all work items."""
         # A panel that few work items read is packed by each of them into its cache, not into
@@ -153,7 +154,7 @@ class Gemm:
         """Bytes of the packed panels of one right matrix."""
         return self.panels * self.panel_bytes(self.panel_columns, self.depth)
 
-    @property
+    @functools.cached_property
     def division(self) -> tuple[int, int]:
         """Tiles and panels of a work item."""
         tuned = self.tuning

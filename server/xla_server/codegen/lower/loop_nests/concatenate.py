@@ -111,16 +111,13 @@ def lower_concatenate(lowering: Lowering, i: HloInstruction) -> Tree:
     if division.computed:
         operands = kernel_operands(lowering, i)
         task = LoopTask.of(i, operands, (result,), lowering.target)
-        add_kernel(lowering, _loops(task, division))
+        add_kernel(lowering, task, _loops)
     return result
 
 
 def concatenate_writer(fusion: HloInstruction, tuning: Tuning) -> Callable[[LoopTask], LoopKernel]:
     """Return what writes the kernels of a fusion whose result is a concatenate."""
-    division = division_of(fusion, tuning)
-    if division.is_nest:
-        return loop_kernel
-    return lambda task: _loops(task, division)
+    return loop_kernel if division_of(fusion, tuning).is_nest else _loops
 
 
 Axis = tuple[int, int]
@@ -316,9 +313,10 @@ def _interleaving_loop(count: int, size: int, rows: int) -> Kernel:
     return Kernel((table, result), (), tuple(top.statements))
 
 
-def _loops(task: LoopTask, division: Division) -> LoopKernel:
+def _loops(task: LoopTask) -> LoopKernel:
     """Write the kernels that compute operands and store them in a task's only result."""
     (result,) = task.values
+    division = division_of(task.instruction, task.target.tuning)
     buffers = list(dict.fromkeys([*task.stored.values(), result]))
     origins: Origins = {}
     make, boxes = _split(division, maker_of(task, buffers, origins))

@@ -186,6 +186,23 @@ class Product:
         arguments = tuple(dict.fromkeys([*self.read.values(), self.value, self.result]))
         read = {**self.read, self.producer: self.value}
         numbers = {operand: arguments.index(value) for operand, value in read.items()}
+        function, known = self.lowering.equal.function(self.fusion), self.lowering.kernels
+        places = (*numbers.values(), arguments.index(self.result))
+        key = Epilogue, function, places, rows, columns
+        if function is None or key not in known:
+            known[key] = self._written(arguments, numbers, rows, columns)
+        found: Epilogue = known[key]
+        self.lowering.costs[self.fusion] = instruction_cost_once(self.producer) + found.cost
+        return dataclasses.replace(found, arguments=arguments)
+
+    def _written(
+        self,
+        arguments: tuple[Value, ...],
+        numbers: Mapping[HloInstruction, int],
+        rows: int,
+        columns: int,
+    ) -> Epilogue:
+        assert self.fusion is not None
         loops = (Variable(rows, "i"), Variable(columns, "i"))
         element = variable(loops[0]) * columns + variable(loops[1])
         index = multi_index(element, self.result.shape.dimensions)
@@ -198,9 +215,7 @@ class Product:
         )
         nest = Nest(loops, (store,), self.lowering.target)
         builder = _EpilogueBuilder(nest, {numbers[self.producer]})
-        found = builder.epilogue(arguments, origins)
-        self.lowering.costs[self.fusion] = instruction_cost_once(self.producer) + found.cost
-        return found
+        return builder.epilogue(arguments, origins)
 
 
 class _EpilogueBuilder(LoopBuilder):

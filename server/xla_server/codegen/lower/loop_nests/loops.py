@@ -10,11 +10,11 @@ from xla_server.codegen.loops.builders.loop_builder import Nest
 from xla_server.codegen.loops.nests.rows import row_kernel
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loop_nests.loop_kernel import (
-    LoopKernel,
     LoopTask,
     cost_of_evaluations,
     loop_kernel,
 )
+from xla_server.codegen.lower.loop_nests.written_kernels import Write, written_kernel
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.trace.graph import Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
@@ -25,9 +25,6 @@ from xla_server.fusion.analysis.fusible import is_scalar_constant
 from xla_server.ir.affine import linear
 from xla_server.ir.explicit_stack import result_of
 from xla_server.ir.module import HloInstruction
-
-Write: TypeAlias = Callable[[LoopTask], LoopKernel]
-"""Writes the kernel of a task."""
 
 BuildUpdate: TypeAlias = Callable[[str, Nest, Sequence[Value]], KernelThunk]
 """Builds the thunk, of a name, that stores into a part of the last of its arguments."""
@@ -52,14 +49,15 @@ def add_loop(
     """Add the kernel of an instruction over these operands, writing these values."""
     is_repeated = lowering.loop_depth > 0
     task = LoopTask.of(instruction, operands, values, lowering.target, is_repeated=is_repeated)
-    add_kernel(lowering, write(task))
+    add_kernel(lowering, task, write)
 
 
-def add_kernel(lowering: Lowering, kernel: LoopKernel) -> None:
-    """Add the kernel of a loop nest, or those that share it, and note what it costs."""
+def add_kernel(lowering: Lowering, task: LoopTask, write: Write) -> None:
+    """Add the kernel of a task, or those that share it, and note what it costs."""
+    kernel = written_kernel(lowering, task, write)
     for thunk in kernel.thunks:
         lowering.add(thunk)
-    lowering.costs[kernel.task.instruction] = cost_of_evaluations(kernel.evaluated)
+    lowering.costs[task.instruction] = cost_of_evaluations(kernel.evaluated)
 
 
 def kernel_operands(lowering: Lowering, instruction: HloInstruction) -> dict[HloInstruction, Value]:

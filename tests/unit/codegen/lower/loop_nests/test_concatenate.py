@@ -363,3 +363,18 @@ def test_dimensions_of_a_reshaped_part_are_not_followed() -> None:
     )
     (x,) = module.entry.parameters
     assert runs_of(module.entry.root, 1, {x: x}) is None
+
+
+def test_equal_concatenates_of_what_is_computed_share_a_kernel() -> None:
+    def joined(x: Any, y: Any) -> Any:
+        return jnp.concatenate([x * np.float32(n) - y for n in range(2, 26)], 1)
+
+    arguments = [np.linspace(n, 9, 4000, dtype=np.float32).reshape(4, 1000) for n in range(3)]
+
+    def twice(x: Any, y: Any, z: Any) -> Any:
+        return joined(x, y), joined(y, z)
+
+    first, second = kernels_of(compile_module(imported(lower(twice, *arguments))).code)
+    assert first.kernel is second.kernel
+    assert first.writes != second.writes
+    assert_same_as_interpreted(twice, *arguments)

@@ -23,7 +23,7 @@ from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Role, Value
 from xla_server.codegen.kernel_ir.statements import For
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.lower.loop_nests.epilogue import Epilogue, EpilogueKernel
+from xla_server.codegen.lower.loop_nests.epilogue import Epilogue, EpilogueKernel, Product
 from xla_server.codegen.lower.lowering import Lowering, kernels_of
 from xla_server.fusion.output_fusion import OutputFusion
 from xla_server.ir.module import HloModule
@@ -295,6 +295,27 @@ def test_what_follows_a_convolution_of_dimensions_of_one_element(
     module = imported(lower(convolved, *arguments))
     ((compiled, expected),) = pairs(module, arguments)
     np.testing.assert_allclose(compiled, expected, rtol=1e-5, atol=1e-4)
+
+
+def test_equal_epilogues_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def layers(x: Any, w: Any, b: Any) -> Any:
+        for finish in (jnp.tanh, jnp.tanh, jnp.sin, jnp.tanh):
+            x = finish(x @ w + b)
+        # The sum reads the operand and the result of a product by one fusion.
+        return jnp.tanh(x @ w + x)
+
+    arguments = [_f32(40, 40), _f32(40, 40) / 9, _f32(40)]
+    module, whole = imported(lower(layers, *arguments)), Product._written
+    written: list[str] = []
+
+    def watched(product: Product, *rest: Any) -> Epilogue:
+        written.append(product.name)
+        return whole(product, *rest)
+
+    monkeypatch.setattr(Product, "_written", watched)
+    (compiled,), (expected,) = on_cpu(module, arguments), interpreted(module, arguments)
+    np.testing.assert_allclose(compiled, expected, rtol=1e-5, atol=1e-5)
+    assert len(written) == 3
 
 
 def test_a_kernel_and_its_epilogue_share_buffers() -> None:

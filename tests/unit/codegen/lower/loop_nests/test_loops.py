@@ -16,7 +16,51 @@ from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.codegen.lower.lowering import kernels_of, lower
+from xla_server.codegen.lower.lowerings import LOWERINGS
+from xla_server.ir.text.parser import parse_module
+
+
+@pytest.mark.parametrize(
+    ("second", "is_shared"),
+    [
+        ("f32[8,6] fusion(x2, x0), kind=kLoop, calls=same", True),
+        ("f32[8,6] fusion(x2, x0), kind=kLoop, calls=other", False),
+        ("f32[8,6] fusion(x2, x2), kind=kLoop, calls=same", False),
+        ("f32[8,6] fusion(x2, one), kind=kLoop, calls=scalar", False),
+        ("f32[8,6] fusion(x2, flat), kind=kLoop, calls=reshaped", False),
+    ],
+)
+def test_loops_that_differ_in_names_and_memory_share_a_kernel(second: str, is_shared: bool) -> None:
+    def added(name: str, constant: int, read: str = "f32[8,6]", *, before: str = "") -> str:
+        return f"""{name} {{ {name}.a = f32[8,6] parameter(0) {name}.p = {read} parameter(1)
+{before}
+{name}.c = f32[] constant({constant}) {name}.w = f32[8,6] broadcast({name}.c), dimensions={{}}
+{name}.m = f32[8,6] multiply({name}.a, {name}.w)
+ROOT {name}.r = f32[8,6] subtract({name}.m, {name}.{"b" if before else "p"}) }}"""
+
+    rescaled = "scalar.b = f32[8,6] broadcast(scalar.p), dimensions={}"
+    reshaped = "reshaped.b = f32[8,6] reshape(reshaped.p)"
+    module = parse_module(f"""HloModule m
+{added("first", 3)}
+{added("same", 3)}
+{added("other", 4)}
+{added("scalar", 3, "f32[]", before=rescaled)}
+{added("reshaped", 3, "f32[48]", before=reshaped)}
+ENTRY e {{ x0 = f32[8,6] parameter(0) x1 = f32[8,6] parameter(1) x2 = f32[8,6] parameter(2)
+one = f32[] constant(1) flat = f32[48] reshape(x0)
+p = f32[8,6] fusion(x0, x1), kind=kLoop, calls=first
+q = {second}
+ROOT t = (f32[8,6], f32[8,6]) tuple(p, q) }}""")
+    kept, found = kernels_of(lower(module, LOWERINGS, TARGET))
+    assert (found.kernel is kept.kernel) is is_shared
+    if is_shared:
+        assert (kept.name, found.name) == ("p", "q")
+        given = [[value.name for value in thunk.arguments] for thunk in (kept, found)]
+        assert given == [["x0", "x1", "p.0"], ["x2", "x0", "q.0"]]
+        pairs = [{(new.name, old.name) for new, old in each.in_place} for each in (kept, found)]
+        assert pairs == [{("p.0", "x0"), ("p.0", "x1")}, {("q.0", "x2"), ("q.0", "x0")}]
+        assert [value.name for value in (*found.reads, *found.writes)] == ["x2", "x0", "q.0"]
 
 
 def test_a_chain_of_elementwise_operations() -> None:
