@@ -13,25 +13,17 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
+from xla_server.codegen.instructions.memory import COMPUTED, REGISTERS
+from xla_server.codegen.kernel_ir.types import Type
+
 Typed: TypeAlias = tuple[Any, Any]
 """A numba type and an LLVM value of it; of a tuple, the values of its elements."""
 
 WORD, BIT = ir.IntType(64), ir.IntType(1)
-FORMS: dict[Any, Any] = {
-    types.boolean: BIT,
-    types.float32: ir.FloatType(),
-    types.float64: ir.DoubleType(),
-    **{
-        getattr(types, f"{sign}int{width}"): ir.IntType(width)
-        for sign in ("", "u")
-        for width in (8, 16, 32, 64)
-    },
-    types.complex64: ir.LiteralStructType([ir.FloatType()] * 2),
-    types.complex128: ir.LiteralStructType([ir.DoubleType()] * 2),
-}
+FORMS: dict[Any, Any] = {COMPUTED[name]: form for name, form in REGISTERS.items()}
 """Representation of each type in registers."""
 
-_NUMPY = {np.dtype(str(kind) if kind != types.boolean else "bool"): kind for kind in FORMS}
+_NUMPY = {kind.dtype: COMPUTED[kind] for kind in Type}
 _RELATIONS = {
     ast.Eq: "==",
     ast.NotEq: "!=",

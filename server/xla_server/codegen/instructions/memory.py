@@ -10,38 +10,26 @@ from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import from_dtype, types
 
 from xla_server.codegen.instructions.instruction import instruction, instruction_of
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.execution.cancellation_flag import FUTEX, FUTEX_WAIT, STOP, WAIT
 
-COMPUTED: dict[str, Any] = {
-    "b1": types.boolean,
-    "i8": types.int8,
-    "i16": types.int16,
-    "i32": types.int32,
-    "i64": types.int64,
-    "u8": types.uint8,
-    "u16": types.uint16,
-    "u32": types.uint32,
-    "u64": types.uint64,
-    "f32": types.float32,
-    "f64": types.float64,
-    "c64": types.complex64,
-    "c128": types.complex128,
-}
+COMPUTED: dict[str, Any] = {kind: from_dtype(kind.dtype) for kind in Type}
 """Types that kernels compute with, by their names in kernels."""
 
-_IR: dict[str, Any] = {
+REGISTERS: dict[str, Any] = {
+    **{kind: ir.IntType(int(kind[1:])) for kind in Type if kind.is_integer},
     "f32": ir.FloatType(),
     "f64": ir.DoubleType(),
-    "b1": ir.IntType(8),
-    **{f"{kind}{width}": ir.IntType(width) for kind in "iu" for width in (8, 16, 32, 64)},
-    "c64": ir.LiteralStructType([ir.FloatType(), ir.FloatType()]),
-    "c128": ir.LiteralStructType([ir.DoubleType(), ir.DoubleType()]),
+    "c64": ir.LiteralStructType([ir.FloatType()] * 2),
+    "c128": ir.LiteralStructType([ir.DoubleType()] * 2),
 }
+"""LLVM's types of values in registers, by their names in kernels."""
+
+_IR: dict[str, Any] = {**REGISTERS, "b1": ir.IntType(8)}
 
 _BYTES = ir.PointerType(ir.IntType(8))
 

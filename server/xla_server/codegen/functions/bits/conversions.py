@@ -9,9 +9,9 @@ from typing import Any
 
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.functions.bits.narrow_floats import FORMATS
-from xla_server.codegen.functions.bits.words import F32, F64, LLVM_TYPE, Word, function
+from xla_server.codegen.functions.bits.words import F32, F64, Word, function
 from xla_server.codegen.instructions.intrinsics import call
-from xla_server.codegen.instructions.memory import COMPUTED
+from xla_server.codegen.instructions.memory import COMPUTED, REGISTERS
 
 _INTEGERS = tuple(kind for kind in ElementType if kind.is_integer)
 _FLOATS = ("f32", "f64")
@@ -53,13 +53,13 @@ def _saturated(value: Word, element_type: ElementType) -> Word:
     low, high = _bounds(element_type)
     convert = "fptosi" if low or element_type.bit_width < 32 else "fptoui"
     # Processors convert vectors of floats to vectors of these, not of narrower ones.
-    converted = LLVM_TYPE[f"i{max(32, element_type.bit_width)}"]
+    converted = REGISTERS[f"i{max(32, element_type.bit_width)}"]
     number = value.ordered("==", value).choose(value, 0.0)
     number = number.ordered(">", float(low)).choose(number, float(low))
     if high.bit_length() <= (24 if value.type == F32 else 53):
         number = number.ordered("<", float(high)).choose(number, float(high))
         whole = number.converted(convert, converted)
-        return whole.resized(LLVM_TYPE[storage_of(element_type)])
+        return whole.resized(REGISTERS[storage_of(element_type)])
     # The bound is no float, the number after it is.
     is_large = number.ordered(">=", float(high + 1))
     whole = is_large.choose(number.constant(0.0), number).converted(convert, converted)
