@@ -9,8 +9,7 @@ from xla_server.codegen.kernel_ir.types import Type
 
 
 def _of_bits(kind: Type) -> Callable[..., Any]:
-    parts = 2 if kind[0] == "c" else 1
-    words, dtype = np.dtype(f"u{kind.byte_size // parts}"), kind.dtype
+    words, dtype = np.dtype(f"u{kind.part.byte_size}"), kind.dtype
     return lambda *bits: np.array(bits, words).view(dtype)[0]
 
 

@@ -165,7 +165,7 @@ def _cast(target: str) -> Any:
 
 def _complex(builder: Any, value: Any, source: Any, target: str) -> Any:
     """A number as a complex one of a computed type; the imaginary part of a real number is 0."""
-    part = {"c64": "f32", "c128": "f64"}[target]
+    part = Type(target).part
     if isinstance(source, types.Complex):
         kind = source.underlying_float
         parts = [_converted(builder, builder.extract_value(value, n), kind, part) for n in range(2)]

@@ -34,6 +34,11 @@ class Type(enum.StrEnum):
         return np.dtype(f"{self[0]}{self.byte_size}")
 
     @property
+    def part(self) -> "Type":
+        """The type of the parts of complex numbers; of others the type itself."""
+        return Type(f"f{int(self[1:]) // 2}") if self[0] == "c" else self
+
+    @property
     def is_integer(self) -> bool:
         """Return whether values are integers, of one bit or more."""
         return self[0] in "biu"
