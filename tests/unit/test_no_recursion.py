@@ -142,7 +142,6 @@ ALLOWED = {
         codegen/kernel_ir/analysis/hoisting.py: _Varying._note
         codegen/kernel_ir/analysis/known_numbers.py: Numbers.place Numbers.value
         codegen/kernel_ir/analysis/repetitions.py: Forms.of
-        codegen/kernel_ir/listing.py: _base _lines _text
         codegen/kernel_ir/numba_text.py: NumbaText._address NumbaText._base NumbaText._index
             NumbaText._statement NumbaText.expression NumbaText.lines
         codegen/kernel_ir/unrolling.py: _copies _has_calls _has_loops
