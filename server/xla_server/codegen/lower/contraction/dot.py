@@ -27,6 +27,7 @@ from xla_server.codegen.routines.contraction.gemm_tiles import KINDS
 from xla_server.codegen.routines.linear_algebra.matrix_blocks import PIECE_WORK
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloInstruction
+from xla_server.passes.canonicalize.dot_types import is_matrix_product
 from xla_server.passes.canonicalize.thin_dots import thin_dot
 from xla_server.target.capability import Capability
 from xla_server.target.target import Target
@@ -241,16 +242,5 @@ def is_canonical(i: HloInstruction) -> bool:
 
     Sums of one product are none: added to zero, as those would be, -0 became 0.
     """
-    numbers = i.attributes.dimension_numbers
-    lhs, rhs = (operand.shape for operand in i.operands)
-    batch = numbers.lhs_batch_dimensions
-    leading = () if not batch else (0,)
-    return (
-        batch == leading
-        and numbers.rhs_batch_dimensions == leading
-        and len(numbers.lhs_contracting_dimensions) == 1
-        and lhs.rank == rhs.rank == 2 + len(leading)
-        and 0 not in lhs.dimensions
-        and 0 not in rhs.dimensions
-        and _depth(i) > 1
-    )
+    has_elements = all(operand.shape.element_count for operand in i.operands)
+    return has_elements and is_matrix_product(i) and _depth(i) > 1
