@@ -430,7 +430,7 @@ class ElementaryFunction(Instruction):
 
     def checked(self, given: Sequence[Any]) -> Any:
         """The signature. Raises TypeError where more or fewer operands are given."""
-        check_count(self._signature, given)
+        check_count(self.operands, given)
         return self._signature
 
     def form(self, lanes: int = 1) -> Any:

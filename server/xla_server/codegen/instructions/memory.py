@@ -6,7 +6,7 @@ do not overlap operands and need not test for it at run time. A GPU has several 
 loads and stores name the one that they are of.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -148,19 +148,20 @@ def _scope(module: Any, *names: str) -> Any:
     return module.add_metadata(scopes)
 
 
-def _cast(target: str) -> Any:
-    """Conversion to `target` from any computed type: integers wrap, floats must fit."""
-    computed = COMPUTED[target]
+def _change(target: str, convert: Callable[[Any, Any, Any, str], Any]) -> Any:
+    """An instruction that makes a number of type `target` of one of any computed type."""
 
     @instruction
-    def cast(typing_context, x):  # type: ignore[no-untyped-def]
-        def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-            convert = _complex if isinstance(computed, types.Complex) else _converted
-            return convert(builder, args[0], x, target)
+    def change(typing_context, x):  # type: ignore[no-untyped-def]
+        return COMPUTED[target](x), lambda _c, b, _s, args: convert(b, args[0], x, target)
 
-        return computed(x), generate
+    return change
 
-    return cast
+
+def _cast(builder: Any, value: Any, source: Any, target: str) -> Any:
+    """A number converted: integers wrap, floats must fit."""
+    is_complex = isinstance(COMPUTED[target], types.Complex)
+    return (_complex if is_complex else _converted)(builder, value, source, target)
 
 
 def _complex(builder: Any, value: Any, source: Any, target: str) -> Any:
@@ -199,17 +200,9 @@ def _converted(builder: Any, value: Any, source: Any, target: str) -> Any:
     return (builder.sext if is_signed else builder.zext)(value, form)
 
 
-def _bits(target: str) -> Any:
-    computed, form = COMPUTED[target], _IR[target]
-
-    @instruction
-    def bits(typing_context, x):  # type: ignore[no-untyped-def]
-        def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-            return builder.bitcast(args[0], form)
-
-        return computed(x), generate
-
-    return bits
+def _bits(builder: Any, value: Any, source: Any, target: str) -> Any:
+    """The number with the same bits."""
+    return builder.bitcast(value, _IR[target])
 
 
 @instruction_of(types.int64(types.int64))
@@ -298,8 +291,8 @@ def shared_accesses(space: int) -> dict[str, Any]:
 
 
 TYPE_CHANGES: dict[str, Any] = {
-    **{f"to_{name}": _cast(name) for name in COMPUTED},
-    **{f"bits_{name}": _bits(name) for name in NUMBERS},
+    **{f"to_{name}": _change(name, _cast) for name in COMPUTED},
+    **{f"bits_{name}": _change(name, _bits) for name in NUMBERS},
 }
 """Every change of type by its name in kernels."""
 
