@@ -125,12 +125,12 @@ ALLOWED = {
     """,
     KERNEL: """
         codegen/compiler/direct_compiler.py: _Function._assign_to _Function._choose_between
-            _Function._count _Function._do _Function._do_all _Function._repeat _Function._run
+            _Function._count_range _Function._count_range.inside _Function._do _Function._do_all
         codegen/compiler/direct_expressions.py: Expressions._call Expressions._chosen
             Expressions._shortened Expressions._value
         codegen/compiler/direct_names.py: _strays
-        codegen/emit/llvm.py: Emitter._base Emitter._count Emitter._index Emitter._loop
-            Emitter._part Emitter._repeat Emitter._run Emitter._value Emitter._write
+        codegen/emit/llvm.py: Emitter._base Emitter._count_axis Emitter._count_axis.inside
+            Emitter._index Emitter._loop Emitter._part Emitter._value Emitter._write
             Emitter._write_all
         codegen/gpu/emit/copies.py: copies_of
         codegen/gpu/emit/emitter.py: _GridEmitter._divided _GridEmitter._narrow _GridEmitter._parts
