@@ -64,7 +64,7 @@ ALLOWED = {
     SHAPE: """
         backends/compiled/executable.py: _add_leaves _assembled
         backends/cuda/buffers.py: Placement.placed
-        backends/host_buffer.py: HostBuffer.placed literal_of value_of
+        backends/host_buffer.py: HostBuffer.of_literal HostBuffer.placed literal_of value_of
         backends/signature.py: _laid_out owned
         codegen/lower/control/control.py: _state
         codegen/lower/host.py: _arrays _value
