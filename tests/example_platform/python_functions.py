@@ -72,10 +72,6 @@ class PythonFunctions:
         match name:
             case "watch_i64":
                 return lambda at: int(self._arrays.load(Type.I64, int(at), 0) == run_word.STOP)
-            case "room_i32":
-                return lambda number: self._arrays.spill(np.int32(number))
-            case "room":
-                return self._arrays.spill
             case _ if isinstance(called, LibraryRoutine):
                 return lambda *operands: self._execute(
                     name, self._arrays, *map(self._argument, called.form, operands)

@@ -13,7 +13,6 @@ from xla_server.backends.compiled.compilation import Compilation, compile_module
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.kernel import module_of
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.listing import listing
 from xla_server.codegen.loops.schedules import ElementGraph, scheduled_by
 from xla_server.codegen.lower.loop_nests.loop_kernel import LoopTask, maker_of
 from xla_server.codegen.lower.lowering import kernels_of
@@ -139,9 +138,8 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "fusion": _fusion,
     "graph": _scalar_graph,
     "schedule": _schedule,
-    "kernel": lambda: listing(_steps().kernel),
-    "work": _work,
     "source": lambda: _steps().kernel.text,
+    "work": _work,
     "llvm": _llvm,
     "assembly": _assembly,
 }

@@ -64,7 +64,7 @@ ALLOWED = {
     SHAPE: """
         backends/compiled/executable.py: _add_leaves _assembled
         backends/cuda/buffers.py: Placement.placed
-        backends/host_buffer.py: HostBuffer.placed literal_of value_of
+        backends/host_buffer.py: HostBuffer.of_literal HostBuffer.placed literal_of value_of
         backends/signature.py: _laid_out owned
         codegen/lower/control/control.py: _state
         codegen/lower/host.py: _arrays _value
@@ -125,12 +125,12 @@ ALLOWED = {
     """,
     KERNEL: """
         codegen/compiler/direct_compiler.py: _Function._assign_to _Function._choose_between
-            _Function._count _Function._do _Function._do_all _Function._repeat _Function._run
+            _Function._count_range _Function._count_range.inside _Function._do _Function._do_all
         codegen/compiler/direct_expressions.py: Expressions._call Expressions._chosen
             Expressions._shortened Expressions._value
         codegen/compiler/direct_names.py: _strays
-        codegen/emit/llvm.py: Emitter._base Emitter._count Emitter._index Emitter._loop
-            Emitter._part Emitter._repeat Emitter._run Emitter._value Emitter._write
+        codegen/emit/llvm.py: Emitter._base Emitter._count_axis Emitter._count_axis.inside
+            Emitter._index Emitter._loop Emitter._part Emitter._value Emitter._write
             Emitter._write_all
         codegen/gpu/emit/copies.py: copies_of
         codegen/gpu/emit/emitter.py: _GridEmitter._divided _GridEmitter._narrow _GridEmitter._parts
@@ -142,7 +142,6 @@ ALLOWED = {
         codegen/kernel_ir/analysis/hoisting.py: _Varying._note
         codegen/kernel_ir/analysis/known_numbers.py: Numbers.place Numbers.value
         codegen/kernel_ir/analysis/repetitions.py: Forms.of
-        codegen/kernel_ir/listing.py: _base _lines _text
         codegen/kernel_ir/numba_text.py: NumbaText._address NumbaText._base NumbaText._index
             NumbaText._statement NumbaText.expression NumbaText.lines
         codegen/kernel_ir/unrolling.py: _copies _has_calls _has_loops

@@ -4,6 +4,7 @@ import ctypes
 import functools
 import sys
 import threading
+from typing import Self
 
 import numpy as np
 
@@ -32,14 +33,27 @@ class HostBuffer:
 
     __slots__ = ("_address", "_literal", "device", "elements", "memory", "shape")
 
-    def __init__(self, literal: Literal, device: Device) -> None:
-        self._literal: Literal | None = literal
-        self.shape = literal.shape
+    def __init__(
+        self,
+        shape: Shape,
+        device: Device,
+        literal: Literal | None = None,
+        elements: "tuple[HostBuffer, ...]" = (),
+        memory: Block | None = None,
+    ) -> None:
+        self.shape = shape
         self.device = device
-        self.elements = tuple(HostBuffer(element, device) for element in literal.elements)
-        self.memory: Block | None = None
+        self.elements = elements
+        self.memory = memory
         """The memory that a kernel wrote, if it has the value; its content must not change."""
-        self._address: int | None = None
+        self._literal = literal
+        self._address: int | None = None if memory is None else memory.address
+
+    @classmethod
+    def of_literal(cls, literal: Literal, device: Device) -> Self:
+        """Return a buffer that is held as a literal; shares its memory."""
+        elements = tuple(cls.of_literal(element, device) for element in literal.elements)
+        return cls(literal.shape, device, literal, elements)
 
     @classmethod
     def placed(cls, literal: Literal, device: Device, blocks: BlockPool) -> "HostBuffer":
@@ -53,17 +67,17 @@ class HostBuffer:
             parts = tuple(cls.placed(part, device, blocks) for part in literal.elements)
             return cls.of_elements(parts, shape, device)
         if not shape.is_array:
-            return cls(literal, device)
+            return cls.of_literal(literal, device)
         value = literal.value
         is_dense = value.flags.c_contiguous
         address = value.__array_interface__["data"][0]
         if is_dense and address % ALIGNMENT == 0:
-            return cls(literal, device)
+            return cls.of_literal(literal, device)
         if literal.dynamic_sizes:
             array = aligned_empty(shape.dimensions, value.dtype)
             np.copyto(array, value)
             array.flags.writeable = False
-            return cls(Literal(shape, array, (), literal.dynamic_sizes), device)
+            return cls(shape, device, Literal(shape, array, (), literal.dynamic_sizes))
         size = block_size(value.nbytes)
         block = allocator.allocated(size, functools.partial(blocks.take, size))
         if is_dense and value.nbytes <= _SMALL_BYTES:
@@ -75,7 +89,7 @@ class HostBuffer:
     @classmethod
     def from_value(cls, value: Value, shape: Shape, device: Device) -> "HostBuffer":
         """An evaluator's result as a buffer of this shape; shares the memory of `value`."""
-        return cls(literal_of(value, shape), device)
+        return cls.of_literal(literal_of(value, shape), device)
 
     @classmethod
     def of_block(cls, block: Block, shape: Shape, device: Device) -> "HostBuffer":
@@ -83,39 +97,25 @@ class HostBuffer:
 
         `shape` has the array's layout and static sizes.
         """
-        buffer = cls.__new__(cls)
-        buffer._literal = None
-        buffer.shape = shape
-        buffer.device = device
-        buffer.elements = ()
-        buffer.memory = block
-        buffer._address = block.address
-        return buffer
+        return cls(shape, device, None, (), block)
 
     @classmethod
     def of_elements(
         cls, elements: tuple["HostBuffer", ...], shape: Shape, device: Device
     ) -> "HostBuffer":
         """The tuple of these buffers, which are on `device`."""
-        buffer = cls.__new__(cls)
-        buffer._literal = None
-        buffer.shape = shape
-        buffer.device = device
-        buffer.elements = elements
-        buffer.memory = None
-        buffer._address = None
-        return buffer
+        return cls(shape, device, None, elements)
 
     def as_shape(self, shape: Shape, device: Device) -> "HostBuffer":
         """The elements in row-major order as an array of another shape; shares their memory."""
         if self.memory is not None:
             return HostBuffer.of_block(self.memory, shape, device)
         if self.shape.compatible(shape):
-            return HostBuffer(self.literal.relayout(shape), device)
+            return HostBuffer.of_literal(self.literal.relayout(shape), device)
         # Bits of integers may be those of other integers.
         flat = np.ascontiguousarray(self.literal.value).reshape(-1).view(shape.element_type.dtype)
         array = flat.reshape(shape.dimensions)
-        return HostBuffer(Literal.from_numpy(array, shape, copy=False), device)
+        return HostBuffer.of_literal(Literal.from_numpy(array, shape, copy=False), device)
 
     @property
     def is_sole_owner(self) -> bool:
@@ -128,12 +128,8 @@ class HostBuffer:
     def given_up(self) -> "HostBuffer":
         """Return another buffer with this one's memory; this one must not be used afterwards."""
         literal = None if self.memory is not None else self.literal
-        other = HostBuffer.__new__(HostBuffer)
-        other._literal = literal
-        other.shape = self.shape
-        other.device = self.device
-        other.elements = self.elements
-        other.memory, other._address = self.memory, self._address
+        other = HostBuffer(self.shape, self.device, literal, self.elements, self.memory)
+        other._address = self._address
         self.memory = self._address = None
         self._literal = GIVEN_UP
         return other

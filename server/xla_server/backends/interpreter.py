@@ -155,9 +155,4 @@ class InterpreterExecutable:
         )
         computed = time.perf_counter_ns()
         output = HostBuffer.from_value(owned(value), self.program_shape.result, device)
-        profile = Profile(
-            compute_cycle_count=computed - computing,
-            compute_time_ns=computed - computing,
-            compute_and_transfer_time_ns=time.perf_counter_ns() - started,
-        )
-        return Execution(output, profile)
+        return Execution(output, Profile.until_now(started, computing, computed))

@@ -1,6 +1,7 @@
 """Interface of a platform to the sessions above it."""
 
 import dataclasses
+import time
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -51,6 +52,18 @@ class Profile(NamedTuple):
     executable_size_in_bytes: int = 0
     profile_cache_hit: bool = False
     warmup_run_executed: bool = False
+
+    @classmethod
+    def until_now(
+        cls, started: int, computing: int, computed: int, cycles: int = 0, byte_size: int = 0
+    ) -> "Profile":
+        """The cost of an execution that ends now, by times of `perf_counter_ns`.
+
+        It computed between the last two, in `cycles` where they were counted, with code of
+        `byte_size`.
+        """
+        spent, whole = computed - computing, time.perf_counter_ns() - started
+        return cls(False, 0, cycles or spent, spent, whole, byte_size)
 
 
 class Buffer(Protocol):

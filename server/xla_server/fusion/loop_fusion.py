@@ -26,6 +26,7 @@ from xla_server.fusion.analysis.windows import has_free_order, is_short_window
 from xla_server.fusion.fused_body import FusedBody
 from xla_server.ir.index_maps import MAPPED
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.traversal import in_post_order, reached
 from xla_server.passes.framework.editor import Editor, rearrange, rewrite, users
 from xla_server.target.target import Target
 
@@ -228,17 +229,15 @@ class _Plan:
 
         Computations in other kernels do not count, nor do those after a reduction.
         """
-        waiting, seen = [i], {i}
-        while waiting:
-            for reader in self.readers[waiting.pop()]:
-                if reader in seen or reader.opcode is Opcode.REDUCE or reader not in self.fusible:
-                    continue
-                if reader.opcode in opcodes:
-                    return True
-                if not self.is_stored(reader):
-                    seen.add(reader)
-                    waiting.append(reader)
-        return False
+
+        def readers_of(part: HloInstruction) -> list[HloInstruction]:
+            """Return what reads a part and may be computed in the same kernel."""
+            if part is not i and self.is_stored(part):
+                return []
+            fusible = [each for each in self.readers[part] if each in self.fusible]
+            return [each for each in fusible if each.opcode is not Opcode.REDUCE]
+
+        return any(part.opcode in opcodes for part in reached(readers_of(i), readers_of))
 
     def _tests_each_element(self, i: HloInstruction) -> bool:
         """Return whether a reduction of a large pad or concatenate tests the index of each element.
@@ -368,18 +367,15 @@ class _Plan:
     def _ends_in_rows(self, start: HloInstruction, rank: int) -> bool:
         """Return whether everything computed from broadcast rows is reduced along the rows."""
         reduced = list(range(rank, start.shape.rank))
-        waiting, seen = [start], {start}
-        while waiting:
-            for reader in self.readers[waiting.pop()]:
-                if reader.opcode is Opcode.REDUCE:
-                    if sorted(reader.attributes.dimensions) != reduced:
-                        return False
-                elif reader.opcode not in ONE_TO_ONE:
-                    return False
-                elif reader not in seen:
-                    seen.add(reader)
-                    waiting.append(reader)
-        return True
+        computed = reached(
+            self.readers[start], lambda i: () if i.opcode is Opcode.REDUCE else self.readers[i]
+        )
+        return all(
+            sorted(i.attributes.dimensions) == reduced
+            if i.opcode is Opcode.REDUCE
+            else i.opcode in ONE_TO_ONE
+            for i in computed
+        )
 
 
 def _chains(computation: HloComputation, max_operations: int) -> dict[HloInstruction, Set]:
@@ -428,16 +424,13 @@ def _fuse(
 def _body(root: HloInstruction, plan: _Plan, editor: Editor) -> tuple[FusedBody, HloInstruction]:
     """Return the body of the fusion of a root, and the copy of the root in it."""
     body, copies = FusedBody(editor), dict[HloInstruction, HloInstruction]()
-    waiting = [(root, False)]
-    while waiting:
-        i, is_ready = waiting.pop()
-        if i in copies:
-            continue
-        if i is not root and not (i in plan.kernels and plan.is_inlined(i)):
-            copies[i] = body.parameter(i)
-        elif is_ready:
+
+    def is_inside(i: HloInstruction) -> bool:
+        return i is root or (i in plan.kernels and plan.is_inlined(i))
+
+    for i in in_post_order([root], lambda i: i.operands if is_inside(i) else ()):
+        if is_inside(i):
             (copies[i],) = body.take_in(i, copies)
         else:
-            waiting.append((i, True))
-            waiting += [(operand, False) for operand in reversed(i.operands)]
+            copies[i] = body.parameter(i)
     return body, copies[root]

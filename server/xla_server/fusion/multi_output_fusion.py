@@ -16,6 +16,7 @@ from xla_server.fusion.analysis.row_kernels import continues_rows
 from xla_server.fusion.analysis.row_maps import maps_rows
 from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.traversal import reached
 from xla_server.passes.framework.editor import Editor, drop_uncalled, users
 from xla_server.passes.simplify.cse import CommonSubexpressions
 from xla_server.target.capability import Capability
@@ -254,17 +255,8 @@ def _reads_alias(reader: HloInstruction, producer: HloInstruction) -> bool:
 
     Such a reshape would be made of the result of the fusion that reads it.
     """
-    waiting = [part for part in reader.operands if _kernel_of(part) is not producer]
-    seen = set(waiting)
-    while waiting:
-        part = waiting.pop()
-        if part is producer:
-            return True
-        if part.opcode in ALIASES:
-            before = [each for each in part.operands if each not in seen]
-            seen.update(before)
-            waiting += before
-    return False
+    others = (part for part in reader.operands if _kernel_of(part) is not producer)
+    return producer in reached(others, lambda part: part.operands if part.opcode in ALIASES else ())
 
 
 def _merge(

@@ -11,6 +11,7 @@ from xla_server.fusion.analysis.fusible import is_scalar_constant
 from xla_server.fusion.cost_model import CostModel
 from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.traversal import reached
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor, drop_uncalled, users
 from xla_server.passes.simplify.cse import EqualComputations
@@ -175,11 +176,5 @@ class _Split:
 
     def _needed(self, results: Iterable[HloInstruction]) -> list[HloInstruction]:
         """Return what results are computed from, as far as what is outside, in order."""
-        found, waiting = set(results), list(results)
-        while waiting:
-            i = waiting.pop()
-            for operand in () if i in self._outside else i.operands:
-                if operand not in found:
-                    found.add(operand)
-                    waiting.append(operand)
+        found = set(reached(results, lambda i: () if i in self._outside else i.operands))
         return [i for i in self._called.instructions if i in found and not is_scalar_constant(i)]

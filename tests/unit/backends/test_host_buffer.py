@@ -27,7 +27,7 @@ def of_block(array: np.ndarray, shape: Shape) -> HostBuffer:  # type: ignore[typ
 
 def test_the_address_is_that_of_the_literals_own_memory_where_it_is_dense() -> None:
     literal = Literal.from_numpy(ROWS)
-    buffer = HostBuffer(literal, DEVICE)
+    buffer = HostBuffer.of_literal(literal, DEVICE)
     assert buffer.address == literal.value.ctypes.data
     assert buffer.to_literal() is literal
 
@@ -35,7 +35,7 @@ def test_the_address_is_that_of_the_literals_own_memory_where_it_is_dense() -> N
 def test_an_array_in_another_order_is_laid_out_once() -> None:
     shape = Shape.parse("f32[2,3]{0,1}")
     flat = np.asfortranarray(ROWS).ravel(order="K")
-    buffer = HostBuffer(Literal.from_linear_memory(shape, flat), DEVICE)
+    buffer = HostBuffer.of_literal(Literal.from_linear_memory(shape, flat), DEVICE)
     address = buffer.address
     assert at(address, 6) == ROWS.ravel().tolist()
     assert buffer.address == address == buffer.literal.value.ctypes.data
@@ -56,7 +56,7 @@ def test_a_block_is_a_read_only_value_in_the_layout_of_its_shape() -> None:
 
 def test_a_tuple_is_made_of_its_elements() -> None:
     part = Shape.parse("f32[2,3]{1,0}")
-    elements = (of_block(ROWS, part), HostBuffer(Literal.token(), DEVICE))
+    elements = (of_block(ROWS, part), HostBuffer.of_literal(Literal.token(), DEVICE))
     shape = Shape.tuple_of([part, Shape.token()])
     buffer = HostBuffer.of_elements(elements, shape, DEVICE)
     assert buffer.elements is elements
@@ -66,7 +66,7 @@ def test_a_tuple_is_made_of_its_elements() -> None:
 def test_another_shape_shares_the_memory() -> None:
     for buffer in (
         of_block(ROWS, Shape.parse("f32[2,3]{1,0}")),
-        HostBuffer(Literal.from_numpy(ROWS), DEVICE),
+        HostBuffer.of_literal(Literal.from_numpy(ROWS), DEVICE),
     ):
         other = buffer.as_shape(Shape.parse("f32[2,3]{0,1}"), DEVICE)
         assert other.address == buffer.address
@@ -80,7 +80,7 @@ def test_memory_shared_by_two_buffers_has_no_sole_owner() -> None:
     assert not buffer.is_sole_owner
     del other
     assert buffer.is_sole_owner
-    assert not HostBuffer(Literal.from_numpy(ROWS), DEVICE).is_sole_owner
+    assert not HostBuffer.of_literal(Literal.from_numpy(ROWS), DEVICE).is_sole_owner
 
 
 def placed(literal: Literal) -> HostBuffer:

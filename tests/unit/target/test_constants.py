@@ -131,7 +131,6 @@ LIMITS = {
 
 FACTS = {
     "codegen/functions/called_functions.py": {"LANES"},
-    "codegen/compiler/direct_values.py": {"_NEUTRAL"},
     "codegen/gpu/emit/instructions.py": {"GLOBAL", "SHARED"},
     "codegen/gpu/plans/convolution_plans.py": {"_LEAST_WORKSPACE_BYTES", "_MAX_WORKSPACE_BYTES"},
     "codegen/gpu/plans/library_plans.py": {

@@ -40,6 +40,24 @@ def free_dimensions(rank: int, *taken: Sequence[int]) -> tuple[int, ...]:
     return tuple(number for number in range(rank) if number not in used)
 
 
+class Roles(NamedTuple):
+    """The dimensions of an operand of a dot by the part they have in it."""
+
+    batch: tuple[int, ...]
+    free: tuple[int, ...]
+    contracting: tuple[int, ...]
+
+
+def roles_of(numbers: DotDimensionNumbers, lhs_rank: int, rhs_rank: int) -> tuple[Roles, Roles]:
+    """The dimensions of both operands of a dot; the free ones are in order."""
+    left = numbers.lhs_batch_dimensions, numbers.lhs_contracting_dimensions
+    right = numbers.rhs_batch_dimensions, numbers.rhs_contracting_dimensions
+    return (
+        Roles(left[0], free_dimensions(lhs_rank, *left), left[1]),
+        Roles(right[0], free_dimensions(rhs_rank, *right), right[1]),
+    )
+
+
 class ProductSizes(NamedTuple):
     """A dot as a batch of products of matrices: their number, rows, columns and terms of a sum."""
 
@@ -53,58 +71,23 @@ def product_sizes(
     lhs: Sequence[int], rhs: Sequence[int], numbers: DotDimensionNumbers
 ) -> ProductSizes:
     """The sizes of a dot of arrays with these dimensions."""
-    batch, depth = (
-        math.prod(lhs[d] for d in dimensions)
-        for dimensions in (numbers.lhs_batch_dimensions, numbers.lhs_contracting_dimensions)
-    )
-    rows, columns = (
-        math.prod(sizes[d] for d in free_dimensions(len(sizes), *taken))
-        for sizes, *taken in (
-            (lhs, numbers.lhs_batch_dimensions, numbers.lhs_contracting_dimensions),
-            (rhs, numbers.rhs_batch_dimensions, numbers.rhs_contracting_dimensions),
-        )
-    )
-    return ProductSizes(batch, rows, columns, depth)
+    left, right = roles_of(numbers, len(lhs), len(rhs))
+    batch, rows, depth = (math.prod(lhs[d] for d in dimensions) for dimensions in left)
+    return ProductSizes(batch, rows, math.prod(rhs[d] for d in right.free), depth)
 
 
 def infer_dot(operands: Sequence[Shape], attributes: DotAttributes) -> Shape:
     """The shape of lhs dot rhs; ShapeError when dimension numbers or sizes do not fit."""
     lhs, rhs = (require_array(shape, "an operand") for shape in operands)
-    numbers = attributes.dimension_numbers
-    check_distinct(
-        "lhs contracting and batch dimensions",
-        (*numbers.lhs_contracting_dimensions, *numbers.lhs_batch_dimensions),
-        lhs.rank,
-        lhs,
-    )
-    check_distinct(
-        "rhs contracting and batch dimensions",
-        (*numbers.rhs_contracting_dimensions, *numbers.rhs_batch_dimensions),
-        rhs.rank,
-        rhs,
-    )
-    _check_pairs(
-        "contracting",
-        lhs,
-        numbers.lhs_contracting_dimensions,
-        rhs,
-        numbers.rhs_contracting_dimensions,
-    )
-    _check_pairs("batch", lhs, numbers.lhs_batch_dimensions, rhs, numbers.rhs_batch_dimensions)
-    batch = zip(numbers.lhs_batch_dimensions, numbers.rhs_batch_dimensions, strict=True)
-    kept = [(rhs, right) if rhs.is_dynamic(right) else (lhs, left) for left, right in batch]
-    kept += [
-        (lhs, n)
-        for n in free_dimensions(
-            lhs.rank, numbers.lhs_contracting_dimensions, numbers.lhs_batch_dimensions
-        )
-    ]
-    kept += [
-        (rhs, n)
-        for n in free_dimensions(
-            rhs.rank, numbers.rhs_contracting_dimensions, numbers.rhs_batch_dimensions
-        )
-    ]
+    left, right = roles_of(attributes.dimension_numbers, lhs.rank, rhs.rank)
+    for name, shape, own in (("lhs", lhs, left), ("rhs", rhs, right)):
+        taken = own.contracting + own.batch
+        check_distinct(f"{name} contracting and batch dimensions", taken, shape.rank, shape)
+    _check_pairs("contracting", lhs, left.contracting, rhs, right.contracting)
+    _check_pairs("batch", lhs, left.batch, rhs, right.batch)
+    pairs = zip(left.batch, right.batch, strict=True)
+    kept = [(rhs, theirs) if rhs.is_dynamic(theirs) else (lhs, mine) for mine, theirs in pairs]
+    kept += [(shape, n) for shape, own in ((lhs, left), (rhs, right)) for n in own.free]
     return Shape.array(
         product_type(lhs, rhs, attributes.preferred_element_type),
         [shape.dimensions[number] for shape, number in kept],

@@ -136,13 +136,8 @@ class DynamicExecutable:
             value = run.call(self._entry, values)
         computed = time.perf_counter_ns()
         output = self._buffers.from_value(owned(value), self.program_shape.result, device)
-        compute_time = computed - computing
-        profile = Profile(
-            compute_cycle_count=run.cycles or compute_time,
-            compute_time_ns=compute_time,
-            compute_and_transfer_time_ns=time.perf_counter_ns() - started,
-            executable_size_in_bytes=sum(run.byte_sizes.values()),
-        )
+        byte_size = sum(run.byte_sizes.values())
+        profile = Profile.until_now(started, computing, computed, run.cycles, byte_size)
         if self._dump is not None and times is not None:
             write_profile(self._dump, times.measured())
         return Execution(output, profile)

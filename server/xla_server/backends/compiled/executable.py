@@ -129,13 +129,7 @@ class CompiledExecutable:
         computed = time.perf_counter_ns()
         del memory
         output = self._output(program, leaves, blocks, device)
-        compute_time = computed - computing
-        profile = Profile(
-            compute_cycle_count=cycles or compute_time,
-            compute_time_ns=compute_time,
-            compute_and_transfer_time_ns=time.perf_counter_ns() - started,
-            executable_size_in_bytes=self._byte_size,
-        )
+        profile = Profile.until_now(started, computing, computed, cycles, self._byte_size)
         if self._dump is not None and times is not None:
             write_profile(self._dump, measured_rows(program.code, program.rows, times))
         return Execution(output, profile)
@@ -167,12 +161,7 @@ class CompiledExecutable:
         return [
             Execution(
                 self._output(program, given, blocks, device),
-                Profile(
-                    compute_cycle_count=cycles or computed - computing,
-                    compute_time_ns=computed - computing,
-                    compute_and_transfer_time_ns=time.perf_counter_ns() - started,
-                    executable_size_in_bytes=self._byte_size,
-                ),
+                Profile.until_now(started, computing, computed, cycles, self._byte_size),
             )
             for (blocks, cycles), given, device in zip(made, leaves, devices, strict=True)
         ]

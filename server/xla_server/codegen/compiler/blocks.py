@@ -60,6 +60,8 @@ class BlockWriter:
         self._builder = builder
         # Reached blocks of all functions that are inlined into one.
         self._reached = reached
+        # The block that goes on with each open loop, and the one behind it.
+        self._loops: list[tuple[Any, Any]] = []
 
     @property
     def _is_left(self) -> bool:
@@ -110,6 +112,48 @@ class BlockWriter:
             if not self._is_left:
                 self._go_to(after)
         self._go_on_at(after)
+
+    def _count(self, low: Any, high: Any, step: int, write: Callable[[Any], None]) -> Any | None:
+        """Write a loop over numbers, each of which is given to what writes the body.
+
+        It returns the branch back to the loop's test, None if nothing leads there.
+        """
+        # The body may give its variable another value, which does not change the count.
+        b, counter = self._builder, self._alloca(WORD)
+        b.store(low, counter)
+        test, inside, following, after = self._blocks("test", "body", "step", "after")
+        self._go_to(test)
+        self._go_on_at(test)
+        number = b.load(counter)
+        more = b.icmp_signed("<" if step > 0 else ">", number, high)
+        self._go_either_way(more, inside, after)
+        self._go_on_at(inside)
+        self._run(lambda: write(number), following, after)
+        self._go_on_at(following)
+        back = None
+        if not self._is_left:
+            b.store(b.add(b.load(counter), ir.Constant(WORD, step), flags=("nsw",)), counter)
+            back = self._go_to(test)
+        self._go_on_at(after)
+        return back
+
+    def _repeat(self, condition: Callable[[], Any], write: Callable[[], None]) -> None:
+        """Write a loop that goes on while a condition holds."""
+        test, inside, after = self._blocks("test", "body", "after")
+        self._go_to(test)
+        self._go_on_at(test)
+        self._go_either_way(condition(), inside, after)
+        self._go_on_at(inside)
+        self._run(write, test, after)
+        self._go_on_at(after)
+
+    def _run(self, write: Callable[[], None], following: Any, after: Any) -> None:
+        """Write the body of a loop, which goes on with `following` or leaves for `after`."""
+        self._loops.append((following, after))
+        write()
+        self._loops.pop()
+        if not self._is_left:
+            self._go_to(following)
 
     def _instruct(self, called: Instruction, given: Sequence[Typed]) -> Typed:
         context = cpu_target.target_context

@@ -157,7 +157,6 @@ class _Function(Expressions):
         self._depth = depth
         self._known: dict[str, Typed] = {}
         self._variables: dict[str, tuple[Any, Any]] = {}
-        self._loops: list[tuple[Any, Any]] = []
         self._end = self._blocks("end")[0]
         self._returned: list[tuple[Any, Typed | None]] = []
         if len(given) != len(text.parameters):
@@ -199,9 +198,11 @@ class _Function(Expressions):
             case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
                 pass
             case ast.For(target=ast.Name(id=name), orelse=[]):
-                self._count(name, statement)
+                self._count_range(name, statement)
             case ast.While(test=test, body=body, orelse=[]):
-                self._repeat(test, body)
+                self._repeat(
+                    lambda: truth(self._builder, self._value(test)), lambda: self._do_all(body)
+                )
             case ast.If(test=test, body=body, orelse=orelse):
                 self._choose_between(test, body, orelse)
             case ast.Return(value=value):
@@ -213,7 +214,7 @@ class _Function(Expressions):
             case _:
                 raise UnsupportedError(type(statement).__name__)
 
-    def _count(self, name: str, loop: ast.For) -> None:
+    def _count_range(self, name: str, loop: ast.For) -> None:
         """A loop over a range, whose step is a number in the text."""
         match loop.iter:
             case ast.Call(func=ast.Name(id="range"), args=[stop], keywords=[]):
@@ -228,41 +229,12 @@ class _Function(Expressions):
                     raise UnsupportedError("a range whose step is not known")
             case _:
                 raise UnsupportedError("a loop over something else")
-        # The body may give the variable another value, which does not change the count.
-        counter = self._alloca(WORD)
-        b = self._builder
-        b.store(low, counter)
-        test, inside, following, after = self._blocks("test", "body", "step", "after")
-        self._go_to(test)
-        self._go_on_at(test)
-        number = b.load(counter)
-        more = b.icmp_signed("<" if step > 0 else ">", number, high)
-        self._go_either_way(more, inside, after)
-        self._go_on_at(inside)
-        self._assign(name, (types.int64, number))
-        self._run(loop.body, following, after)
-        self._go_on_at(following)
-        if not self._is_left:
-            b.store(b.add(b.load(counter), ir.Constant(WORD, step), flags=("nsw",)), counter)
-            self._go_to(test)
-        self._go_on_at(after)
 
-    def _repeat(self, condition: ast.expr, body: Sequence[ast.stmt]) -> None:
-        test, inside, after = self._blocks("test", "body", "after")
-        self._go_to(test)
-        self._go_on_at(test)
-        self._go_either_way(truth(self._builder, self._value(condition)), inside, after)
-        self._go_on_at(inside)
-        self._run(body, test, after)
-        self._go_on_at(after)
+        def inside(number: Any) -> None:
+            self._assign(name, (types.int64, number))
+            self._do_all(loop.body)
 
-    def _run(self, body: Sequence[ast.stmt], following: Any, after: Any) -> None:
-        """The body of a loop, which goes on with `following` or leaves for `after`."""
-        self._loops.append((following, after))
-        self._do_all(body)
-        self._loops.pop()
-        if not self._is_left:
-            self._go_to(following)
+        self._count(low, high, step, inside)
 
     def _choose_between(
         self, test: ast.expr, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt]

@@ -13,54 +13,34 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
+from xla_server.codegen.instructions.memory import COMPUTED, REGISTERS
+from xla_server.codegen.kernel_ir.types import Type
+
 Typed: TypeAlias = tuple[Any, Any]
 """A numba type and an LLVM value of it; of a tuple, the values of its elements."""
 
 WORD, BIT = ir.IntType(64), ir.IntType(1)
-FORMS: dict[Any, Any] = {
-    types.boolean: BIT,
-    types.float32: ir.FloatType(),
-    types.float64: ir.DoubleType(),
-    **{
-        getattr(types, f"{sign}int{width}"): ir.IntType(width)
-        for sign in ("", "u")
-        for width in (8, 16, 32, 64)
-    },
-    types.complex64: ir.LiteralStructType([ir.FloatType()] * 2),
-    types.complex128: ir.LiteralStructType([ir.DoubleType()] * 2),
-}
+FORMS: dict[Any, Any] = {COMPUTED[name]: form for name, form in REGISTERS.items()}
 """Representation of each type in registers."""
 
-_NUMPY = {np.dtype(str(kind) if kind != types.boolean else "bool"): kind for kind in FORMS}
-_RELATIONS = {
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
+_NUMPY = {kind.dtype: COMPUTED[kind] for kind in Type}
+_RELATIONS: dict[type[ast.cmpop], tuple[str, Callable[[int, int], bool]]] = {
+    ast.Eq: ("==", operator.eq),
+    ast.NotEq: ("!=", operator.ne),
+    ast.Lt: ("<", operator.lt),
+    ast.LtE: ("<=", operator.le),
+    ast.Gt: (">", operator.gt),
+    ast.GtE: (">=", operator.ge),
 }
-_FOLDED: dict[str, Callable[[int, int], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
+"""LLVM's name of each comparison, and what it is of numbers that are known."""
+
+_OPERATORS: dict[type[ast.operator], tuple[str, Callable[[int, int], int], int]] = {
+    ast.Add: ("add", operator.add, 0),
+    ast.Sub: ("sub", operator.sub, 0),
+    ast.Mult: ("mul", operator.mul, 1),
+    ast.BitOr: ("or_", operator.or_, 0),
 }
-_OPERATORS = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.BitOr: "or_",
-}
-_FOLDED_NUMBERS: dict[str, Callable[[int, int], int]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "or_": operator.or_,
-}
-_NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "or_": 0}
+"""The builder's method of each operator, what it is of known numbers, and its neutral element."""
 
 
 class UnsupportedError(Exception):
@@ -162,9 +142,9 @@ def binary(builder: Any, sign: ast.operator, left: Typed, right: Typed) -> Typed
     if not any(kind in (types.boolean,) or kind.signed for kind, _ in _whole_numbers(left, right)):
         raise UnsupportedError("numbers without sign stay so")
     (_, x), (_, y) = widened(builder, left), widened(builder, right)
-    method = _OPERATORS.get(type(sign), "")
-    if method:
-        known = _folded(method, x, y)
+    if type(sign) in _OPERATORS:
+        method, fold, neutral = _OPERATORS[type(sign)]
+        known = _folded(fold, neutral, x, y)
         return types.int64, getattr(builder, method)(x, y) if known is None else known
     if not isinstance(sign, ast.FloorDiv):
         raise UnsupportedError(f"the operator {type(sign).__name__}")
@@ -176,27 +156,27 @@ def binary(builder: Any, sign: ast.operator, left: Typed, right: Typed) -> Typed
     return types.int64, builder.select(below, builder.sub(quotient, ir.Constant(WORD, 1)), quotient)
 
 
-def _folded(method: str, x: Any, y: Any) -> Any:
+def _folded(fold: Callable[[int, int], int], neutral: int, x: Any, y: Any) -> Any:
     """Return the result of an operation that needs no instruction, else None."""
     if isinstance(x, ir.Constant) and isinstance(y, ir.Constant):
-        result = _FOLDED_NUMBERS[method](x.constant, y.constant)
+        result = fold(x.constant, y.constant)
         return ir.Constant(WORD, (result + 2**63) % 2**64 - 2**63)
     for number, other in ((y, x), (x, y)):
-        is_same = isinstance(number, ir.Constant) and number.constant == _NEUTRAL.get(method)
-        if is_same and (number is y or method != "sub"):
+        is_same = isinstance(number, ir.Constant) and number.constant == neutral
+        if is_same and (number is y or fold is not operator.sub):
             return other
     return None
 
 
 def compare(builder: Any, sign: ast.cmpop, left: Typed, right: Typed) -> Typed:
     """Python's comparison of whole numbers."""
-    relation = _RELATIONS.get(type(sign))
-    if relation is None:
+    if type(sign) not in _RELATIONS:
         raise UnsupportedError(f"the comparison {type(sign).__name__}")
+    relation, fold = _RELATIONS[type(sign)]
     _whole_numbers(left, right)
     (_, x), (_, y) = widened(builder, left), widened(builder, right)
     if isinstance(x, ir.Constant) and isinstance(y, ir.Constant):
-        return constant(_FOLDED[relation](x.constant, y.constant))
+        return constant(fold(x.constant, y.constant))
     return types.boolean, builder.icmp_signed(relation, x, y)
 
 

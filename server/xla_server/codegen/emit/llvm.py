@@ -91,7 +91,6 @@ class Emitter(BlockWriter):
         self._values: dict[Value, Typed] = dict(zip((BUFFERS, START, STOP), given, strict=True))
         self._cells: dict[Cell, tuple[Any, Any]] = {}
         self._memory: dict[Memory, Typed] = {}
-        self._leaving: list[Any] = []
         (self._end,) = self._blocks("end")
 
     def write(self) -> None:
@@ -145,7 +144,7 @@ class Emitter(BlockWriter):
             case For():
                 self._loop(statement)
             case While(test=test, body=body):
-                self._repeat(test, body)
+                self._repeat(lambda: self._value(test)[1], lambda: self._write_all(body))
             case If(test=test, body=body, orelse=orelse):
                 self._choose(
                     self._value(test)[1],
@@ -169,7 +168,7 @@ class Emitter(BlockWriter):
             case Barrier():
                 self._barrier()
             case Break():
-                self._go_to(self._leaving[-1])
+                self._go_to(self._loops[-1][1])
 
     def _flag(self, word: Buffer) -> Any:
         """Return what the cancellation flag says: 0 to go on."""
@@ -254,11 +253,11 @@ class Emitter(BlockWriter):
         if len(self._kernel.parts) > 1:
             start = self._apply("maximum", start, whole(part.first))
             stop = self._apply("minimum", stop, whole(part.first + part.items))
-        self._count(part.axis, start[1], stop[1], part.step, part.body)
+        self._count_axis(part.axis, start[1], stop[1], part.step, part.body)
 
     def _loop(self, loop: For) -> None:
         low, high = self._value(loop.low)[1], self._value(loop.high)[1]
-        back = self._count(loop.axis, low, high, loop.step, loop.body)
+        back = self._count_axis(loop.axis, low, high, loop.step, loop.body)
         if back is not None and loop.unrolled:
             request_unrolling(back)
         elif back is not None:
@@ -269,41 +268,13 @@ class Emitter(BlockWriter):
         if request := vector_request(loop, self._machine):
             request_vectors(back, request)
 
-    def _count(
+    def _count_axis(
         self, axis: Value, low: Any, high: Any, step: int, body: Sequence[Statement]
     ) -> Any | None:
-        """Write a loop; return the branch back to its test, None if nothing leads there."""
-        b, counter = self._builder, self._alloca(WORD)
-        b.store(low, counter)
-        test, inside, following, after = self._blocks("test", "body", "step", "after")
-        self._go_to(test)
-        self._go_on_at(test)
-        number = b.load(counter)
-        self._go_either_way(b.icmp_signed("<", number, high), inside, after)
-        self._go_on_at(inside)
-        self._values[axis] = COMPUTED["i64"], number
-        self._run(body, following, after)
-        self._go_on_at(following)
-        back = None
-        if not self._is_left:
-            b.store(b.add(b.load(counter), ir.Constant(WORD, step), flags=("nsw",)), counter)
-            back = self._go_to(test)
-        self._go_on_at(after)
-        return back
+        """Write a loop, as `_count` does, whose number is the value of an axis."""
 
-    def _repeat(self, condition: Expression, body: Sequence[Statement]) -> None:
-        test, inside, after = self._blocks("test", "body", "after")
-        self._go_to(test)
-        self._go_on_at(test)
-        self._go_either_way(self._value(condition)[1], inside, after)
-        self._go_on_at(inside)
-        self._run(body, test, after)
-        self._go_on_at(after)
+        def inside(number: Any) -> None:
+            self._values[axis] = COMPUTED["i64"], number
+            self._write_all(body)
 
-    def _run(self, body: Sequence[Statement], following: Any, after: Any) -> None:
-        """Write the body of a loop, which goes on with `following` or leaves for `after`."""
-        self._leaving.append(after)
-        self._write_all(body)
-        self._leaving.pop()
-        if not self._is_left:
-            self._go_to(following)
+        return self._count(low, high, step, inside)

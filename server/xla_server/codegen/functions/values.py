@@ -16,24 +16,16 @@ from llvmlite import ir
 from xla_server.codegen.functions.function_text import KeptText
 from xla_server.codegen.instructions.instruction import Instruction, check_count
 from xla_server.codegen.instructions.intrinsics import call
-from xla_server.codegen.instructions.memory import COMPUTED, read_only
+from xla_server.codegen.instructions.memory import COMPUTED, REGISTERS, read_only
 
 Number = float | int
-
-_IR: dict[str, Any] = {
-    "f32": ir.FloatType(),
-    "f64": ir.DoubleType(),
-    "i32": ir.IntType(32),
-    "i64": ir.IntType(64),
-    "b1": ir.IntType(1),
-}
 
 
 class Lanes(ir.VectorType):  # type: ignore[misc]
     """Several numbers of a type, as one value."""
 
     def __init__(self, name: str, count: int) -> None:
-        super().__init__(_IR[name], count)
+        super().__init__(REGISTERS[name], count)
         self.intrinsic_name = f"v{count}{name}"
 
 
@@ -123,7 +115,7 @@ class Value(Operand):
     def form(self, name: str) -> Any:
         """The LLVM type of as many numbers of a type as this value has."""
         form = self.code.type
-        return Lanes(name, form.count) if isinstance(form, ir.VectorType) else _IR[name]
+        return Lanes(name, form.count) if isinstance(form, ir.VectorType) else REGISTERS[name]
 
     def constant(self, number: Number) -> "Value":
         """A constant of the type of this value."""
@@ -397,10 +389,10 @@ class Table:
             table.align = 64
             table.initializer = ir.Constant(form, bytearray(self.content))
         b = index.builder
-        pointer = b.bitcast(table, ir.PointerType(_IR["f64"]))
+        pointer = b.bitcast(table, ir.PointerType(REGISTERS["f64"]))
 
         def load(number: Any) -> Any:
-            loaded = b.load(b.gep(pointer, [b.zext(number, _IR["i64"])], inbounds=True))
+            loaded = b.load(b.gep(pointer, [b.zext(number, REGISTERS["i64"])], inbounds=True))
             read_only(module, loaded)
             return loaded
 
@@ -408,7 +400,7 @@ class Table:
             return index.made(load(index.code), "f64")
         found = ir.Constant(index.form("f64"), ir.Undefined)
         for lane in range(index.code.type.count):
-            place = ir.Constant(_IR["i32"], lane)
+            place = ir.Constant(REGISTERS["i32"], lane)
             number = b.extract_element(index.code, place)
             found = b.insert_element(found, load(number), place)
         return index.made(found, "f64")
@@ -438,12 +430,12 @@ class ElementaryFunction(Instruction):
 
     def checked(self, given: Sequence[Any]) -> Any:
         """The signature. Raises TypeError where more or fewer operands are given."""
-        check_count(self._signature, given)
+        check_count(self.operands, given)
         return self._signature
 
     def form(self, lanes: int = 1) -> Any:
         """The type of a function of so many numbers at once."""
-        form = _IR[self.type] if lanes == 1 else Lanes(self.type, lanes)
+        form = REGISTERS[self.type] if lanes == 1 else Lanes(self.type, lanes)
         return ir.FunctionType(form, [form] * self.operands)
 
     def write(self, function: Any) -> None:

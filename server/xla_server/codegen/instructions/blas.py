@@ -21,7 +21,6 @@ from numba import types
 from xla_server.codegen.instructions.instruction import (
     Define,
     Instruction,
-    instruction,
     instruction_of,
 )
 
@@ -126,13 +125,10 @@ class LibraryRoutine(Instruction):
 
 
 def _argument(builder: Any, way: str, value: Any) -> Any:
+    """The argument, or the address of what it is spilled to."""
     if way == "a":
         return value
-    return _spilled(builder, builder.trunc(value, ir.IntType(32)) if way == "n" else value)
-
-
-def _spilled(builder: Any, value: Any) -> Any:
-    """Store a value on the stack and return its address."""
+    value = builder.trunc(value, ir.IntType(32)) if way == "n" else value
     with builder.goto_entry_block():
         pointer = builder.alloca(value.type)
     builder.store(value, pointer)
@@ -143,16 +139,6 @@ def _spilled(builder: Any, value: Any) -> Any:
 def room_i32(builder: Any, value: Any) -> Any:
     """The address of an int32 on the stack that holds a value."""
     return _argument(builder, "n", value)
-
-
-@instruction
-def room(typing_context, value):  # type: ignore[no-untyped-def]
-    """Spill a value to the stack and return its address."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        return _spilled(builder, args[0])
-
-    return types.int64(value), generate
 
 
 def _keep_to_calling_threads() -> None:

@@ -52,7 +52,7 @@ def instruction_of(signature: Any) -> Callable[[Callable[..., Any]], Any]:
             return context.get_dummy_value() if result is None else result
 
         def define(_: Any, *operands: Any) -> tuple[Any, Generate]:
-            check_count(signature, operands)
+            check_count(len(signature.args), operands)
             return signature, generate
 
         define.__name__, define.__doc__ = code.__name__, code.__doc__
@@ -61,8 +61,7 @@ def instruction_of(signature: Any) -> Callable[[Callable[..., Any]], Any]:
     return decorate
 
 
-def check_count(signature: Any, operands: Sequence[Any]) -> None:
+def check_count(count: int, operands: Sequence[Any]) -> None:
     """Raises TypeError where an instruction is called with more or fewer operands than it has."""
-    count = len(signature.args)
     if len(operands) != count:
         raise TypeError(f"an instruction must have {count} operands, got {len(operands)}")

@@ -4,14 +4,14 @@ Semantics are XLA's CPU backend's: integers wrap, x / 0 is all ones, x % 0 is x,
 width shift everything out.
 """
 
-import functools
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 
-from xla_server.codegen.instructions.instruction import Instruction, instruction
+from xla_server.codegen.instructions.instruction import Instruction, check_count, instruction
 
 Builder = Any
 Values = Sequence[Any]
@@ -24,14 +24,9 @@ def _same(count: int, build: Build, result: Any = None) -> Any:
     """An intrinsic over `count` operands of one type, whose result has it too, or is `result`."""
 
     def define(_: Any, *operands: Any) -> Any:
-        if len(operands) != count:
-            raise TypeError(f"an instruction must have {count} operands, got {len(operands)}")
+        check_count(count, operands)
         signature = (result or operands[0])(*operands)
-
-        def generate(context: Any, builder: Builder, signature: Any, args: Values) -> Any:
-            return build(builder, args, operands[0])
-
-        return signature, generate
+        return signature, lambda _context, b, _signature, args: build(b, args, operands[0])
 
     return instruction(define)
 
@@ -56,11 +51,8 @@ def call(builder: Builder, name: str, args: Values, *extra: Any) -> Any:
     return builder.call(function, [*args, *extra])
 
 
-def _by_kind(floating: str, integral: str) -> Build:
-    def build(b: Builder, v: Values, t: Any) -> Any:
-        return getattr(b, floating if is_float(t) else integral)(*v)
-
-    return build
+def _by_kind(floating: str, integral: str, b: Builder, v: Values, t: Any) -> Any:
+    return getattr(b, floating if is_float(t) else integral)(*v)
 
 
 _SINGLE_BITS, _DOUBLE_BITS = 16, 32
@@ -86,38 +78,32 @@ def _quotient(b: Builder, x: Any, y: Any, t: Any) -> Any:
     return b.trunc(found, x.type) if is_single else found
 
 
-def _divide(widest: int) -> Build:
-    def build(b: Builder, v: Values, t: Any) -> Any:
-        if is_float(t):
-            return b.fdiv(*v)
-        x, y = v
-        by_zero, safe = _safe_divisor(b, x, y, t)
-        if _is_float_division(y, widest):
-            quotient = _quotient(b, x, safe, t)
-        else:
-            quotient = b.sdiv(x, safe) if is_signed(t) else b.udiv(x, safe)
-        return b.select(by_zero, ir.Constant(x.type, -1), quotient)
-
-    return build
+def _divide(widest: int, b: Builder, v: Values, t: Any) -> Any:
+    if is_float(t):
+        return b.fdiv(*v)
+    x, y = v
+    by_zero, safe = _safe_divisor(b, x, y, t)
+    if _is_float_division(y, widest):
+        quotient = _quotient(b, x, safe, t)
+    else:
+        quotient = b.sdiv(x, safe) if is_signed(t) else b.udiv(x, safe)
+    return b.select(by_zero, ir.Constant(x.type, -1), quotient)
 
 
-def _remainder(widest: int) -> Build:
-    def build(b: Builder, v: Values, t: Any) -> Any:
-        x, y = v
-        if is_float(t):
-            # The library's function knows nothing of the processor's mode for subnormal numbers.
-            by_zero = b.fcmp_ordered("==", y, ir.Constant(y.type, 0.0))
-            # The library's NaN, sign and all: a total order tells them apart.
-            product = b.fmul(x, y)
-            return b.select(by_zero, b.fdiv(product, product), b.frem(x, y))
-        by_zero, safe = _safe_divisor(b, x, y, t)
-        if _is_float_division(y, widest):
-            rest = b.sub(x, b.mul(_quotient(b, x, safe, t), safe))
-        else:
-            rest = b.srem(x, safe) if is_signed(t) else b.urem(x, safe)
-        return b.select(by_zero, x, rest)
-
-    return build
+def _remainder(widest: int, b: Builder, v: Values, t: Any) -> Any:
+    x, y = v
+    if is_float(t):
+        # The library's function knows nothing of the processor's mode for subnormal numbers.
+        by_zero = b.fcmp_ordered("==", y, ir.Constant(y.type, 0.0))
+        # The library's NaN, sign and all: a total order tells them apart.
+        product = b.fmul(x, y)
+        return b.select(by_zero, b.fdiv(product, product), b.frem(x, y))
+    by_zero, safe = _safe_divisor(b, x, y, t)
+    if _is_float_division(y, widest):
+        rest = b.sub(x, b.mul(_quotient(b, x, safe, t), safe))
+    else:
+        rest = b.srem(x, safe) if is_signed(t) else b.urem(x, safe)
+    return b.select(by_zero, x, rest)
 
 
 def _safe_divisor(b: Builder, x: Any, y: Any, t: Any) -> tuple[Any, Any]:
@@ -144,15 +130,12 @@ def _absolute(b: Builder, v: Values, t: Any) -> Any:
     return b.select(b.icmp_signed("<", x, ir.Constant(x.type, 0)), b.neg(x), x)
 
 
-def _extreme(name: str, relation: str) -> Build:
-    def build(b: Builder, v: Values, t: Any) -> Any:
-        if is_float(t):
-            return call(b, f"llvm.{name}", v)
-        if is_signed(t):
-            return b.select(b.icmp_signed(relation, *v), *v)
-        return b.select(b.icmp_unsigned(relation, *v), *v)
-
-    return build
+def _extreme(name: str, relation: str, b: Builder, v: Values, t: Any) -> Any:
+    if is_float(t):
+        return call(b, f"llvm.{name}", v)
+    if is_signed(t):
+        return b.select(b.icmp_signed(relation, *v), *v)
+    return b.select(b.icmp_unsigned(relation, *v), *v)
 
 
 _ROUNDED = frozenset({"fadd", "fsub", "fmul", "fdiv"})
@@ -184,8 +167,8 @@ def _x86_maximum(b: Builder, v: Values, t: Any) -> Any:
     return _maximum(b, v, t)
 
 
-_maximum = _extreme("maximum", ">")
-_minimum = _extreme("minimum", "<")
+_maximum = partial(_extreme, "maximum", ">")
+_minimum = partial(_extreme, "minimum", "<")
 
 
 def _clamp(b: Builder, v: Values, t: Any) -> Any:
@@ -193,38 +176,29 @@ def _clamp(b: Builder, v: Values, t: Any) -> Any:
     return _minimum(b, [_maximum(b, [x, low], t), high], t)
 
 
-def _compare(relation: str) -> Build:
-    def build(b: Builder, v: Values, t: Any) -> Any:
-        if is_float(t):
-            # NaN differs from everything, itself included.
-            compare = b.fcmp_unordered if relation == "!=" else b.fcmp_ordered
-            return compare(relation, *v)
-        return (b.icmp_signed if is_signed(t) else b.icmp_unsigned)(relation, *v)
-
-    return build
+def _compare(relation: str, b: Builder, v: Values, t: Any) -> Any:
+    if is_float(t):
+        # NaN differs from everything, itself included.
+        compare = b.fcmp_unordered if relation == "!=" else b.fcmp_ordered
+        return compare(relation, *v)
+    return (b.icmp_signed if is_signed(t) else b.icmp_unsigned)(relation, *v)
 
 
-def _shift(method: str) -> Build:
-    def build(b: Builder, v: Values, t: Any) -> Any:
-        x, amount = v
-        width = ir.Constant(x.type, x.type.width)
-        fits = b.icmp_unsigned("<", amount, width)
-        if method == "ashr":
-            return b.ashr(x, b.select(fits, amount, ir.Constant(x.type, x.type.width - 1)))
-        zero = ir.Constant(x.type, 0)
-        return b.select(fits, getattr(b, method)(x, b.select(fits, amount, zero)), zero)
-
-    return build
+def _shift(method: str, b: Builder, v: Values, t: Any) -> Any:
+    x, amount = v
+    width = ir.Constant(x.type, x.type.width)
+    fits = b.icmp_unsigned("<", amount, width)
+    if method == "ashr":
+        return b.ashr(x, b.select(fits, amount, ir.Constant(x.type, x.type.width - 1)))
+    zero = ir.Constant(x.type, 0)
+    return b.select(fits, getattr(b, method)(x, b.select(fits, amount, zero)), zero)
 
 
-def _masked_shift(method: str) -> Build:
-    def build(b: Builder, v: Values, t: Any) -> Any:
-        x, amount = v
-        fits = b.icmp_unsigned("<", amount, ir.Constant(x.type, x.type.width))
-        masked = b.and_(amount, ir.Constant(x.type, x.type.width - 1))
-        return b.select(fits, getattr(b, method)(x, masked), ir.Constant(x.type, 0))
-
-    return build
+def _masked_shift(method: str, b: Builder, v: Values, t: Any) -> Any:
+    x, amount = v
+    fits = b.icmp_unsigned("<", amount, ir.Constant(x.type, x.type.width))
+    masked = b.and_(amount, ir.Constant(x.type, x.type.width - 1))
+    return b.select(fits, getattr(b, method)(x, masked), ir.Constant(x.type, 0))
 
 
 def _multiply_high(b: Builder, v: Values, t: Any) -> Any:
@@ -239,8 +213,8 @@ def _count_leading_zeros(b: Builder, v: Values, t: Any) -> Any:
     return call(b, "llvm.ctlz", v, ir.Constant(ir.IntType(1), 0))
 
 
-def _llvm(name: str) -> Build:
-    return lambda b, v, t: call(b, f"llvm.{name}", v)
+def _llvm(name: str, b: Builder, v: Values, t: Any) -> Any:
+    return call(b, f"llvm.{name}", v)
 
 
 def _is_finite(b: Builder, v: Values, t: Any) -> Any:
@@ -248,11 +222,11 @@ def _is_finite(b: Builder, v: Values, t: Any) -> Any:
     return b.fcmp_ordered("<", call(b, "llvm.fabs", v), ir.Constant(x.type, float("inf")))
 
 
-add = _same(2, _by_kind("fadd", "add"))
-sub = _same(2, _by_kind("fsub", "sub"))
-mul = _same(2, _by_kind("fmul", "mul"))
-div = _same(2, _divide(_DOUBLE_BITS))
-rem = _same(2, _remainder(_DOUBLE_BITS))
+add = _same(2, partial(_by_kind, "fadd", "add"))
+sub = _same(2, partial(_by_kind, "fsub", "sub"))
+mul = _same(2, partial(_by_kind, "fmul", "mul"))
+div = _same(2, partial(_divide, _DOUBLE_BITS))
+rem = _same(2, partial(_remainder, _DOUBLE_BITS))
 neg = _same(1, _negate)
 absolute = _same(1, _absolute)
 maximum = _same(2, _maximum)
@@ -262,66 +236,56 @@ bit_and = _same(2, lambda b, v, t: b.and_(*v))
 bit_or = _same(2, lambda b, v, t: b.or_(*v))
 bit_xor = _same(2, lambda b, v, t: b.xor(*v))
 bit_not = _same(1, lambda b, v, t: b.not_(*v))
-shift_left = _same(2, _shift("shl"))
-shift_right_logical = _same(2, _shift("lshr"))
-shift_right_arithmetic = _same(2, _shift("ashr"))
+shift_left = _same(2, partial(_shift, "shl"))
+shift_right_logical = _same(2, partial(_shift, "lshr"))
+shift_right_arithmetic = _same(2, partial(_shift, "ashr"))
 mulhi = _same(2, _multiply_high)
 clz = _same(1, _count_leading_zeros)
-popcnt = _same(1, _llvm("ctpop"))
-floor = _same(1, _llvm("floor"))
-ceil = _same(1, _llvm("ceil"))
-round_even = _same(1, _llvm("nearbyint"))
-round_away = _same(1, _llvm("round"))
-sqrt = _same(1, _llvm("sqrt"))
-copysign = _same(2, _llvm("copysign"))
+popcnt = _same(1, partial(_llvm, "ctpop"))
+floor = _same(1, partial(_llvm, "floor"))
+ceil = _same(1, partial(_llvm, "ceil"))
+round_even = _same(1, partial(_llvm, "nearbyint"))
+round_away = _same(1, partial(_llvm, "round"))
+sqrt = _same(1, partial(_llvm, "sqrt"))
+copysign = _same(2, partial(_llvm, "copysign"))
 is_finite = _same(1, _is_finite, types.boolean)
 whole_div = _same(2, lambda b, v, t: b.udiv(*v))
 whole_mod = _same(2, lambda b, v, t: b.urem(*v))
-eq = _same(2, _compare("=="), types.boolean)
-ne = _same(2, _compare("!="), types.boolean)
-lt = _same(2, _compare("<"), types.boolean)
-le = _same(2, _compare("<="), types.boolean)
-gt = _same(2, _compare(">"), types.boolean)
-ge = _same(2, _compare(">="), types.boolean)
+eq = _same(2, partial(_compare, "=="), types.boolean)
+ne = _same(2, partial(_compare, "!="), types.boolean)
+lt = _same(2, partial(_compare, "<"), types.boolean)
+le = _same(2, partial(_compare, "<="), types.boolean)
+gt = _same(2, partial(_compare, ">"), types.boolean)
+ge = _same(2, partial(_compare, ">="), types.boolean)
 
 
-def _reassociable(method: str) -> Build:
-    def build(b: Builder, v: Values, t: Any) -> Any:
-        combine = functools.partial(getattr(b, method), flags=("reassoc", "nsz"))
-        if not isinstance(t, types.Complex):
-            return combine(*v)
-        # By parts: additions only.
-        result = v[0]
-        for number in (0, 1):
-            parts = [b.extract_value(each, number) for each in v]
-            result = b.insert_value(result, combine(*parts), number)
-        return result
-
-    return build
+def _reassociable(method: str, b: Builder, v: Values, t: Any) -> Any:
+    combine = partial(getattr(b, method), flags=("reassoc", "nsz"))
+    if not isinstance(t, types.Complex):
+        return combine(*v)
+    # By parts: additions only.
+    result = v[0]
+    for number in (0, 1):
+        parts = [b.extract_value(each, number) for each in v]
+        result = b.insert_value(result, combine(*parts), number)
+    return result
 
 
-add_in_any_order = _same(2, _reassociable("fadd"))
-mul_in_any_order = _same(2, _reassociable("fmul"))
+add_in_any_order = _same(2, partial(_reassociable, "fadd"))
+mul_in_any_order = _same(2, partial(_reassociable, "fmul"))
 
 
 @instruction
 def fma(typing_context, x, y, z):  # type: ignore[no-untyped-def]
     """x * y + z, rounded once."""
-
-    def generate(context: Any, builder: Builder, signature: Any, args: Values) -> Any:
-        return builder.fma(*args)
-
-    return x(x, x, x), generate
+    return x(x, x, x), lambda _context, b, _signature, args: b.fma(*args)
 
 
 @instruction
 def select(typing_context, predicate, on_true, on_false):  # type: ignore[no-untyped-def]
     """on_true where the predicate holds, else on_false; both are computed."""
-
-    def generate(context: Any, builder: Builder, signature: Any, args: Values) -> Any:
-        return builder.select(*args)
-
-    return on_true(types.boolean, on_true, on_true), generate
+    signature = on_true(types.boolean, on_true, on_true)
+    return signature, lambda _context, b, _signature, args: b.select(*args)
 
 
 ARITHMETIC = {
@@ -335,14 +299,14 @@ X86_ARITHMETIC = {"maximum": _same(2, _x86_maximum)}
 """The maximum in three instructions instead of six, where zeros need not be ordered by sign."""
 
 WORD_DIVISION = {
-    "div": _same(2, _divide(_SINGLE_BITS)),
-    "rem": _same(2, _remainder(_SINGLE_BITS)),
+    "div": _same(2, partial(_divide, _SINGLE_BITS)),
+    "rem": _same(2, partial(_remainder, _SINGLE_BITS)),
 }
 """Division for processors with few units for f64: that of 32 bits is one of integers."""
 
 MASKED_SHIFTS = {
-    "shift_left": _same(2, _masked_shift("shl")),
-    "shift_right_logical": _same(2, _masked_shift("lshr")),
+    "shift_left": _same(2, partial(_masked_shift, "shl")),
+    "shift_right_logical": _same(2, partial(_masked_shift, "lshr")),
 }
 """Shifts for GPUs, whose amounts have 32 bits and may be the width and more: LLVM then leaves out
 the comparison with the width, also where it has taken the lower half of an amount of 64 bits."""

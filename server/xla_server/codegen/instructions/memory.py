@@ -6,42 +6,30 @@ do not overlap operands and need not test for it at run time. A GPU has several 
 loads and stores name the one that they are of.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import from_dtype, types
 
 from xla_server.codegen.instructions.instruction import instruction, instruction_of
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.execution.cancellation_flag import FUTEX, FUTEX_WAIT, STOP, WAIT
 
-COMPUTED: dict[str, Any] = {
-    "b1": types.boolean,
-    "i8": types.int8,
-    "i16": types.int16,
-    "i32": types.int32,
-    "i64": types.int64,
-    "u8": types.uint8,
-    "u16": types.uint16,
-    "u32": types.uint32,
-    "u64": types.uint64,
-    "f32": types.float32,
-    "f64": types.float64,
-    "c64": types.complex64,
-    "c128": types.complex128,
-}
+COMPUTED: dict[str, Any] = {kind: from_dtype(kind.dtype) for kind in Type}
 """Types that kernels compute with, by their names in kernels."""
 
-_IR: dict[str, Any] = {
+REGISTERS: dict[str, Any] = {
+    **{kind: ir.IntType(int(kind[1:])) for kind in Type if kind.is_integer},
     "f32": ir.FloatType(),
     "f64": ir.DoubleType(),
-    "b1": ir.IntType(8),
-    **{f"{kind}{width}": ir.IntType(width) for kind in "iu" for width in (8, 16, 32, 64)},
-    "c64": ir.LiteralStructType([ir.FloatType(), ir.FloatType()]),
-    "c128": ir.LiteralStructType([ir.DoubleType(), ir.DoubleType()]),
+    "c64": ir.LiteralStructType([ir.FloatType()] * 2),
+    "c128": ir.LiteralStructType([ir.DoubleType()] * 2),
 }
+"""LLVM's types of values in registers, by their names in kernels."""
+
+_IR: dict[str, Any] = {**REGISTERS, "b1": ir.IntType(8)}
 
 _BYTES = ir.PointerType(ir.IntType(8))
 
@@ -160,24 +148,25 @@ def _scope(module: Any, *names: str) -> Any:
     return module.add_metadata(scopes)
 
 
-def _cast(target: str) -> Any:
-    """Conversion to `target` from any computed type: integers wrap, floats must fit."""
-    computed = COMPUTED[target]
+def _change(target: str, convert: Callable[[Any, Any, Any, str], Any]) -> Any:
+    """An instruction that makes a number of type `target` of one of any computed type."""
 
     @instruction
-    def cast(typing_context, x):  # type: ignore[no-untyped-def]
-        def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-            convert = _complex if isinstance(computed, types.Complex) else _converted
-            return convert(builder, args[0], x, target)
+    def change(typing_context, x):  # type: ignore[no-untyped-def]
+        return COMPUTED[target](x), lambda _c, b, _s, args: convert(b, args[0], x, target)
 
-        return computed(x), generate
+    return change
 
-    return cast
+
+def _cast(builder: Any, value: Any, source: Any, target: str) -> Any:
+    """A number converted: integers wrap, floats must fit."""
+    is_complex = isinstance(COMPUTED[target], types.Complex)
+    return (_complex if is_complex else _converted)(builder, value, source, target)
 
 
 def _complex(builder: Any, value: Any, source: Any, target: str) -> Any:
     """A number as a complex one of a computed type; the imaginary part of a real number is 0."""
-    part = {"c64": "f32", "c128": "f64"}[target]
+    part = Type(target).part
     if isinstance(source, types.Complex):
         kind = source.underlying_float
         parts = [_converted(builder, builder.extract_value(value, n), kind, part) for n in range(2)]
@@ -211,17 +200,9 @@ def _converted(builder: Any, value: Any, source: Any, target: str) -> Any:
     return (builder.sext if is_signed else builder.zext)(value, form)
 
 
-def _bits(target: str) -> Any:
-    computed, form = COMPUTED[target], _IR[target]
-
-    @instruction
-    def bits(typing_context, x):  # type: ignore[no-untyped-def]
-        def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-            return builder.bitcast(args[0], form)
-
-        return computed(x), generate
-
-    return bits
+def _bits(builder: Any, value: Any, source: Any, target: str) -> Any:
+    """The number with the same bits."""
+    return builder.bitcast(value, _IR[target])
 
 
 @instruction_of(types.int64(types.int64))
@@ -310,8 +291,8 @@ def shared_accesses(space: int) -> dict[str, Any]:
 
 
 TYPE_CHANGES: dict[str, Any] = {
-    **{f"to_{name}": _cast(name) for name in COMPUTED},
-    **{f"bits_{name}": _bits(name) for name in NUMBERS},
+    **{f"to_{name}": _change(name, _cast) for name in COMPUTED},
+    **{f"bits_{name}": _change(name, _bits) for name in NUMBERS},
 }
 """Every change of type by its name in kernels."""
 

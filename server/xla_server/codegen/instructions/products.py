@@ -2,15 +2,14 @@
 
 from typing import Any
 
-import numpy as np
 from numba import njit
 
-from xla_server.codegen.instructions.blas import room, room_i32, routine
+from xla_server.codegen.instructions.blas import routine
+from xla_server.codegen.instructions.lapack import LETTER
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.types import Type
 
 _PLAIN, _TRANSPOSED = ord("N"), ord("T")
-_ITEM = {"f32": ("s", np.float32), "f64": ("d", np.float64), "c64": ("c", np.complex64)}
-_ITEM["c128"] = ("z", np.complex128)
 
 
 def product_into(computed: str) -> Routine:
@@ -42,34 +41,22 @@ def _product_into(computed: str) -> Any:
 
     BLAS counts columns first, so it is asked for the transposed product of the transposed.
     """
-    letter, scalar = _ITEM[computed]
-    gemm = routine(f"{letter}gemm")
-    one, zero = scalar(1), scalar(0)
+    gemm = routine(f"{LETTER[computed]}gemm", by_value=True)
+    one, zero = map(Type(computed).dtype.type, (1, 0))
 
     @njit(error_model="numpy")
     def product_into(  # type: ignore[no-untyped-def]
         a, a_ahead, a_is_transposed, b, b_ahead, b_is_transposed, c, c_ahead, m, n, k, adds
     ):
-        gemm(
-            room_i32(_TRANSPOSED if b_is_transposed else _PLAIN),
-            room_i32(_TRANSPOSED if a_is_transposed else _PLAIN),
-            room_i32(n),
-            room_i32(m),
-            room_i32(k),
-            room(one),
-            b,
-            room_i32(b_ahead),
-            a,
-            room_i32(a_ahead),
-            room(one if adds else zero),
-            c,
-            room_i32(c_ahead),
-        )
+        b_form = _TRANSPOSED if b_is_transposed else _PLAIN
+        a_form = _TRANSPOSED if a_is_transposed else _PLAIN
+        kept = one if adds else zero
+        gemm(b_form, a_form, n, m, k, one, b, b_ahead, a, a_ahead, kept, c, c_ahead)
 
     return product_into
 
 
 PRODUCTS: dict[str, Any] = {
-    f"product_into_{computed}": _product_into(computed) for computed in _ITEM
+    f"product_into_{computed}": _product_into(computed) for computed in LETTER
 }
 """Every function of this module by its name in kernels."""

@@ -1,6 +1,9 @@
 """The types of values in kernels."""
 
 import enum
+from typing import Any
+
+import numpy as np
 
 
 class Type(enum.StrEnum):
@@ -24,6 +27,16 @@ class Type(enum.StrEnum):
     def byte_size(self) -> int:
         """Bytes of an element in memory."""
         return max(1, int(self[1:]) // 8)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of elements of numpy's."""
+        return np.dtype(f"{self[0]}{self.byte_size}")
+
+    @property
+    def part(self) -> "Type":
+        """The type of the parts of complex numbers; of others the type itself."""
+        return Type(f"f{int(self[1:]) // 2}") if self[0] == "c" else self
 
     @property
     def is_integer(self) -> bool:

@@ -20,6 +20,7 @@ from xla_server.codegen.lower.loop_nests.loops import array_shapes
 from xla_server.evaluator.evaluation_cost import evaluation_cost, evaluations_once
 from xla_server.fusion.analysis.fusible import is_scalar_constant
 from xla_server.ir.module import HloInstruction
+from xla_server.ir.traversal import reached
 from xla_server.ops.elementwise.elementwise_table import CostClass
 from xla_server.target.target import Target
 from xla_server.target.tuning import Tuning
@@ -177,14 +178,8 @@ class _Planner:
     ) -> set[HloInstruction]:
         """Return what a kernel computes or reads: all behind its root, down to stored ones."""
         start = self._called.root if root is self._task.instruction else root
-        found, waiting = {start}, [start]
-        while waiting:
-            part = waiting.pop()
-            for operand in part.operands if part is start or part not in stored else ():
-                if operand not in found:
-                    found.add(operand)
-                    waiting.append(operand)
-        return found
+        ends = stored - {start}
+        return set(reached([start], lambda part: () if part in ends else part.operands))
 
     def _candidates(
         self, kernels: Iterable[LoopKernel], stored: frozenset[HloInstruction]

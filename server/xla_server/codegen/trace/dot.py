@@ -1,12 +1,12 @@
 """The rule for dot: a sum of products, for types and forms that BLAS does not take."""
 
-from xla_contract.ops.contraction.dot import free_dimensions
+from xla_contract.ops.contraction.dot import roles_of
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.trace.elementwise import arithmetic, converted
 from xla_server.codegen.trace.graph import Node, ReductionResult
 from xla_server.codegen.trace.reductions import sum_of
 from xla_server.codegen.trace.tracer import Index, Tracer
-from xla_server.ir.affine import Affine, Variable, variable
+from xla_server.ir.affine import Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 
@@ -17,23 +17,14 @@ def trace_dot(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[N
     result = i.shape.element_type
     wide = accumulated_type(result)
     if reduction is None:
-        numbers = i.attributes.dimension_numbers
         lhs, rhs = (operand.shape for operand in i.operands)
-        contracted = numbers.lhs_contracting_dimensions
-        loops = tuple(Variable(lhs.dimensions[d], "k") for d in contracted)
-        batch = len(numbers.lhs_batch_dimensions)
-        free = free_dimensions(lhs.rank, contracted, numbers.lhs_batch_dimensions)
-        right_free = free_dimensions(
-            rhs.rank, numbers.rhs_contracting_dimensions, numbers.rhs_batch_dimensions
-        )
-        left: dict[int, Affine] = dict(zip(numbers.lhs_batch_dimensions, index, strict=False))
-        right: dict[int, Affine] = dict(zip(numbers.rhs_batch_dimensions, index, strict=False))
-        left.update(zip(contracted, map(variable, loops), strict=True))
-        right.update(zip(numbers.rhs_contracting_dimensions, map(variable, loops), strict=True))
-        left.update(zip(free, index[batch:], strict=False))
-        right.update(zip(right_free, index[batch + len(free) :], strict=True))
+        left, right = roles_of(i.attributes.dimension_numbers, lhs.rank, rhs.rank)
+        loops = tuple(Variable(lhs.dimensions[d], "k") for d in left.contracting)
+        batch, rows = len(left.batch), len(left.batch + left.free)
         factors = []
-        for n, at in enumerate((left, right)):
+        for n, (own, free) in enumerate(((left, index[batch:rows]), (right, index[rows:]))):
+            places = (*index[:batch], *free, *map(variable, loops))
+            at = dict(zip((*own.batch, *own.free, *own.contracting), places, strict=True))
             node: Node = yield t.operand(i, n, tuple(at[d] for d in range(len(at))))
             factors.append(converted(t, node, i.operands[n].shape.element_type, wide))
         product = arithmetic(t, "mul", factors, wide)

@@ -12,6 +12,7 @@ from typing import Any
 from xla_server.codegen.kernel_ir.expressions import Const
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.trace.kernel_types import KernelType
+from xla_server.ir import traversal
 from xla_server.ir.affine import Affine, Computed, Variable
 
 
@@ -188,18 +189,11 @@ def roots_of(stores: Iterable[Store]) -> list[Node]:
 def reached(
     roots: Iterable[Node], inputs: Callable[[Node], Iterable[Node]] = lambda node: node.inputs()
 ) -> Iterator[Node]:
-    """Yield the nodes that roots are computed from, with them, each once.
+    """Return the nodes that roots are computed from, with them, each once.
 
     `inputs` are the nodes that are looked at behind one, by default all that it reads.
     """
-    found: set[Node] = set()
-    waiting = list(roots)
-    while waiting:
-        node = waiting.pop()
-        if node not in found:
-            found.add(node)
-            yield node
-            waiting += inputs(node)
+    return traversal.reached(roots, inputs)
 
 
 def own_inputs(node: Node) -> Iterable[Node]:

@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from xla_contract.types.element_type import ElementType
+from xla_server.codegen.kernel_ir.types import Type
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,10 +32,6 @@ class KernelType:
         return self.rounded is None
 
 
-def _native(name: str) -> KernelType:
-    return KernelType(name, name)
-
-
 def _small_float(element_type: ElementType) -> KernelType:
     text = element_type.text
     name = "half" if element_type is ElementType.F16 else text
@@ -55,19 +52,7 @@ def _small_integer(element_type: ElementType) -> KernelType:
 
 
 KERNEL_TYPE: Mapping[ElementType, KernelType] = {
-    ElementType.PRED: _native("b1"),
-    ElementType.S8: _native("i8"),
-    ElementType.S16: _native("i16"),
-    ElementType.S32: _native("i32"),
-    ElementType.S64: _native("i64"),
-    ElementType.U8: _native("u8"),
-    ElementType.U16: _native("u16"),
-    ElementType.U32: _native("u32"),
-    ElementType.U64: _native("u64"),
-    ElementType.F32: _native("f32"),
-    ElementType.F64: _native("f64"),
-    ElementType.C64: _native("c64"),
-    ElementType.C128: _native("c128"),
+    **{ElementType.from_dtype(kind.dtype): KernelType(kind.value, kind.value) for kind in Type},
     **{
         kind: _small_float(kind) for kind in ElementType if kind.is_floating and kind.bit_width < 32
     },

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from xla_contract.ops.contraction.dot import DotAttributes, free_dimensions
+from xla_contract.ops.contraction.dot import DotAttributes, roles_of
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
@@ -25,18 +25,18 @@ def product(
     lhs: Array, rhs: Array, numbers: DotDimensionNumbers, types: Sequence[ElementType]
 ) -> Array:
     """The dot of two arrays; `types` are those of lhs, rhs and the result."""
-    contracted = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
-    batch = numbers.lhs_batch_dimensions, numbers.rhs_batch_dimensions
-    left_free = free_dimensions(lhs.ndim, contracted[0], batch[0])
-    right_free = free_dimensions(rhs.ndim, contracted[1], batch[1])
-    depth = math.prod(lhs.shape[number] for number in contracted[0])
+    of_lhs, of_rhs = roles_of(numbers, lhs.ndim, rhs.ndim)
+    depth = math.prod(lhs.shape[number] for number in of_lhs.contracting)
     lhs_type, rhs_type, result = types
     wide = compute_type(lhs_type, rhs_type, result, depth)
-    batch_sizes = [lhs.shape[number] for number in batch[0]]
-    row_sizes = [lhs.shape[number] for number in left_free]
-    column_sizes = [rhs.shape[number] for number in right_free]
+    batch_sizes = [lhs.shape[number] for number in of_lhs.batch]
+    row_sizes = [lhs.shape[number] for number in of_lhs.free]
+    column_sizes = [rhs.shape[number] for number in of_rhs.free]
     count, rows, columns = map(math.prod, (batch_sizes, row_sizes, column_sizes))
-    left = lhs.transpose(batch[0] + left_free + contracted[0]).reshape(count, rows, depth)
-    right = rhs.transpose(batch[1] + contracted[1] + right_free).reshape(count, depth, columns)
+    left = lhs.transpose(of_lhs.batch + of_lhs.free + of_lhs.contracting).reshape(
+        count, rows, depth
+    )
+    right = rhs.transpose(of_rhs.batch + of_rhs.contracting + of_rhs.free)
+    right = right.reshape(count, depth, columns)
     sums = matrix_product(round_to(left, wide), round_to(right, wide))
     return to_result(sums, result).reshape(batch_sizes + row_sizes + column_sizes)

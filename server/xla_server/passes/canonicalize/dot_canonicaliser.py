@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 
-from xla_contract.ops.contraction.dot import free_dimensions
+from xla_contract.ops.contraction.dot import roles_of
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
@@ -12,6 +12,7 @@ from xla_server.ir.module import HloInstruction
 from xla_server.passes.canonicalize.dot_types import (
     has_packing_kernel,
     is_in_order,
+    is_matrix_product,
     is_narrow_product,
 )
 from xla_server.passes.canonicalize.thin_dots import thin_dot
@@ -183,24 +184,14 @@ def _widened(i: HloInstruction, editor: Editor, target: Target) -> HloInstructio
 
 def _sides(i: HloInstruction) -> tuple[_Side, _Side]:
     """Both operands, contracted dimensions in the order that needs the fewest transposes."""
-    numbers = i.attributes.dimension_numbers
-    pairs = list(
-        zip(numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions, strict=True)
-    )
     lhs, rhs = i.operands
-    left_free = free_dimensions(
-        lhs.shape.rank, numbers.lhs_contracting_dimensions, numbers.lhs_batch_dimensions
-    )
-    right_free = free_dimensions(
-        rhs.shape.rank, numbers.rhs_contracting_dimensions, numbers.rhs_batch_dimensions
-    )
+    left, right = roles_of(i.attributes.dimension_numbers, lhs.shape.rank, rhs.shape.rank)
+    pairs = list(zip(left.contracting, right.contracting, strict=True))
 
     def sides(order: Sequence[tuple[int, int]]) -> tuple[_Side, _Side]:
-        left = tuple(pair[0] for pair in order)
-        right = tuple(pair[1] for pair in order)
         return (
-            _Side(lhs, numbers.lhs_batch_dimensions, left_free, left),
-            _Side(rhs, numbers.rhs_batch_dimensions, right_free, right),
+            _Side(lhs, left.batch, left.free, tuple(pair[0] for pair in order)),
+            _Side(rhs, right.batch, right.free, tuple(pair[1] for pair in order)),
         )
 
     def moved(choice: tuple[_Side, _Side]) -> int:
@@ -211,17 +202,8 @@ def _sides(i: HloInstruction) -> tuple[_Side, _Side]:
 
 
 def _is_canonical(i: HloInstruction) -> bool:
-    numbers = i.attributes.dimension_numbers
-    batch = numbers.lhs_batch_dimensions
-    leading = (0,) if batch else ()
-    lhs, rhs = (operand.shape for operand in i.operands)
-    return (
-        batch == leading
-        and numbers.rhs_batch_dimensions == leading
-        and len(numbers.lhs_contracting_dimensions) == 1
-        and lhs.rank == rhs.rank == 2 + len(leading)
-        and (not batch or lhs.dimensions[0] > 1)
-    )
+    lhs = i.operands[0].shape
+    return is_matrix_product(i) and (lhs.rank == 2 or lhs.dimensions[0] > 1)
 
 
 def _matrices(

@@ -1,7 +1,8 @@
-"""Element types of dots, as capabilities of lowering ask for them, and orders of dimensions."""
+"""Types and forms of dots, as capabilities of lowering ask for them, and orders of dimensions."""
 
 from collections.abc import Sequence
 
+from xla_contract.ops.contraction.dot import roles_of
 from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.target.capability import Capability
@@ -15,6 +16,15 @@ def has_packing_kernel(i: HloInstruction, capability: Capability) -> bool:
 def is_narrow_product(i: HloInstruction, capability: Capability) -> bool:
     """Return whether a dot is the one in s32, converted to its result type."""
     return capability.is_narrow_product(operand_types(i), i.shape.element_type)
+
+
+def is_matrix_product(i: HloInstruction) -> bool:
+    """Return whether a dot is a product of matrices, with at most one leading batch dimension."""
+    lhs, rhs = (operand.shape.rank for operand in i.operands)
+    left, right = roles_of(i.attributes.dimension_numbers, lhs, rhs)
+    leading = (0,) if left.batch else ()
+    is_batch = left.batch == right.batch == leading
+    return is_batch and len(left.contracting) == 1 and lhs == rhs == 2 + len(leading)
 
 
 def operand_types(i: HloInstruction) -> frozenset[ElementType]:

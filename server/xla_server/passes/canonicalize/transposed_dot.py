@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from xla_contract.ops.contraction.dot import free_dimensions
+from xla_contract.ops.contraction.dot import roles_of
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
@@ -32,11 +32,9 @@ class TransposedDot(RewritePass):
                 return None
             lhs, rhs = dot.operands
             numbers = dot.attributes.dimension_numbers
-            batch = len(numbers.lhs_batch_dimensions)
-            free = free_dimensions(
-                lhs.shape.rank, numbers.lhs_contracting_dimensions, numbers.lhs_batch_dimensions
-            )
-            middle, rank = batch + len(free), dot.shape.rank
+            left, _ = roles_of(numbers, lhs.shape.rank, rhs.shape.rank)
+            batch, rank = len(left.batch), dot.shape.rank
+            middle = batch + len(left.free)
             if i.attributes.permutation != (
                 *range(batch),
                 *range(middle, rank),

@@ -1,11 +1,13 @@
 """Sizes that a program computes from constants and from small integers among its arguments."""
 
+import itertools
 from typing import TypeAlias
 
 from xla_contract.errors import XlaError
 from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ir.traversal import in_post_order
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.ops.evaluation import Array
 
@@ -60,18 +62,11 @@ class KnownSizes:
 
     def _needed(self, instruction: HloInstruction) -> list[HloInstruction] | None:
         """Return the instructions that an instruction is computed from, operands first."""
-        order: dict[HloInstruction, None] = {}
-        waiting = [(instruction, False)]
-        while waiting:
-            part, is_ready = waiting.pop()
-            if is_ready:
-                order[part] = None
-            elif part not in order:
-                if not self._is_followed(part) or len(order) > _LONGEST:
-                    return None
-                waiting.append((part, True))
-                waiting += [(operand, False) for operand in part.operands]
-        return list(order)
+        order = in_post_order(
+            [instruction], lambda part: part.operands if self._is_followed(part) else ()
+        )
+        needed = list(itertools.islice(order, _LONGEST + 1))
+        return needed if len(needed) <= _LONGEST and all(map(self._is_followed, needed)) else None
 
     def _is_followed(self, part: HloInstruction) -> bool:
         return part in self._arguments or (

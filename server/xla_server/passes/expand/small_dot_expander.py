@@ -1,10 +1,10 @@
 """Dots of many small matrices or short rows written as sums, which one loop nest computes."""
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
-from xla_contract.ops.contraction.dot import ProductSizes, free_dimensions, product_sizes
-from xla_contract.types.dimension_numbers import DotDimensionNumbers
+from xla_contract.ops.contraction.dot import ProductSizes, Roles, product_sizes, roles_of
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
@@ -27,9 +27,10 @@ class SmallDotExpander(TargetRewritePass):
         kind = i.shape.element_type
         if not i.shape.element_count or kind is ElementType.PRED:
             return None
-        dot = _Dot.of(i, self.target)
+        numbers = i.attributes.dimension_numbers
+        dot = _Dot(i, self.target, *roles_of(numbers, *(o.shape.rank for o in i.operands)))
         if dot.is_small_batch:
-            is_inner = dot.last_of_rhs not in dot.columns
+            is_inner = dot.last_of_rhs not in dot.right.free
         elif dot.has_short_rows:
             is_inner = True
         else:
@@ -49,35 +50,17 @@ def _accumulator(kind: ElementType) -> ElementType:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Dot:
-    """A dot by the parts that dimensions of its operands have: batch, rows, columns, contracted."""
+    """A dot by the parts that dimensions of its operands have."""
 
     i: HloInstruction
     target: Target
-    numbers: DotDimensionNumbers
-    rows: Sequence[int]
-    columns: Sequence[int]
-
-    @classmethod
-    def of(cls, i: HloInstruction, target: Target) -> "_Dot":
-        lhs, rhs = i.operands
-        numbers = i.attributes.dimension_numbers
-        rows = free_dimensions(
-            lhs.shape.rank, numbers.lhs_contracting_dimensions, numbers.lhs_batch_dimensions
-        )
-        columns = free_dimensions(
-            rhs.shape.rank, numbers.rhs_contracting_dimensions, numbers.rhs_batch_dimensions
-        )
-        return cls(i, target, numbers, rows, columns)
-
-    @property
-    def _depths(self) -> list[int]:
-        sizes = self.i.operands[0].shape.dimensions
-        return [sizes[d] for d in self.numbers.lhs_contracting_dimensions]
+    left: Roles
+    right: Roles
 
     @property
     def _sizes(self) -> ProductSizes:
         lhs, rhs = (operand.shape.dimensions for operand in self.i.operands)
-        return product_sizes(lhs, rhs, self.numbers)
+        return product_sizes(lhs, rhs, self.i.attributes.dimension_numbers)
 
     @property
     def last_of_rhs(self) -> int:
@@ -101,7 +84,7 @@ class _Dot:
         batch, rows, columns, depth = self._sizes
         many, few = rows, columns
         if columns > rows:
-            if self.last_of_rhs in self.columns:
+            if self.last_of_rhs in self.right.free:
                 return False
             many, few = columns, rows
         tuning = self.target.tuning.small_dots
@@ -111,28 +94,18 @@ class _Dot:
 
     def expanded(self, is_inner: bool, kind: ElementType, editor: Editor) -> HloInstruction:
         """The sum of products of this type, contracted dimensions last or before the columns."""
-        batch, depths, result = len(self.numbers.lhs_batch_dimensions), self._depths, self.i.shape
-        middle = batch + len(self.rows)
+        (lhs, rhs), result = self.i.operands, self.i.shape
+        depths = [lhs.shape.dimensions[d] for d in self.left.contracting]
+        batch = len(self.left.batch)
+        middle = batch + len(self.left.free)
         first = result.rank if is_inner else middle
         sizes = [*result.dimensions[:first], *depths, *result.dimensions[first:]]
         added = range(first, first + len(depths))
-        left, right = range(middle), [d for d in range(len(sizes)) if d not in added]
-        numbers, (lhs, rhs) = self.numbers, self.i.operands
+        kept = [d for d in range(len(sizes)) if d not in added]
+        rows, columns = range(middle), (*kept[:batch], *kept[middle:])
         factors = [
-            _spread(
-                editor.convert(lhs, kind),
-                (*numbers.lhs_batch_dimensions, *self.rows, *numbers.lhs_contracting_dimensions),
-                (*left, *added),
-                sizes,
-                editor,
-            ),
-            _spread(
-                editor.convert(rhs, kind),
-                (*numbers.rhs_batch_dimensions, *self.columns, *numbers.rhs_contracting_dimensions),
-                (*right[:batch], *right[middle:], *added),
-                sizes,
-                editor,
-            ),
+            _spread(editor.convert(side, kind), own, (*places, *added), sizes, editor)
+            for side, own, places in ((lhs, self.left, rows), (rhs, self.right, columns))
         ]
         product = editor.add(Opcode.MULTIPLY, factors)
         adder = editor.binary_computation(Opcode.ADD, kind)
@@ -141,12 +114,12 @@ class _Dot:
 
 def _spread(
     side: HloInstruction,
-    dimensions: Sequence[int],
+    own: Roles,
     places: Sequence[int],
     sizes: Sequence[int],
     editor: Editor,
 ) -> HloInstruction:
-    """Return an operand broadcast to `sizes`, with each of its dimensions at one of these."""
-    order = sorted(zip(places, dimensions, strict=True))
+    """Return an operand broadcast to `sizes`, its dimensions, by their parts, at these."""
+    order = sorted(zip(places, itertools.chain(*own), strict=True))
     moved = editor.transpose(side, [d for _, d in order])
     return editor.broadcast(moved, [place for place, _ in order], sizes)

@@ -2,8 +2,13 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
 
 from xla_contract.ops.elementwise.elementwise import BINARY
+from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ir.splat import literal_of as literal_of
@@ -18,6 +23,18 @@ def is_empty(instruction: HloInstruction) -> bool:
 def count(dimensions: Sequence[int]) -> int:
     """The number of elements."""
     return math.prod(dimensions)
+
+
+def extremes(kind: ElementType) -> tuple[Any, Any] | None:
+    """The neutral elements of max and min, the lowest and the highest value."""
+    if kind is ElementType.PRED:
+        return False, True
+    if kind.is_integer:
+        info = ml_dtypes.iinfo(kind.dtype)  # type: ignore[no-untyped-call]
+        return int(info.min), int(info.max)
+    if kind in (ElementType.F16, ElementType.BF16, ElementType.F32, ElementType.F64):
+        return -np.inf, np.inf
+    return None
 
 
 def combiner(computation: HloComputation) -> Opcode | None:

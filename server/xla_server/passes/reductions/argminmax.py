@@ -10,6 +10,7 @@ from xla_contract.ops.elementwise.compare import ComparisonDirection, Comparison
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ir.traversal import in_post_order
 from xla_server.passes.framework.editor import Editor, users
 from xla_server.passes.framework.queries import count, splat
 from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
@@ -120,15 +121,8 @@ def _extremum(reducer: HloComputation, kind: ElementType) -> Opcode | None:
 
 def _alternatives(condition: HloInstruction) -> list[HloInstruction]:
     """Return the operands of a tree of `or`."""
-    found: dict[HloInstruction, None] = {}
-    waiting = [condition]
-    while waiting:
-        part = waiting.pop()
-        if part not in found:
-            found[part] = None
-            if part.opcode is Opcode.OR:
-                waiting += reversed(part.operands)
-    return [part for part in found if part.opcode is not Opcode.OR]
+    parts = in_post_order([condition], lambda i: i.operands if i.opcode is Opcode.OR else ())
+    return [part for part in parts if part.opcode is not Opcode.OR]
 
 
 def _test(

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
@@ -11,7 +10,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.queries import combiner, count
+from xla_server.passes.framework.queries import combiner, count, extremes
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 from xla_server.target.target import Target
 
@@ -73,17 +72,10 @@ def neutral_of(opcode: Opcode | None, kind: ElementType) -> Any:
         return 1
     if opcode is Opcode.OR:
         return 0
-    is_minimum = opcode is Opcode.MINIMUM
-    if kind is ElementType.PRED:
-        return opcode is not Opcode.MAXIMUM
     if opcode is Opcode.AND:
         return np.invert(np.zeros((), kind.dtype))
-    if kind.is_integer:
-        info = ml_dtypes.iinfo(kind.dtype)  # type: ignore[no-untyped-call]
-        return info.max if is_minimum else info.min
-    if kind in (ElementType.F16, ElementType.BF16, ElementType.F32, ElementType.F64):
-        return np.inf if is_minimum else -np.inf
-    return None
+    known = extremes(kind)
+    return None if known is None else known[opcode is Opcode.MINIMUM]
 
 
 class _Cut:

@@ -1,6 +1,7 @@
 """Replacement of instructions that read or produce arrays without elements by known values."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction, HloModule
@@ -32,8 +33,10 @@ class EmptyArrays(RewritePass):
         leaves = list(i.shape.leaves())
         if leaves and all(leaf.is_array and 0 in leaf.dimensions for leaf in leaves):
             return _all_empty(i, editor)
-        rule = _RULES.get(i.opcode)
-        return None if rule is None else rule(i, editor)
+        numbers, rule = _RULES.get(i.opcode, ((), None))
+        if rule is None or not any(is_empty(i.operands[number]) for number in numbers):
+            return None
+        return rule(i, editor)
 
 
 def _all_empty(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -47,58 +50,40 @@ def _all_empty(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     return editor.add(Opcode.TUPLE, [editor.empty(part) for part in i.shape.tuple_shapes])
 
 
-def _reduction(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+def _initial(i: HloInstruction, editor: Editor) -> HloInstruction:
     """The initial values everywhere."""
-    half = len(i.operands) // 2
-    if not is_empty(i.operands[0]):
-        return None
     shapes = i.shape.tuple_shapes or (i.shape,)
     results = [
         editor.broadcast(editor.convert(initial, shape.element_type), (), shape.dimensions)
-        for initial, shape in zip(i.operands[half:], shapes, strict=True)
+        for initial, shape in zip(i.operands[len(i.operands) // 2 :], shapes, strict=True)
     ]
     return editor.results_as(i, results)
 
 
-def _product(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """A sum of nothing."""
-    if not any(map(is_empty, i.operands[:2])):
-        return None
+def _zeros(i: HloInstruction, editor: Editor) -> HloInstruction:
+    """Sums of nothing."""
     return editor.full(0, i.shape.element_type, i.shape.dimensions)
 
 
-def _pad(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    if not is_empty(i.operands[0]):
-        return None
-    return editor.broadcast(i.operands[1], (), i.shape.dimensions)
+def _filled(number: int, i: HloInstruction, editor: Editor) -> HloInstruction:
+    """One operand, a scalar, everywhere."""
+    return editor.broadcast(i.operands[number], (), i.shape.dimensions)
 
 
-def _scatter(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    targets = len(i.operands) // 2
-    if not is_empty(i.operands[-1]):
-        return None
-    results = i.operands[:targets]
-    return editor.results_as(i, results)
+def _targets(i: HloInstruction, editor: Editor) -> HloInstruction:
+    """The operands that would be changed."""
+    return editor.results_as(i, i.operands[: len(i.operands) // 2])
 
 
-def _update(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    return i.operands[0] if is_empty(i.operands[1]) else None
-
-
-def _select_and_scatter(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    if not is_empty(i.operands[1]):
-        return None
-    return editor.broadcast(i.operands[2], (), i.shape.dimensions)
-
-
-_RULES: Mapping[Opcode, EditorRule] = {
-    Opcode.CONVOLUTION: _product,
-    Opcode.DOT: _product,
-    Opcode.DYNAMIC_UPDATE_SLICE: _update,
-    Opcode.PAD: _pad,
-    Opcode.RAGGED_DOT: _product,
-    Opcode.REDUCE: _reduction,
-    Opcode.REDUCE_WINDOW: _reduction,
-    Opcode.SCATTER: _scatter,
-    Opcode.SELECT_AND_SCATTER: _select_and_scatter,
+_RULES: Mapping[Opcode, tuple[Sequence[int], EditorRule]] = {
+    Opcode.CONVOLUTION: ((0, 1), _zeros),
+    Opcode.DOT: ((0, 1), _zeros),
+    Opcode.DYNAMIC_UPDATE_SLICE: ((1,), lambda i, _: i.operands[0]),
+    Opcode.PAD: ((0,), partial(_filled, 1)),
+    Opcode.RAGGED_DOT: ((0, 1), _zeros),
+    Opcode.REDUCE: ((0,), _initial),
+    Opcode.REDUCE_WINDOW: ((0,), _initial),
+    Opcode.SCATTER: ((-1,), _targets),
+    Opcode.SELECT_AND_SCATTER: ((1,), partial(_filled, 2)),
 }
+"""The result of an instruction where one of these operands is empty."""

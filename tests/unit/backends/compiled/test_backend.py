@@ -59,7 +59,7 @@ class Foreign(CompiledBackend):
         return Program(code, assignment, self._kernels, self._pool, BlockPool(), compilation.work)
 
     def to_device(self, literal: Literal, device: Device) -> ForeignBuffer:
-        return ForeignBuffer(literal, device)
+        return ForeignBuffer.of_literal(literal, device)
 
 
 def run(platform: Foreign, text: str, argument: HostBuffer) -> HostBuffer:
@@ -87,7 +87,7 @@ def test_arguments_and_results_are_in_the_platform_s_memory(text: str) -> None:
     literal = Literal.from_numpy(X)
     assert type(run(platform, text, platform.to_device(literal, device))) is ForeignBuffer
     with pytest.raises(InvalidArgumentError, match="must be on the program's platform, got arg"):
-        run(platform, text, HostBuffer(literal, device))
+        run(platform, text, HostBuffer.of_literal(literal, device))
 
 
 def test_a_platform_with_nothing_to_prepare_is_prepared() -> None:

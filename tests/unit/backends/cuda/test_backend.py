@@ -131,7 +131,7 @@ def test_arguments_on_another_device_are_given_up_too(platform: Cuda) -> None:
 
 
 def test_arguments_of_other_platforms_are_refused(platform: Cuda) -> None:
-    other = HostBuffer(Literal.from_numpy(X), platform.devices[0])
+    other = HostBuffer.of_literal(Literal.from_numpy(X), platform.devices[0])
     with pytest.raises(InvalidArgumentError, match="must be on the program's platform"):
         executed(platform, STEP, [other])  # type: ignore[list-item]
 

@@ -5,13 +5,14 @@ stochastic-convert have them.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.functions.bits.narrow_floats import FORMATS
-from xla_server.codegen.functions.bits.words import F32, F64, LLVM_TYPE, Word, function
+from xla_server.codegen.functions.bits.words import F32, F64, Word, function
 from xla_server.codegen.instructions.intrinsics import call
-from xla_server.codegen.instructions.memory import COMPUTED
+from xla_server.codegen.instructions.memory import COMPUTED, REGISTERS
 
 _INTEGERS = tuple(kind for kind in ElementType if kind.is_integer)
 _FLOATS = ("f32", "f64")
@@ -34,11 +35,6 @@ def _wrapped(word: Word, element_type: ElementType) -> Word:
     return word & ((1 << element_type.bit_width) - 1)
 
 
-def _wrap(element_type: ElementType) -> Any:
-    storage = storage_of(element_type)
-    return function([storage], storage, lambda word: _wrapped(word, element_type))
-
-
 def _low_bits(element_type: ElementType) -> Any:
     storage, mask = storage_of(element_type), (1 << element_type.bit_width) - 1
     return function([storage], storage, lambda word: word & mask)
@@ -53,13 +49,13 @@ def _saturated(value: Word, element_type: ElementType) -> Word:
     low, high = _bounds(element_type)
     convert = "fptosi" if low or element_type.bit_width < 32 else "fptoui"
     # Processors convert vectors of floats to vectors of these, not of narrower ones.
-    converted = LLVM_TYPE[f"i{max(32, element_type.bit_width)}"]
+    converted = REGISTERS[f"i{max(32, element_type.bit_width)}"]
     number = value.ordered("==", value).choose(value, 0.0)
     number = number.ordered(">", float(low)).choose(number, float(low))
     if high.bit_length() <= (24 if value.type == F32 else 53):
         number = number.ordered("<", float(high)).choose(number, float(high))
         whole = number.converted(convert, converted)
-        return whole.resized(LLVM_TYPE[storage_of(element_type)])
+        return whole.resized(REGISTERS[storage_of(element_type)])
     # The bound is no float, the number after it is.
     is_large = number.ordered(">=", float(high + 1))
     whole = is_large.choose(number.constant(0.0), number).converted(convert, converted)
@@ -71,12 +67,6 @@ def _bounds(element_type: ElementType) -> tuple[int, int]:
     if element_type.is_signed_integer:
         return -(1 << (width - 1)), (1 << (width - 1)) - 1
     return 0, (1 << width) - 1
-
-
-def _saturate(source: str, element_type: ElementType) -> Any:
-    return function(
-        [source], storage_of(element_type), lambda value: _saturated(value, element_type)
-    )
 
 
 def _unbounded(largest: float) -> Any:
@@ -128,27 +118,20 @@ def _total_order(kind: str) -> Any:
     return function([kind], f"i{width}", formula)
 
 
-def _key(kind: str, *, of_nan: int) -> Any:
-    """Integers in the order -Inf < ... < -0 < +0 < ... < +Inf, any NaN being `of_nan`."""
+def _key(kind: str, *, nan_is_largest: bool) -> Any:
+    """Integers in the order -Inf < ... < -0 < +0 < ... < +Inf, with any NaN at one end.
+
+    It is the maximum, or minimum, of anything with it.
+    """
     mask = (1 << (int(kind[1:]) - 1)) - 1
 
     def formula(value: Word) -> Word:
         bits = value.as_bits()
         # The bits of negative numbers grow with their magnitude; all but the sign turn round.
         key = bits ^ (bits.shifted_with_sign(int(kind[1:]) - 1) & mask)
-        return value.ordered("==", value).choose(key, of_nan)
+        return value.ordered("==", value).choose(key, mask if nan_is_largest else ~mask)
 
     return function([kind], f"i{kind[1:]}", formula)
-
-
-def _maximum_key(kind: str) -> Any:
-    """Keys among which NaN is the largest, as it is the maximum of anything with it."""
-    return _key(kind, of_nan=(1 << (int(kind[1:]) - 1)) - 1)
-
-
-def _minimum_key(kind: str) -> Any:
-    """Keys among which NaN is the smallest."""
-    return _key(kind, of_nan=-(1 << (int(kind[1:]) - 1)))
 
 
 def _float_of_key(kind: str) -> Any:
@@ -191,16 +174,11 @@ def reduced(bits: Word, exponent_bits: Word, mantissa_bits: Word) -> Word:
     return size.unsigned(">", exponent_mask).choose(bits, result)
 
 
-def _reduce_wide(kind: str) -> Any:
+def _reduce_precision(kind: str) -> Any:
     def formula(value: Word, exponent_bits: Word, mantissa_bits: Word) -> Word:
         return reduced(value.as_bits(), exponent_bits, mantissa_bits).bitcast(value.type)
 
     return function([kind, "i32", "i32"], kind, formula)
-
-
-def _reduce_bf16(value: Word, exponent_bits: Word, mantissa_bits: Word) -> Word:
-    """The value is an F32 whose lower half is zero: rounding to as many bits keeps it so."""
-    return reduced(value.as_bits(), exponent_bits, mantissa_bits).bitcast(F32)
 
 
 def _stochastic(element_type: ElementType) -> Any:
@@ -231,9 +209,19 @@ def _table(names: list[str], make: Callable[[str], Any], prefix: str) -> dict[st
 
 
 CONVERSIONS: Mapping[str, Any] = {
-    **{f"round_{t.text}": _wrap(t) for t in _INTEGERS if t.bit_width < 8},
+    **{
+        f"round_{t.text}": function(
+            [storage_of(t)], storage_of(t), partial(_wrapped, element_type=t)
+        )
+        for t in _INTEGERS
+        if t.bit_width < 8
+    },
     **{f"low_bits_{t.text}": _low_bits(t) for t in _INTEGERS if t.bit_width < 8},
-    **{f"saturate_{t.text}_{f}": _saturate(f, t) for t in _INTEGERS for f in _FLOATS},
+    **{
+        f"saturate_{t.text}_{f}": function([f], storage_of(t), partial(_saturated, element_type=t))
+        for t in _INTEGERS
+        for f in _FLOATS
+    },
     **{
         f"unbounded_{name}": _unbounded(_largest(name))
         for name, form in FORMATS.items()
@@ -243,11 +231,12 @@ CONVERSIONS: Mapping[str, Any] = {
     "to_pred_bf16": function(["f32"], "b1", _bits_are_not_zero),
     "to_pred_f8e8m0fnu": function(["f32"], "b1", _is_not_subnormal),
     **_table(list(_FLOATS), _total_order, "total_order"),
-    **_table(list(_FLOATS), _maximum_key, "maximum_key"),
-    **_table(list(_FLOATS), _minimum_key, "minimum_key"),
+    **_table(list(_FLOATS), partial(_key, nan_is_largest=True), "maximum_key"),
+    **_table(list(_FLOATS), partial(_key, nan_is_largest=False), "minimum_key"),
     **_table(["i32", "i64"], _float_of_key, "float_of_key"),
-    **_table(list(_FLOATS), _reduce_wide, "reduce_precision"),
-    "reduce_precision_bf16": function(["f32", "i32", "i32"], "f32", _reduce_bf16),
+    **_table(list(_FLOATS), _reduce_precision, "reduce_precision"),
+    # Its values are of F32, with a lower half of zeros: rounding to as many bits keeps it so.
+    "reduce_precision_bf16": _reduce_precision("f32"),
     **{f"stochastic_{t.text}": _stochastic(t) for t in _INTEGERS if t.is_signed_integer},
 }
 """Every function of this module by its name in kernels."""

@@ -10,6 +10,7 @@ them one.
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from xla_server.codegen.functions.bits.words import F32, F64, I8, I16, I32, I64, Word, function
@@ -202,13 +203,8 @@ def _f64_of_scale(value: Word) -> Word:
 
 
 def _of_format(name: str, format: NarrowFormat) -> dict[str, Any]:
-    def widen(code: Word) -> Word:
-        return widened(code, format)
-
-    def narrow(value: Word) -> Word:
-        return narrowed(value, format)
-
-    return _pair(name, "u8", widen, narrow, lambda value: stored(value, format))
+    formulas = (partial(formula, format=format) for formula in (widened, narrowed, stored))
+    return _pair(name, "u8", *formulas)
 
 
 def _pair(

@@ -11,16 +11,8 @@ from xla_server.codegen.instructions.instruction import instruction_of
 from xla_server.codegen.instructions.intrinsics import call
 from xla_server.codegen.instructions.memory import COMPUTED
 
-I1, I8, I16, I32, I64 = (ir.IntType(width) for width in (1, 8, 16, 32, 64))
+I8, I16, I32, I64 = (ir.IntType(width) for width in (8, 16, 32, 64))
 F32, F64 = ir.FloatType(), ir.DoubleType()
-
-LLVM_TYPE: dict[str, Any] = {
-    "b1": I1,
-    "f32": F32,
-    "f64": F64,
-    **{f"{kind}{width}": ir.IntType(width) for kind in "iu" for width in (8, 16, 32, 64)},
-}
-"""The type of a value in registers, by the name of its computed type."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

@@ -26,9 +26,11 @@ from xla_server.codegen.trace.graph import (
     Immediate,
     Node,
     ReductionResult,
+    own_inputs,
     reached,
     roots_of,
 )
+from xla_server.ir.traversal import in_post_order
 
 
 def short_row_kernel(nest: Nest) -> ScheduledKernel | None:
@@ -67,19 +69,11 @@ def _behind(heads: Sequence[Node]) -> list[Node]:
 
     Nodes that follow no reduction are left out: any kernel can vectorise them across rows.
     """
-    order: dict[Node, bool] = {}
-    waiting = [(head, False) for head in reversed(heads)]
-    while waiting:
-        node, is_ready = waiting.pop()
-        if node in order:
-            continue
-        inputs = () if isinstance(node, ReductionResult) else tuple(node.inputs())
-        if is_ready or not inputs:
-            order[node] = isinstance(node, ReductionResult) or any(order[part] for part in inputs)
-        else:
-            waiting.append((node, True))
-            waiting += [(part, False) for part in reversed(inputs)]
-    return [node for node, is_behind in order.items() if is_behind]
+    behind: dict[Node, None] = {}
+    for node in in_post_order(heads, own_inputs):
+        if isinstance(node, ReductionResult) or any(part in behind for part in node.inputs()):
+            behind[node] = None
+    return list(behind)
 
 
 def _are_floats(heads: Sequence[Node]) -> bool:

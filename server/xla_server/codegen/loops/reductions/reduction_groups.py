@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from xla_server.codegen.loops.reductions.sum_levels import RUN
 from xla_server.codegen.loops.reductions.vector_reductions import vector_reduction
 from xla_server.codegen.trace import graph
+from xla_server.ir.traversal import in_post_order
 
 
 def reduction_groups(stores: Sequence[graph.Store]) -> list[tuple[graph.Reduction, ...]]:
@@ -47,20 +48,10 @@ def _level(key: tuple[object, ...]) -> int:
 
 def reductions_of(stores: Sequence[graph.Store]) -> list[graph.Reduction]:
     """Return every reduction, after those whose results it needs."""
-    order: dict[graph.Reduction, None] = {}
-    seen: set[graph.Node] = set()
-    waiting = [(node, False) for node in graph.roots_of(stores)]
-    while waiting:
-        node, is_ready = waiting.pop()
-        if is_ready:
-            assert isinstance(node, graph.ReductionResult)
-            order[node.reduction] = None
-        elif node not in seen:
-            seen.add(node)
-            if isinstance(node, graph.ReductionResult):
-                waiting.append((node, True))
-            waiting += [(part, False) for part in node.inputs()]
-    return list(order)
+    roots = reversed(graph.roots_of(stores))
+    nodes = in_post_order(roots, lambda node: reversed([*node.inputs()]))
+    results = (node for node in nodes if isinstance(node, graph.ReductionResult))
+    return list(dict.fromkeys(node.reduction for node in results))
 
 
 def needed_reductions(reduction: graph.Reduction) -> set[graph.Reduction]:

@@ -27,7 +27,8 @@ from xla_server.codegen.routines.contraction.gemm_tiles import KINDS
 from xla_server.codegen.routines.linear_algebra.matrix_blocks import PIECE_WORK
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.canonicalize.thin_dots import ThinDot, thin_dot
+from xla_server.passes.canonicalize.dot_types import is_matrix_product
+from xla_server.passes.canonicalize.thin_dots import thin_dot
 from xla_server.target.capability import Capability
 from xla_server.target.target import Target
 from xla_server.target.tuning import BlasProducts
@@ -60,9 +61,10 @@ def lower_dot_fusion(lowering: Lowering, fusion: HloInstruction, dot: HloInstruc
 
 def _add(made: Product, epilogue: Epilogue) -> None:
     target, dot = made.lowering.target, made.producer
-    thin = thin_dot(dot, target.tuning.thin_dots) if is_canonical(dot) else None
+    found = thin_dot(dot, target.tuning.thin_dots) if is_canonical(dot) else None
+    thin = ThinProduct(target, dot.shape.element_type.text, found) if found else None
     gemm = None if thin is not None else gemm_of(target, dot, epilogue.needs_rows)
-    if epilogue.needs_rows and _is_divided_more(target, dot, thin, gemm):
+    if epilogue.needs_rows and _is_divided_more(target, thin, gemm):
         _add(made, NO_EPILOGUE)
         _add_epilogue(made, epilogue)
     elif thin is not None:
@@ -73,12 +75,10 @@ def _add(made: Product, epilogue: Epilogue) -> None:
         _add_blas(made, epilogue)
 
 
-def _is_divided_more(
-    target: Target, i: HloInstruction, thin: ThinDot | None, gemm: Gemm | None
-) -> bool:
+def _is_divided_more(target: Target, thin: ThinProduct | None, gemm: Gemm | None) -> bool:
     """Return whether a product has more work items if its rows need not stay whole."""
     if thin is not None:
-        return thin.is_right and _thin_product(target, i, thin).blocks > 1
+        return thin.dot.is_right and thin.blocks > 1
     if gemm is None:
         return False
     whole, free = (
@@ -87,29 +87,14 @@ def _is_divided_more(
     return whole < target.tuning.products.work_items and 2 * whole <= free
 
 
-def _add_thin(made: Product, dot: ThinDot, epilogue: Epilogue) -> None:
+def _add_thin(made: Product, thin: ThinProduct, epilogue: Epilogue) -> None:
     """Add the kernel of a matrix and few vectors, behind one that transposes the vectors."""
+    dot = thin.dot
     vectors, matrix = made.operands if dot.is_right else made.operands[::-1]
     if dot.is_inner and not dot.vectors_are_rows:
         shape = Shape.array(vectors.shape.element_type, (dot.batch, dot.depth, dot.vectors))
         vectors = in_order(made.lowering, vectors, shape, (0, 2, 1), f"{made.name}.vectors")
-    thin = _thin_product(made.lowering.target, made.producer, dot)
-    add_thin_product(made, thin, (matrix, vectors), epilogue, is_right=dot.is_right)
-
-
-def _thin_product(target: Target, i: HloInstruction, dot: ThinDot) -> ThinProduct:
-    columns = i.shape.dimensions[-1]
-    return ThinProduct(
-        target,
-        STORED[i.shape.element_type.text],
-        dot.batch,
-        dot.count,
-        dot.vectors,
-        dot.depth,
-        dot.is_inner,
-        (dot.depth, 1) if dot.is_inner or dot.vectors_are_rows else (1, dot.vectors),
-        (1, columns) if dot.is_right else (columns, 1),
-    )
+    add_thin_product(made, thin, (matrix, vectors), epilogue)
 
 
 def _add_epilogue(made: Product, epilogue: Epilogue) -> None:
@@ -257,16 +242,5 @@ def is_canonical(i: HloInstruction) -> bool:
 
     Sums of one product are none: added to zero, as those would be, -0 became 0.
     """
-    numbers = i.attributes.dimension_numbers
-    lhs, rhs = (operand.shape for operand in i.operands)
-    batch = numbers.lhs_batch_dimensions
-    leading = () if not batch else (0,)
-    return (
-        batch == leading
-        and numbers.rhs_batch_dimensions == leading
-        and len(numbers.lhs_contracting_dimensions) == 1
-        and lhs.rank == rhs.rank == 2 + len(leading)
-        and 0 not in lhs.dimensions
-        and 0 not in rhs.dimensions
-        and _depth(i) > 1
-    )
+    has_elements = all(operand.shape.element_count for operand in i.operands)
+    return has_elements and is_matrix_product(i) and _depth(i) > 1

@@ -12,12 +12,13 @@ from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import whole
 from xla_server.codegen.kernel_ir.routine import Operands, function_address
 from xla_server.codegen.kernel_ir.statements import Stop
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.builders.stopping import is_long
 from xla_server.codegen.lower.loop_nests.epilogue import Epilogue, EpilogueKernel, Product
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.contraction.gemm_functions import panel_name, tile_name
 from xla_server.codegen.routines.contraction.gemm_loops import BAND, BAND_BY_ROWS, LAYOUT
-from xla_server.codegen.routines.contraction.gemm_panels import SLACK, SOURCES
+from xla_server.codegen.routines.contraction.gemm_panels import SLACK
 from xla_server.codegen.routines.contraction.gemm_tiles import TileKind, heights, widths
 from xla_server.target.target import Target
 from xla_server.target.tuning import MatrixProducts
@@ -36,7 +37,7 @@ class GemmOperand:
     @property
     def width(self) -> int:
         """Bytes of an element."""
-        return SOURCES[self.source][1]
+        return Type(self.source).byte_size
 
     def ahead(self, members: int, steps: int) -> int:
         """Bytes from row to row as it is stored."""

@@ -19,29 +19,18 @@ from xla_server.codegen.routines.contraction.thin_products import (
     streamed_name,
     thin_name,
 )
+from xla_server.passes.canonicalize.thin_dots import ThinDot
 from xla_server.target.target import Target
 from xla_server.target.tuning import ThinProducts
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ThinProduct:
-    """A product of `batch` pairs of a matrix and few vectors.
-
-    `count` are the results for each vector and `depth` the products of each. The rows of the
-    matrix are its results if `is_inner`, else its products. `vector_strides` are elements from
-    vector to vector and from element to element of one; `result_strides` those from result to
-    result and from vector to vector of the product.
-    """
+    """The blocking of a thin dot of a type."""
 
     target: Target
     kind: str
-    batch: int
-    count: int
-    vectors: int
-    depth: int
-    is_inner: bool
-    vector_strides: tuple[int, int]
-    result_strides: tuple[int, int]
+    dot: ThinDot
 
     @property
     def _tuning(self) -> ThinProducts:
@@ -55,86 +44,78 @@ class ThinProduct:
     @property
     def height(self) -> int:
         """Vectors that are multiplied at the same time."""
-        heights = inner_heights(self.target.machine) if self.is_inner else OUTER_HEIGHTS
-        return next((n for n in heights if n >= self.vectors), heights[-1])
+        heights = inner_heights(self.target.machine) if self.dot.is_inner else OUTER_HEIGHTS
+        return next((n for n in heights if n >= self.dot.vectors), heights[-1])
 
     @property
     def function(self) -> str:
         """The name of the function that multiplies."""
-        is_long = min(self.run, self.depth) >= self._tuning.min_streamed_run
-        is_large = self.count * self.depth * self.width >= self._tuning.min_streamed_bytes
-        if self.is_inner and self.vectors == 1 and is_large and is_long:
+        dot = self.dot
+        is_long = min(self.run, dot.depth) >= self._tuning.min_streamed_run
+        is_large = dot.count * dot.depth * self.width >= self._tuning.min_streamed_bytes
+        if dot.is_inner and dot.vectors == 1 and is_large and is_long:
             return streamed_name(self.kind)
-        return thin_name(self.kind, self.height, is_inner=self.is_inner)
+        return thin_name(self.kind, self.height, is_inner=dot.is_inner)
 
     @property
     def block(self) -> int:
         """Results for each vector that a work item computes, a multiple of what is done at once."""
-        tuned = self._tuning
-        row = self.depth * self.width if self.is_inner else self.width
-        matrix = self.count * self.depth * self.width
-        items = max(1, min(-(-tuned.work_items // self.batch), matrix // tuned.min_item_bytes))
-        items = max(items, min(-(-tuned.even_items // self.batch), matrix // tuned.min_even_bytes))
+        dot, tuned = self.dot, self._tuning
+        row = dot.depth * self.width if dot.is_inner else self.width
+        matrix = dot.count * dot.depth * self.width
+        items = max(1, min(-(-tuned.work_items // dot.batch), matrix // tuned.min_item_bytes))
+        items = max(items, min(-(-tuned.even_items // dot.batch), matrix // tuned.min_even_bytes))
         unit = ROWS
         least = -(-tuned.min_item_bytes // row)
-        if not self.is_inner:
+        if not dot.is_inner:
             unit = self.target.machine.lanes(self.width)
             least = self.target.tuning.thin_dots.outer_piece_bytes // row
-            items = max(items, -(-self.count * row // tuned.result_row_bytes))
-        wanted = max(-(-self.count // items), least)
-        return min(self.count, -(-wanted // unit) * unit)
+            items = max(items, -(-dot.count * row // tuned.result_row_bytes))
+        wanted = max(-(-dot.count // items), least)
+        return min(dot.count, -(-wanted // unit) * unit)
 
     @property
     def blocks(self) -> int:
         """Work items of a pair."""
-        return -(-self.count // self.block)
+        return -(-self.dot.count // self.block)
 
     @property
     def run(self) -> int:
         """Products of a sum that are added up at a time."""
-        if not self.is_inner:
-            return min(self.depth, self._tuning.step_elements // self.block)
-        runs = -(-self.depth * self.width // self._tuning.run_bytes)
+        depth = self.dot.depth
+        if not self.dot.is_inner:
+            return min(depth, self._tuning.step_elements // self.block)
+        runs = -(-depth * self.width // self._tuning.run_bytes)
         lanes = self.target.machine.lanes(self.width)
-        return -(-self.depth // (runs * lanes)) * lanes
+        return -(-depth // (runs * lanes)) * lanes
 
 
 def add_thin_product(
-    made: Product,
-    thin: ThinProduct,
-    operands: tuple[Value, Value],
-    epilogue: Epilogue,
-    *,
-    is_right: bool,
+    made: Product, thin: ThinProduct, operands: tuple[Value, Value], epilogue: Epilogue
 ) -> None:
-    """Add the kernel of a product.
-
-    Args:
-        made: The product.
-        thin: Its blocking.
-        operands: The matrix and the vectors.
-        epilogue: Code on each block of the product.
-        is_right: Whether the matrix is the right operand, so that blocks are columns.
-    """
-    width, block, blocks = thin.width, thin.block, thin.blocks
-    matrix_row = thin.depth if thin.is_inner else thin.count
-    of_block, of_step = (matrix_row, 1) if thin.is_inner else (1, matrix_row)
-    vector, element = thin.vector_strides
-    result, ahead = thin.result_strides
-    of_pair = thin.vectors * thin.depth * width, thin.vectors * thin.count * width
+    """Add the kernel of a product of a matrix and vectors, with its epilogue on each block."""
+    width, block, blocks, dot = thin.width, thin.block, thin.blocks, thin.dot
+    matrix_row = dot.depth if dot.is_inner else dot.count
+    of_block, of_step = (matrix_row, 1) if dot.is_inner else (1, matrix_row)
+    are_rows = dot.is_inner or dot.vectors_are_rows
+    # Steps lead from vector to vector and from element to element; from result to result and to
+    # the next vector's. Where the matrix is the right operand, blocks are columns.
+    vector, element = (dot.depth, 1) if are_rows else (1, dot.vectors)
+    result, ahead = (1, dot.count) if dot.is_right else (dot.vectors, 1)
+    of_pair = dot.vectors * dot.depth * width, dot.vectors * dot.count * width
     building = EpilogueKernel(epilogue)
     values = (*operands, made.value, CANCELLATION)
     roles = (Role.READ, Role.READ, Role.WRITE, Role.WORD)
     a, b, c, word = map(building.buffer, values, roles)
-    with Items(building.body, thin.batch * blocks, "item") as items:
+    with Items(building.body, dot.batch * blocks, "item") as items:
         first = items.let("first", items.axis % blocks * block)
         pair = items.let("pair", items.axis // blocks)
-        count = items.let("count", integer_op("minimum", block, whole(thin.count) - first))
-        matrix = Address(a) + pair * (thin.count * thin.depth * width) + first * (of_block * width)
+        count = items.let("count", integer_op("minimum", block, whole(dot.count) - first))
+        matrix = Address(a) + pair * (dot.count * dot.depth * width) + first * (of_block * width)
         matrix = items.let("matrix", matrix)
         vectors = items.let("vectors", Address(b) + pair * of_pair[0])
         target = items.let("target", Address(c) + pair * of_pair[1] + first * (result * width))
-        with Loop(items, "step", thin.depth, step=thin.run) as run:
+        with Loop(items, "step", dot.depth, step=thin.run) as run:
             run.add(Stop(word))
             step = run.axis
             common: Operands = {
@@ -142,20 +123,20 @@ def add_thin_product(
                 "ahead": matrix_row * width,
                 "vectors": vectors + step * (element * width),
                 "vector_ahead": vector * width,
-                "vector_count": thin.vectors,
+                "vector_count": dot.vectors,
                 "result": target,
                 "result_ahead": ahead * width,
-                "steps": integer_op("minimum", thin.run, whole(thin.depth) - step),
+                "steps": integer_op("minimum", thin.run, whole(dot.depth) - step),
                 "adds": integer_op("to_i64", condition("gt", step, 0)),
             }
-            if thin.is_inner:
+            if dot.is_inner:
                 own: Operands = {"count": count, "row_ahead": result * width}
             else:
                 own = {"columns": count, "element_ahead": element * width}
-            routine = INNER if thin.is_inner else OUTER
+            routine = INNER if dot.is_inner else OUTER
             run.call(routine.named(thin.function), {**common, **own})
-        spans: tuple[Ends, Ends] = (first, first + count), (0, thin.vectors)
-        columns, (low, high) = spans if is_right else spans[::-1]
-        before = pair * (thin.vectors if is_right else thin.count)
+        spans: tuple[Ends, Ends] = (first, first + count), (0, dot.vectors)
+        columns, (low, high) = spans if dot.is_right else spans[::-1]
+        before = pair * (dot.vectors if dot.is_right else dot.count)
         epilogue.emit(items, (before + low, before + high), columns)
     building.add(made.lowering, made.name, Effort.UNOPTIMISED)

@@ -21,33 +21,26 @@ from xla_server.codegen.lower.linear_algebra.matrix_kernel import (
     to,
 )
 from xla_server.codegen.lower.linear_algebra.triangular import OTHER_TRIANGLE, factorize
-from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.routines.linear_algebra.matrix_blocks import BLOCK, is_by_blocks
 from xla_server.custom_calls.attributes import parse_attributes
-from xla_server.ir.module import HloInstruction
 
 
-def lower_potrf(lowering: Lowering, i: HloInstruction) -> Tree:
+def _potrf(k: MatrixKernel) -> None:
     """(the factor in a copy of the operand, of which the other triangle stays, status)
 
     The transposed of a Hermitian matrix is its conjugate, whose factors are the conjugate ones, so
     that the transposed factor is the wanted one.
     """
-    k = MatrixKernel(lowering, i)
-    factorize(k, k.change(0, 0), k.write(1), OTHER_TRIANGLE[option(i, "uplo")])
-    return k.done()
+    factorize(k, k.change(0, 0), k.write(1), OTHER_TRIANGLE[option(k.instruction, "uplo")])
 
 
-def lower_getrf(lowering: Lowering, i: HloInstruction) -> Tree:
+def _getrf(k: MatrixKernel) -> None:
     """(L and U, the rows exchanged, status)"""
-    k = MatrixKernel(lowering, i)
     _lu(k, k.write(1), k.write(2))
-    return k.done()
 
 
-def lower_lu_decomposition(lowering: Lowering, i: HloInstruction) -> Tree:
+def _lu_decomposition(k: MatrixKernel) -> None:
     """(L and U, the rows exchanged, the order of the rows), counted from 0."""
-    k = MatrixKernel(lowering, i)
     pivots, order = k.write(1), k.write(2)
     _lu(k, pivots, k.status())
     with k.loop(k.rows) as r:
@@ -58,7 +51,6 @@ def lower_lu_decomposition(lowering: Lowering, i: HloInstruction) -> Tree:
         held = k.body.let("held", k.load("i32", order, r))
         k.store("i32", order, r, k.load("i32", order, other))
         k.store("i32", order, other, held)
-    return k.done()
 
 
 def _lu(k: MatrixKernel, pivots: Expression, status: Expression) -> None:
@@ -75,9 +67,8 @@ def _lu(k: MatrixKernel, pivots: Expression, status: Expression) -> None:
     k.give(turned, 0)
 
 
-def lower_geqrf(lowering: Lowering, i: HloInstruction) -> Tree:
+def _geqrf(k: MatrixKernel) -> None:
     """(R and the reflectors, the reflectors' factors)"""
-    k = MatrixKernel(lowering, i)
     m, n = k.core
     turned, factors, status = k.take(0), k.write(1), k.status()
     if is_by_blocks(k.computed, min(m, n), m * n * min(m, n) * 2 // 3):
@@ -87,7 +78,6 @@ def lower_geqrf(lowering: Lowering, i: HloInstruction) -> Tree:
         outputs = {"tau": factors, "work": k.element, "info": status}
         k.call("geqrf", {"m": m, "n": n, "a": turned, "lda": m, **outputs})
     k.give(turned, 0)
-    return k.done()
 
 
 def _room(k: MatrixKernel, m: int, n: int) -> dict[str, int | Expression]:
@@ -112,23 +102,20 @@ def _room(k: MatrixKernel, m: int, n: int) -> dict[str, int | Expression]:
     return {"work": k.room(k.element, most), "room_size": most}
 
 
-def lower_geqp3(lowering: Lowering, i: HloInstruction) -> Tree:
+def _geqp3(k: MatrixKernel) -> None:
     """(R and the reflectors, the columns' order, the reflectors' factors)"""
-    k = MatrixKernel(lowering, i)
     m, n = k.core
     turned = k.take(0)
     reals = {"rwork": k.room(k.real, 2 * n)} if k.element.is_complex else {}
     outputs = {"jpvt": k.change(1, 1), "tau": k.write(2), "work": k.element, **reals}
     k.call("geqp3", {"m": m, "n": n, "a": turned, "lda": m, **outputs, "info": k.status()})
     k.give(turned, 0)
-    return k.done()
 
 
-def lower_orgqr(lowering: Lowering, i: HloInstruction) -> Tree:
+def _orgqr(k: MatrixKernel) -> None:
     """The first columns of the product of the reflectors."""
-    k = MatrixKernel(lowering, i)
     m, n = k.core
-    count = i.operands[1].shape.dimensions[-1]
+    count = k.instruction.operands[1].shape.dimensions[-1]
     name = "ungqr" if k.element.is_complex else "orgqr"
     turned, factors, status = k.take(0), k.read(1), k.status()
     if is_by_blocks(k.computed, count, m * n * count):
@@ -138,16 +125,14 @@ def lower_orgqr(lowering: Lowering, i: HloInstruction) -> Tree:
         outputs = {"tau": factors, "work": k.element, "info": status}
         k.call(name, {"m": m, "n": n, "k": count, "a": turned, "lda": m, **outputs})
     k.give(turned, 0)
-    return k.done()
 
 
-def lower_ormqr(lowering: Lowering, i: HloInstruction) -> Tree:
+def _ormqr(k: MatrixKernel) -> None:
     """The product of the reflectors with another matrix."""
-    k = MatrixKernel(lowering, i)
-    attributes = parse_attributes(i.attributes.opaque)
+    attributes = parse_attributes(k.instruction.attributes.opaque)
     name, adjoint = ("unmqr", "C") if k.element.is_complex else ("ormqr", "T")
     side = "L" if attributes["left"] else "R"
-    m, n = i.shape.dimensions[-2:]
+    m, n = k.instruction.shape.dimensions[-2:]
     packed, other = k.take(0), k.take(2)
     transpose = adjoint if attributes["transpose"] else "N"
     factors = k.read(1)
@@ -156,28 +141,27 @@ def lower_ormqr(lowering: Lowering, i: HloInstruction) -> Tree:
     where = {"a": packed, "lda": k.rows, "tau": factors, "c": other, "ldc": m}
     k.call(name, {**sizes, **where, "work": k.element, "info": k.status()})
     k.give(other, 0)
-    return k.done()
 
 
-_ORGQR = MatrixCall(lower_orgqr, {0: basis})
-_GEQRF = MatrixCall(lower_geqrf)
+_ORGQR = MatrixCall(_orgqr, {0: basis})
+_GEQRF = MatrixCall(_geqrf)
 
 
 def calls(element: ElementType) -> Mapping[str, MatrixCall]:
     """Lowerings by LAPACK's names without the letter of the type."""
     unitary = "un" if element.is_complex else "or"
     return {
-        "potrf": MatrixCall(lower_potrf),
-        "getrf": MatrixCall(lower_getrf),
+        "potrf": MatrixCall(_potrf),
+        "getrf": MatrixCall(_getrf),
         "geqrf": _GEQRF,
-        "geqp3": MatrixCall(lower_geqp3, {0: 0, 1: lambda _, column: column + 1}),
+        "geqp3": MatrixCall(_geqp3, {0: 0, 1: lambda _, column: column + 1}),
         f"{unitary}gqr": _ORGQR,
-        f"{unitary}mqr": MatrixCall(lower_ormqr, {0: 2}),
+        f"{unitary}mqr": MatrixCall(_ormqr, {0: 2}),
     }
 
 
 PORTABLE: Mapping[str, MatrixCall] = {
-    "LuDecomposition": MatrixCall(lower_lu_decomposition, {0: 0, 2: lambda _, column: column}),
+    "LuDecomposition": MatrixCall(_lu_decomposition, {0: 0, 2: lambda _, column: column}),
     "ProductOfElementaryHouseholderReflectors": _ORGQR,
     "Qr": _GEQRF,
 }

@@ -15,7 +15,12 @@ from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.linear_algebra import factorizations as lower_factorizations
 from xla_server.codegen.lower.linear_algebra import solvers as lower_solvers
 from xla_server.codegen.lower.linear_algebra import spectral as lower_spectral
-from xla_server.codegen.lower.linear_algebra.matrix_kernel import Answer, MatrixCall, to
+from xla_server.codegen.lower.linear_algebra.matrix_kernel import (
+    Answer,
+    MatrixCall,
+    MatrixKernel,
+    to,
+)
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.custom_calls.linear_algebra.batched import ELEMENTS
@@ -40,7 +45,9 @@ def lower_lapack(lowering: Lowering, i: HloInstruction) -> Tree:
     """The rows of a call whose target is in LAPACK_CALLS."""
     call = LAPACK_CALLS[i.attributes.target]
     if all(operand.shape.element_count for operand in i.operands):
-        return call.lower(lowering, i)
+        k = MatrixKernel(lowering, i, call.rank)
+        call.build(k)
+        return k.done()
     result = lowering.fresh(i.shape, i.name)
     first = i.operands[0].shape
     for number, value in enumerate(leaves(result)):

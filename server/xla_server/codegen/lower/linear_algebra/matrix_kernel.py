@@ -30,23 +30,19 @@ from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.ir.module import HloInstruction
 
-LowerCall: TypeAlias = Callable[[Lowering, HloInstruction], Tree]
-"""Adds the rows of a call and gives its values."""
-
-
 Answer: TypeAlias = Callable[[Expression, Expression], Expression]
 """An integer element of a result, by its row and column."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MatrixCall:
-    """Lowering of a call; `rank` is that of its first operand without the batch.
+    """Lowering of a call, whose kernel it builds; `rank` is as MatrixKernel has it.
 
     `empty` gives results where an operand has no elements: the operand of that number, or a
     function of each element's index; zero where it has no entry.
     """
 
-    lower: LowerCall
+    build: Callable[["MatrixKernel"], None]
     empty: Mapping[int, int | Answer] = dataclasses.field(default_factory=dict)
     rank: int = 2
 
@@ -66,7 +62,8 @@ class MatrixKernel:
     """The kernel of one instruction while it is built.
 
     `rank` is that of the first operand without the batch. Operands and results are the addresses of
-    the matrix at hand. `body` is what is done for each matrix, as far as it is built.
+    the matrix at hand. `body` is what is done for each matrix, as far as it is built. Matrices that
+    need no scratch memory may be done in `parts`, each a work item.
     """
 
     def __init__(self, lowering: Lowering, i: HloInstruction, rank: int = 2) -> None:
@@ -76,13 +73,14 @@ class MatrixKernel:
         self.result: Tree = lowering.fresh(i.shape, i.name)
         self.body = Body()
         self.names = Names()
-        self.part = ir.Value("part", Type.I64)
-        self._instruction = i
+        self.part, self.parts = ir.Value("part", Type.I64), 1
+        self.instruction = i
         self._lowering = lowering
         self._results = leaves(self.result)
         self._batch = first.dimensions[: first.rank - rank]
         self._count = math.prod(self._batch)
-        self._slots = max(1, min(self._count, lowering.target.tuning.linear_algebra.row_slots))
+        self.tuned = lowering.target.tuning.linear_algebra
+        self._slots = max(1, min(self._count, self.tuned.row_slots))
         self._buffers: dict[Value, ir.Buffer] = {}
         self._reads: dict[Value, None] = {}
         self._writes: dict[Value, None] = {}
@@ -113,7 +111,7 @@ class MatrixKernel:
 
     def read(self, number: int) -> Expression:
         """An operand."""
-        operand = self._instruction.operands[number]
+        operand = self.instruction.operands[number]
         value = self._lowering.array(operand)
         self._reads[value] = None
         return self._matrix(value, operand.shape)
@@ -132,13 +130,13 @@ class MatrixKernel:
 
     def copy(self, number: int, operand: int) -> None:
         """Let a result be a copy of an operand."""
-        source = self._lowering.array(self._instruction.operands[operand])
+        source = self._lowering.array(self.instruction.operands[operand])
         self._lowering.add(CopyThunk(self._results[number], source))
 
     def room(self, element: ElementType, count: int) -> Expression:
         """Memory to work in for `count` elements."""
         shape = Shape.array(element, (self._slots, max(1, count)))
-        value = self._lowering.new(shape, f"{self._instruction.name}.room")
+        value = self._lowering.new(shape, f"{self.instruction.name}.room")
         self._writes[value] = None
         address = self._base(value) + self._slot * (max(1, count) * element.byte_width)
         return self._of_slots.setdefault(address, ir.Value(self.names("room"), Type.I64))
@@ -198,7 +196,7 @@ class MatrixKernel:
 
     def take(self, operand: int) -> Expression:
         """A copy of a matrix among the operands, in LAPACK's order."""
-        rows, columns = self._instruction.operands[operand].shape.dimensions[-2:]
+        rows, columns = self.instruction.operands[operand].shape.dimensions[-2:]
         source, target = self.read(operand), self.room(self.element, rows * columns)
         self.turn(source, target, rows, columns)
         return target
@@ -215,7 +213,7 @@ class MatrixKernel:
             element = self.load(self.computed, source, r * columns + c)
             self.store(self.computed, target, c * rows + r, element)
 
-        side = self._lowering.target.tuning.linear_algebra.transposed_rows
+        side = self.tuned.transposed_rows
 
         def inside(block: Expression, size: int) -> contextlib.AbstractContextManager[ir.Value]:
             first = block * side
@@ -271,22 +269,19 @@ class MatrixKernel:
         """Matrices of the batch."""
         return self._count
 
-    def done(self, parts: int = 1) -> Tree:
-        """Add the kernel; return the instruction's values.
-
-        Matrices that need no scratch memory may be done in `parts`, each a work item.
-        """
-        if parts > 1:
-            self._slots = self._count * parts
-        each = -(-self._count * parts // self._slots)
-        kernel = self._kernel(parts, each, Body())
+    def done(self) -> Tree:
+        """Add the kernel; return the instruction's values."""
+        if self.parts > 1:
+            self._slots = self._count * self.parts
+        each = -(-self._count * self.parts // self._slots)
+        kernel = self._kernel(each, Body())
         if each > 1 and is_long(kernel):
             looking = Body()
             looking.add(Stop(self._buffer(CANCELLATION)))
-            kernel = self._kernel(parts, each, looking)
+            kernel = self._kernel(each, looking)
         self._lowering.add(
             KernelThunk(
-                self._instruction.name,
+                self.instruction.name,
                 kernel,
                 self._slots,
                 kernel.work.times[0],
@@ -298,14 +293,14 @@ class MatrixKernel:
         )
         return self.result
 
-    def _kernel(self, parts: int, each: int, before: Body) -> Kernel:
+    def _kernel(self, each: int, before: Body) -> Kernel:
         """Return the kernel, with `before` ahead of each of the `each` matrices of a slot."""
         slots, slot = Body(), self._slot
         slots.add(*(Let(value, address) for address, value in self._of_slots.items()))
         low, high = (n * self._count // self._slots for n in (slot + 0, slot + 1))
-        if parts > 1:
-            slots.add(Let(self.part, slot % parts))
-            low, high = slot // parts, slot // parts + 1
+        if self.parts > 1:
+            slots.add(Let(self.part, slot % self.parts))
+            low, high = slot // self.parts, slot // self.parts + 1
         lets = (Let(value, address) for address, value in self._of_matrices.items())
         matrices = (*lets, *before.statements, *self.body.statements)
         slots.add(For(self._number, low, high, matrices, each))

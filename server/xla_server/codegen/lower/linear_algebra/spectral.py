@@ -4,6 +4,7 @@ Semantics: xla_server.custom_calls.linear_algebra.spectral, and targets.portable
 result that LAPACK leaves unset because it found none is zero, as in LAPACK's Python wrappers.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 
 from xla_contract.types.element_type import ElementType
@@ -19,38 +20,32 @@ from xla_server.codegen.lower.linear_algebra.matrix_kernel import (
     option,
     real,
 )
-from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.custom_calls.linear_algebra.spectral import NOT_FINITE
-from xla_server.ir.module import HloInstruction
 
 _S32 = ElementType.S32
 _NOTHING = ir.Index(0)
 """The address of nothing."""
 
 
-def lower_hermitian(lowering: Lowering, i: HloInstruction) -> Tree:
+def _hermitian(k: MatrixKernel) -> None:
     """(eigenvectors, eigenvalues ascending, status)"""
-    k = MatrixKernel(lowering, i)
-    mode = option(i, "mode")
-    vectors = _eigen(k, mode, option(i, "uplo"), k.write(2))
+    mode = option(k.instruction, "mode")
+    vectors = _eigen(k, mode, option(k.instruction, "uplo"), k.write(2))
     if mode == "V":
         k.give(vectors, 0)
     else:
         k.copy(0, 0)
-    return k.done()
 
 
-def lower_eigh(lowering: Lowering, i: HloInstruction) -> Tree:
+def _eigh(k: MatrixKernel) -> None:
     """(eigenvectors, eigenvalues ascending); NaN where LAPACK gives up."""
-    k = MatrixKernel(lowering, i)
-    is_lower = i.attributes.opaque.startswith(b"1")
+    is_lower = k.instruction.attributes.opaque.startswith(b"1")
     status = k.status()
     k.give(_eigen(k, "V", "L" if is_lower else "U", status), 0)
     with Branch(k.body, k.is_failed(status)) as failed, k.within(failed):
         k.fill(k.element, k.write(0), k.rows**2, k.nan)
         k.fill(k.real, k.write(1), k.rows, k.nan)
-    return k.done()
 
 
 def _eigen(k: MatrixKernel, mode: str, triangle: str, status: ir.Expression) -> ir.Expression:
@@ -65,11 +60,10 @@ def _eigen(k: MatrixKernel, mode: str, triangle: str, status: ir.Expression) -> 
     return turned
 
 
-def lower_general(lowering: Lowering, i: HloInstruction) -> Tree:
+def _general(k: MatrixKernel) -> None:
     """(eigenvalues, in parts where real, left and right eigenvectors, status)"""
-    k = MatrixKernel(lowering, i)
     n, parts = k.rows, 1 if k.element.is_complex else 2
-    modes = option(i, "compute_left"), option(i, "compute_right")
+    modes = option(k.instruction, "compute_left"), option(k.instruction, "compute_right")
     turned = k.take(0)
     values = [k.write(number) for number in range(parts)]
     results = [k.write(parts), k.write(parts + 1)]
@@ -107,7 +101,6 @@ def lower_general(lowering: Lowering, i: HloInstruction) -> Tree:
             else:
                 _pair(k, vector, values[1], result)
     branch.close()
-    return k.done()
 
 
 def _values(values: Sequence[ir.Expression]) -> dict[str, Argument]:
@@ -137,11 +130,10 @@ def _pair(
             k.store(kind, result, offset + 1, ir.Apply("mul", (sign, other), Type(kind)))
 
 
-def lower_schur(lowering: Lowering, i: HloInstruction) -> Tree:
+def _schur(k: MatrixKernel) -> None:
     """(the Schur form, its basis, eigenvalues in parts where real, how many chosen, status)"""
-    k = MatrixKernel(lowering, i)
     n, parts = k.rows, 1 if k.element.is_complex else 2
-    mode = option(i, "mode")
+    mode = option(k.instruction, "mode")
     form, basis = k.take(0), k.room(k.element, n * n if mode == "V" else 1)
     values = [k.write(2 + number) for number in range(parts)]
     chosen, status = k.write(2 + parts), k.write(3 + parts)
@@ -157,13 +149,11 @@ def lower_schur(lowering: Lowering, i: HloInstruction) -> Tree:
         k.give(basis, 1)
     else:
         k.fill(k.element, k.write(1), n * n)
-    return k.done()
 
 
-def lower_hessenberg(lowering: Lowering, i: HloInstruction) -> Tree:
+def _hessenberg(k: MatrixKernel) -> None:
     """(the Hessenberg form and the reflectors, the reflectors' factors, status)"""
-    k = MatrixKernel(lowering, i)
-    n, attributes = k.rows, parse_attributes(i.attributes.opaque)
+    n, attributes = k.rows, parse_attributes(k.instruction.attributes.opaque)
     low, high = (attributes[name] for name in ("low", "high"))
     assert isinstance(low, int)
     assert isinstance(high, int)
@@ -171,38 +161,26 @@ def lower_hessenberg(lowering: Lowering, i: HloInstruction) -> Tree:
     given = {"n": n, "ilo": low, "ihi": high, "a": form, "lda": n}
     k.call("gehrd", {**given, "tau": k.write(1), "work": k.element, "info": k.write(2)})
     k.give(form, 0)
-    return k.done()
 
 
-def lower_tridiagonal(lowering: Lowering, i: HloInstruction) -> Tree:
+def _tridiagonal(k: MatrixKernel) -> None:
     """(the reflectors, diagonal, next diagonal, the reflectors' factors, status)"""
-    k = MatrixKernel(lowering, i)
     n, form = k.rows, k.take(0)
     name = "hetrd" if k.element.is_complex else "sytrd"
-    given: dict[str, Argument] = {"uplo": option(i, "uplo"), "n": n, "a": form, "lda": n}
+    triangle = option(k.instruction, "uplo")
+    given: dict[str, Argument] = {"uplo": triangle, "n": n, "a": form, "lda": n}
     results = {"d": k.write(1), "e": k.write(2), "tau": k.write(3)}
     k.call(name, {**given, **results, "work": k.element, "info": k.write(4)})
     k.give(form, 0)
-    return k.done()
 
 
-def lower_gesdd(lowering: Lowering, i: HloInstruction) -> Tree:
+def _singular(k: MatrixKernel, *, name: str) -> None:
     """(the operand, singular values descending, left and right vectors in rows, status)"""
-    return _singular(lowering, i, "gesdd")
-
-
-def lower_gesvd(lowering: Lowering, i: HloInstruction) -> Tree:
-    """The same by another algorithm."""
-    return _singular(lowering, i, "gesvd")
-
-
-def _singular(lowering: Lowering, i: HloInstruction, name: str) -> Tree:
-    k = MatrixKernel(lowering, i)
-    mode = option(i, "mode")
+    mode = option(k.instruction, "mode")
     m, n = k.core
     less, more = sorted(k.core)
     turned, values, status = k.take(0), k.write(1), k.write(4)
-    left, right = (i.shape.tuple_shapes[number].dimensions[-2:] for number in (2, 3))
+    left, right = (k.instruction.shape.tuple_shapes[number].dimensions[-2:] for number in (2, 3))
     sizes = [left[0] * left[1], right[0] * right[1]] if mode != "N" else [1, 1]
     vectors = [k.room(k.element, size) for size in sizes]
     for vector, size in zip(vectors, sizes, strict=True):
@@ -224,22 +202,23 @@ def _singular(lowering: Lowering, i: HloInstruction, name: str) -> Tree:
         else:
             k.give(vector, number)
     k.copy(0, 0)
-    return k.done()
 
 
 def calls(element: ElementType) -> Mapping[str, MatrixCall]:
     """Lowerings by LAPACK's names without the letter of the type."""
     symmetric = "he" if element.is_complex else "sy"
     return {
-        f"{symmetric}evd": MatrixCall(lower_hermitian),
-        f"{symmetric}trd": MatrixCall(lower_tridiagonal),
-        "geev": MatrixCall(lower_general),
-        "gees": MatrixCall(lower_schur),
-        "gehrd": MatrixCall(lower_hessenberg),
-        "gesdd": MatrixCall(lower_gesdd, {0: 0, 2: basis, 3: basis}),
-        "gesvd": MatrixCall(lower_gesvd, {0: 0, 2: basis, 3: basis}),
+        f"{symmetric}evd": MatrixCall(_hermitian),
+        f"{symmetric}trd": MatrixCall(_tridiagonal),
+        "geev": MatrixCall(_general),
+        "gees": MatrixCall(_schur),
+        "gehrd": MatrixCall(_hessenberg),
+        **{
+            name: MatrixCall(functools.partial(_singular, name=name), {0: 0, 2: basis, 3: basis})
+            for name in ("gesdd", "gesvd")
+        },
     }
 
 
-PORTABLE: Mapping[str, MatrixCall] = {"Eigh": MatrixCall(lower_eigh)}
+PORTABLE: Mapping[str, MatrixCall] = {"Eigh": MatrixCall(_eigh)}
 """Lowerings of portable targets."""

@@ -65,26 +65,24 @@ def factorize(k: MatrixKernel, matrix: Expression, status: Expression, triangle:
 def lower_triangular_solve(lowering: Lowering, i: HloInstruction) -> Tree:
     """Solve within the buffer of a copy of the right sides."""
     a: TriangularSolveAttributes = i.attributes
-    side, triangle = "L" if a.left_side else "R", "L" if a.lower else "U"
-    diagonal = "U" if a.unit_diagonal else "N"
-    return solve(lowering, i, side, triangle, _LETTER[a.transpose_a], diagonal)
-
-
-def solve(
-    lowering: Lowering, i: HloInstruction, side: str, triangle: str, transpose: str, diagonal: str
-) -> Tree:
-    """Solutions with triangles, the first operand; the letters are those of BLAS."""
     k = MatrixKernel(lowering, i)
     if not i.shape.element_count:
         return k.result
-    m, n = i.shape.dimensions[-2:]
+    side, triangle = "L" if a.left_side else "R", "L" if a.lower else "U"
+    diagonal = "U" if a.unit_diagonal else "N"
+    solve(k, side, triangle, _LETTER[a.transpose_a], diagonal)
+    return k.done()
+
+
+def solve(k: MatrixKernel, side: str, triangle: str, transpose: str, diagonal: str) -> None:
+    """Solutions with triangles, the first operand; the letters are those of BLAS."""
+    m, n = k.instruction.shape.dimensions[-2:]
     if is_by_blocks(k.computed, k.rows, m * n * k.rows // 2):
         # The transposed system, as BLAS counts columns first.
         is_left, letter = side == "R", OTHER_TRIANGLE[triangle]
         others, ahead = (m, n) if is_left else (n, n)
-        tuned = lowering.target.tuning.linear_algebra
-        parts = min(tuned.solver_items // k.count, others // tuned.min_item_systems)
-        parts = max(1, parts)
+        parts = min(k.tuned.solver_items // k.count, others // k.tuned.min_item_systems)
+        k.parts = parts = max(1, parts)
         factors, systems = k.read(0), k.change(0, 1)
         first = k.part * others // parts if parts > 1 else whole(0)
         last = (k.part + 1) * others // parts if parts > 1 else whole(others)
@@ -96,7 +94,7 @@ def solve(
         given |= {"is_left": flag(is_left), "goes_on": flag(is_upper != is_left)}
         letters = {"triangle": letter, "form": transpose, "diagonal": diagonal}
         k.call_by_blocks("solve", given | {name: ord(each) for name, each in letters.items()})
-        return k.done(parts)
+        return
     one = k.room(k.element, 1)
     k.fill(k.element, one, 1, real(k.real.text, 1))
     options = {"side": _OTHER_SIDE[side], "uplo": OTHER_TRIANGLE[triangle]}
@@ -104,4 +102,3 @@ def solve(
     triangles = {"alpha": one, "a": k.read(0)}
     sizes = {"m": n, "n": m, "lda": k.rows, "ldb": n}
     k.call("trsm", {**options, **sizes, **triangles, "b": k.change(0, 1)})
-    return k.done()

@@ -7,6 +7,7 @@ the excess is overwritten by the next panel.
 
 from xla_server.codegen.compiler.llvm_text import Declaration, TextLoop, VectorText
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.routines.contraction.gemm_tiles import TileKind
 
 SLACK = 64
@@ -17,16 +18,6 @@ _QUARTER = 16
 
 _CHUNK = 128
 """Number of k indices transposed at a time for all rows: that part of the panel stays in L1."""
-
-SOURCES = {
-    "f32": ("i32", 4),
-    "i32": ("i32", 4),
-    "f64": ("i64", 8),
-    "i8": ("i8", 1),
-    "u8": ("i8", 1),
-    "i16": ("i16", 2),
-}
-"""The form and the bytes of elements as they are stored, by the names of their types."""
 
 PANEL = Routine(
     "gemm_panel",
@@ -48,7 +39,8 @@ class PanelText(VectorText):
     def __init__(self, declared: Declaration, kind: TileKind, source: str, height: int) -> None:
         super().__init__(declared, f"i{8 * kind.width}", is_plain=True)
         self.kind, self.height = kind, height
-        self.stored, self.stored_bytes = SOURCES[source]
+        self.stored_bytes = Type(source).byte_size
+        self.stored = f"i{8 * self.stored_bytes}"
         self.extend = "zext" if source[0] == "u" else "sext"
         self.row = height * kind.width
 

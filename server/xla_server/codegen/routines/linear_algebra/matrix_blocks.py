@@ -8,7 +8,6 @@ LAPACK has them; their addresses and sizes are int64.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 from numba import njit
 
 from xla_server.codegen.instructions.blas import routine
@@ -16,6 +15,7 @@ from xla_server.codegen.instructions.intrinsics import minimum, whole_div
 from xla_server.codegen.instructions.lapack import LETTER
 from xla_server.codegen.instructions.memory import MEMORY, clear_bytes, watch_i64
 from xla_server.codegen.kernel_ir.routine import Cost, Parameter, Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.types import Type
 
 BLOCK = 256
 """Columns of a block: enough for products by BLAS to be fast. The last bits of factors depend on
@@ -23,13 +23,6 @@ it, and on the two numbers below."""
 
 _LEAST = 128
 """Rows or columns of a piece at least, which is done between two polls of the flag."""
-
-_SCALAR: dict[str, Any] = {
-    "f32": np.float32,
-    "f64": np.float64,
-    "c64": np.complex64,
-    "c128": np.complex128,
-}
 
 PIECE_WORK = {"f32": 1 << 29, "f64": 1 << 28, "c64": 1 << 28, "c128": 1 << 27}
 """Products of a piece, which take a core some ten milliseconds."""
@@ -50,25 +43,13 @@ def _by_value(name: str) -> Any:
 def _less_product(computed: str) -> Any:
     """c[m,n] -= a[m,k] b[k,n], where the forms of a and b are BLAS's letters."""
     gemm = _by_value(LETTER[computed] + "gemm")
-    one, less = _SCALAR[computed](1), _SCALAR[computed](-1)
+    one, less = map(Type(computed).dtype.type, (1, -1))
 
     @njit(error_model="numpy")
     def less_product(m, n, k, a, a_ahead, a_form, b, b_ahead, b_form, c, c_ahead):  # type: ignore[no-untyped-def]
         gemm(a_form, b_form, m, n, k, less, a, a_ahead, b, b_ahead, one, c, c_ahead)
 
     return less_product
-
-
-def _divided(computed: str) -> Any:
-    """b[m,n] becomes the solution with a triangle a; sides and forms are BLAS's letters."""
-    trsm = _by_value(LETTER[computed] + "trsm")
-    one = _SCALAR[computed](1)
-
-    @njit(error_model="numpy")
-    def divided(side, triangle, form, diagonal, m, n, a, a_ahead, b, b_ahead):  # type: ignore[no-untyped-def]
-        trsm(side, triangle, form, diagonal, m, n, one, a, a_ahead, b, b_ahead)
-
-    return divided
 
 
 def _piece(computed: str) -> Any:
@@ -82,30 +63,18 @@ def _piece(computed: str) -> Any:
     return piece
 
 
-def _less_square(computed: str) -> Any:
-    """The named triangle of c[n,n] loses a[n,k] times its adjoint, or the other way round."""
-    is_complex = computed[0] == "c"
-    herk = _by_value(LETTER[computed] + ("herk" if is_complex else "syrk"))
-    real = _SCALAR[computed](0).real.dtype.type
-    one, less = real(1), real(-1)
-
-    @njit(error_model="numpy")
-    def less_square(triangle, form, n, k, a, a_ahead, c, c_ahead):  # type: ignore[no-untyped-def]
-        herk(triangle, form, n, k, less, a, a_ahead, one, c, c_ahead)
-
-    return less_square
-
-
 def _cholesky(computed: str) -> Any:
     """The factor in the lower or upper triangle of a matrix; the other triangle stays.
 
     `status` becomes 0, or the order of the first leading minor that is not positive.
     """
-    width = np.dtype(_SCALAR[computed]).itemsize
-    adjoint = ord("C" if computed[0] == "c" else "T")
-    potrf = _by_value(LETTER[computed] + "potrf")
-    less_square, less_product = _less_square(computed), _less_product(computed)
-    divided, piece = _divided(computed), _piece(computed)
+    width = Type(computed).byte_size
+    kind, is_complex = Type(computed), computed[0] == "c"
+    adjoint, one = ord("C" if is_complex else "T"), kind.dtype.type(1)
+    added, lost = map(kind.part.dtype.type, (1, -1))
+    herk = _by_value(LETTER[computed] + ("herk" if is_complex else "syrk"))
+    potrf, trsm = (_by_value(LETTER[computed] + name) for name in ("potrf", "trsm"))
+    less_product, piece = _less_product(computed), _piece(computed)
 
     @njit(error_model="numpy")
     def cholesky(a, n, is_lower, status, cancelled):  # type: ignore[no-untyped-def]
@@ -126,16 +95,16 @@ def _cholesky(computed: str) -> Any:
             first = k + size
             below = corner + size * down
             if is_lower:
-                divided(_R, _L, adjoint, _N, n - first, size, corner, n, below, n)
+                trsm(_R, _L, adjoint, _N, n - first, size, one, corner, n, below, n)
             else:
-                divided(_L, _U, adjoint, _N, size, n - first, corner, n, below, n)
+                trsm(_L, _U, adjoint, _N, size, n - first, one, corner, n, below, n)
             while first < n:
                 if watch_i64(cancelled) != 0:
                     return
                 count = minimum(piece(BLOCK * (n - first)), n - first)
                 own = a + first * (down + right)
                 factor = a + first * down + k * right
-                less_square(triangle, form, count, size, factor, n, own, n)
+                herk(triangle, form, count, size, lost, factor, n, added, own, n)
                 last = first + count
                 own, rest = own + count * down, factor + count * down
                 if is_lower:
@@ -152,10 +121,11 @@ def _lu(computed: str) -> Any:
 
     `status` becomes 0, or the number of the first pivot that is zero.
     """
-    width = np.dtype(_SCALAR[computed]).itemsize
-    getrf, laswp = (_by_value(LETTER[computed] + name) for name in ("getrf", "laswp"))
-    less_product, divided = _less_product(computed), _divided(computed)
-    piece = _piece(computed)
+    width = Type(computed).byte_size
+    names = "getrf", "laswp", "trsm"
+    getrf, laswp, trsm = (_by_value(LETTER[computed] + name) for name in names)
+    less_product, piece = _less_product(computed), _piece(computed)
+    one = Type(computed).dtype.type(1)
 
     @njit(error_model="numpy")
     def lu(a, m, n, pivots, status, cancelled):  # type: ignore[no-untyped-def]
@@ -181,7 +151,7 @@ def _lu(computed: str) -> Any:
                 column = a + first * down
                 laswp(count, column, m, low, high, pivots, 1)
                 above, below = column + k * width, column + high * width
-                divided(_L, _L, _N, _U, size, count, corner, m, above, m)
+                trsm(_L, _L, _N, _U, size, count, one, corner, m, above, m)
                 left = corner + size * width
                 less_product(m - high, count, size, left, m, _N, above, m, _N, below, m)
                 first += count
@@ -197,9 +167,9 @@ def _solve(computed: str) -> Any:
     the first to the last, else from the last to the first. `form`, `diagonal` and `triangle`, of
     what is stored, are BLAS's letters.
     """
-    width = np.dtype(_SCALAR[computed]).itemsize
-    less_product, divided = _less_product(computed), _divided(computed)
-    piece = _piece(computed)
+    width = Type(computed).byte_size
+    trsm, one = _by_value(LETTER[computed] + "trsm"), Type(computed).dtype.type(1)
+    less_product, piece = _less_product(computed), _piece(computed)
 
     @njit(error_model="numpy")
     def solve(  # type: ignore[no-untyped-def]
@@ -225,12 +195,12 @@ def _solve(computed: str) -> Any:
                 count = minimum(piece(BLOCK * (rest + BLOCK)), others - first)
                 own, after = b + k * step + first * apart, b + low * step + first * apart
                 if is_left:
-                    divided(_L, triangle, form, diagonal, size, count, corner, order, own, ahead)
+                    trsm(_L, triangle, form, diagonal, size, count, one, corner, order, own, ahead)
                     less_product(
                         rest, count, size, factors, order, form, own, ahead, _N, after, ahead
                     )
                 else:
-                    divided(_R, triangle, form, diagonal, count, size, corner, order, own, ahead)
+                    trsm(_R, triangle, form, diagonal, count, size, one, corner, order, own, ahead)
                     less_product(
                         count, rest, size, own, ahead, _N, factors, order, form, after, ahead
                     )
@@ -241,7 +211,7 @@ def _solve(computed: str) -> Any:
 
 def _qr(computed: str) -> Any:
     """Overwrite a matrix [m, n] with R and the reflectors; their factors are a second result."""
-    width = np.dtype(_SCALAR[computed]).itemsize
+    width = Type(computed).byte_size
     is_complex = computed[0] == "c"
     geqrf = _by_value(LETTER[computed] + "geqrf")
     ormqr = _by_value(LETTER[computed] + ("unmqr" if is_complex else "ormqr"))
@@ -271,7 +241,7 @@ def _qr(computed: str) -> Any:
 
 def _reflected(computed: str) -> Any:
     """Overwrite reflectors [m, n] with the first n columns of their product."""
-    width = np.dtype(_SCALAR[computed]).itemsize
+    width = Type(computed).byte_size
     is_complex = computed[0] == "c"
     orgqr = _by_value(LETTER[computed] + ("ungqr" if is_complex else "orgqr"))
     ormqr = _by_value(LETTER[computed] + ("unmqr" if is_complex else "ormqr"))
@@ -358,6 +328,6 @@ def matrix_routine(name: str, computed: str) -> Routine:
 MATRIX_BLOCKS: dict[str, Any] = {
     matrix_routine(name, computed).name: function(computed)
     for name, (function, _, _) in _FUNCTIONS.items()
-    for computed in _SCALAR
+    for computed in LETTER
 }
 """The functions for each type by their names in kernels."""

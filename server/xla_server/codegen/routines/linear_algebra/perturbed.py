@@ -24,16 +24,8 @@ from xla_server.codegen.instructions.intrinsics import (
 )
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.types import Type
 
-_REAL: dict[str, Any] = {
-    "f32": np.float32,
-    "f64": np.float64,
-    "c64": np.float32,
-    "c128": np.float64,
-}
-"""The type of the sizes of each type's elements."""
-
-_NUMBER: dict[str, Any] = {**_REAL, "c64": np.complex64, "c128": np.complex128}
 _OF_REAL = {"f32": "real_f32", "f64": "real_f64", "c64": "c64_of_real", "c128": "c128_of_real"}
 
 
@@ -64,7 +56,7 @@ def _eliminated(computed: str) -> Any:
     size, minus, times = _instructions(computed, "absolute", "sub", "mul")
     over = _division(computed)
     negative, equal, differs = _instructions(computed, "neg", "eq", "ne")
-    zero, nothing = _REAL[computed](0), _NUMBER[computed](0)
+    zero, nothing = (kind.dtype.type(0) for kind in (Type(computed).part, Type(computed)))
 
     @njit(error_model="numpy")
     def eliminated(below, diagonal, above, right, upper, n, count):  # type: ignore[no-untyped-def]
@@ -113,7 +105,7 @@ def _divided(computed: str) -> Any:
     size_of, plus, times = _instructions(computed, "absolute", "add", "mul")
     over = _division(computed)
     part, of_real = FUNCTIONS[f"real_{computed}"], FUNCTIONS[_OF_REAL[computed]]
-    real = _REAL[computed]
+    real: Any = Type(computed).part.dtype.type
     safe = np.finfo(real).smallest_normal
     large, zero, one, two = real(1) / safe, real(0), real(1), real(2)
 
@@ -144,7 +136,7 @@ def _perturbed(computed: str) -> Any:
     peek, poke = MEMORY[f"peek_{computed}"], MEMORY[f"poke_{computed}"]
     eliminated, divided = _eliminated(computed), _divided(computed)
     size, minus, times = _instructions(computed, "absolute", "sub", "mul")
-    width, epsilon = np.dtype(_NUMBER[computed]).itemsize, np.finfo(_REAL[computed]).eps
+    width, epsilon = Type(computed).byte_size, np.finfo(Type(computed).part.dtype).eps
 
     @njit(error_model="numpy")
     def perturbed(below, diagonal, above, solution, upper, n, count):  # type: ignore[no-untyped-def]
@@ -186,5 +178,7 @@ def perturbed(computed: str) -> Routine:
     )
 
 
-PERTURBED: dict[str, Any] = {perturbed(computed).name: _perturbed(computed) for computed in _REAL}
+PERTURBED: dict[str, Any] = {
+    perturbed(computed).name: _perturbed(computed) for computed in _OF_REAL
+}
 """The function for each type by its name in kernels."""

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from xla_contract.ops.elementwise.compare import ComparisonDirection
@@ -12,7 +11,7 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.queries import splat
+from xla_server.passes.framework.queries import extremes, splat
 from xla_server.passes.framework.rewrite_pass import EditorRule
 
 
@@ -199,27 +198,15 @@ def simplify_select(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     return None
 
 
-def _extremes(kind: ElementType) -> tuple[Any, Any] | None:
-    """Return the neutral elements of max and min: the lowest and the highest value."""
-    if kind is ElementType.PRED:
-        return False, True
-    if kind.is_integer:
-        info = ml_dtypes.iinfo(kind.dtype)  # type: ignore[no-untyped-call]
-        return int(info.min), int(info.max)
-    if kind in (ElementType.F16, ElementType.BF16, ElementType.F32, ElementType.F64):
-        return -np.inf, np.inf
-    return None
-
-
 def simplify_extremum(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     """max(x, x) is x, and so is max(x, lowest); the highest swallows whole numbers."""
     lhs, rhs = i.operands
     if lhs is rhs:
         return lhs
-    extremes = _extremes(i.shape.element_type)
-    if extremes is None:
+    known = extremes(i.shape.element_type)
+    if known is None:
         return None
-    neutral, final = extremes if i.opcode is Opcode.MAXIMUM else extremes[::-1]
+    neutral, final = known if i.opcode is Opcode.MAXIMUM else known[::-1]
     for this, other, value in _with_constants(i):
         if value == neutral:
             return _same_shape(i, this)

@@ -1,4 +1,4 @@
-"""The schedule of elements: who computes what, in the notation of the loop IR."""
+"""The schedule of elements: who computes what, as source of the loop IR."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,9 @@ from xla_client.programs.builder import Op
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.schedules.elementwise import elementwise_grid
-from xla_server.codegen.kernel_ir.listing import listing
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import For
+from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.codegen.loops.builders.loop_builder import Nest
 from xla_server.codegen.trace.graph import Immediate, Reduction, ReductionResult, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
@@ -26,29 +28,35 @@ def scheduled(function: Callable[..., Op], *arguments: Any) -> GridKernel:
     return kernel_of(module, module.entry.root)
 
 
+def statements_of(kernel: Kernel) -> str:
+    """Return the source behind the buffers of a kernel whose loops are all unrolled."""
+    assert all(each.unrolled for each, _ in walk(kernel.body) if isinstance(each, For))
+    return kernel.text.partition("buffers, 2)\n")[2]
+
+
 def zeros(dtype: Any, *dimensions: int) -> Any:
     return np.zeros(dimensions, dtype)
 
 
 def test_a_thread_computes_neighbours_and_the_last_one_what_is_left() -> None:
     grid = scheduled(lambda x, y: x + y, zeros(np.float32, 6), zeros(np.float32, 6))
-    assert listing(grid.kernel) == (
-        "kernel, optimised: buffer0 read, buffer1 read, buffer2 write\n"
-        "  parallel t1 < 2:\n"
-        "    if lt(t1, 1):\n"
-        "      for i2 < 4, unrolled:\n"
-        "        i3 = 4 t1 + i2\n"
-        "        v5 = buffer0.f32[i3]\n"
-        "        v6 = buffer1.f32[i3]\n"
-        "        v4 = add(v5, v6)\n"
-        "        buffer2.f32[i3] = v4\n"
-        "    else:\n"
-        "      for i7 < 2, unrolled:\n"
-        "        i8 = 4 t1 + i7\n"
-        "        v10 = buffer0.f32[i8]\n"
-        "        v11 = buffer1.f32[i8]\n"
-        "        v9 = add(v10, v11)\n"
-        "        buffer2.f32[i8] = v9\n"
+    assert grid.kernel.items == 2
+    assert statements_of(grid.kernel) == (
+        "    for t1 in range(start, stop):\n"
+        "        if lt(t1, 1):\n"
+        "            for i2 in range(4):\n"
+        "                i3 = add(mul(t1, 4), i2)\n"
+        "                v5 = load_f32(buffer0, i3)\n"
+        "                v6 = load_f32(buffer1, i3)\n"
+        "                v4 = add(v5, v6)\n"
+        "                store_f32(buffer2, i3, v4)\n"
+        "        else:\n"
+        "            for i7 in range(2):\n"
+        "                i8 = add(mul(t1, 4), i7)\n"
+        "                v10 = load_f32(buffer0, i8)\n"
+        "                v11 = load_f32(buffer1, i8)\n"
+        "                v9 = add(v10, v11)\n"
+        "                store_f32(buffer2, i8, v9)\n"
     )
 
 
@@ -58,18 +66,18 @@ def test_a_row_has_whole_runs_and_what_is_the_same_for_a_run_is_read_once() -> N
         zeros(np.float32, 5, 6),
         zeros(np.float32, 5),
     )
-    assert listing(grid.kernel) == (
-        "kernel, optimised: buffer0 read, buffer1 read, buffer2 write\n"
-        "  parallel t1 < 15:\n"
-        "    i2 = (t1) mod 3\n"
-        "    t3 = (t1) / 3\n"
-        "    i4 = t3\n"
-        "    v9 = buffer1.f32[i4]\n"
-        "    for i5 < 2, unrolled:\n"
-        "      i6 = 2 i2 + i5\n"
-        "      v8 = buffer0.f32[i6 + 6 i4]\n"
-        "      v7 = add(v8, v9)\n"
-        "      buffer2.f32[i6 + 6 i4] = v7\n"
+    assert grid.kernel.items == 15
+    assert statements_of(grid.kernel) == (
+        "    for t1 in range(start, stop):\n"
+        "        i2 = whole_mod(t1, 3)\n"
+        "        t3 = whole_div(t1, 3)\n"
+        "        i4 = t3\n"
+        "        v9 = load_f32(buffer1, i4)\n"
+        "        for i5 in range(2):\n"
+        "            i6 = add(mul(i2, 2), i5)\n"
+        "            v8 = load_f32(buffer0, add(i6, mul(i4, 6)))\n"
+        "            v7 = add(v8, v9)\n"
+        "            store_f32(buffer2, add(i6, mul(i4, 6)), v7)\n"
     )
 
 

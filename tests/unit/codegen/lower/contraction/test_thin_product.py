@@ -19,6 +19,7 @@ from xla_server.codegen.lower.contraction.thin_product import ThinProduct
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.routines.contraction.thin_products import OUTER_HEIGHTS, inner_heights
 from xla_server.ir.module import HloModule
+from xla_server.passes.canonicalize.thin_dots import ThinDot
 
 TUNED = TARGET.tuning.thin_products
 _RANDOM = np.random.default_rng(7)
@@ -204,8 +205,8 @@ def test_an_epilogue_of_columns_and_one_of_rows() -> None:
 
 
 def _thin(count: int, vectors: int, depth: int, *, batch: int = 1, inner: bool) -> ThinProduct:
-    strides = (depth, 1), (1, count)
-    return ThinProduct(TARGET, "f32", batch, count, vectors, depth, inner, *strides)
+    dot = ThinDot(batch, count, vectors, depth, True, inner, vectors_are_rows=True)
+    return ThinProduct(TARGET, "f32", dot)
 
 
 @pytest.mark.parametrize("inner", [True, False])

@@ -68,7 +68,8 @@ def test_matrices_without_scratch_memory_may_be_done_in_parts() -> None:
     k, given = _kernel("f32[3,8,8]")
     with k.loop(100) as i:
         k.store("f32", k.write(), i, real("f32", 0))
-    k.done(parts=4)
+    k.parts = 4
+    k.done()
     (row,) = given.rows
     assert isinstance(row, KernelThunk)
     assert (row.work_items, row.work) == (12, 100 * CostClass.ACCESS)

@@ -1,0 +1,35 @@
+"""Traversals of graphs of any depth, without recursion."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def reached(roots: Iterable[T], behind: Callable[[T], Iterable[T]]) -> Iterator[T]:
+    """Yield the nodes that roots lead to, with them, each once.
+
+    The function `behind` gives the nodes that one leads to, once that has been yielded.
+    """
+    found: set[T] = set()
+    waiting = list(roots)
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            yield node
+            waiting += behind(node)
+
+
+def in_post_order(roots: Iterable[T], behind: Callable[[T], Iterable[T]]) -> Iterator[T]:
+    """Yield the nodes that roots lead to, with them, each once and after those `behind` it."""
+    found: set[T] = set()
+    waiting = [(root, False) for root in reversed([*roots])]
+    while waiting:
+        node, is_ready = waiting.pop()
+        if is_ready:
+            yield node
+        elif node not in found:
+            found.add(node)
+            waiting.append((node, True))
+            waiting += [(part, False) for part in reversed([*behind(node)])]
