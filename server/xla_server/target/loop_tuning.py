@@ -44,6 +44,10 @@ class Pieces:
     min_elements: int = 2048
     """Elements of a result below which `few_tests` for each cost less than more code."""
 
+    min_repeated_elements: int = 64
+    """The same inside of a loop, which runs the kernel many times: a roll, pads, and a concatenate
+    of 64 to 256 elements take a third to two thirds of the time cut (LOG, whole models)."""
+
     few_tests: int = 4
     """Tests of each element that `min_elements` is for; with more of them fewer elements are."""
 

@@ -61,12 +61,17 @@ class _TooManyError(Exception):
     """There would be more code than it is worth."""
 
 
-def piece_kernel(nest: Nest, dimensions: Sequence[int], make: Make) -> ScheduledKernel | None:
-    """Return the kernel of a nest in pieces; None where it has no tests that could be cut away."""
+def piece_kernel(
+    nest: Nest, dimensions: Sequence[int], make: Make, *, is_repeated: bool = False
+) -> ScheduledKernel | None:
+    """Return the kernel of a nest in pieces; None where it has no tests that could be cut away.
+
+    Where a loop runs it many times, so that it `is_repeated`, fewer elements pay for more code.
+    """
     nodes = all_nodes(nest.stores)
     tuned = nest.target.tuning.loops.pieces
     tests = sum(isinstance(node, Apply) and _changes(node, tuned) is not None for node in nodes)
-    if not tests or are_few(math.prod(dimensions), tests, tuned):
+    if not tests or are_few(math.prod(dimensions), tests, tuned, is_repeated=is_repeated):
         return None
     if any(isinstance(node, ReductionResult) for node in nodes):
         return None
@@ -82,10 +87,11 @@ def piece_kernel(nest: Nest, dimensions: Sequence[int], make: Make) -> Scheduled
     return None
 
 
-def are_few(elements: int, tests: int, tuned: Pieces) -> bool:
+def are_few(elements: int, tests: int, tuned: Pieces, *, is_repeated: bool = False) -> bool:
     """Return whether so many elements may each be tested so often rather than have more code."""
     few = tuned.few_tests
-    return elements * max(tests, few) < tuned.min_elements * few
+    least = tuned.min_repeated_elements if is_repeated else tuned.min_elements
+    return elements * max(tests, few) < least * few
 
 
 def box_kernels(
