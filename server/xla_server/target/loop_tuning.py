@@ -66,7 +66,8 @@ class Pieces:
 
     max_plain: int = 1024
     """Elements of a kernel's loops up to which vectors save less than a microsecond or two, and
-    take most of the time to compile it."""
+    take most of the time to compile it. In loops all have vectors: six computed parts, 960 elements
+    together, took 6 times as long as XLA's without, 0.8 with (LOG, whole models)."""
 
     max_row: int = 1 << 14
     """Elements from which runs of a row are pieces of their own, without loss."""

@@ -95,13 +95,14 @@ def are_few(elements: int, tests: int, tuned: Pieces, *, is_repeated: bool = Fal
 
 
 def box_kernels(
-    make: Make, boxes: Sequence[Box], dimension: int, target: Target
+    make: Make, boxes: Sequence[Box], dimension: int, target: Target, *, is_repeated: bool = False
 ) -> list[ScheduledKernel]:
     """Return kernels that each compute some of these boxes of a result.
 
     The boxes follow each other in `dimension` and reach from end to end in all others. Elements of
     a box are made without a test for it, which `make` must be able to do. Each has a limited
-    number of boxes, so that the time to compile all of them grows with their number alone.
+    number of boxes, so that the time to compile all of them grows with their number alone. Where a
+    loop runs them many times, so that they are `is_repeated`, few elements have vectors, too.
     """
     kernels, tuned = [], target.tuning.loops.pieces
     for first in range(0, len(boxes), tuned.max_runs):
@@ -113,7 +114,8 @@ def box_kernels(
             for box in some:
                 cutting.add_whole(box)
         elements = sum(math.prod(high - low for low, high in box) for box in some)
-        effort = Effort.PLAIN if elements <= tuned.max_plain else Effort.OPTIMISED
+        is_plain = elements <= tuned.max_plain and not is_repeated
+        effort = Effort.PLAIN if is_plain else Effort.OPTIMISED
         kernels.append(_PieceBuilder(cutting.pieces, target, effort).built())
     return kernels
 
