@@ -109,10 +109,14 @@ def assign(code: Code, donated: frozenset[int] = frozenset()) -> Assignment:
     # Constants, and parameters that are not donated, are not written to: they join no other value.
     fixed = {numbers[value] for value in (*code.parameters, *code.constants)}
     fixed -= {numbers[value] for value in given}
-    for target, source in _wishes(code):
+    pairs = _pairs(code)
+    for target, source in pairs:
         a, b = groups.of(numbers[target]), groups.of(numbers[source])
-        if a not in fixed and b not in fixed:
+        if a not in fixed and b not in fixed and target.byte_size == source.byte_size:
             groups.join(a, b)
+    # Those that do not begin at one address must not share a part of their memory.
+    for target, source in pairs:
+        groups.part(groups.of(numbers[target]), groups.of(numbers[source]))
     _replace(code, given, numbers, groups)
     places: dict[int, Location] = {}
     for number, value in enumerate(code.parameters):
@@ -136,18 +140,11 @@ def assign(code: Code, donated: frozenset[int] = frozenset()) -> Assignment:
     )
 
 
-def _wishes(code: Code) -> list[tuple[Value, Value]]:
-    """Pairs of values that had better share memory, the most useful first."""
+def _pairs(code: Code) -> list[tuple[Value, Value]]:
+    """Pairs of values that may share memory, and had better, the most useful first."""
     copies = [(row.target, row.source) for row in code.rows if isinstance(row, CopyThunk)]
     copies.sort(key=lambda pair: -pair[0].byte_size)
-    in_place: list[tuple[Value, Value]] = []
-    for row in code.rows:
-        if isinstance(row, KernelThunk):
-            in_place += [
-                (target, source)
-                for target, source in row.in_place
-                if target.byte_size == source.byte_size
-            ]
+    in_place = [pair for row in code.rows if isinstance(row, KernelThunk) for pair in row.in_place]
     return copies + in_place
 
 
@@ -200,6 +197,12 @@ class _Groups:
         self.members[a] |= self.members[b]
         self.conflicts[a] |= self.conflicts[b]
         return True
+
+    def part(self, a: int, b: int) -> None:
+        """Keep two groups apart, unless they are one."""
+        if a != b:
+            self.conflicts[a] |= self.members[b]
+            self.conflicts[b] |= self.members[a]
 
 
 def _place(

@@ -31,6 +31,7 @@ from xla_server.passes.loops.while_state import WhileState
 from xla_server.passes.reductions.argminmax import ArgumentOfExtremum
 from xla_server.passes.reductions.concatenate_reduction import ConcatenateReduction
 from xla_server.passes.reductions.disjoint_windows import DisjointWindows
+from xla_server.passes.reductions.stacked_elements import StackedElements
 from xla_server.passes.reductions.tree_reduction import TreeReduction
 from xla_server.passes.reductions.variadic_reduction import VariadicReduction
 from xla_server.passes.scalar_loops.element_loops import ElementLoops
@@ -109,7 +110,10 @@ def pipeline(target: Target) -> tuple[Pass, ...]:
         # After simplification, which brings transposes together, and before all that chooses by the
         # order of dimensions in which dots and convolutions read their operands.
         TransposeFolding(target),
-        # After constant evaluation: initial values of reductions are constants then.
+        # After simplification, which brings reshapes and broadcasts together.
+        StackedElements(target),
+        # After it, whose operations on parts it combines, and after constant evaluation: initial
+        # values of reductions are constants then.
         ConcatenateReduction(target),
         # Before convolutions with windows of one element become products if channels are last.
         # Libraries of GPUs take any order of dimensions.

@@ -63,6 +63,17 @@ def test_a_kernel_writes_over_an_operand_only_where_it_says_that_it_may() -> Non
     assert assign(together).arena_bytes == 0
 
 
+@pytest.mark.parametrize("size", [64, 80])
+def test_a_result_that_does_not_begin_where_its_operand_does_is_apart_from_it(size: int) -> None:
+    x, a, b, d = (value(name) for name in "xabd")
+    c = value("c", Shape.parse(f"f32[{size}]"))
+    rows: list[Row] = [kernel(a, x), kernel(b, x, a), kernel(c, b, in_place=True), kernel(d, c)]
+    (_, at_b), (_, at_c) = places(Code(rows, [x], {}, [d]), b, c)
+    is_over = size == 64
+    assert (at_b == at_c) is is_over
+    assert is_over or at_b + b.byte_size <= at_c or at_c + c.byte_size <= at_b
+
+
 def test_a_copy_is_nothing_when_the_source_is_not_needed_any_more() -> None:
     x, a, b = (value(name) for name in "xab")
     gone = Code([kernel(a, x), CopyThunk(b, a)], [x], {}, [b])

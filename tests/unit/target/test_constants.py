@@ -115,6 +115,7 @@ LIMITS = {
     "codegen/trace/tracer.py": {"MOST_COPIES"},
     "fusion/update_barriers.py": {"MAX_UPDATES"},
     "passes/partitioning/replicated_work.py": {"_MAX_SHOWN"},
+    "passes/reductions/stacked_elements.py": {"MOST_OPERATIONS"},
     "passes/simplify/algebraic_simplifier.py": {"_MOST_STEPS"},
     "passes/simplify/call_inliner.py": {"MOST_INSTRUCTIONS"},
     "passes/simplify/constant_folding.py": {"LARGEST_RESULT", "LONGEST_WORK"},

@@ -27,13 +27,15 @@ from xla_server.target.target import Target
 class ElementGraph:
     """A result of these dimensions, and what makes the stores of one of its elements.
 
-    Argument number `cancellation` of a kernel that needs it has the cancellation flag.
+    Argument number `cancellation` of a kernel that needs it has the cancellation flag. A loop runs
+    the kernel many times if it `is_repeated`.
     """
 
     dimensions: Sequence[int]
     make: MakeBy
     target: Target
     cancellation: int
+    is_repeated: bool = False
 
     @functools.cached_property
     def nest(self) -> Nest:
@@ -58,7 +60,7 @@ class ElementGraph:
 
     def in_pieces(self) -> ScheduledKernel | None:
         """Return the kernel of the nest cut at the edges that its elements are tested for."""
-        return piece_kernel(self.nest, *self._interleaved)
+        return piece_kernel(self.nest, *self._interleaved, is_repeated=self.is_repeated)
 
 
 Build: TypeAlias = Callable[[ElementGraph], ScheduledKernel | None]

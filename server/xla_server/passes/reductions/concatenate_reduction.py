@@ -7,6 +7,7 @@ from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.passes.framework.editor import Editor, users
 from xla_server.passes.framework.queries import combiner
 from xla_server.passes.framework.rewrite_pass import Rule, TargetRewritePass
+from xla_server.passes.reductions.stacked_elements import needs_parts
 from xla_server.passes.reductions.tree_reduction import neutral_of
 from xla_server.passes.simplify.map_inliner import applied
 
@@ -15,10 +16,10 @@ class ConcatenateReduction(TargetRewritePass):
     """Reduces the operands of a concatenation instead of the concatenation.
 
     Operands of equal shape are combined element by element, as a balanced tree, before what is
-    left of them is reduced. The operation must allow any order, and the reduction must be the only
-    user of the concatenation, which then need not exist; conversions between both move to the
-    operands. A loop over the concatenation would test for each element whose it is. Each shape
-    makes a reduction of its own, so there may be few of them.
+    left of them is reduced. The operation must allow any order, and only reductions along the
+    dimension and slices of one part may read the concatenation, which then need not exist. A loop
+    over the concatenation would test for each element whose it is. Each shape makes a reduction of
+    its own, so there may be few of them.
     """
 
     name = "concatenate-reduction"
@@ -27,18 +28,13 @@ class ConcatenateReduction(TargetRewritePass):
     def _rule_in(self, computation: HloComputation, editor: Editor) -> Rule:
         readers, tuning = users(computation), self.target.tuning.reductions
 
-        def read_by(i: HloInstruction) -> HloInstruction | None:
-            """The first operand of an instruction, or None if others need it, too."""
-            source = i.operands[0]
-            # An instruction that this pass has made has no users on record.
-            is_single = readers.get(source) == [i] and source is not computation.root
-            return source if is_single else None
-
         def combined(i: HloInstruction) -> HloInstruction | None:
-            whole = read_by(i) if len(i.operands) == 2 else None
-            if whole is not None and whole.opcode is Opcode.CONVERT:
-                whole = read_by(whole)
-            if whole is None or whole.opcode is not Opcode.CONCATENATE:
+            whole = i.operands[0]
+            if len(i.operands) != 2 or whole.opcode is not Opcode.CONCATENATE:
+                return None
+            # An instruction that this pass has made has no users on record.
+            found = () if whole is computation.root else readers.get(whole, ())
+            if not found or not all(needs_parts(reader, whole, whole) for reader in found):
                 return None
             shapes = {part.shape.dimensions for part in whole.operands}
             if len(whole.operands) > tuning.max_concatenated_operands:
@@ -50,11 +46,11 @@ class ConcatenateReduction(TargetRewritePass):
 
 
 def _combined(i: HloInstruction, whole: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """The reduction `i` of a concatenation `whole`, or of what it is converted to."""
+    """The reduction `i` of a concatenation `whole`."""
     along, reduced = whole.attributes.dimension, sorted(i.attributes.dimensions)
-    (computation,), (operand, initial) = i.called, i.operands
+    (computation,), initial = i.called, i.operands[1]
     kind, opcode = i.shape.element_type, combiner(computation)
-    types = {operand.shape.element_type, initial.shape.element_type}
+    types = {whole.shape.element_type, initial.shape.element_type}
     neutral = neutral_of(opcode, kind)
     if opcode is None or neutral is None or along not in reduced or types != {kind}:
         return None
@@ -63,8 +59,7 @@ def _combined(i: HloInstruction, whole: HloInstruction, editor: Editor) -> HloIn
     for part in whole.operands:
         alike.setdefault(part.shape.dimensions, []).append(part)
     for group in alike.values():
-        parts = [each if operand is whole else editor.convert(each, kind) for each in group]
-        joined = _tree(parts, opcode, editor)
+        joined = _tree(group, opcode, editor)
         sizes = [size for d, size in enumerate(joined.shape.dimensions) if d not in reduced]
         if reduced == [along] and joined.shape.dimensions[along] == 1:
             results.append(editor.reshape(joined, sizes))

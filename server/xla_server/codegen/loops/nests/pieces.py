@@ -61,12 +61,17 @@ class _TooManyError(Exception):
     """There would be more code than it is worth."""
 
 
-def piece_kernel(nest: Nest, dimensions: Sequence[int], make: Make) -> ScheduledKernel | None:
-    """Return the kernel of a nest in pieces; None where it has no tests that could be cut away."""
+def piece_kernel(
+    nest: Nest, dimensions: Sequence[int], make: Make, *, is_repeated: bool = False
+) -> ScheduledKernel | None:
+    """Return the kernel of a nest in pieces; None where it has no tests that could be cut away.
+
+    Where a loop runs it many times, so that it `is_repeated`, fewer elements pay for more code.
+    """
     nodes = all_nodes(nest.stores)
     tuned = nest.target.tuning.loops.pieces
     tests = sum(isinstance(node, Apply) and _changes(node, tuned) is not None for node in nodes)
-    if not tests or are_few(math.prod(dimensions), tests, tuned):
+    if not tests or are_few(math.prod(dimensions), tests, tuned, is_repeated=is_repeated):
         return None
     if any(isinstance(node, ReductionResult) for node in nodes):
         return None
@@ -82,20 +87,22 @@ def piece_kernel(nest: Nest, dimensions: Sequence[int], make: Make) -> Scheduled
     return None
 
 
-def are_few(elements: int, tests: int, tuned: Pieces) -> bool:
+def are_few(elements: int, tests: int, tuned: Pieces, *, is_repeated: bool = False) -> bool:
     """Return whether so many elements may each be tested so often rather than have more code."""
     few = tuned.few_tests
-    return elements * max(tests, few) < tuned.min_elements * few
+    least = tuned.min_repeated_elements if is_repeated else tuned.min_elements
+    return elements * max(tests, few) < least * few
 
 
 def box_kernels(
-    make: Make, boxes: Sequence[Box], dimension: int, target: Target
+    make: Make, boxes: Sequence[Box], dimension: int, target: Target, *, is_repeated: bool = False
 ) -> list[ScheduledKernel]:
     """Return kernels that each compute some of these boxes of a result.
 
     The boxes follow each other in `dimension` and reach from end to end in all others. Elements of
     a box are made without a test for it, which `make` must be able to do. Each has a limited
-    number of boxes, so that the time to compile all of them grows with their number alone.
+    number of boxes, so that the time to compile all of them grows with their number alone. Where a
+    loop runs them many times, so that they are `is_repeated`, few elements have vectors, too.
     """
     kernels, tuned = [], target.tuning.loops.pieces
     for first in range(0, len(boxes), tuned.max_runs):
@@ -107,7 +114,8 @@ def box_kernels(
             for box in some:
                 cutting.add_whole(box)
         elements = sum(math.prod(high - low for low, high in box) for box in some)
-        effort = Effort.PLAIN if elements <= tuned.max_plain else Effort.OPTIMISED
+        is_plain = elements <= tuned.max_plain and not is_repeated
+        effort = Effort.PLAIN if is_plain else Effort.OPTIMISED
         kernels.append(_PieceBuilder(cutting.pieces, target, effort).built())
     return kernels
 

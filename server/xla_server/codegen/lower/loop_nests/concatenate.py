@@ -110,7 +110,8 @@ def lower_concatenate(lowering: Lowering, i: HloInstruction) -> Tree:
         _add_copies(lowering, division.root, division.copied, result)
     if division.computed:
         operands = kernel_operands(lowering, i)
-        task = LoopTask.of(i, operands, (result,), lowering.target)
+        is_repeated = lowering.loop_depth > 0
+        task = LoopTask.of(i, operands, (result,), lowering.target, is_repeated=is_repeated)
         add_kernel(lowering, task, _loops)
     return result
 
@@ -324,7 +325,7 @@ def _loops(task: LoopTask) -> LoopKernel:
     kernels: list[Kernel] = []
     evaluations: dict[Node | Reduction, float] = {}
     dimension = division.root.attributes.dimension
-    for found in box_kernels(make, boxes, dimension, task.target):
+    for found in box_kernels(make, boxes, dimension, task.target, is_repeated=task.is_repeated):
         updates = (result,) if division.copied or thunks else ()
         thunks.append(kernel_thunk(task.name, found.kernel, buffers, updates=updates))
         kernels.append(found.kernel)

@@ -95,7 +95,11 @@ def loop_kernel(task: LoopTask) -> LoopKernel:
     origins: Origins = {}
     dimensions = task.dimensions
     graph = ElementGraph(
-        dimensions, maker_of(task, buffers, origins), task.target, cancellation=len(buffers)
+        dimensions,
+        maker_of(task, buffers, origins),
+        task.target,
+        cancellation=len(buffers),
+        is_repeated=task.is_repeated,
     )
     schedule, found = scheduled_by(graph)
     tuned = task.target.tuning.loops

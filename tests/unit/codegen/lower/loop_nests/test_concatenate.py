@@ -298,6 +298,16 @@ def test_loops_of_few_elements_have_no_vectors(rows: int, is_plain: bool) -> Non
     assert (kernel.kernel.effort is Effort.PLAIN) is is_plain
 
 
+def test_loops_that_are_repeated_have_vectors() -> None:
+    def halves(_: int, x: Any) -> Any:
+        return jnp.concatenate([part * n for n, part in enumerate(jnp.split(x, 10))][::-1])
+
+    found = kernels(lambda x, n: lax.fori_loop(0, n, halves, x), [np.ones((10, 50)), np.int32(3)])
+    (body,) = [each.kernel for each in found if "mul(" in each.source]
+    assert isinstance(body, Kernel)
+    assert body.effort is Effort.OPTIMISED
+
+
 VIEWS = {
     # (shape, dimension that is joined, lines before, offset and distance of runs)
     "whole": ("x0", "40,50", 0, (0, 0)),
