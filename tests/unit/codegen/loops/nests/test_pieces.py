@@ -116,7 +116,7 @@ def test_fewer_elements_are_cut_in_loops(columns: int, is_cut: bool) -> None:
 
     x = X[:2, : 2 * columns]
     module = imported(lower(lambda x, count: lax.fori_loop(0, count, mirrored, x), x, np.int32(5)))
-    assert any("select(" in text for text in _texts(module)) is not is_cut
+    assert any("select(" in text for text in texts_of(module)) is not is_cut
     arguments = (x, np.int32(5))
     assert_equal_bits(on_cpu(module, arguments)[0], interpreted(module, arguments)[0])
 
