@@ -41,6 +41,17 @@ def is_of_lookups(loop: For) -> bool:
     return False
 
 
+def is_of_sums(loop: For) -> bool:
+    """Return whether a loop loads elements of what it stores to, as sums of columns do, or none.
+
+    What is stored without a load are the values that such sums begin with.
+    """
+    stored = {each.memory for each in loop.body if isinstance(each, Store)}
+    found = [each for statement in loop.body for each in read_by(statement)]
+    loaded = {each.memory for each in found if isinstance(each, ir.Load)}
+    return not loaded or not stored.isdisjoint(loaded)
+
+
 def _is_loaded(expression: ir.Expression, loaded: set[ir.Expression]) -> bool:
     """Return whether an expression is computed from a load, or from any of these values."""
     waiting = [expression]
