@@ -5,7 +5,11 @@ from typing import Any
 
 from llvmlite import ir
 
-from xla_server.codegen.kernel_ir.analysis.vectors import is_of_lookups, is_of_stores, is_of_sums
+from xla_server.codegen.kernel_ir.analysis.vectors import (
+    has_costly_functions,
+    is_of_lookups,
+    is_of_stores,
+)
 from xla_server.codegen.kernel_ir.statements import For
 from xla_server.codegen.kernel_ir.unrolling import constant_iterations
 from xla_server.target.machine import Machine
@@ -30,8 +34,8 @@ def vector_request(loop: For, machine: Machine) -> str | None:
         return None
     if not is_of_stores(loop):
         return None
-    # Sums are loaded again soon, and a load waits until a masked store is in the cache.
-    if machine.has_masks and not is_of_lookups(loop) and not is_of_sums(loop):
+    # A load that follows a masked store waits until that is in the cache.
+    if machine.has_masks and has_costly_functions(loop) and not is_of_lookups(loop):
         return MASKED
     return VECTORISED if iterations < short.vector_elements else None
 

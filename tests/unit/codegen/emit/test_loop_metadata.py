@@ -25,11 +25,17 @@ from xla_server.codegen.namespace import vocabulary
 from xla_server.target.machine import Machine
 
 AXIS = Value("i", Type.I64)
+ELEMENT = Load(READ, Type.F32, AXIS)
+LOOKUP = Load(READ, Type.F32, Load(READ, Type.I64, AXIS))
+
+
+def quotient(element: Load) -> Apply:
+    return Apply("div", (element, element), Type.F32)
 
 
 def of_stores(iterations: int | None) -> For:
     high = STOP if iterations is None else Index(iterations)
-    return For(AXIS, Index(0), high, (Store(WRITE, Type.F32, AXIS, Load(READ, Type.F32, AXIS)),), 1)
+    return For(AXIS, Index(0), high, (Store(WRITE, Type.F32, AXIS, quotient(ELEMENT)),), 1)
 
 
 @pytest.mark.parametrize(
@@ -55,11 +61,8 @@ def test_the_request_follows_iterations_and_processor(
 @pytest.mark.parametrize(
     ("iterations", "expected"), [(3, VECTORISED), (15, VECTORISED), (16, None), (17, None)]
 )
-@pytest.mark.parametrize(
-    "element",
-    [Load(READ, Type.F32, Load(READ, Type.I64, AXIS)), Load(WRITE, Type.F32, AXIS), ZERO],
-)
-def test_loads_by_loaded_indices_and_sums_have_no_masks(
+@pytest.mark.parametrize("element", [quotient(LOOKUP), ELEMENT, ZERO])
+def test_loads_by_loaded_indices_and_short_operations_have_no_masks(
     iterations: int, expected: str | None, element: Expression
 ) -> None:
     store = Store(WRITE, Type.F32, AXIS, element)

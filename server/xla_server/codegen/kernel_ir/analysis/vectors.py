@@ -1,8 +1,10 @@
 """Loops that become vector code even where they are short."""
 
 from xla_server.codegen.kernel_ir import expressions as ir
+from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.statements import Accumulate, Declare, For, Let, Set, Store
 from xla_server.codegen.kernel_ir.walk import read_by
+from xla_server.ops.elementwise.elementwise_table import CostClass
 
 
 def is_of_stores(loop: For) -> bool:
@@ -41,15 +43,13 @@ def is_of_lookups(loop: For) -> bool:
     return False
 
 
-def is_of_sums(loop: For) -> bool:
-    """Return whether a loop loads elements of what it stores to, as sums of columns do, or none.
-
-    What is stored without a load are the values that such sums begin with.
-    """
-    stored = {each.memory for each in loop.body if isinstance(each, Store)}
-    found = [each for statement in loop.body for each in read_by(statement)]
-    loaded = {each.memory for each in found if isinstance(each, ir.Load)}
-    return not loaded or not stored.isdisjoint(loaded)
+def has_costly_functions(loop: For) -> bool:
+    """Return whether a loop applies a function that takes as long as a division, or longer."""
+    return any(
+        isinstance(each, ir.Apply) and cost_of(each.function) >= CostClass.DIVISION
+        for statement in loop.body
+        for each in read_by(statement)
+    )
 
 
 def _is_loaded(expression: ir.Expression, loaded: set[ir.Expression]) -> bool:
