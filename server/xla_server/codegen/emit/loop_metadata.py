@@ -5,11 +5,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from xla_server.codegen.kernel_ir.analysis.vectors import (
-    has_costly_functions,
-    is_of_lookups,
-    is_of_stores,
-)
+from xla_server.codegen.kernel_ir.analysis.vectors import gains_by_masks, is_of_stores
 from xla_server.codegen.kernel_ir.statements import For
 from xla_server.codegen.kernel_ir.unrolling import constant_iterations
 from xla_server.target.machine import Machine
@@ -35,7 +31,7 @@ def vector_request(loop: For, machine: Machine) -> str | None:
     if not is_of_stores(loop):
         return None
     # A load that follows a masked store waits until that is in the cache.
-    if machine.has_masks and has_costly_functions(loop) and not is_of_lookups(loop):
+    if machine.has_masks and gains_by_masks(loop):
         return MASKED
     return VECTORISED if iterations < short.vector_elements else None
 

@@ -27,10 +27,11 @@ from xla_server.target.machine import Machine
 AXIS = Value("i", Type.I64)
 ELEMENT = Load(READ, Type.F32, AXIS)
 LOOKUP = Load(READ, Type.F32, Load(READ, Type.I64, AXIS))
+PAIR = Load(READ, Type.C64, AXIS)
 
 
 def quotient(element: Load) -> Apply:
-    return Apply("div", (element, element), Type.F32)
+    return Apply("div", (element, element), element.type)
 
 
 def of_stores(iterations: int | None) -> For:
@@ -61,8 +62,8 @@ def test_the_request_follows_iterations_and_processor(
 @pytest.mark.parametrize(
     ("iterations", "expected"), [(3, VECTORISED), (15, VECTORISED), (16, None), (17, None)]
 )
-@pytest.mark.parametrize("element", [quotient(LOOKUP), ELEMENT, ZERO])
-def test_loads_by_loaded_indices_and_short_operations_have_no_masks(
+@pytest.mark.parametrize("element", [quotient(LOOKUP), quotient(PAIR), ELEMENT, ZERO])
+def test_lookups_complex_elements_and_short_operations_have_no_masks(
     iterations: int, expected: str | None, element: Expression
 ) -> None:
     store = Store(WRITE, Type.F32, AXIS, element)

@@ -3,6 +3,7 @@
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.statements import Accumulate, Declare, For, Let, Set, Store
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import read_by
 from xla_server.ops.elementwise.elementwise_table import CostClass
 
@@ -43,13 +44,20 @@ def is_of_lookups(loop: For) -> bool:
     return False
 
 
-def has_costly_functions(loop: For) -> bool:
-    """Return whether a loop applies a function that takes as long as a division, or longer."""
-    return any(
+def gains_by_masks(loop: For) -> bool:
+    """Return whether the last iterations of a loop of stores save time under a mask.
+
+    They do where a function takes as long as a division, or longer. Under a mask LLVM moves the
+    pairs of complex elements one by one, as it does elements at loaded indices.
+    """
+    found = [each for statement in loop.body for each in read_by(statement)]
+    is_costly = any(
         isinstance(each, ir.Apply) and cost_of(each.function) >= CostClass.DIVISION
-        for statement in loop.body
-        for each in read_by(statement)
+        for each in found
     )
+    moved = [each for each in (*loop.body, *found) if isinstance(each, Store | ir.Load)]
+    is_complex = any(each.type in (Type.C64, Type.C128) for each in moved)
+    return is_costly and not is_complex and not is_of_lookups(loop)
 
 
 def _is_loaded(expression: ir.Expression, loaded: set[ir.Expression]) -> bool:
