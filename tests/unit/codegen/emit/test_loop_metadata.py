@@ -42,6 +42,8 @@ def of_stores(iterations: int | None) -> For:
 @pytest.mark.parametrize(
     ("iterations", "avx2", "avx512"),
     [
+        (7, VECTORISED, MASKED),
+        (8, VECTORISED, VECTORISED),
         (9, VECTORISED, MASKED),
         (15, VECTORISED, MASKED),
         (16, None, None),

@@ -210,7 +210,7 @@ def applied(function: str | None, value: ir.Expression, kind: str) -> ir.Express
 def _row_start(node: graph.Load, guard: graph.Node, loop: Variable) -> Affine | None:
     """Return where the elements begin that a loop goes through one by one.
 
-    None where it does not, where it changes the guard, or may be longer than the buffer.
+    The result is None where it does not, changes the guard, or may be longer than the buffer.
     """
     rest = node.offset + variable(loop) * -1
     is_row = (loop, 1) in node.offset.terms and loop.size <= node.size
