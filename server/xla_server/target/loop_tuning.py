@@ -41,15 +41,19 @@ class Pieces:
     min_rows: int
     """Rows made of runs from which threads have enough to share: one each, and at least 16."""
 
-    min_elements: int = 2048
+    min_elements: int = 64
     """Elements of a result below which `few_tests` for each cost less than more code."""
 
-    min_repeated_elements: int = 64
-    """The same inside of a loop, which runs the kernel many times: a roll, pads, and a concatenate
-    of 64 to 256 elements take a third to two thirds of the time cut (LOG, whole models)."""
+    min_costly: int = 2048
+    """The same where copies of an operation are long code, one of more than `costly` additions, and
+    no loop runs the kernel many times. Half of f32[4,4,16] rotated, times sines and cosines, took
+    eight times as long to compile."""
+
+    costly: int = 12
+    """Additions that a root takes: functions with more take a page of code."""
 
     few_tests: int = 4
-    """Tests of each element that `min_elements` is for; with more of them fewer elements are."""
+    """Tests of each element that these are for; with more of them fewer elements are."""
 
     max_runs: int = 24
     """Loops that one nest may become, and boxes of a result that one kernel computes. More

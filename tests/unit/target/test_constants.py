@@ -108,7 +108,7 @@ LIMITS = {
         "LOOP_COPIES",
         "MAX_COPIES",
         "MAX_LOOP_STATEMENTS",
-        "MIN_LOOKUPS",
+        "MIN_LEFT",
     },
     "codegen/lower/fourier/fft_plan.py": {"MAX_CONVOLUTION"},
     "codegen/trace/convolution.py": {"MAX_TESTED_COPIES"},

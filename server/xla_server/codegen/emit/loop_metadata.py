@@ -5,7 +5,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from xla_server.codegen.kernel_ir.analysis.vectors import is_of_lookups, is_of_stores
+from xla_server.codegen.kernel_ir.analysis.vectors import gains_by_masks, is_of_stores
 from xla_server.codegen.kernel_ir.statements import For
 from xla_server.codegen.kernel_ir.unrolling import constant_iterations
 from xla_server.target.machine import Machine
@@ -30,7 +30,8 @@ def vector_request(loop: For, machine: Machine) -> str | None:
         return None
     if not is_of_stores(loop):
         return None
-    if machine.has_masks and not is_of_lookups(loop):
+    # Four and eight are narrower vectors. A load waits for a masked store before it to be done.
+    if machine.has_masks and iterations not in (4, 8) and gains_by_masks(loop):
         return MASKED
     return VECTORISED if iterations < short.vector_elements else None
 

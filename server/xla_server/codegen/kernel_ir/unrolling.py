@@ -6,7 +6,7 @@ faster.
 
 from collections.abc import Sequence
 
-from xla_server.codegen.kernel_ir.analysis.vectors import is_of_lookups
+from xla_server.codegen.kernel_ir.analysis.vectors import is_of_functions, is_of_lookups
 from xla_server.codegen.kernel_ir.expressions import known
 from xla_server.codegen.kernel_ir.statements import Call, For, Statement, While, blocks_of
 from xla_server.target.capability import Capability
@@ -21,19 +21,20 @@ for each of its elements."""
 MAX_LOOP_STATEMENTS = 8
 """Statements of a loop that is copied: copies of longer ones take more time than they save."""
 
-MIN_LOOKUPS = 3
-"""Iterations from which loads by loaded indices become vectors: of two LLVM makes none."""
+MIN_LEFT = 3
+"""Iterations from which loads by loaded indices and costly functions become vectors: of two LLVM
+makes none."""
 
 
 def is_unrolled(loop: For) -> bool:
     """Return whether a loop is unrolled. One that calls routines is not.
 
-    Nor are three and more iterations that store what they load by loaded indices: LLVM makes
-    vectors of them, and none of their copies.
+    Nor are three and more iterations that store what they load by loaded indices, or results of
+    costly functions: LLVM makes vectors of them, and none of their copies.
     """
     copies = _copies([loop])
     is_small = _is_short(loop) and copies <= MAX_COPIES
-    is_left = copies >= MIN_LOOKUPS and is_of_lookups(loop)
+    is_left = copies >= MIN_LEFT and (is_of_lookups(loop) or is_of_functions(loop))
     return is_small and not _has_calls(loop.body) and not is_left
 
 

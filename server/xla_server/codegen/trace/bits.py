@@ -101,7 +101,8 @@ def _bits(t: Tracer, node: Node, element_type: ElementType) -> Node:
         if isinstance(node, Load):
             # The bits are loaded as they are: a conversion to F32 would make all NaNs of a type
             # one.
-            return Load(node.argument, KernelType(storage, storage), node.offset, node.guard)
+            as_stored = KernelType(storage, storage)
+            return Load(node.argument, as_stored, node.offset, node.size, node.guard)
         return t.apply(kernel_type.narrow or "", [node], storage)
     bits = t.apply(f"to_{storage}", [node], storage)
     if _width(element_type) < 8 and element_type is not ElementType.PRED:

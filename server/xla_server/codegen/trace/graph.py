@@ -53,11 +53,12 @@ class Immediate(Node):
 
 @dataclasses.dataclass(eq=False)
 class Load(Node):
-    """An element of a buffer. Where `guard` is false the first element is read instead."""
+    """An element of a buffer of `size`. Where `guard` is false any other is read instead."""
 
     argument: int
     kernel_type: KernelType
     offset: Affine
+    size: int
     guard: Node | None = None
 
     def __post_init__(self) -> None:

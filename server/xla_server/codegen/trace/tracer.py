@@ -206,8 +206,8 @@ class Tracer:
         argument = self._arguments.get(instruction)
         if argument is not None:
             shape = instruction.shape
-            offset = linear(index, shape.dimensions)
-            return Load(argument, KERNEL_TYPE[shape.element_type], offset, self.guard)
+            offset, kernel_type = linear(index, shape.dimensions), KERNEL_TYPE[shape.element_type]
+            return Load(argument, kernel_type, offset, shape.element_count, self.guard)
         self._count(instruction)
         made = self._rules[instruction.opcode](self, instruction, index, number)
         node: Node = made if isinstance(made, Node) else (yield made)

@@ -8,7 +8,16 @@ from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, WRITE, ZERO, kernel
 from xla_server.codegen.emit.llvm import kernel_module
 from xla_server.codegen.emit.loop_metadata import MASKED, VECTORISED, vector_request
 from xla_server.codegen.kernel_ir.builder import Body, Loop
-from xla_server.codegen.kernel_ir.expressions import STOP, Apply, Buffer, Index, Load, Role, Value
+from xla_server.codegen.kernel_ir.expressions import (
+    STOP,
+    Apply,
+    Buffer,
+    Expression,
+    Index,
+    Load,
+    Role,
+    Value,
+)
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import For, Let, Store
 from xla_server.codegen.kernel_ir.types import Type
@@ -16,16 +25,25 @@ from xla_server.codegen.namespace import vocabulary
 from xla_server.target.machine import Machine
 
 AXIS = Value("i", Type.I64)
+ELEMENT = Load(READ, Type.F32, AXIS)
+LOOKUP = Load(READ, Type.F32, Load(READ, Type.I64, AXIS))
+PAIR = Load(READ, Type.C64, AXIS)
+
+
+def quotient(element: Load) -> Apply:
+    return Apply("div", (element, element), element.type)
 
 
 def of_stores(iterations: int | None) -> For:
     high = STOP if iterations is None else Index(iterations)
-    return For(AXIS, Index(0), high, (Store(WRITE, Type.F32, AXIS, ZERO),), 1)
+    return For(AXIS, Index(0), high, (Store(WRITE, Type.F32, AXIS, quotient(ELEMENT)),), 1)
 
 
 @pytest.mark.parametrize(
     ("iterations", "avx2", "avx512"),
     [
+        (7, VECTORISED, MASKED),
+        (8, VECTORISED, VECTORISED),
         (9, VECTORISED, MASKED),
         (15, VECTORISED, MASKED),
         (16, None, None),
@@ -46,9 +64,11 @@ def test_the_request_follows_iterations_and_processor(
 @pytest.mark.parametrize(
     ("iterations", "expected"), [(3, VECTORISED), (15, VECTORISED), (16, None), (17, None)]
 )
-def test_loads_by_loaded_indices_have_no_masks(iterations: int, expected: str | None) -> None:
-    place = Load(READ, Type.I64, AXIS)
-    store = Store(WRITE, Type.F32, AXIS, Load(READ, Type.F32, place))
+@pytest.mark.parametrize("element", [quotient(LOOKUP), quotient(PAIR), ELEMENT, ZERO])
+def test_lookups_complex_elements_and_short_operations_have_no_masks(
+    iterations: int, expected: str | None, element: Expression
+) -> None:
+    store = Store(WRITE, Type.F32, AXIS, element)
     loop = For(AXIS, Index(0), Index(iterations), (store,), 1)
     for machine in (MACHINES["avx2"], MACHINES["avx512"]):
         assert vector_request(loop, machine) == expected

@@ -40,10 +40,22 @@ def unrolled(statement: Statement) -> int:
     return own + sum(map(unrolled, blocks_of(statement)))
 
 
-def test_loads_by_loaded_indices_stay_a_loop() -> None:
-    place = Load(READ, Type.I64, AXIS)
-    store = Store(WRITE, Type.F32, AXIS, Load(READ, Type.F32, place))
-    assert [unrolled(loop(count, store)) for count in (1, 2, 3, 8)] == [1, 1, 0, 0]
+ELEMENT = Load(READ, Type.F32, AXIS)
+
+
+@pytest.mark.parametrize(
+    ("element", "expected"),
+    [
+        (ELEMENT, [1, 1, 1, 1]),
+        (Load(READ, Type.F32, Load(READ, Type.I64, AXIS)), [1, 1, 0, 0]),
+        (Apply("exp", (ELEMENT,), Type.F32), [1, 1, 0, 0]),
+        # Not what has just been stored one by one.
+        (Apply("exp", (Load(ROW, Type.F32, AXIS),), Type.F32), [1, 1, 1, 1]),
+    ],
+)
+def test_lookups_and_costly_functions_stay_a_loop(element: Expression, expected: list[int]) -> None:
+    store = Store(WRITE, Type.F32, AXIS, element)
+    assert [unrolled(loop(count, store)) for count in (1, 2, 3, 8)] == expected
 
 
 @pytest.mark.parametrize(

@@ -20,21 +20,21 @@ from xla_server.ir.affine import Computed, Variable, variable
 
 F32 = KERNEL_TYPE[ElementType.F32]
 ROW, COLUMN = Variable(4, "i"), Variable(6, "k")
-ELEMENT = Load(0, F32, variable(ROW) * 6 + variable(COLUMN))
+ELEMENT = Load(0, F32, variable(ROW) * 6 + variable(COLUMN), 24)
 
 
 def test_a_scalar_varies_with_what_it_reads() -> None:
-    guarded = Load(0, F32, variable(ROW), Apply("lt", (Position(variable(COLUMN)),), "b1"))
+    guarded = Load(0, F32, variable(ROW), 9, Apply("lt", (Position(variable(COLUMN)),), "b1"))
     assert Immediate.of("f32", 0).variables == set()
     assert ELEMENT.variables == guarded.variables == {ROW, COLUMN}
     assert Apply("neg", (ELEMENT,), "f32").variables == {ROW, COLUMN}
 
 
 def test_an_index_that_is_computed_varies_with_its_computation() -> None:
-    at = Load(1, KERNEL_TYPE[ElementType.S64], variable(ROW))
+    at = Load(1, KERNEL_TYPE[ElementType.S64], variable(ROW), 9)
     index = variable(Computed(at, 0, 9)) + variable(COLUMN).floordiv(2)
     assert nodes_of(index) == [at]
-    assert Load(0, F32, index).variables == {ROW, COLUMN}
+    assert Load(0, F32, index, 9).variables == {ROW, COLUMN}
 
 
 def test_a_reduction_does_not_vary_with_its_own_loops() -> None:

@@ -1,8 +1,13 @@
 """Loops that become vector code even where they are short."""
 
+from collections.abc import Sequence
+
 from xla_server.codegen.kernel_ir import expressions as ir
+from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.statements import Accumulate, Declare, For, Let, Set, Store
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import read_by
+from xla_server.ops.elementwise.elementwise_table import CostClass
 
 
 def is_of_stores(loop: For) -> bool:
@@ -39,6 +44,41 @@ def is_of_lookups(loop: For) -> bool:
         if isinstance(statement, Let) and _is_loaded(statement.expression, loaded):
             loaded.add(statement.value)
     return False
+
+
+def is_of_functions(loop: For) -> bool:
+    """Return whether a loop stores what functions that take as long as a division make of buffers.
+
+    Elements on the stack have just been stored one by one, and vectors would wait for them.
+    """
+    found = _read_by(loop)
+    is_on_stack = any(isinstance(each.memory, ir.StackArray) for each in _loads(found))
+    return is_of_stores(loop) and not is_on_stack and any(map(_is_costly, found))
+
+
+def gains_by_masks(loop: For) -> bool:
+    """Return whether the last iterations of a loop of stores save time under a mask.
+
+    They do where a function takes as long as a division, or longer. Under a mask LLVM moves the
+    pairs of complex elements one by one, as it does elements at loaded indices.
+    """
+    found = _read_by(loop)
+    types = {each.type for each in loop.body if isinstance(each, Store)}
+    types |= {each.type for each in _loads(found)}
+    is_complex = not types.isdisjoint((Type.C64, Type.C128))
+    return any(map(_is_costly, found)) and not is_complex and not is_of_lookups(loop)
+
+
+def _read_by(loop: For) -> list[ir.Expression]:
+    return [each for statement in loop.body for each in read_by(statement)]
+
+
+def _loads(found: Sequence[ir.Expression]) -> list[ir.Load]:
+    return [each for each in found if isinstance(each, ir.Load)]
+
+
+def _is_costly(expression: ir.Expression) -> bool:
+    return isinstance(expression, ir.Apply) and cost_of(expression.function) >= CostClass.DIVISION
 
 
 def _is_loaded(expression: ir.Expression, loaded: set[ir.Expression]) -> bool:

@@ -16,7 +16,7 @@ from xla_server.codegen.loops.builders.function_calls import FunctionCalls
 from xla_server.codegen.loops.builders.row_buffers import NO_ROW_BUFFERS
 from xla_server.codegen.loops.builders.stored_nodes import all_nodes
 from xla_server.codegen.trace import graph
-from xla_server.ir.affine import Affine, Atom, Computed, Quotient, Variable
+from xla_server.ir.affine import Affine, Atom, Computed, Quotient, Variable, variable
 from xla_server.ir.explicit_stack import Deep, result_of
 
 
@@ -140,10 +140,7 @@ class GraphBuilder(abc.ABC):
         origin = self._origin(node)
         name = self._names("v")
         if isinstance(node, graph.Load):
-            index: ir.Expression = yield self._index_of(node.offset)
-            guard: ir.Expression | None = None
-            if node.guard is not None:
-                guard = yield self._evaluated(node.guard)
+            index, guard = yield self._guarded(node)
             kind = node.kernel_type
             load = ir.Load(self._buffers[node.argument], Type(kind.storage), index, guard)
             if kind.widen is None:
@@ -158,6 +155,26 @@ class GraphBuilder(abc.ABC):
             row, loop = self._shared_rows.written[node]
             body.store(self._row_buffers[row.number], row.type, self._indices[loop], value)
         return value
+
+    def _guarded(self, node: graph.Load) -> Deep[tuple[ir.Expression, ir.Expression | None]]:
+        """Return the index of a load, and its guard if the load has to test it.
+
+        A guard that is the same for a row chooses where the row begins: its elements are
+        neighbours then, whatever is chosen.
+        """
+        guard, loop = node.guard, self._innermost(node.variables)
+        rest = None if guard is None or loop is None else _row_start(node, guard, loop)
+        if guard is None or loop is None or rest is None:
+            index: ir.Expression = yield self._index_of(node.offset)
+            return index, None if guard is None else (yield self._evaluated(guard))
+        test: ir.Expression = yield self._evaluated(guard)
+        start: ir.Expression = yield self._index_of(rest)
+        body = self._body_of(guard.variables | graph.variables_of(rest))
+        begin = body.let(self._names("v"), ir.integer_op("select", test, start, 0))
+        return ir.Index(0, ((begin, 1), (self._indices[loop], 1))), None
+
+    def _innermost(self, loops: Iterable[Variable]) -> Variable | None:
+        return max(loops, key=lambda loop: self._bodies[loop].depth, default=None)
 
     @abc.abstractmethod
     def _reduced(self, reduction: graph.Reduction) -> Deep[Sequence[ir.Expression]]:
@@ -188,3 +205,13 @@ class GraphBuilder(abc.ABC):
 def applied(function: str | None, value: ir.Expression, kind: str) -> ir.Expression:
     """Return a conversion of a value; the value itself where there is nothing to convert."""
     return value if function is None else ir.Apply(function, (value,), Type(kind))
+
+
+def _row_start(node: graph.Load, guard: graph.Node, loop: Variable) -> Affine | None:
+    """Return where the elements begin that a loop goes through one by one.
+
+    The result is None where it does not, changes the guard, or may be longer than the buffer.
+    """
+    rest = node.offset + variable(loop) * -1
+    is_row = (loop, 1) in node.offset.terms and loop.size <= node.size
+    return rest if is_row and loop not in guard.variables | graph.variables_of(rest) else None

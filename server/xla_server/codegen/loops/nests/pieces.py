@@ -2,7 +2,8 @@
 
 A test for each element would keep both sides of it in every loop. The tests have one outcome
 between two cuts, and only loops of loads and stores remain. Where there are too many cuts, as in a
-sum of shifted arrays, those between short parts are left out, and elements there are tested.
+sum of shifted arrays, those between short parts are left out, and elements there are tested; or all
+but those of rows, where the tests that are left choose between rows.
 
 Cuts of the innermost dimension that has any make runs, loops one after the other in one work item,
 so that neighbours are written together; other cuts make pieces, which have work items of their own.
@@ -14,6 +15,7 @@ import math
 from collections.abc import Sequence
 
 from xla_server.codegen.instructions.memory import COPY_BYTES
+from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.builder import Body, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Address, Expression, integer_op
@@ -70,13 +72,17 @@ def piece_kernel(
     """
     nodes = all_nodes(nest.stores)
     tuned = nest.target.tuning.loops.pieces
-    tests = sum(isinstance(node, Apply) and _changes(node, tuned) is not None for node in nodes)
-    if not tests or are_few(math.prod(dimensions), tests, tuned, is_repeated=is_repeated):
+    applied = [node for node in nodes if isinstance(node, Apply)]
+    tests = sum(_changes(node, tuned) is not None for node in applied)
+    is_long = not is_repeated and any(cost_of(node.function) > tuned.costly for node in applied)
+    if not tests or are_few(math.prod(dimensions), tests, tuned, is_long=is_long):
         return None
     if any(isinstance(node, ReductionResult) for node in nodes):
         return None
-    for parts in (None, tuned.edge_parts):
-        shortest = [1 if parts is None else size // parts for size in dimensions]
+    everywhere = [1] * len(dimensions)
+    off_edges = [size // tuned.edge_parts for size in dimensions]
+    inside_rows = [*(size + 1 for size in dimensions[:-1]), 1]
+    for shortest in (everywhere, off_edges, inside_rows):
         cutting = _Cutting(make, tuned, shortest)
         try:
             cutting.cut(tuple((0, size) for size in dimensions))
@@ -87,10 +93,12 @@ def piece_kernel(
     return None
 
 
-def are_few(elements: int, tests: int, tuned: Pieces, *, is_repeated: bool = False) -> bool:
-    """Return whether so many elements may each be tested so often rather than have more code."""
-    few = tuned.few_tests
-    least = tuned.min_repeated_elements if is_repeated else tuned.min_elements
+def are_few(elements: int, tests: int, tuned: Pieces, *, is_long: bool) -> bool:
+    """Return whether so many elements may each be tested so often rather than have more code.
+
+    More elements are few where the code `is_long` and runs once.
+    """
+    few, least = tuned.few_tests, tuned.min_costly if is_long else tuned.min_elements
     return elements * max(tests, few) < least * few
 
 

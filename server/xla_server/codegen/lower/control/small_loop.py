@@ -265,8 +265,8 @@ class _StateTracer(Tracer):
         shape = state.tuple_shapes[number] if state.is_tuple else state
         offset = linear(index, shape.dimensions)
         if number in self._arrays:
-            kernel_type = KERNEL_TYPE[shape.element_type]
-            return Load(self._arrays[number], kernel_type, offset, self.guard)
+            array, kernel_type = self._arrays[number], KERNEL_TYPE[shape.element_type]
+            return Load(array, kernel_type, offset, shape.element_count, self.guard)
         variables = self._registers[number]
         if not offset.terms:
             # Where a guard is false the index may be outside.

@@ -189,7 +189,7 @@ class Space:
                 return None
         each = weight * self.window_elements
         size = width * math.prod(self.sizes)
-        if any(size <= near and each < least for near, least in tuned.min_updates):
+        if size <= tuned.cached_bytes and each < tuned.min_cached_updates:
             return None
         found = [
             d for d in range(len(self.sizes)) if self.scattered[d] >= 0 and self.extent(d) == 1

@@ -91,7 +91,8 @@ def division_of(i: HloInstruction, tuning: Tuning) -> Division:
     computed = [n for n in parts if n not in copied]
     if not computed:
         return Division(root, copied, ())
-    if are_few(root.shape.element_count, 2 * len(parts) - 2, tuning.loops.pieces):
+    pieces, tests = tuning.loops.pieces, 2 * len(parts) - 2
+    if are_few(root.shape.element_count, tests, pieces, is_long=True):
         return Division(root, {}, parts, is_nest=True)
     if len(copied) <= tuning.concatenates.max_joined_copies:
         return Division(root, {}, parts)

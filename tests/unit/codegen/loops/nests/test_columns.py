@@ -74,7 +74,7 @@ def test_what_is_made_of_sums_has_the_same_blocks(columns: int) -> None:
     x = _of(20, columns)
     row, last = Variable(20, "row"), Variable(columns, "last")
     f32 = KERNEL_TYPE[ElementType.F32]
-    element = Load(0, f32, linear([variable(row), variable(last)], x.shape))
+    element = Load(0, f32, linear([variable(row), variable(last)], x.shape), x.size)
     total = Accumulator("f32", (row,))
     added = Apply("add", (total, element), "f32")
     reduction = Reduction((row,), (Immediate.of("f32", 0),), (total,), (added,))

@@ -56,6 +56,9 @@ def _moved(module: Any) -> Any:
     def scanned(image: Any) -> Any:
         return lax.associative_scan(lax.add, image, axis=2)
 
+    def stacked(rows: Any) -> Any:
+        return rows + jnp.stack([rows[0] - rows[1], rows[1] * rows[2], rows[2] / 3])
+
     def middle(image: Any) -> Any:
         return jnp.concatenate([image, image[:, :4], -image], 1)
 
@@ -74,6 +77,7 @@ CASES: dict[str, tuple[tuple[Any, ...], int]] = {
     "dilated": ((IMAGE,), 18),
     "scanned": ((IMAGE,), 1),
     "middle": ((IMAGE,), 3),
+    "stacked": ((X[:3, :32],), 3),
 }
 """Arguments, and the loops over work items that a program's last kernel has."""
 
@@ -91,7 +95,8 @@ def test_cut_nests_hold_no_tests(name: str) -> None:
 
 def _uncut() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
     return {
-        "few elements": (lambda y: jnp.concatenate([y, y * 2], 1), (Y[:4],)),
+        "few elements": (lambda y: jnp.concatenate([y, y * 2], 1), (Y[:1, :30],)),
+        "few with long code": (lambda y: jnp.concatenate([y, jnp.sin(y)], 1) + 1, (Y[:4],)),
         "between elements": (
             lambda x: lax.pad(x, np.float32(7), ((0, 0, 0), (1, 2, 2))),
             (X,),
@@ -100,7 +105,7 @@ def _uncut() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
     }
 
 
-@pytest.mark.parametrize("name", ["few elements", "between elements", "sums"])
+@pytest.mark.parametrize("name", ["few elements", "few with long code", "between elements", "sums"])
 def test_what_is_not_cut_is_right_too(name: str) -> None:
     function, arguments = _uncut()[name]
     module = imported(lower(function, *arguments))
@@ -133,6 +138,19 @@ def test_where_cuts_are_too_many_short_parts_are_tested() -> None:
     assert any("select(" in loop for loop in loops)
     (inside,) = [loop for loop in loops if "load_" in loop and "select(" not in loop]
     assert "range(390)" in inside
+    assert_equal_bits(on_cpu(module, (x,))[0], interpreted(module, (x,))[0])
+
+
+def test_where_only_rows_are_cut_tests_choose_between_rows() -> None:
+    def shifted(x: Any) -> Any:
+        return sum(jnp.roll(x, by, axis) for axis in range(3) for by in (1, -1))
+
+    x = _RANDOM.standard_normal((24, 24, 24)).astype(np.float32)
+    module = imported(lower(shifted, x))
+    (text,) = texts_of(module)
+    (loads,) = re.findall(r"((?: {12}.*load_f32.*\n| {12}.*\n)+)", text)
+    assert loads.count("load_f32(") >= 6
+    assert not re.search(r"load_f32\(.*select", loads)
     assert_equal_bits(on_cpu(module, (x,))[0], interpreted(module, (x,))[0])
 
 

@@ -27,7 +27,7 @@ ROW = Variable(4, "i")
 def sum_of(argument: int, size: int, start: Node | None = None) -> ReductionResult:
     """Return the sum of elements of an argument, which starts with a value."""
     loop = Variable(size, "k")
-    element = Load(argument, F32, variable(loop))
+    element = Load(argument, F32, variable(loop), size)
     total = Accumulator("f32", (loop,))
     added = Apply("add_in_any_order", (total, element), "f32")
     initial = Immediate.of("f32", 1 << 31) if start is None else start
@@ -58,14 +58,14 @@ def test_reductions_of_one_length_share_a_loop() -> None:
 
 
 def test_nodes_of_stores_are_found_once() -> None:
-    read = Load(0, F32, variable(ROW))
+    read = Load(0, F32, variable(ROW), 9)
     square = Apply("mul", (read, read), "f32")
     assert sorted(map(id, all_nodes(stored(square, read)))) == sorted(map(id, (square, read)))
 
 
 def test_the_prologue_has_what_varies_with_no_row() -> None:
     total = sum_of(0, 64)
-    fixed, read = Load(1, F32, Affine(0)), Load(2, F32, variable(ROW))
+    fixed, read = Load(1, F32, Affine(0), 1), Load(2, F32, variable(ROW), 9)
     nodes = prologue_of(stored(Apply("add", (Apply("mul", (fixed, total), "f32"), read), "f32")))
     assert {total, fixed} <= nodes
     assert read not in nodes

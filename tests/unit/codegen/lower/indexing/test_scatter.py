@@ -148,6 +148,9 @@ def test_the_operand_outlives_its_scatter(assert_same: Same) -> None:
 
 # Rounding at every step shows the order of the steps.
 IN_ORDER = combiner(lambda old, new: old * np.float32(0.7) + new, "f4", "f4")
+LONG_IN_ORDER = combiner(
+    lambda old, new: (old * np.float32(0.7) + new) * np.float32(0.9) - new, "f4", "f4"
+)
 HALVES_IN_ORDER = combiner(lambda old, new: old * 0.75 + new, "f4", "f4")
 PAIR_IN_ORDER = combiner(
     lambda a, b, c, d: ops.tuple([a * np.float32(0.7) + d, b * np.float32(0.9) + c]),
@@ -171,21 +174,24 @@ def scattered(numbers: ScatterDimensionNumbers, combine: Computation = IN_ORDER)
 
 
 SHARED: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = (
-    (scattered(ROWS), (drawn(5000, 16), places(5000, 2100, 1), drawn(2100, 16))),
-    (scattered(ROWS), (drawn(4999, 17), places(4999, 2101, 1), drawn(2101, 17))),
-    (scattered(ROWS), (drawn(3, 40), places(3, 900, 1), drawn(900, 40))),
+    (scattered(ROWS), (drawn(70_000, 16), places(70_000, 2100, 1), drawn(2100, 16))),
+    (scattered(ROWS), (drawn(69_999, 17), places(69_999, 2101, 1), drawn(2101, 17))),
+    (scattered(ROWS, LONG_IN_ORDER), (drawn(3, 40), places(3, 900, 1), drawn(900, 40))),
     (
         scattered(ScatterDimensionNumbers((), (0,), (0,), 1)),
-        (drawn(600_000), places(600_000, 40_000, 1), drawn(40_000)),
+        (drawn(1_200_000), places(1_200_000, 40_000, 1), drawn(40_000)),
     ),
-    (scattered(ROWS), (drawn(5000, 16), places(5000, 2100, 1, dtype=np.uint64), drawn(2100, 16))),
+    (
+        scattered(ROWS),
+        (drawn(70_000, 16), places(70_000, 2100, 1, dtype=np.uint64), drawn(2100, 16)),
+    ),
     (
         scattered(ScatterDimensionNumbers((), (0, 1), (1, 0), 0)),
-        (drawn(800, 900), places(800, 2, 40, 1000), drawn(40, 1000)),
+        (drawn(1200, 900), places(1200, 2, 40, 1000), drawn(40, 1000)),
     ),
     (
         scattered(ScatterDimensionNumbers((2,), (0,), (0,), 2)),
-        (drawn(5000, 16), places(5000, 700, 3), drawn(700, 3, 16)),
+        (drawn(70_000, 16), places(70_000, 700, 3), drawn(700, 3, 16)),
     ),
     (
         scattered(ScatterDimensionNumbers((0, 2), (1,), (1,), 1)),
@@ -197,13 +203,13 @@ SHARED: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = (
     ),
     (
         scattered(ROWS, HALVES_IN_ORDER),
-        (drawn(9000, 16, dtype=np.float16), places(9000, 2100, 1), drawn(2100, 16)),
+        (drawn(140_000, 16, dtype=np.float16), places(140_000, 2100, 1), drawn(2100, 16)),
     ),
     (
         lambda x, y, i, u: ops.scatter([x, y], i, [u, u], PAIR_IN_ORDER, ROWS),
-        (drawn(5000, 16), drawn(5000, 16), places(5000, 2100, 1), drawn(2100, 16)),
+        (drawn(70_000, 16), drawn(70_000, 16), places(70_000, 2100, 1), drawn(2100, 16)),
     ),
-    (scattered(ROWS), (drawn(5000, 16), np.full((2100, 1), 4321), drawn(2100, 16))),
+    (scattered(ROWS), (drawn(70_000, 16), np.full((2100, 1), 54_321), drawn(2100, 16))),
 )
 
 

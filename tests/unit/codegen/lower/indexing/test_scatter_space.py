@@ -48,12 +48,9 @@ def test_the_updates_of_one_vector_are_of_different_positions() -> None:
 @pytest.mark.parametrize(
     ("numbers", "sizes", "updates", "expected"),
     [
-        (ROWS, (50_000, 16), (50_000, 16), Ranges(0, 2, 6)),
-        (ROWS, (5000, 48), (20_000, 48), Ranges(0, 4, 4)),
-        (POINTS, (1 << 20,), (100_000,), Ranges(0, 2, 10)),
-        # Pieces are a page of neighbours, or as many as give every work item two.
-        (ROWS, (16, 48), (100_000, 48), Ranges(0, 4, 1)),
-        (ROWS, (2, 48), (100_000, 48), Ranges(0, 2, 0)),
+        (ROWS, (70_000, 16), (50_000, 16), Ranges(0, 2, 6)),
+        (ROWS, (30_000, 48), (20_000, 48), Ranges(0, 4, 4)),
+        (POINTS, (1 << 21,), (100_000,), Ranges(0, 2, 10)),
         # The split is along the dimension with enough positions.
         (PAIRS, (2, 1 << 20), (100_000,), Ranges(1, 2, 10)),
     ],
@@ -68,9 +65,11 @@ def test_work_items_own_ranges_of_the_result(
 
 
 def test_ranges_are_there_for_what_takes_longer_than_finding_out_whose_it_is() -> None:
-    assert division(POINTS, (100_000,), (100_000,)) is None
-    assert division(ROWS, (1000, 8), (50_000, 8)) is None
-    assert isinstance(division(ROWS, (1000, 8), (50_000, 8), weight=3), Ranges)
+    assert division(POINTS, (1 << 20,), (100_000,)) is None
+    assert division(ROWS, (1000, 63), (50_000, 63)) is None
+    # Pieces are a page of neighbours, or as many as give every work item two.
+    assert division(ROWS, (16, 8), (50_000, 8), weight=8) == Ranges(0, 4, 1)
+    assert division(ROWS, (2, 8), (50_000, 8), weight=8) == Ranges(0, 2, 0)
     costly = division(POINTS, (1000,), (50_000,), weight=1000)
     assert isinstance(costly, Ranges)
     assert costly.work_items == 16
