@@ -175,7 +175,7 @@ class Emitter(BlockWriter):
         return self._apply("watch_i64", self._memory[word])[1]
 
     def _exchange(self, exchange: Shuffle) -> None:
-        """Write an exchange, which processors do not have. Raises ValueError."""
+        """Write a shuffle, which processors do not have. Raises ValueError."""
         raise ValueError(
             f"work items of a processor must exchange nothing, got {exchange.value.name}"
         )

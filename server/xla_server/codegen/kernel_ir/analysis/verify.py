@@ -272,7 +272,7 @@ def _parallel(kernel: Kernel) -> Iterator[str]:
 
 
 def _together(kernel: Kernel) -> Iterator[str]:
-    """All work items of a group come to an exchange or a barrier: none is where the item decides.
+    """All work items of a group come to a shuffle or a barrier: none is where the item decides.
 
     Shared arrays belong to a group.
     """
@@ -292,7 +292,7 @@ def _together(kernel: Kernel) -> Iterator[str]:
             continue
         name = statement.value.name if isinstance(statement, stmt.Shuffle) else "a barrier"
         if not isinstance(around, stmt.ParallelFor):
-            yield f"an exchange or a barrier must be inside of a parallel loop, got {name}"
+            yield f"a shuffle or a barrier must be inside of a parallel loop, got {name}"
             continue
         if isinstance(statement, stmt.Barrier) and group <= 1:
             yield f"a barrier must be for a group of several items, got {group}"
@@ -300,14 +300,14 @@ def _together(kernel: Kernel) -> Iterator[str]:
             distance = statement.distance
             if distance < 1 or distance & (distance - 1) or distance >= group:
                 yield (
-                    f"the distance of an exchange must be a power of two below {group}, the size "
+                    f"the distance of a shuffle must be a power of two below {group}, the size "
                     f"of a group, got {distance}"
                 )
         varying = varying_in(around)
         for outer in path[1:]:
             if any(varies(each, varying, around) for each in stmt.expressions_of(outer)):
                 yield (
-                    "an exchange or a barrier must be in no branch or loop that varies with the "
+                    "a shuffle or a barrier must be in no branch or loop that varies with the "
                     f"work item, got {name} in {_name(outer)}"
                 )
 

@@ -242,10 +242,10 @@ BROKEN: tuple[tuple[Kernel, str], ...] = (
     (kernel_of(_loop(step=0)), "the step of a loop must be at least 1, got 0"),
     (kernel_of(_loop(iterations=-1)), "a loop must have a number of iterations, got -1"),
     (kernel_of(While(TRUE, (), -2)), "a loop must have a number of iterations, got -2"),
-    (kernel_of(_group(Shuffle(V, ITEM, 1))), "exchange must be f32, got i64"),
+    (kernel_of(_group(Shuffle(V, ITEM, 1))), "shuffle must be f32, got i64"),
     (
         kernel_of(Shuffle(V, ZERO, 1)),
-        "an exchange or a barrier must be inside of a parallel loop, got v",
+        "a shuffle or a barrier must be inside of a parallel loop, got v",
     ),
     (
         kernel_of(parallel(Shuffle(V, ZERO, 1))),
