@@ -101,6 +101,17 @@ class Position(Node):
         return nodes_of(self.index)
 
 
+def position_of(node: Node) -> Affine | None:
+    """Return the index that an integer is, behind conversions that keep it; None for others."""
+    bits = 63
+    while isinstance(node, Apply) and node.function == f"to_{node.type}" and node.type[0] in "iu":
+        bits = min(bits, Type(node.type).byte_size * 8 - (node.type[0] == "i"))
+        (node,) = node.operands
+    if isinstance(node, Position) and node.index.low >= 0 and node.index.high < 1 << bits:
+        return node.index
+    return None
+
+
 @dataclasses.dataclass(eq=False)
 class Accumulator(Node):
     """The value that a reduction has accumulated so far, inside its loop."""
