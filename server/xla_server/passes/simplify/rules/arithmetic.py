@@ -294,7 +294,7 @@ def _is_index(i: HloInstruction) -> bool:
     if i.opcode is not Opcode.IOTA:
         return False
     size = i.shape.dimensions[i.attributes.iota_dimension]
-    return size <= 1 << (i.shape.element_type.bit_width - 1)
+    return bool(size <= 1 << (i.shape.element_type.bit_width - 1))
 
 
 _EXACT_IN_F32 = frozenset({ElementType.F16, ElementType.BF16})
