@@ -35,7 +35,7 @@ def test_ends_are_those_of_the_definition(function: str, kind: ElementType) -> N
     module = import_module(builder.build(builder.instruction(Opcode(function), [x])).proto)
     expected = np.asarray(evaluate(module, [z.ravel()]))
     (found,) = on_platform(compiled_platform("cpu"), module, [z.ravel()])
-    # Errors are units in the last place of the larger part, if that is finite.
+    # Errors are ULPs of the larger part, if that is finite.
     larger = np.maximum(np.abs(expected.real), np.abs(expected.imag))
     for ours, theirs in ((found.real, expected.real), (found.imag, expected.imag)):
         finite = np.isfinite(theirs)

@@ -83,7 +83,7 @@ def test_a_gather_clamps_the_start_of_its_slice() -> None:
     ("kind", "size", "is_known"), [("s32", 10, True), ("s32", 9, False), ("s8", 300, False)]
 )
 def test_a_gather_at_an_iota_reads_what_is_there(kind: str, size: int, is_known: bool) -> None:
-    # Of a shorter operand some are clamped, and numbers above 127 are no s8.
+    # A shorter operand has some clamped, and numbers above 127 are no s8.
     gather = (
         f"f32[{max(size, 10)}] gather(x0, p), offset_dims={{}}, collapsed_slice_dims={{0}}, "
         "slice_sizes={1}, start_index_map={0}, index_vector_dim=1"
