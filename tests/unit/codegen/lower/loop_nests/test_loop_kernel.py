@@ -5,7 +5,7 @@ import pytest
 
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import interpreted, on_cpu
-from tests.unit.passes.passing import rewritten, stated
+from tests.unit.passes.passing import stated
 from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel_ir.effort import Effort
@@ -78,7 +78,8 @@ def test_narrow_elements_that_are_only_chosen_stay_as_they_are_in_memory(
     before = ("k = {0}[] constant(3)", "w = {0}[6] broadcast(k), dimensions={{}}")
     lines = [line.format(kind) for line in (*before, "s = {0}[6] add(x1, x1)")]
     shapes = ["pred[6]", f"{kind}[6]", f"{kind}[6]", f"{kind}[]"]
-    module = rewritten(stated(shapes, root.format(kind), *lines), LoopFusion(TARGET))
+    module = stated(shapes, root.format(kind), *lines)
+    LoopFusion(TARGET).apply(module)
     kernel = kernels_of(lower(module, LOWERINGS, TARGET))[-1]
     inside = kernel.source.split("\n    for ")[-1]
     functions = ("_to_f32(", "f32_to_", "round_", "low_bits_")
