@@ -49,11 +49,11 @@ def while_(graph: Graph) -> Node | None:
 
 
 def conditional(graph: Graph) -> Node | None:
-    """Two or three branches over two arrays each."""
+    """Two or three branches over two arrays each, sometimes seven."""
     if graph.depth >= DEEPEST:
         return None
     kind, sizes = graph.chance.choice(KINDS), _small(graph).sizes
-    count = graph.chance.choice((2, 2, 3))
+    count = graph.chance.choice((2, 2, 3, 3, 7))
     branches, operands = [], []
     for _ in range(count):
         given = [_small(graph), _small(graph)]

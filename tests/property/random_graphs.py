@@ -67,6 +67,7 @@ class Graph:
         self.builder = Builder(f"part{next(names)}")
         self.nodes: list[Node] = []
         self.arguments: list[Any] = []
+        self.lengths = SIZES
 
     @property
     def is_entry(self) -> bool:
@@ -84,7 +85,7 @@ class Graph:
         found = [n for n in self.nodes if n.kind in kinds and not (exact and n.error)]
         if not found or self.chance.random() < 0.1:
             rank = self.chance.choice((0, 1, 2, 2, 3))
-            sizes = tuple(self.chance.choice(SIZES) for _ in range(rank))
+            sizes = tuple(self.chance.choice(self.lengths) for _ in range(rank))
             if rank == 1 and self.chance.random() < 0.3:
                 sizes = (self.chance.choice((17, 64, 100, 1025)),)
             return self.fresh(self.chance.choice(kinds), sizes)

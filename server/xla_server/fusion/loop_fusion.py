@@ -195,7 +195,7 @@ class _Plan:
         tested for, and computed, at each element of the kernel.
         """
         tuning = self._tuning
-        if len(i.operands) <= tuning.max_selected_operands:
+        if len(i.operands) <= tuning.max_selected_operands or self._are_index_vectors(i):
             return True
         (kernel, *others) = kernels
         return (
@@ -205,6 +205,18 @@ class _Plan:
             and self._evaluations_of(i) == {self.maps.start(kernel, i.shape.dimensions)}
             and self.joined[kernel] + len(i.operands) <= tuning.max_joined_operands
             and len(i.operands) * self.sizes[kernel] <= tuning.max_instructions
+        )
+
+    def _are_index_vectors(self, i: HloInstruction) -> bool:
+        """Return whether a concatenate joins what gathers read by itself, each index from one
+        operand.
+        """
+        joined = i.attributes.dimension
+        return all(part.shape.dimensions[joined] == 1 for part in i.operands) and all(
+            reader.opcode is Opcode.GATHER
+            and number == 1
+            and reader.attributes.dimension_numbers.index_vector_dim == joined
+            for reader, number in self.uses[i]
         )
 
     def _is_read_in_order(self, i: HloInstruction) -> bool:

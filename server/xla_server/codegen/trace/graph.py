@@ -103,6 +103,17 @@ class Position(Node):
         return nodes_of(self.index)
 
 
+def position_of(node: Node) -> Affine | None:
+    """Return the index that an integer is, behind conversions that keep it; None for others."""
+    bits = 63
+    while isinstance(node, Apply) and node.function == f"to_{node.type}" and node.type[0] in "iu":
+        bits = min(bits, Type(node.type).byte_size * 8 - (node.type[0] == "i"))
+        (node,) = node.operands
+    if isinstance(node, Position) and node.index.low >= 0 and node.index.high < 1 << bits:
+        return node.index
+    return None
+
+
 @dataclasses.dataclass(eq=False)
 class Accumulator(Node):
     """The value that a reduction has accumulated so far, inside its loop."""
@@ -166,6 +177,39 @@ class Store:
     kernel_type: KernelType
     offset: Affine
     value: Node
+
+
+def as_stored(node: Node, kind: KernelType) -> Node:
+    """Return an element whose bits are chosen as they are in memory, if all it does is choose.
+
+    Conversions of the parts would cost more than the choice, and make all NaNs of a type one.
+    """
+    found: dict[Node, Node] = {}
+    is_choice = isinstance(node, Apply) and node.function == "select"
+    waiting = [node] if is_choice and kind.widen is not None else []
+    while waiting:
+        part = waiting[-1]
+        match part:
+            case _ if part in found:
+                pass
+            case Load(kernel_type=loaded) if loaded == kind:
+                unchanged = KernelType(kind.storage, kind.storage)
+                found[part] = Load(part.argument, unchanged, part.offset, part.size, part.guard)
+            case Immediate():
+                found[part] = Apply(kind.narrow or "", (part,), kind.storage)
+            case Apply(function="select", operands=(test, *parts)):
+                missing = [each for each in parts if each not in found]
+                if missing:
+                    waiting += missing
+                    continue
+                chosen = (found[each] for each in parts)
+                found[part] = Apply("select", (test, *chosen), kind.storage)
+            case Apply(function=kind.widen, operands=(bits,)):
+                found[part] = bits
+            case _:
+                return node
+        waiting.pop()
+    return Apply(kind.widen or "", (found[node],), kind.computed) if found else node
 
 
 def _settle(nodes: Iterable[Node]) -> None:

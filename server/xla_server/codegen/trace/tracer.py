@@ -7,7 +7,15 @@ from typing import TypeAlias, TypeVar
 from xla_contract.errors import InternalError
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_server.codegen.trace.graph import Apply, Immediate, Load, Node, Position, Reduction
+from xla_server.codegen.trace.graph import (
+    Apply,
+    Immediate,
+    Load,
+    Node,
+    Position,
+    Reduction,
+    position_of,
+)
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE, KernelType
 from xla_server.evaluator.evaluation_cost import COUNTED
 from xla_server.ir.affine import Affine, Computed, linear, variable
@@ -156,9 +164,12 @@ class Tracer:
         return found
 
     def clamped(self, node: Node, high: int) -> Affine:
-        """A computed integer as an index, clamped to 0 .. high."""
+        """A computed integer as an index, clamped to 0 .. high; one that is known stays itself."""
         if high <= 0:
             return Affine(0)
+        known = position_of(node)
+        if known is not None and known.low >= 0 and known.high <= high:
+            return known
         if node.type == "u64":
             # Too large for i64 is too large for any array.
             limit = self.apply("minimum", [node, Immediate.of("u64", high)], "u64")

@@ -1,5 +1,7 @@
 """Loops, sorts, random bits, custom calls and dynamic sizes, as steps of random modules."""
 
+import math
+
 import numpy as np
 
 from tests.building import scalars
@@ -35,6 +37,31 @@ def scan(graph: Graph) -> Node | None:
     pair = ops.scan([node.op], [carried.op], step, along, reverse)
     graph.nodes.append(Node(ops.get_tuple_element(pair, 1)))
     return Node(ops.get_tuple_element(pair, 0))
+
+
+def exchanges(graph: Graph) -> Node | None:
+    """A loop over many arrays, which it puts in another order in each iteration."""
+    first = graph.any()
+    if graph.depth or math.prod(first.sizes) > 64:
+        return None
+    count = graph.chance.choice((3, 12, 50))
+    state = [first, *(graph.like(first) for _ in range(count - 1))]
+    counter = graph.scalar(E.S32, 0)
+    shapes = [Shape.scalar(E.S32), *(node.op.shape.without_layout() for node in state)]
+    body, condition = graph.nested(), graph.nested()
+    old = body.builder.parameter(0, Shape.tuple_of(shapes))
+    parts = [ops.get_tuple_element(old, number) for number in range(count + 1)]
+    moved = [parts[number] for number in graph.chance.sample(range(1, count + 1), count)]
+    after = [ops.add(parts[0], body.scalar(E.S32, 1)), *moved]
+    seen = condition.builder.parameter(0, Shape.tuple_of(shapes))
+    limit = condition.scalar(E.S32, graph.chance.randint(0, 5))
+    loop = ops.while_(
+        condition.builder.build(ops.lt(ops.get_tuple_element(seen, 0), limit)),
+        body.builder.build(ops.tuple(after)),
+        ops.tuple([counter, *(node.op for node in state)]),
+    )
+    graph.nodes.append(Node(ops.get_tuple_element(loop, count)))
+    return Node(ops.get_tuple_element(loop, graph.chance.randint(1, count)))
 
 
 def sort_by_comparison(graph: Graph) -> Node | None:
@@ -174,6 +201,7 @@ def large_line(graph: Graph) -> Node | None:
 
 STEPS: tuple[Step, ...] = (
     scan,
+    exchanges,
     sort_by_comparison,
     top_k,
     top_k_call,

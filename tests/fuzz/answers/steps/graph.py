@@ -27,6 +27,10 @@ NARROW_SHARE = 0.1
 JAXLIB_SHARE = 0.8
 """Share of programs without operations that jaxlib's CPU backend has no code for."""
 
+LONG_SHARE = 0.15
+LONG = (1, 2, 7, 16, 17, 33, 65)
+"""Share of programs with longer dimensions, for vectors and what remains of them, and lengths."""
+
 EXTREME_SHARE = 0.3
 """Share of programs whose floats include the largest and smallest normal numbers."""
 
@@ -63,6 +67,8 @@ class FreeGraph(Graph):
             self._extra = tuple(chance.sample(drawing.NARROW, 2))
         self.is_for_jaxlib = chance.random() < JAXLIB_SHARE
         self._is_extreme = chance.random() < EXTREME_SHARE
+        if chance.random() < LONG_SHARE:
+            self.lengths = LONG
 
     def any(self, kinds: Sequence[E] = KINDS, *, exact: bool = True) -> Node:
         """Return a value of one of these types; of a type beyond them where that is KINDS."""

@@ -77,3 +77,17 @@ def test_a_gather_clamps_the_start_of_its_slice() -> None:
     whole = "offset_dims={1,2}, collapsed_slice_dims={}, slice_sizes={10,6}"
     found = traced(["f32[10,6]", "s32[4]"], f"f32[4,10,6] gather(x0, x1), {whole}, {numbers}")
     assert expression(found) == "x0[i2+6*i1]"
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "is_known"), [("s32", 10, True), ("s32", 9, False), ("s8", 300, False)]
+)
+def test_a_gather_at_an_iota_reads_what_is_there(kind: str, size: int, is_known: bool) -> None:
+    # A shorter operand has some clamped, and numbers above 127 are no s8.
+    gather = (
+        f"f32[{max(size, 10)}] gather(x0, p), offset_dims={{}}, collapsed_slice_dims={{0}}, "
+        "slice_sizes={1}, start_index_map={0}, index_vector_dim=1"
+    )
+    places = f"p = {kind}[{max(size, 10)}] iota(), iota_dimension=0"
+    found = expression(traced([f"f32[{size}]"], gather, places))
+    assert (found == "x0[i0]") is is_known

@@ -118,3 +118,26 @@ def test_operands_of_all_concatenates_of_a_kernel_count() -> None:
     after = rewritten(module, LoopFusion(TARGET))
     roots = [i.called[0].root.opcode.value for i in after.entry.instructions if i.called]
     assert sorted(roots) == ["add", "concatenate"]
+
+
+@pytest.mark.parametrize(("vector", "fusions"), [(1, 1), (0, 2)])
+def test_index_vectors_are_made_where_a_gather_reads_them(vector: int, fusions: int) -> None:
+    count = SELECTED + 1
+    sizes, result = ("30,1", f"30,{count}") if vector else ("1,30", f"{count},30")
+    shape = ",".join("9" * count)
+    every = ",".join(map(str, range(count)))
+    lines = [f"y{n} = s32[{sizes}] negate(x{n})" for n in range(count)]
+    names = ", ".join(f"y{n}" for n in range(count))
+    # Vectors in the other dimension are those of a reader that does not know them as such.
+    lines += [
+        f"joined = s32[{result}] concatenate({names}), dimensions={{{vector}}}",
+        *([] if vector else [f"turned = s32[30,{count}] transpose(joined), dimensions={{1,0}}"]),
+    ]
+    gather = (
+        f"f32[30] gather(x{count}, {'joined' if vector else 'turned'}), offset_dims={{}}, "
+        f"collapsed_slice_dims={{{every}}}, start_index_map={{{every}}}, index_vector_dim=1, "
+        f"slice_sizes={{{','.join('1' * count)}}}"
+    )
+    module = stated([f"s32[{sizes}]"] * count + [f"f32[{shape}]"], gather, *lines)
+    found = opcodes(rewritten(module, LoopFusion(TARGET)))
+    assert sum(found.values()) == fusions

@@ -104,12 +104,13 @@ def sqrt(z: Complex) -> Complex:
     """The root with a real part that is not negative; below a cut of -0 as below one of 0."""
     x, y = z.real, z.imag + 0.0
     large = (abs(x) > _HUGE) | (abs(y) > _HUGE)
-    scale = select(large, x.constant(0.0625), x.constant(1))
+    small = (abs(x) < 1 / _HUGE) & (abs(y) < 1 / _HUGE)
+    scale = select(large, x.constant(2.0**-4), select(small, x.constant(2.0**60), x.constant(1)))
     scaled = Complex(x * scale, y * scale)
     # The root of half the sum: of the real part's size if that is not negative, else the other's.
     part = real.sqrt((abs(scaled.real) + magnitude(scaled)) * 0.5)
     rest = abs(scaled.imag) / (part + part)
-    back = select(large, x.constant(4), x.constant(1))
+    back = select(large, x.constant(4), select(small, x.constant(2.0**-30), x.constant(1)))
     part, rest = part * back, select(part.equals(0), x.constant(0), rest * back)
     root = Complex(select(x < 0, rest, part), with_sign(select(x < 0, part, rest), y))
     endless = Complex(x.constant(math.inf), y)
@@ -229,18 +230,25 @@ def cos(z: Complex) -> Complex:
 
 def sinh(z: Complex) -> Complex:
     """The hyperbolic sine; infinite beside an angle that is not finite."""
-    x = exponential.sinh(z.real)
-    along = select(is_infinite(x) & ~is_finite(z.imag), x, x * cos_f64_inline(z.imag))
+    x, cosine, sine = exponential.sinh(z.real), cos_f64_inline(z.imag), sin_f64_inline(z.imag)
+    along = select(is_infinite(z.real) & ~is_finite(z.imag), x, _grown(z.real, x, cosine))
     along = select(x.equals(0), x, along)
-    across = exponential.cosh(z.real) * sin_f64_inline(z.imag)
+    across = _grown(abs(z.real), exponential.cosh(z.real), sine)
     return Complex(along, select(z.imag.equals(0), z.imag, across))
+
+
+def _grown(x: Value, growth: Value, factor: Value) -> Value:
+    """sinh or cosh of x, given as `growth`, times a factor, which may make it finite."""
+    half = exponential.exp(abs(x) * 0.5)
+    large = is_infinite(growth) & ~is_infinite(x)
+    return select(large, with_sign(half, x) * factor * 0.5 * half, growth * factor)
 
 
 def cosh(z: Complex) -> Complex:
     """The hyperbolic cosine; infinite beside an angle that is not finite."""
-    x = exponential.cosh(z.real)
-    along = select(is_infinite(x) & ~is_finite(z.imag), x, x * cos_f64_inline(z.imag))
-    across = exponential.sinh(z.real) * sin_f64_inline(z.imag)
+    x, cosine, sine = exponential.cosh(z.real), cos_f64_inline(z.imag), sin_f64_inline(z.imag)
+    along = select(is_infinite(z.real) & ~is_finite(z.imag), x, _grown(abs(z.real), x, cosine))
+    across = _grown(z.real, exponential.sinh(z.real), sine)
     real_or_turned = z.imag.equals(0) | z.real.equals(0)
     return Complex(along, select(real_or_turned, across.constant(0), across))
 
@@ -260,7 +268,8 @@ def tanh(z: Complex) -> Complex:
     turned = cos_f64_inline(z.imag * 2)
     total = exponential.cosh(doubled) + turned
     plain = Complex(exponential.sinh(doubled) / total, sin_f64_inline(z.imag * 2) / total)
-    near = choose((turned > -0.25) | (abs(z.real) > 1), plain, near)
+    # Twice the largest angles is infinite.
+    near = choose((turned > -0.25) | ((abs(z.real) > 1) & is_finite(turned)), plain, near)
     decay = exponential.exp(abs(z.real) * -2)
     end = Complex(with_sign(decay.constant(1), z.real), tangent / square * decay * 4)
     result = choose(far, end, near)
@@ -276,11 +285,28 @@ def tan(z: Complex) -> Complex:
     return tanh(z.times_i()).over_i()
 
 
+def _reduced(z: Complex) -> tuple[Complex, Callable[[Value], Value]]:
+    """z, scaled where the products of Kahan's formulas would overflow, and what undoes that.
+
+    Angles do not change; the inverse hyperbolic sine of a product is a logarithm there.
+    """
+    huge = (abs(z.real) > _HUGE) | (abs(z.imag) > _HUGE)
+    scale = select(huge, z.real.constant(2.0**-100), z.real.constant(1))
+
+    def back(y: Value) -> Value:
+        # A sum with -0 keeps the signs of zeros.
+        return y + select(huge, with_sign(y.constant(100 * math.log(2)), y), y.constant(-0.0))
+
+    return Complex(z.real * scale, z.imag * scale), back
+
+
 def acos(z: Complex) -> Complex:
     """The arc cosine, by Kahan's formulas."""
+    z, back = _reduced(z)
     below, above = _unadjusted_sqrt(z.one_minus()), _unadjusted_sqrt(z.plus_one())
     x = inverse_trigonometric.atan2(below.real, above.real) * 2
-    y = logarithm.asinh((above.conjugate() * below).imag)
+    x = select(z.real.equals(0) & z.is_nan(), x.constant(math.pi / 2), x)
+    y = back(logarithm.asinh((above.conjugate() * below).imag))
     end = inverse_trigonometric.atan2(abs(z.imag), z.real)
     far = Complex(end, with_sign(y.constant(math.inf), -z.imag))
     return choose(z.is_infinite(), far, Complex(x, y))
@@ -288,10 +314,11 @@ def acos(z: Complex) -> Complex:
 
 def asin(z: Complex) -> Complex:
     """The arc sine, by Kahan's formulas."""
+    z, back = _reduced(z)
     below, above = _unadjusted_sqrt(z.one_minus()), _unadjusted_sqrt(z.plus_one())
     x = inverse_trigonometric.atan2(z.real, (below * above).real)
     x = select(z.real.equals(0), z.real, x)
-    y = logarithm.asinh((below.conjugate() * above).imag)
+    y = back(logarithm.asinh((below.conjugate() * above).imag))
     end = inverse_trigonometric.atan2(z.real, abs(z.imag))
     far = Complex(end, with_sign(y.constant(math.inf), z.imag))
     small = (abs(z.real) < _SMALL) & (abs(z.imag) < _SMALL)
@@ -316,9 +343,11 @@ def _asin_of_small(z: Complex) -> Complex:
 
 def acosh(z: Complex) -> Complex:
     """The inverse hyperbolic cosine, by Kahan's formulas."""
+    z, back = _reduced(z)
     below, above = _unadjusted_sqrt(-z.one_minus()), _unadjusted_sqrt(z.plus_one())
-    x = logarithm.asinh((below.conjugate() * above).real)
+    x = back(logarithm.asinh((below.conjugate() * above).real))
     y = inverse_trigonometric.atan2(below.imag, above.real) * 2
+    y = select(z.real.equals(0) & z.is_nan(), y.constant(math.pi / 2), y)
     end = inverse_trigonometric.atan2(z.imag, z.real)
     far = Complex(x.constant(math.inf), end)
     return choose(z.is_infinite(), far, Complex(x, y))
@@ -339,7 +368,7 @@ def atanh(z: Complex) -> Complex:
     at_pole = x.equals(1) & (abs(y) < 2.0**-100)
     size = select(at_pole, logarithm.log(2 / abs(y)) * 0.5, size)
     huge = (x > 2.0**300) | (abs(y) > 2.0**300)
-    size = select(huge, size.constant(0), size)
+    size = select(huge & (z.is_infinite() | ~z.is_nan()), size.constant(0), size)
     angle = inverse_trigonometric.atan2(y * 2, beside * (x + 1) - y * y) * 0.5
     quarter = with_sign(angle.constant(math.pi / 2), y)
     unknown = z.is_nan() & ~is_infinite(y)

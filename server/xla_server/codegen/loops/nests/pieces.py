@@ -12,7 +12,7 @@ so that neighbours are written together; other cuts make pieces, which have work
 import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xla_server.codegen.instructions.memory import COPY_BYTES
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
@@ -115,17 +115,35 @@ def box_kernels(
     kernels, tuned = [], target.tuning.loops.pieces
     for first in range(0, len(boxes), tuned.max_runs):
         some = boxes[first : first + tuned.max_runs]
-        cutting = _Cutting(make, tuned)
-        if len(some) > 1 and cutting.are_rows(some[0], dimension):
-            cutting.add_runs(some, dimension)
-        else:
-            for box in some:
-                cutting.add_whole(box)
+        pieces = _cut_boxes(make, some, dimension, tuned)
         elements = sum(math.prod(high - low for low, high in box) for box in some)
         is_plain = elements <= tuned.max_plain and not is_repeated
         effort = Effort.PLAIN if is_plain else Effort.OPTIMISED
-        kernels.append(_PieceBuilder(cutting.pieces, target, effort).built())
+        kernels.append(_PieceBuilder(pieces, target, effort).built())
     return kernels
+
+
+def _cut_boxes(make: Make, boxes: Sequence[Box], dimension: int, tuned: Pieces) -> Sequence[Piece]:
+    """Return the pieces of boxes, cut where operands inside of them meet, if those are not many.
+
+    Boxes that are rows together stay so: cuts of dimensions outside of rows divide all of them.
+    """
+    elements = sum(math.prod(high - low for low, high in box) for box in boxes)
+    for is_cut in (True, False) if elements >= tuned.min_costly else (False,):
+        cutting = _Cutting(make, tuned, [1] * len(boxes[0]))
+        is_rows = len(boxes) > 1 and cutting.are_rows(boxes[0], dimension)
+        try:
+            if is_rows and is_cut:
+                cutting.cut_rows(boxes, dimension)
+            elif is_rows:
+                cutting.add_runs(boxes, dimension)
+            else:
+                for box in boxes:
+                    (cutting.cut if is_cut else cutting.add_whole)(box)
+        except _TooManyError:
+            continue
+        break
+    return cutting.pieces
 
 
 def _is_cut(pieces: Sequence[Piece]) -> bool:
@@ -162,6 +180,26 @@ class _Cutting:
                 self._check()
                 continue
             waiting += reversed(_parts(part, first, cuts[first]))
+
+    def cut_rows(self, boxes: Sequence[Box], dimension: int) -> None:
+        """Add pieces whose rows consist of parts of these boxes. Raises _TooManyError."""
+        waiting = [tuple(boxes)]
+        while waiting:
+            rows = waiting.pop()
+            found: list[Mapping[int, list[int]]] = []
+            for box in rows:
+                loops, index = _walked(box)
+                found.append(_cuts(self._make(index), loops, self._tuned))
+            outside = {d: cuts for each in found for d, cuts in each.items() if d < dimension}
+            if outside:
+                first = min(outside)
+                parts = [_parts(box, first, outside[first]) for box in rows]
+                waiting += reversed(list(zip(*parts, strict=True)))
+                continue
+            pairs = zip(rows, found, strict=True)
+            runs = [_parts(box, dimension, cuts.get(dimension, ())) for box, cuts in pairs]
+            self.add_runs(list(itertools.chain(*runs)), dimension)
+            self._check()
 
     @staticmethod
     def _worthwhile(size: int, cuts: Sequence[int], shortest: int) -> list[int]:

@@ -21,7 +21,7 @@ from xla_server.codegen.loops.builders.stored_nodes import all_nodes, prologue_o
 from xla_server.codegen.loops.reductions.reduction_groups import reductions_of
 from xla_server.codegen.loops.schedules import ElementGraph, scheduled_by
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
-from xla_server.codegen.trace.graph import Load, Store
+from xla_server.codegen.trace.graph import Load, Store, as_stored
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Origins, Rule, Tracer
@@ -140,10 +140,9 @@ def maker_of(task: LoopTask, buffers: Sequence[Value], origins: Origins) -> Make
         for number, value in zip(task.numbers, task.values, strict=True):
             shape = value.shape
             at, element = _place(index, dimensions, shape)
-            node = tracer.value(task.root, at, number)
-            stores.append(
-                Store(buffers.index(value), KERNEL_TYPE[shape.element_type], element, node)
-            )
+            kind = KERNEL_TYPE[shape.element_type]
+            node = as_stored(tracer.value(task.root, at, number), kind)
+            stores.append(Store(buffers.index(value), kind, element, node))
         return stores
 
     return make

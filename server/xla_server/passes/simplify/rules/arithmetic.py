@@ -249,7 +249,7 @@ _HOLDS_FOR_EQUAL = frozenset(
 
 
 def simplify_compare(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """Whole numbers with themselves, predicates with true and false, unsigned ones with 0."""
+    """Whole numbers with themselves, predicates with constants, what is never negative with 0."""
     lhs, rhs = i.operands
     if not _is_whole(lhs):
         return None
@@ -268,12 +268,20 @@ def simplify_compare(i: HloInstruction, editor: Editor) -> HloInstruction | None
             return _same_shape(i, lhs)
         if direction in (ComparisonDirection.EQ, ComparisonDirection.NE):
             return editor.add(Opcode.NOT, (lhs,))
-    elif kind.is_unsigned_integer and int(value) == 0:
+    elif int(value) == 0 and (kind.is_unsigned_integer or _is_index(lhs)):
         if direction is ComparisonDirection.LT:
             return _filled(i, False, editor)
         if direction is ComparisonDirection.GE:
             return _filled(i, True, editor)
     return None
+
+
+def _is_index(i: HloInstruction) -> bool:
+    """Return whether elements are those of an iota whose type has them all."""
+    if i.opcode is not Opcode.IOTA:
+        return False
+    size = i.shape.dimensions[i.attributes.iota_dimension]
+    return bool(size <= 1 << (i.shape.element_type.bit_width - 1))
 
 
 _EXACT_IN_F32 = frozenset({ElementType.F16, ElementType.BF16})

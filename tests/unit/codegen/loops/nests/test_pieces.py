@@ -62,6 +62,12 @@ def _moved(module: Any) -> Any:
     def middle(image: Any) -> Any:
         return jnp.concatenate([image, image[:, :4], -image], 1)
 
+    def quarters(x: Any, y: Any) -> Any:
+        return jnp.block([[x, y], [y, x]])
+
+    def quarters_of_columns(x: Any) -> Any:
+        return jnp.concatenate([jnp.roll(x, 7, 0), jnp.roll(x, 9, (0, 1))], 1)
+
     return locals()[module]
 
 
@@ -78,6 +84,8 @@ CASES: dict[str, tuple[tuple[Any, ...], int]] = {
     "scanned": ((IMAGE,), 1),
     "middle": ((IMAGE,), 3),
     "stacked": ((X[:3, :32],), 3),
+    "quarters": ((X, Y), 2),
+    "quarters_of_columns": ((X,), 3),
 }
 """Arguments, and the loops over work items that a program's last kernel has."""
 
@@ -155,8 +163,9 @@ def test_where_only_rows_are_cut_tests_choose_between_rows() -> None:
 
 
 @pytest.mark.parametrize("limit", ["max_runs", "max_nodes"])
-def test_nests_with_too_many_pieces_stay_whole(limit: str) -> None:
-    module = imported(lower(_moved("edges"), X))
+@pytest.mark.parametrize("name", ["edges", "quarters"])
+def test_nests_with_too_many_pieces_stay_whole(name: str, limit: str) -> None:
+    module = imported(lower(_moved(name), *CASES[name][0]))
     pieces = dataclasses.replace(TARGET.tuning.loops.pieces, **{limit: 1})
     code = compile_module(module, target=tuned(TARGET, "loops", pieces=pieces)).code
     assert any("select(" in row.source for row in kernels_of(code))

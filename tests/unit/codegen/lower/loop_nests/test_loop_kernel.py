@@ -1,14 +1,18 @@
 """Thunks of loop nests: their buffers, effort and counts."""
 
+import numpy as np
 import pytest
 
 from tests.processors import TARGET
+from tests.unit.codegen.compiled import interpreted, on_cpu
 from tests.unit.passes.passing import stated
+from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.lower.lowering import kernels_of, lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
+from xla_server.fusion.loop_fusion import LoopFusion
 
 
 def _thunk(parameters: list[str], root: str, *before: str) -> KernelThunk:
@@ -55,3 +59,37 @@ def test_formulas_that_are_copied_into_a_kernel_are_optimised() -> None:
         thunk = _thunk(["f32[]"], f"f32[] {opcode}(x0)")
         assert isinstance(thunk.kernel, Kernel)
         assert thunk.kernel.effort is effort
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f16", "f8e4m3fn", "s4"])
+@pytest.mark.parametrize(
+    ("root", "is_moved"),
+    [
+        ("{}[6] select(x0, x1, x2)", True),
+        ("{}[6] select(x0, x1, w)", True),
+        ("{}[13] pad(x1, x3), padding=1_1_1", True),
+        ("{}[6] select(x0, s, x2)", False),
+        ("{}[6] add(x1, x2)", False),
+    ],
+)
+def test_narrow_elements_that_are_only_chosen_stay_as_they_are_in_memory(
+    kind: str, root: str, is_moved: bool
+) -> None:
+    before = ("k = {0}[] constant(3)", "w = {0}[6] broadcast(k), dimensions={{}}")
+    lines = [line.format(kind) for line in (*before, "s = {0}[6] add(x1, x1)")]
+    shapes = ["pred[6]", f"{kind}[6]", f"{kind}[6]", f"{kind}[]"]
+    module = stated(shapes, root.format(kind), *lines)
+    LoopFusion(TARGET).apply(module)
+    kernel = kernels_of(lower(module, LOWERINGS, TARGET))[-1]
+    inside = kernel.source.split("\n    for ")[-1]
+    functions = ("_to_f32(", "f32_to_", "round_", "low_bits_")
+    assert any(function in inside for function in functions) is not is_moved
+    bits = {"bf16": np.uint16, "f16": np.uint16}.get(kind, np.uint8)
+    dtype = ElementType.from_text(kind).dtype
+    patterns = np.arange(6, dtype=bits) + (bits(0) if kind == "s4" else np.array(-3).astype(bits))
+    x = patterns.view(dtype)
+    arguments = [np.array([True, False] * 3), x, x[::-1].copy(), x[0]]
+    for ours, expected in zip(
+        on_cpu(module, arguments), interpreted(module, arguments), strict=True
+    ):
+        assert not is_moved or ours.tobytes() == expected.tobytes()

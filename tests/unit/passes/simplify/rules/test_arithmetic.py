@@ -29,6 +29,17 @@ def _with(shape: str, value: str, root: str) -> tuple[list[str], str, str, str]:
     )
 
 
+def _below_zero(size: int) -> tuple[list[str], str, str, str, str]:
+    """A test of whether numbers of an s8 iota are negative, as those above 127 are."""
+    return (
+        [],
+        f"pred[{size},3] compare(i, c), direction=LT",
+        "k = s8[] constant(0)",
+        f"c = s8[{size},3] broadcast(k), dimensions={{}}",
+        f"i = s8[{size},3] iota(), iota_dimension=0",
+    )
+
+
 FIRES: dict[str, tuple[Any, dict[str, int]]] = {
     "add_negative_zero": (_with(F, "-0.0", "f32[40] add(x0, c)"), {}),
     "add_zero_on_the_left": (_with(S, "0", "s32[40] add(c, x0)"), {}),
@@ -86,6 +97,7 @@ FIRES: dict[str, tuple[Any, dict[str, int]]] = {
         _with(U, "0", "pred[40] compare(x0, c), direction=LT"),
         {"broadcast": 1, "constant": 1},
     ),
+    "index_below_zero": (_below_zero(128), {"broadcast": 1, "constant": 1}),
     "predicate_is_true": (_with(P, "true", "pred[40] compare(x0, c), direction=EQ"), {}),
     "predicate_is_not_true": (
         _with(P, "true", "pred[40] compare(x0, c), direction=NE"),
@@ -149,6 +161,7 @@ STAYS: dict[str, tuple[Any, ...]] = {
     "divide_integers": _with(S, "2", "s32[40] divide(x0, c)"),
     "minimum_with_lowest_of_floats": _with(F, "-inf", "f32[40] minimum(x0, c)"),
     "compare_floats_with_themselves": ([F], "pred[40] compare(x0, x0), direction=EQ"),
+    "index_that_wraps_below_zero": _below_zero(129),
     "signed_below_zero": _with(S, "0", "pred[40] compare(x0, c), direction=LT"),
     "convert_through_narrower": (["s32[40]"], "s32[40] convert(w)", "w = s8[40] convert(x0)"),
     "convert_through_f64": ([F], "f32[40] convert(w)", "w = f64[40] convert(x0)"),
