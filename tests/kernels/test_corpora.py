@@ -1,3 +1,6 @@
+import itertools
+from collections.abc import Iterator
+
 import pytest
 
 from tests.kernels.corpora import CORPORA
@@ -9,6 +12,8 @@ from xla_contract.ops.elementwise.elementwise import ELEMENTWISE as RULES
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.backends.compiled.compilation import compile_module
+from xla_server.buffers.assignment import assign
+from xla_server.buffers.code import Code, KernelThunk
 from xla_server.codegen import kernel
 from xla_server.codegen.kernel_ir.analysis.verify import verify
 from xla_server.codegen.kernel_ir.expressions import STOP, Buffer, Index, Role, Value
@@ -24,9 +29,11 @@ from xla_server.target.target import Target
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_kernels_obey_the_rules_and_their_source_means_the_same(corpus: str) -> None:
     seen = {}
-    for _, module in CORPORA[corpus]():
+    for name, module in CORPORA[corpus]():
         if not has_dynamic_shapes(module):
-            for thunk in kernels_of(compile_module(module, target=Target.of(HOST)).code):
+            program = compile_module(module, target=Target.of(HOST)).code
+            assert list(_partly_overwritten(program)) == [], name
+            for thunk in kernels_of(program):
                 seen[thunk.kernel.key] = thunk
     for thunk in seen.values():
         code = thunk.kernel
@@ -35,6 +42,20 @@ def test_kernels_obey_the_rules_and_their_source_means_the_same(corpus: str) -> 
         assert isinstance(code, Kernel)
         verify(code, {number: value.byte_size for number, value in enumerate(thunk.arguments)})
         assert module == str(source_module(code.text))
+
+
+def _partly_overwritten(program: Code) -> Iterator[str]:
+    """Values that a kernel reads while it writes another one over a part of them."""
+    places = assign(program).places
+    for row in program.rows:
+        if not isinstance(row, KernelThunk):
+            continue
+        for written, read in itertools.product(row.writes, row.reads):
+            to, source = places[written], places[read]
+            if to.kind == source.kind == "arena" and to != source:
+                is_before = source.number + read.byte_size <= to.number
+                if not is_before and to.number + written.byte_size > source.number:
+                    yield f"{row.name} writes {written.name} over a part of {read.name}"
 
 
 @pytest.mark.parametrize("kind", [ElementType.C64, ElementType.C128], ids=str)

@@ -52,6 +52,23 @@ def dot_highest() -> Case:
 
 
 @case
+def next_token_loss() -> Case:
+    """The gradient of a slice is a pad, which may be written over what it pads."""
+    import jax
+    import jax.numpy as jnp
+
+    def loss(scale: Any, head: Any, x: Any) -> Any:
+        size = jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6)
+        logits = (x * size * scale) @ head
+        return -jax.nn.log_softmax(logits[:-1])[:, 0].mean()
+
+    random = np.random.default_rng(0)
+    shapes = ((256,), (256, 100), (64, 256))
+    arguments = (random.standard_normal(shape).astype(np.float32) / 8 for shape in shapes)
+    return jax.grad(loss, (0, 1, 2)), tuple(arguments)
+
+
+@case
 def ragged_dot() -> Case:
     import jax
 
