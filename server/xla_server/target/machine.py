@@ -134,6 +134,14 @@ class Machine:
         """
         return 4 * 8 if self.has("avx") else 2 * 4
 
+    @property
+    def vector_set(self) -> str:
+        """The common name of the vector instructions."""
+        if self.kind is Architecture.AARCH64:
+            return "NEON"
+        names = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sse2": "SSE2"}
+        return next((name for feature, name in names.items() if self.has(feature)), "none")
+
     def lanes(self, width: int) -> int:
         """Return how many elements of `width` bytes a vector has."""
         return self.vector_bytes // width

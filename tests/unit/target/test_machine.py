@@ -31,7 +31,7 @@ def test_variables_name_another_processor(name: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("NUMBA_CPU_FEATURES", machine.features)
     host = Machine.host()
     assert (host.name, host.features) == (machine.name, machine.features)
-    assert host.vector_bytes == machine.vector_bytes
+    assert host.vector_set == machine.vector_set
 
 
 def test_cores_are_those_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,23 +40,24 @@ def test_cores_are_those_of_this_process(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    ("machine", "size", "registers", "sums", "is_x86", "has_masks"),
+    ("machine", "size", "registers", "sums", "vectors", "has_masks"),
     [
-        (Machine.sse2(), 32, 16, 8, True, False),
-        (Machine.avx2(), 32, 16, 32, True, False),
-        (Machine.avx512(), 64, 32, 32, True, True),
-        (Machine.neon(), 32, 16, 8, False, False),
+        (Machine.sse2(), 32, 16, 8, "SSE2", False),
+        (Machine.avx2(), 32, 16, 32, "AVX2", False),
+        (Machine.avx512(), 64, 32, 32, "AVX-512", True),
+        (Machine.neon(), 32, 16, 8, "NEON", False),
     ],
     ids=lambda value: value.name if isinstance(value, Machine) else None,
 )
 def test_vectors_follow_features(
-    machine: Machine, size: int, registers: int, sums: int, is_x86: bool, has_masks: bool
+    machine: Machine, size: int, registers: int, sums: int, vectors: str, has_masks: bool
 ) -> None:
     assert machine.vector_bytes == size
     assert machine.vector_registers == registers
     assert machine.partial_sums == sums
+    assert machine.vector_set == vectors
     assert machine.has_masks == has_masks
-    assert machine.is_x86 == (machine.kind is Architecture.X86_64) == is_x86
+    assert machine.is_x86 == (machine.kind is Architecture.X86_64) == (vectors != "NEON")
     assert [machine.lanes(width) for width in (4, 8)] == [size // 4, size // 8]
 
 
