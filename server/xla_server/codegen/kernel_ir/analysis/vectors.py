@@ -1,6 +1,6 @@
 """Loops that become vector code even where they are short."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
@@ -49,11 +49,14 @@ def is_of_lookups(loop: For) -> bool:
 def is_of_functions(loop: For) -> bool:
     """Return whether a loop stores what functions that take as long as a division make of buffers.
 
-    Elements on the stack have just been stored one by one, and vectors would wait for them.
+    It loads neighbours: of elements that are apart LLVM makes vectors across the loop around this
+    one. Elements on the stack have just been stored one by one, and vectors would wait for them.
     """
     found = _read_by(loop)
-    is_on_stack = any(isinstance(each.memory, ir.StackArray) for each in _loads(found))
-    return is_of_stores(loop) and not is_on_stack and any(map(_is_costly, found))
+    loads = _loads(found)
+    is_on_stack = any(isinstance(each.memory, ir.StackArray) for each in loads)
+    is_apart = any(_step(each.index, loop) not in (0, 1) for each in loads)
+    return is_of_stores(loop) and not (is_on_stack or is_apart) and any(map(_is_costly, found))
 
 
 def gains_by_masks(loop: For) -> bool:
@@ -75,6 +78,25 @@ def _read_by(loop: For) -> list[ir.Expression]:
 
 def _loads(found: Sequence[ir.Expression]) -> list[ir.Load]:
     return [each for each in found if isinstance(each, ir.Load)]
+
+
+def _step(index: ir.Expression, loop: For) -> int | None:
+    """Return how far apart the elements of neighbouring iterations are; None where that changes."""
+    terms = index.terms if isinstance(index, ir.Index) else ((index, 1),)
+    inside = {loop.axis, *(each.value for each in loop.body if isinstance(each, Let))}
+    if any(_reads(term, inside) for term, _ in terms if term != loop.axis):
+        return None
+    return sum(by for term, by in terms if term == loop.axis)
+
+
+def _reads(expression: ir.Expression, values: Collection[ir.Value]) -> bool:
+    waiting = [expression]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, ir.Value) and each in values:
+            return True
+        waiting += ir.operands_of(each)
+    return False
 
 
 def _is_costly(expression: ir.Expression) -> bool:
