@@ -1,0 +1,50 @@
+"""Programs whose participants meet, three of them unless a test says otherwise."""
+
+import numpy as np
+
+from xla_contract.types.device_grid import DeviceGrid
+
+GRID = DeviceGrid(3, 1)
+X = np.arange(1, 5, dtype=np.float32)
+EACH = [[X * (number + 1)] for number in range(3)]
+
+
+def reducing(
+    root: str = "all-reduce(x), replica_groups={{0,1,2}}, to_apply=fold",
+    kind: str = "f32",
+    fold: str = "add(a, b)",
+    size: int = 4,
+) -> str:
+    return f"""HloModule reducing
+fold {{ a = {kind}[] parameter(0)
+  b = {kind}[] parameter(1)
+  {"" if "ROOT" in fold else "ROOT "}c = {kind}[] {fold} }}
+ENTRY e {{ x = {kind}[{size}] parameter(0)
+  ROOT r = {kind}[{size}] {root} }}
+"""
+
+
+LOOP = """HloModule loop
+fold { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+body { s = (u32[], f32[4]) parameter(0)
+  n = u32[] get-tuple-element(s), index=0
+  v = f32[4] get-tuple-element(s), index=1
+  one = u32[] constant(1)
+  m = u32[] subtract(n, one)
+  sum = f32[4] all-reduce(v), replica_groups={{0,1,2}}, to_apply=fold
+  third = f32[] constant(0.25)
+  thirds = f32[4] broadcast(third), dimensions={}
+  mean = f32[4] multiply(sum, thirds)
+  ROOT t = (u32[], f32[4]) tuple(m, mean) }
+condition { s = (u32[], f32[4]) parameter(0)
+  n = u32[] get-tuple-element(s), index=0
+  zero = u32[] constant(0)
+  ROOT more = pred[] compare(n, zero), direction=GT }
+ENTRY e { x = f32[4] parameter(0)
+  n = u32[] parameter(1)
+  s = (u32[], f32[4]) tuple(n, x)
+  w = (u32[], f32[4]) while(s), condition=condition, body=body
+  ROOT r = f32[4] get-tuple-element(w), index=1 }
+"""
