@@ -1,6 +1,6 @@
 """Loops that become vector code even where they are short."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator, Sequence
 
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
@@ -36,7 +36,7 @@ def is_of_lookups(loop: For) -> bool:
     """Return whether a loop stores elements loaded at positions computed from loaded ones."""
     if not is_of_stores(loop):
         return False
-    loaded: set[ir.Expression] = set()
+    loaded: set[ir.Value] = set()
     for statement in loop.body:
         loads = [each for each in read_by(statement) if isinstance(each, ir.Load)]
         if any(_is_loaded(each.index, loaded) for each in loads):
@@ -84,31 +84,29 @@ def _step(index: ir.Expression, loop: For) -> int | None:
     """Return how far apart the elements of neighbouring iterations are; None where that changes."""
     terms = index.terms if isinstance(index, ir.Index) else ((index, 1),)
     inside = {loop.axis, *(each.value for each in loop.body if isinstance(each, Let))}
-    if any(_reads(term, inside) for term, _ in terms if term != loop.axis):
+    others = [term for term, _ in terms if term != loop.axis]
+    values = (each for term in others for each in _within(term) if isinstance(each, ir.Value))
+    if not inside.isdisjoint(values):
         return None
     return sum(by for term, by in terms if term == loop.axis)
-
-
-def _reads(expression: ir.Expression, values: Collection[ir.Value]) -> bool:
-    waiting = [expression]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, ir.Value) and each in values:
-            return True
-        waiting += ir.operands_of(each)
-    return False
 
 
 def _is_costly(expression: ir.Expression) -> bool:
     return isinstance(expression, ir.Apply) and cost_of(expression.function) >= CostClass.DIVISION
 
 
-def _is_loaded(expression: ir.Expression, loaded: set[ir.Expression]) -> bool:
+def _is_loaded(expression: ir.Expression, loaded: set[ir.Value]) -> bool:
     """Return whether an expression is computed from a load, or from any of these values."""
+    return any(
+        isinstance(each, ir.Load) or (isinstance(each, ir.Value) and each in loaded)
+        for each in _within(expression)
+    )
+
+
+def _within(expression: ir.Expression) -> Iterator[ir.Expression]:
+    """An expression and those inside of it."""
     waiting = [expression]
     while waiting:
         each = waiting.pop()
-        if isinstance(each, ir.Load) or (isinstance(each, ir.Value) and each in loaded):
-            return True
+        yield each
         waiting += ir.operands_of(each)
-    return False
