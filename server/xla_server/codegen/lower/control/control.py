@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from xla_contract.types.literal import Array, Literal
 from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import Branch, CopyThunk, Jump, Label, Switch, Value
 from xla_server.codegen.lower.control.small_loop import DeviceLoop, elements_of, lower_small_loop
@@ -13,12 +14,17 @@ from xla_server.ir.module import HloInstruction
 
 
 def lower_constant(lowering: Lowering, i: HloInstruction) -> Tree:
-    """An array that belongs to the program."""
-    if not i.shape.is_array:
-        return lowering.fresh(i.shape, i.name)
-    value = lowering.new(i.shape, i.name)
-    lowering.constants[value] = np.ascontiguousarray(i.attributes.literal.value)
-    return value
+    """Arrays that belong to the program."""
+    tree = lowering.fresh(i.shape, i.name)
+    for value, array in zip(leaves(tree), _arrays(i.attributes.literal), strict=True):
+        lowering.constants[value] = np.ascontiguousarray(array)
+    return tree
+
+
+def _arrays(literal: Literal) -> list[Array]:
+    if literal.shape.is_tuple:
+        return [array for element in literal.elements for array in _arrays(element)]
+    return [literal.value] if literal.shape.is_array else []
 
 
 def lower_tuple(lowering: Lowering, i: HloInstruction) -> Tree:

@@ -3,9 +3,10 @@
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.processors import TARGET
-from tests.unit.codegen.compiled import on_cpu
+from tests.unit.codegen.compiled import interpreted, on_cpu
 from xla_server.buffers.code import Branch, Code, CopyThunk, Jump, KernelThunk, Label, Switch
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
@@ -102,3 +103,24 @@ def test_tuples_copies_and_barriers_have_no_rows() -> None:
     code = _code(text)
     assert not code.rows
     assert code.results == code.parameters
+
+
+CONSTANT = "(s32[], (f32[3], pred[2])) constant((7, ({1, 2, 3}, {true, false})))"
+OF_CONSTANTS = {
+    f"f {{ ROOT c = {CONSTANT} }}",
+    f"f {{ c = {CONSTANT} p = get-tuple-element(c), index=1 v = get-tuple-element(p), index=0 "
+    "i = get-tuple-element(c), index=0 ROOT r = dynamic-update-slice(v, f32[1] constant({9}), i) }",
+    "b { s = (s32[], f32[3]) parameter(0) i = get-tuple-element(s), index=0 v = "
+    "get-tuple-element(s), index=1 ROOT t = tuple(add(i, s32[] constant(1)), add(v, v)) } "
+    "l { s = (s32[], f32[3]) parameter(0) i = get-tuple-element(s), index=0 "
+    "ROOT c = compare(i, s32[] constant(3)), direction=LT } ENTRY f { "
+    "s = (s32[], f32[3]) constant((0, {1, 2, 3})) ROOT w = while(s), condition=l, body=b }",
+}
+
+
+@pytest.mark.parametrize("text", OF_CONSTANTS)
+def test_constants_that_are_tuples_keep_their_elements(text: str) -> None:
+    module = parse_module(text)
+    for _ in range(2):
+        ours, theirs = on_cpu(module, []), interpreted(module, [])
+        assert str(ours) == str(theirs)
