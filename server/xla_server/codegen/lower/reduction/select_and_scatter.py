@@ -71,7 +71,7 @@ def _build(
     initial = top.let("initial", load_element(i.operands[2].shape.element_type, first, 0))
     with Items(top, items) as body:
         low, end = ir.Index(0, ((body.axis, block),)), ir.Index(block, ((body.axis, block),))
-        part = split, (low, ir.integer_op("minimum", end, sizes[split]))
+        part = split, (low, ir.integer_op("minimum", end, sizes[split] if sizes else 1))
         with ExitStack() as opened:
             position, inner = _open_loops(opened, body, "r", sizes, part)
             store_element(inner, made, result, flat_index(position, sizes), initial)

@@ -91,3 +91,8 @@ def test_the_gradient_of_a_maximum_pool() -> None:
     for padding in ("SAME", "VALID"):
         gradient = jax.grad(lambda a, padding=padding: pooled(a, padding))
         assert_same_as_jax(gradient, x.astype(np.float32))
+
+
+def test_a_scalar_has_one_window(assert_same: Same) -> None:
+    one, two, three = (np.array(number, np.float32) for number in (1, 2, 3))
+    assert_same(scattered("f4", (), (), []), one, two, three)
