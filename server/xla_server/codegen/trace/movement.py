@@ -3,7 +3,7 @@
 import bisect
 
 from xla_contract.types.element_type import ElementType
-from xla_server.codegen.trace.elementwise import converted
+from xla_server.codegen.trace.elementwise import converted, zero
 from xla_server.codegen.trace.graph import Node, Position
 from xla_server.codegen.trace.tracer import NEVER, Index, Tracer
 from xla_server.ir.affine import Affine
@@ -121,6 +121,8 @@ def trace_gather(t: Tracer, i: HloInstruction, index: Index, number: int) -> Dee
     """The operand's element in the slice that the start indices name, clamped to lie inside."""
     numbers, sizes = i.attributes.dimension_numbers, i.attributes.slice_sizes
     operand, indices = (part.shape for part in i.operands)
+    if 0 in sizes:
+        return zero(i.shape.element_type)
     batch = [index[d] for d in range(len(index)) if d not in numbers.offset_dims]
     offsets = iter(index[d] for d in numbers.offset_dims)
     dropped = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}

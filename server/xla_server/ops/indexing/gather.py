@@ -10,9 +10,14 @@ from xla_server.ops.numerics.indices import Indices, batching_index, index_vecto
 
 @of_operands
 def evaluate_gather(instruction: HloInstruction, operand: Array, indices: Array) -> Array:
-    """Slices at the start indices, which are clamped so that each slice lies inside."""
+    """Slices at the start indices, which are clamped so that each slice lies inside.
+
+    A collapsed dimension may have slices of size 0, which have no element: XLA then gives zeros.
+    """
     attributes: GatherAttributes = instruction.attributes
     numbers, sizes = attributes.dimension_numbers, attributes.slice_sizes
+    if 0 in sizes or not instruction.shape.element_count:
+        return np.zeros(instruction.shape.dimensions, operand.dtype)
     rank = instruction.shape.rank
     batch_dims = tuple(n for n in range(rank) if n not in numbers.offset_dims)
     vectors = index_vectors(indices, numbers.index_vector_dim)
@@ -34,7 +39,4 @@ def evaluate_gather(instruction: HloInstruction, operand: Array, indices: Array)
         if dimension not in dropped:
             part = part + spread(np.arange(size), (next(offset_dims),), rank)
         position.append(part)
-    if not instruction.shape.element_count:
-        # A slice of size 0 leaves no valid index in a dimension of size 0.
-        return np.empty(instruction.shape.dimensions, operand.dtype)
     return np.broadcast_to(operand[tuple(position)], instruction.shape.dimensions)

@@ -1,13 +1,16 @@
 import numpy as np
+import pytest
 
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
+from tests.unit.codegen.compiled import interpreted, on_cpu
 from xla_contract.ops.indexing.gather import GatherAttributes, infer_gather
 from xla_contract.ops.indexing.scatter import ScatterAttributes, infer_scatter
 from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
+from xla_server.ir.text.parser import parse_module
 
 ROWS = GatherDimensionNumbers((1,), (0,), (0,), 1)
 F32 = Shape.parse("f32[]")
@@ -76,3 +79,16 @@ def test_nothing_is_written_into_an_input_without_elements() -> None:
     for combine in ("add", "second"):
         module = import_module(parse_hlo(text.replace("COMBINE", combine)))
         assert np.shape(evaluate(module, given)) == (0, 3)
+
+
+@pytest.mark.parametrize("rows", [0, 5])
+def test_slices_of_no_element_give_zeros(rows: int) -> None:
+    """A collapsed dimension may have size 0, in an array with or without elements."""
+    module = parse_module(
+        f"f {{ x = f32[{rows},2] parameter(0) i = s32[3] parameter(1) ROOT g = f32[3,2] "
+        "gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+        "index_vector_dim=1, slice_sizes={0,2} }"
+    )
+    arguments = [np.ones((rows, 2), np.float32), np.array([0, 1, 9], np.int32)]
+    for run in (on_cpu, interpreted):
+        np.testing.assert_array_equal(run(module, arguments), np.zeros((1, 3, 2), np.float32))

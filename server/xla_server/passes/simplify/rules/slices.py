@@ -208,7 +208,7 @@ def simplify_gather(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     operand, indices = i.operands
     numbers, sizes = i.attributes.dimension_numbers, i.attributes.slice_sizes
     mapped = numbers.start_index_map
-    if numbers.operand_batching_dims or not i.shape.element_count or not sizes:
+    if numbers.operand_batching_dims or not i.shape.element_count or not sizes or 0 in sizes:
         return None
     if operand.shape.dynamic_dimensions or indices.shape.dynamic_dimensions:
         return None
