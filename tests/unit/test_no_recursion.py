@@ -66,7 +66,7 @@ ALLOWED = {
         backends/cuda/buffers.py: Placement.placed
         backends/host_buffer.py: HostBuffer.of_literal HostBuffer.placed literal_of value_of
         backends/signature.py: _laid_out owned
-        codegen/lower/control/control.py: _state
+        codegen/lower/control/control.py: _arrays _state
         codegen/lower/host.py: _arrays _value
         codegen/lower/lowering.py: Lowering.fresh leaves
         evaluator/interpret.py: describe has_shape
@@ -98,6 +98,7 @@ ALLOWED = {
     """,
     TEXT: """
         custom_calls/attributes.py: _Reader._array _Reader._dictionary _Reader._value
+        ir/text/parser.py: _Parser._complete _Parser._operand _Parser._operands _Parser._value
         ir/text/literals.py: _array _read_dense _texts print_literal read_literal
         ir/text/shardings.py: _read _write
     """,

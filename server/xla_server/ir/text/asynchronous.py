@@ -53,7 +53,7 @@ def wrap(
         opcode,
         shape,
         parameters,
-        read.record(form, shape),
+        read.record(form, shape, [operand.shape for operand in start.operands]),
         read.called_by(form),
     )
     thread = read.values.get("async_execution_thread", "")

@@ -26,13 +26,19 @@ class AttributeKind:
     read: Callable[[HloReader], Any]
 
 
-def words(values: Mapping[Any, str]) -> AttributeKind:
-    """A kind with a word for each value."""
+def words(values: Mapping[Any, str], *, any_case: bool = False) -> AttributeKind:
+    """A kind with a word for each value, which may be written in capitals if `any_case`."""
     found = {word: value for value, word in values.items()}
     rule = f"the value must be one of {', '.join(found)}"
-    return AttributeKind(
-        values.__getitem__, lambda reader: reader.known(reader.word, "a word", found, rule)
-    )
+
+    def read(reader: HloReader) -> Any:
+        def word(what: str) -> str:
+            said = reader.word(what)
+            return said.lower() if any_case else said
+
+        return reader.known(word, "a word", found, rule)
+
+    return AttributeKind(values.__getitem__, read)
 
 
 def members(kind: type[enum.Enum]) -> AttributeKind:

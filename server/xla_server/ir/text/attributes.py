@@ -25,11 +25,13 @@ class Attributes:
         default_factory=hlo_pb2.HloInstructionProto
     )
 
-    def record(self, form: Form, shape: Shape) -> Any:
-        """The attribute record of an instruction of this form and declared shape."""
+    def record(self, form: Form, shape: Shape, operands: Sequence[Shape]) -> Any:
+        """The attribute record of an instruction of this form, declared shape and operands."""
         values = []
         for attribute in form.attributes:
             value = self.values.get(attribute.name, attribute.default)
+            if attribute.of_operands is not None and attribute.name not in self.values:
+                value = attribute.of_operands(operands)
             if value is REQUIRED:
                 raise InvalidArgumentError(f"{attribute.name} must be said, got none")
             values.append(value)

@@ -18,7 +18,9 @@ from xla_server.ir.text import attribute_kinds as kinds
 from xla_server.ir.text.scanner import HloReader
 from xla_server.ir.text.shardings import SHARDING
 
-IGNORED = frozenset({"origin", "original_value", "statistics", "mode", "conv_kind"})
+IGNORED = frozenset(
+    {"origin", "original_value", "statistics", "mode", "conv_kind", "inferred_dimension"}
+)
 """Attributes of other writers that are skipped: they do not change the value."""
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")

@@ -1,6 +1,7 @@
 """The first part of a module in HLO text: its name, its attributes, the stack frames."""
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -79,10 +80,17 @@ def header_text(
         yield from _frames_text(proto.stack_frame_index)
 
 
+_COMPUTATION = re.compile(r"(?:ENTRY\s+)?%?[A-Za-z0-9_][A-Za-z0-9_.\-]*\s*[({]")
+
+
 def read_header(reader: HloReader) -> Header:
-    """The header that begins here."""
+    """The header that begins here; a text that begins with a computation has none."""
+    reader.space()
+    if _COMPUTATION.match(reader.text, reader.at):
+        return Header("module", None, False, hlo_pb2.HloModuleProto())
     reader.expect("HloModule")
     header = Header(reader.name("a module's name"), None, False, hlo_pb2.HloModuleProto())
+    reader.skip(":")
     while reader.skip(","):
         reader.space()
         start = reader.at

@@ -2,20 +2,24 @@
 
 Names may have a % before them, operands may have their shapes, attributes come in any order.
 A computation's signature, comments, and attributes without meaning for the value may stand there.
+As in XLA's parser, a shape may be absent where operands and attributes say it, an operand may be an
+instruction without a name, a text may have no header, and `f32[2,3] constant(1)` repeats a number.
 """
 
 import re
+from typing import NoReturn
 
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.ops.control.constant import ConstantAttributes
 from xla_contract.ops.control.parameter import ParameterAttributes
-from xla_contract.ops.definitions import definition
+from xla_contract.ops.definitions import definition, infer_shape
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.text.asynchronous import split_opcode, wrap
 from xla_server.ir.text.attributes import Attributes, read_attributes
+from xla_server.ir.text.forms.form import OfShape
 from xla_server.ir.text.forms.table import FORMS, PLAIN
 from xla_server.ir.text.header import Header, read_header
 from xla_server.ir.text.literals import read_literal
@@ -25,9 +29,19 @@ from xla_server.ir.unmodelled_fields import decoration_of
 from xla_server.ir.verifier import verify
 
 _OPCODES = {str(opcode): opcode for opcode in Opcode}
+_SHAPED = frozenset({Opcode.PARAMETER, Opcode.CONSTANT})
+"""Opcodes whose attributes stand between the parentheses, and whose shape must be stated."""
+
 _ENTRY = re.compile(r"ENTRY(?=[\s%])")
 _ROOT = re.compile(r"ROOT(?=[\s%])")
 _SHAPE = re.compile(r"\(|[a-z][a-z0-9]*\[")
+_CALL = re.compile(r"[a-z][a-z0-9\-]*\(")
+"""The beginning of an operand that is an instruction, behind its shape."""
+
+_MAX_NESTED_OPERANDS = 64
+
+_UNSTATED = Shape.tuple_of(())
+"""The shape of an instruction until it is inferred."""
 
 
 def parse_module(text: str) -> HloModule:
@@ -152,25 +166,27 @@ class _Parser:
         if name in known:
             reader.refuse("instruction names must be unique", repr(name), start)
         reader.expect("=")
+        return self._value(name, known, 0)
+
+    def _value(self, name: str, known: dict[str, HloInstruction], nesting: int) -> HloInstruction:
+        """Read an instruction from behind its name; an operand of another one has none."""
+        reader = self._reader
         reader.space()
-        if not _SHAPE.match(reader.text, reader.at):
-            reader.fail("the shape of the instruction is")
-        instruction = HloInstruction(
-            # In text, names are unique in their computation alone.
-            self._names.new(name),
-            len(known),
-            Opcode.PARAMETER,
-            reader.shape(),
-        )
+        stated = reader.shape() if _SHAPE.match(reader.text, reader.at) else None
         reader.space()
         place = reader.at
         word = reader.word("an opcode")
+        # In text, names are unique in their computation alone.
+        new = HloInstruction(
+            self._names.new(name or word), 0, Opcode.PARAMETER, stated or _UNSTATED
+        )
         try:
-            self._complete(instruction, word, known, place)
+            self._complete(new, word, known, place, nesting)
         except XlaError as error:
             raise error.at(word, name) from error.__cause__
-        known[name] = instruction
-        return instruction
+        new.id = len(known)
+        known[name or f"({new.id})"] = new
+        return new
 
     def _complete(
         self,
@@ -178,6 +194,7 @@ class _Parser:
         word: str,
         known: dict[str, HloInstruction],
         place: int,
+        nesting: int,
     ) -> None:
         """Read an instruction from behind its opcode."""
         reader = self._reader
@@ -185,29 +202,64 @@ class _Parser:
         if opcode is None:
             reader.refuse("an opcode must be one of HLO's", repr(word), place)
         definition(opcode)
-        instruction.opcode = opcode
         reader.expect("(")
+        if opcode is Opcode.CONSTANT and _is_repeated(instruction.shape, reader):
+            opcode = Opcode.BROADCAST
+            instruction.operands = (self._scalar(instruction.shape, known),)
+        instruction.opcode = opcode
+        form = FORMS.get(opcode, PLAIN)
+        if instruction.shape is _UNSTATED and (form.of_shape is OfShape.ALL or opcode in _SHAPED):
+            self._need_shape(place)
         if opcode is Opcode.PARAMETER:
             number = reader.integer("the number of a parameter")
             instruction.attributes = ParameterAttributes(number, instruction.shape.without_layout())
         elif opcode is Opcode.CONSTANT:
             instruction.attributes = ConstantAttributes(read_literal(reader, instruction.shape))
         elif not reader.peek(")"):
-            instruction.operands = self._operands(known)
+            instruction.operands = self._operands(known, nesting)
         reader.expect(")")
-        forms = [FORMS.get(part, PLAIN) for part in (opcode, wrapped) if part is not None]
-        read = read_attributes(reader, forms, self._computations, known)
+        shapes = [operand.shape for operand in instruction.operands]
+        forms = [form] if wrapped is None else [form, FORMS.get(wrapped, PLAIN)]
+        # What stands behind an operand belongs to the instruction around it.
+        read = (
+            Attributes() if nesting else read_attributes(reader, forms, self._computations, known)
+        )
         instruction.control_predecessors = read.predecessors
         instruction.decoration = decoration_of(read.decoration, ())
         if wrapped is not None and opcode is Opcode.ASYNC_START:
             computation = self._wrapped(instruction, wrapped, read, place)
             read.called["calls"] = (computation,)
         try:
-            instruction.called = read.called_by(forms[0])
-            if opcode not in (Opcode.PARAMETER, Opcode.CONSTANT):
-                instruction.attributes = read.record(forms[0], instruction.shape)
+            instruction.called = read.called_by(form)
+            if opcode not in _SHAPED:
+                declared = instruction.shape
+                if declared is _UNSTATED and form.of_shape is OfShape.ELEMENT_TYPE:
+                    declared = self._common_type(shapes, place)
+                instruction.attributes = read.record(form, declared, shapes)
         except InvalidArgumentError as error:
             raise InvalidArgumentError(f"{error.message} at {reader.place(place)}") from error
+        if instruction.shape is _UNSTATED:
+            signatures = [called.program_shape for called in instruction.called]
+            instruction.shape = infer_shape(opcode, shapes, instruction.attributes, signatures)
+
+    def _common_type(self, operands: list[Shape], place: int) -> Shape:
+        """The scalar of the operands' element type; refused if they differ."""
+        types = {operand.element_type for operand in operands}
+        if len(types) != 1:
+            self._need_shape(place)
+        return Shape.scalar(types.pop())
+
+    def _need_shape(self, place: int) -> NoReturn:
+        self._reader.at = place
+        self._reader.fail("the shape of the instruction is")
+
+    def _scalar(self, shape: Shape, known: dict[str, HloInstruction]) -> HloInstruction:
+        """Add a constant of one element of an array's type, whose number begins here."""
+        scalar = Shape.scalar(shape.element_type)
+        new = HloInstruction(self._names.new("constant"), len(known), Opcode.CONSTANT, scalar)
+        new.attributes = ConstantAttributes(read_literal(self._reader, scalar))
+        known[f"({new.id})"] = new
+        return new
 
     def _wrapped(
         self, start: HloInstruction, opcode: Opcode, read: Attributes, place: int
@@ -222,17 +274,25 @@ class _Parser:
         self._computations[computation.name] = computation
         return computation
 
-    def _operands(self, known: dict[str, HloInstruction]) -> tuple[HloInstruction, ...]:
-        operands = [self._operand(known)]
+    def _operands(
+        self, known: dict[str, HloInstruction], nesting: int
+    ) -> tuple[HloInstruction, ...]:
+        operands = [self._operand(known, nesting)]
         while self._reader.skip(","):
-            operands.append(self._operand(known))
+            operands.append(self._operand(known, nesting))
         return tuple(operands)
 
-    def _operand(self, known: dict[str, HloInstruction]) -> HloInstruction:
+    def _operand(self, known: dict[str, HloInstruction], nesting: int) -> HloInstruction:
         reader = self._reader
         reader.space()
         start = reader.at
         shape = reader.shape() if _SHAPE.match(reader.text, start) else None
+        reader.space()
+        if _CALL.match(reader.text, reader.at):
+            reader.at = start
+            if nesting == _MAX_NESTED_OPERANDS:
+                reader.fail(f"at most {nesting} operands inside of operands are")
+            return self._value("", known, nesting + 1)
         name = reader.name("an operand")
         operand = known.get(name)
         if operand is None:
@@ -251,6 +311,11 @@ class _Parser:
         if found is not None:
             self._reader.at = found.end()
         return found is not None
+
+
+def _is_repeated(shape: Shape, reader: HloReader) -> bool:
+    """Return whether a constant that is an array has one number for all its elements."""
+    return shape.is_array and shape.rank > 0 and not reader.peek("{")
 
 
 def _compatible(stated: Shape, actual: Shape) -> bool:

@@ -35,8 +35,6 @@ CASES = {
     "out here) is needed in HLO text, got '...}) }' at 4:29",
     "x = f32[4] negate(x) }": "instruction names must be unique, got 'x' at 4:3",
     "ROOT r = f32[4] negate(x)": "an instruction or } is needed in HLO text, got the end at 4:28",
-    "ROOT r = negate(x) }": "the shape of the instruction is needed in HLO text, got "
-    "'negate(x) }' at 4:12",
     "ROOT r = f32[4] all-gather(x), dimensions={0}, replica_groups=[2,2]<=[3] }": "all-gather %r: "
     "an iota must be reshaped to its 4 ids, got {3} at 4:65",
     "ROOT r = f32[4]{1} negate(x) }": "got {1} for rank 1 at 4:19",

@@ -1,5 +1,7 @@
 """The forms of the operations that make and move arrays, and of those element by element."""
 
+from collections.abc import Sequence
+
 from xla_contract.ops.control.ordering import DomainAttributes
 from xla_contract.ops.elementwise.compare import (
     ComparisonDirection,
@@ -12,7 +14,7 @@ from xla_contract.types.dimension_numbers import PaddingConfig
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.text import attribute_kinds as kinds
-from xla_server.ir.text.forms.form import Attribute, Form, Row, fields
+from xla_server.ir.text.forms.form import Attribute, Form, OfShape, Row, fields
 from xla_server.ir.text.scanner import HloReader
 from xla_server.ir.text.shardings import SHARDING
 
@@ -42,13 +44,18 @@ def _read_domain(reader: HloReader) -> _Shardings:
 _DOMAIN = kinds.AttributeKind(_write_domain, _read_domain)
 
 
+def _outfeed_shape(operands: Sequence[Shape]) -> Shape:
+    return operands[0] if operands else Shape.tuple_of(())
+
+
 def _make_set_dimension_size(shape: Shape, dimension: int) -> SetDimensionSizeAttributes:
     inside = 0 <= dimension < shape.rank
     return SetDimensionSizeAttributes(dimension, not inside or shape.is_dynamic(dimension))
 
 
 ARRAYS: dict[Opcode, Row] = {
-    Opcode.BROADCAST: fields(Attribute("dimensions", kinds.INTEGERS)),
+    # Of a scalar; the rule of a broadcast refuses it of other operands.
+    Opcode.BROADCAST: fields(Attribute("dimensions", kinds.INTEGERS, (), always=True)),
     Opcode.COMPARE: fields(
         Attribute("direction", kinds.members(ComparisonDirection)),
         Attribute("type", kinds.members(ComparisonType), None),
@@ -64,13 +71,14 @@ ARRAYS: dict[Opcode, Row] = {
         (Attribute("dimensions", kinds.SINGLE),),
         lambda record: (record.dimension,),
         _make_set_dimension_size,
+        of_shape=OfShape.ALL,
     ),
     Opcode.GET_DIMENSION_SIZE: fields(Attribute("dimensions", kinds.SINGLE)),
     Opcode.GET_TUPLE_ELEMENT: fields(Attribute("index", kinds.INTEGER)),
     Opcode.INFEED: fields(Attribute("infeed_config", kinds.BYTES, b"")),
     Opcode.IOTA: fields(Attribute("iota_dimension", kinds.INTEGER)),
     Opcode.OUTFEED: fields(
-        Attribute("outfeed_shape", kinds.SHAPE),
+        Attribute("outfeed_shape", kinds.SHAPE, of_operands=_outfeed_shape),
         Attribute("outfeed_config", kinds.BYTES, b""),
     ),
     Opcode.PAD: fields(Attribute("padding", kinds.PADDING, PaddingConfig())),

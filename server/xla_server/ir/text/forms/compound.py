@@ -1,5 +1,7 @@
 """HLO text of operations that contract, reduce, move by index or draw random numbers."""
 
+from collections.abc import Sequence
+
 from xla_contract.ops.linear_algebra.fft import FftType
 from xla_contract.ops.linear_algebra.triangular_solve import Transpose
 from xla_contract.ops.random.rng import RandomDistribution
@@ -12,6 +14,7 @@ from xla_contract.types.dimension_numbers import (
     Window,
 )
 from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.ir.text import attribute_kinds as kinds
 from xla_server.ir.text.forms.form import Attribute, Nested, Row, fields
 
@@ -24,8 +27,10 @@ _ALGORITHMS = {
 }
 _PRECISION = (
     # An attribute that is absent from the text is the default of both operands.
-    Attribute("operand_precision", kinds.in_braces(kinds.words(_PRECISIONS)), (0, 0)),
-    Attribute("algorithm", kinds.words(_ALGORITHMS), 0),
+    Attribute(
+        "operand_precision", kinds.in_braces(kinds.words(_PRECISIONS, any_case=True)), (0, 0)
+    ),
+    Attribute("algorithm", kinds.words(_ALGORITHMS, any_case=True), 0),
 )
 _CONTRACTION = Nested(
     DotDimensionNumbers,
@@ -42,6 +47,10 @@ _BATCH_NORM = fields(
     Attribute("feature_index", kinds.INTEGER),
 )
 _DOT = fields(_CONTRACTION, *_PRECISION)
+
+
+def _all_dimensions(operands: Sequence[Shape]) -> tuple[int, ...]:
+    return tuple(range(operands[0].rank)) if operands else ()
 
 
 COMPOUND: dict[Opcode, Row] = {
@@ -77,7 +86,10 @@ COMPOUND: dict[Opcode, Row] = {
         Attribute("slice_sizes", kinds.INTEGERS),
         Attribute("indices_are_sorted", kinds.BOOL, False),
     ),
-    Opcode.MAP: fields(Attribute("dimensions", kinds.INTEGERS, ()), calls=("to_apply",)),
+    Opcode.MAP: fields(
+        Attribute("dimensions", kinds.INTEGERS, (), always=True, of_operands=_all_dimensions),
+        calls=("to_apply",),
+    ),
     Opcode.RAGGED_DOT: fields(
         _CONTRACTION,
         Attribute("lhs_ragged_dims", kinds.SINGLE),

@@ -1,12 +1,13 @@
 """Forms of an opcode's attributes in HLO text: the entries of the tables of forms."""
 
 import dataclasses
+import enum
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.ops.attribute_fields import Declared
+from xla_contract.ops.attribute_fields import ELEMENT_TYPE, Declared
 from xla_contract.ops.definition import NO_ATTRIBUTES, OpDefinition
 from xla_contract.ops.definitions import DEFINITION
 from xla_contract.types.opcode import Opcode
@@ -22,6 +23,7 @@ class Attribute:
     """`name=value`; one that has its default is left out, unless `always` says it.
 
     `field` is the field of the record, where it is not the one at the attribute's position.
+    `of_operands`, where there is one, gives the value that is not said, from the operands' shapes.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Attribute:
     default: Any = REQUIRED
     always: bool = False
     field: str = ""
+    of_operands: Callable[[Sequence[Shape]], Any] | None = None
 
 
 def _no_values(record: Any) -> Sequence[Any]:
@@ -39,6 +42,14 @@ def _no_record(shape: Shape) -> Any:
     return NO_ATTRIBUTES
 
 
+class OfShape(enum.Enum):
+    """The part of the declared shape that a record has, which decides whether it can be absent."""
+
+    NOTHING = enum.auto()
+    ELEMENT_TYPE = enum.auto()
+    ALL = enum.auto()
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Form:
     """The text of one opcode's attribute record and called computations.
@@ -46,7 +57,8 @@ class Form:
     `take(record)` gives the values of the attributes in order, `make(shape, *values)` the record
     of an instruction with this declared shape. `calls` are the attributes that name the called
     computations, in the order of the opcode; `call_list` is one that names all of them in braces,
-    and `call_aliases` are those that may name them one by one instead.
+    and `call_aliases` are those that may name them one by one instead. `of_shape` is
+    what the record has of the declared shape.
     """
 
     attributes: tuple[Attribute, ...] = ()
@@ -55,6 +67,7 @@ class Form:
     calls: tuple[str, ...] = ()
     call_list: str = ""
     call_aliases: tuple[str, ...] = ()
+    of_shape: OfShape = OfShape.NOTHING
 
     @property
     def call_names(self) -> tuple[str, ...]:
@@ -137,8 +150,18 @@ def _record_form(
         tuple(attributes),
         lambda given: [functools.reduce(getattr, path, given) for path in paths],
         make,
+        of_shape=_of_shape(declared.values(), fields),
         **calls,
     )
+
+
+def _of_shape(declared: Collection[Declared], fields: Sequence[Field]) -> OfShape:
+    if not declared and all(isinstance(field, Attribute | Nested) for field in fields):
+        return OfShape.NOTHING
+    # A record of a type alone, as that of a conversion, has one that no operand says.
+    if fields and all(each is ELEMENT_TYPE for each in declared):
+        return OfShape.ELEMENT_TYPE
+    return OfShape.ALL
 
 
 def _inside(nested: Nested) -> dict[str, Field]:

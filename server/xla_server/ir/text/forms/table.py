@@ -18,6 +18,7 @@ from xla_server.ir.text.forms.form import (
     Form,
     FormOf,
     Nested,
+    OfShape,
     Row,
     element,
     fields,
@@ -65,7 +66,7 @@ def _of_parts(position: int | None, *calls: str) -> FormOf:
             given = shape if position is None else element(shape, position)
             return record(dimension, declared_sizes(given, dimension), made.participants)
 
-        return dataclasses.replace(alone, make=make)
+        return dataclasses.replace(alone, make=make, of_shape=OfShape.ALL)
 
     return form_of
 
