@@ -218,7 +218,8 @@ def _fold(making: _Making, operands: Sequence[HloInstruction]) -> HloInstruction
             folded = applied(reducer, (total, other), dimensions, editor)
         is_whole = number <= min(sizes)
         total = folded if is_whole else making.select(GROUP_SIZE, number, folded, total)
-    result = editor.convert(total, kind)
+    # The reducer may compute in another floating type than the operands have.
+    result = editor.convert(total, operands[0].shape.element_type)
     return making.select(GROUP_SIZE, 2, result, operands[0]) if 1 in sizes else result
 
 

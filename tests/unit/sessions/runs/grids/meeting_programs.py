@@ -14,13 +14,17 @@ def reducing(
     kind: str = "f32",
     fold: str = "add(a, b)",
     size: int = 4,
+    within: str = "",
 ) -> str:
+    """The program of one collective; `within` is the type that its reducer computes in."""
+    within = within or kind
+    result = size // 3 if "reduce-scatter" in root else size
     return f"""HloModule reducing
-fold {{ a = {kind}[] parameter(0)
-  b = {kind}[] parameter(1)
-  {"" if "ROOT" in fold else "ROOT "}c = {kind}[] {fold} }}
+fold {{ a = {within}[] parameter(0)
+  b = {within}[] parameter(1)
+  {"" if "ROOT" in fold else "ROOT "}c = {within}[] {fold} }}
 ENTRY e {{ x = {kind}[{size}] parameter(0)
-  ROOT r = {kind}[{size}] {root} }}
+  ROOT r = {kind}[{result}] {root} }}
 """
 
 

@@ -97,6 +97,24 @@ def test_a_fold_has_the_bits_of_the_interpreter(
     same_bits(run(text, arguments), expected)
 
 
+@both
+@pytest.mark.parametrize("root", ["all-reduce(x)", "reduce-scatter(x), dimensions={0}"])
+@pytest.mark.parametrize(
+    ("kind", "within"), [("bf16", "f32"), ("f32", "bf16"), ("f16", "f64"), ("f64", "f32")]
+)
+@pytest.mark.parametrize("fold", ["add(a, b)", "maximum(a, b)"])
+def test_a_reducer_may_compute_in_another_floating_type(
+    run: Any, root: str, kind: str, within: str, fold: str, request: pytest.FixtureRequest
+) -> None:
+    dtype = Shape.parse(f"{kind}[]").element_type.dtype
+    text = reducing(f"{root}, replica_groups={{{{0,1,2}}}}, to_apply=fold", kind, fold, 9, within)
+    numbers = np.random.default_rng(5).standard_normal((3, 9)) * 50
+    arguments = [[row.astype(dtype)] for row in numbers]
+    expected = interpreted(text, arguments)
+    request.getfixturevalue("only_native")
+    same_bits(run(text, arguments), expected)
+
+
 GROUPS = "replica_groups={{2,0,1}}"
 
 
