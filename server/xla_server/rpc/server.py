@@ -160,8 +160,7 @@ class RpcServer:
         ):
             handler = ServiceHandler(name, rpcs, rows, self._pools, boundary)
             self._server.add_generic_rpc_handlers((handler,))
-        pools = self._pools
-        self._discovery = Discovery(self._server, pools.expected, pools.silences, pools.calls, gate)
+        self._discovery = Discovery(self._server, self._pools, gate)
         try:
             self._listeners = Listeners(
                 options.listen, self._binder(options.certificates), options.socket_mode

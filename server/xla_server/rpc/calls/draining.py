@@ -16,6 +16,7 @@ from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc
 from xla_server.rpc.calls.active_calls import ActiveCalls, shutting_down
 from xla_server.rpc.calls.completion import SendResponse, end_call
 from xla_server.rpc.errors import status_of
+from xla_server.rpc.grpc_internals import EndableCalls
 from xla_server.rpc.threads.pools import Pool, Pools
 from xla_server.sessions.runs.active_executions import ActiveExecutions
 
@@ -89,12 +90,7 @@ class DrainController:
 
     def end_busy(self) -> int:
         """Answer unary calls whose threads have not seen that they are to end; returns how many."""
-
-        def status(path: bytes) -> grpc.Status | None:
-            rpc = _RPCS.get(path)
-            return None if rpc is None else _status(rpc)
-
-        return self._pools.begun.end_all(status) + self._calls.end_busy()
+        return _end_all(self._pools.begun) + self._calls.end_busy()
 
     def linger(self, seconds: float, cut_short: threading.Event) -> None:
         """Refuse calls until none comes for a moment, `seconds` in all, or `cut_short` is set.
@@ -127,15 +123,19 @@ class DrainController:
 
     def _end_unbegun(self) -> None:
         """End calls whose requests have not come whole, and streams without a first message."""
-        expected = self._pools.expected
-        for state, event in expected.events.copy().items():
-            # Health checks are answered, and this does not wait for them.
-            rpc = _RPCS.get(event.call_details.method)
-            if rpc is not None:
-                expected.refuse(state, _status(rpc))
+        _end_all(self._pools.expected)
         for silence in self._pools.silences.copy():
             if not silence.has_begun:
                 silence.cancel(shutting_down())
+
+
+def _end_all(calls: EndableCalls) -> int:
+    """End calls of the contract's rpcs; returns how many. Health checks are answered."""
+    return sum(
+        calls.end(state, _status(rpc))
+        for state, event in calls.events.copy().items()
+        if (rpc := _RPCS.get(event.call_details.method)) is not None
+    )
 
 
 def _status(rpc: Rpc) -> grpc.Status:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Mapping
 
-from xla_server.rpc.limits.arriving_requests import ArrivingRequests
+from xla_server.rpc.grpc_internals import EndableCalls
 from xla_server.rpc.limits.call_admission import CallAdmission
 from xla_server.rpc.limits.concurrency_limit import (
     STREAM_LIMITS,
@@ -17,7 +17,7 @@ from xla_server.rpc.limits.concurrency_limit import (
 )
 from xla_server.rpc.limits.idle_streams import IdleTimer
 from xla_server.rpc.peers.gate import Gate
-from xla_server.rpc.threads.request_threads import Begun, RequestThreadPool
+from xla_server.rpc.threads.request_threads import RequestThreadPool
 from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.shares.caller_shares import EVERYTHING, CallerShares
 
@@ -84,9 +84,9 @@ class Pools:
         }
         self.refusals = ThreadPool(_REFUSAL_THREADS, f"{self._prefix}refusals")
         """Threads for calls that are not begun, which are no work in progress."""
-        self.expected = ArrivingRequests()
+        self.expected = EndableCalls()
         """The calls whose requests are not there yet."""
-        self.begun = Begun()
+        self.begun = EndableCalls()
         """The unary calls that threads are answering."""
         self.silences: dict[IdleTimer, None] = {}
         """Timers of grpc's open streams, the oldest first."""

@@ -23,12 +23,12 @@ import grpc
 from xla_server.identity.identity import Identity
 from xla_server.rpc.grpc_internals import (
     POOL_PARAMETERS,
+    EndableCalls,
     end_call,
     fail_call,
     known_server,
     reject_call,
 )
-from xla_server.rpc.limits.arriving_requests import ArrivingRequests
 from xla_server.rpc.limits.call_admission import CallAdmission
 from xla_server.rpc.metadata import has_session
 from xla_server.rpc.peers.gate import Gate
@@ -36,29 +36,6 @@ from xla_server.rpc.threads.thread_pool import Task, ThreadPool
 from xla_server.sessions.limits.shares.caller import Flow
 
 _LOG = logging.getLogger(__name__)
-
-
-class Begun:
-    """The unary calls of `RequestThreadPool` that threads are answering. Thread-safe.
-
-    Whoever takes a call out of `events` answers it.
-    """
-
-    def __init__(self) -> None:
-        self.events: dict[Any, Any] = {}
-        """Calls in progress: grpc's state of a call -> the event with which it arrived."""
-
-    def end_all(self, status_of: Callable[[bytes], grpc.Status | None]) -> int:
-        """End calls by the paths of their rpcs, whatever their threads do; returns how many."""
-        ended = 0
-        for state, event in self.events.copy().items():
-            status = status_of(event.call_details.method)
-            if status is None or self.events.pop(state, None) is None:
-                continue
-            with state.condition:
-                end_call(event, state, status)
-            ended += 1
-        return ended
 
 
 class RequestThreadPool(ThreadPoolExecutor):
@@ -78,16 +55,16 @@ class RequestThreadPool(ThreadPoolExecutor):
     def __init__(
         self,
         threads: ThreadPool,
-        expected: ArrivingRequests,
+        expected: EndableCalls,
         admission: CallAdmission,
         *,
         is_streamed: bool = False,
         gate: Gate | None = None,
-        begun: Begun | None = None,
+        begun: EndableCalls | None = None,
     ) -> None:
         self._taken_from = threads
         self._expected = expected.events
-        self._begun = (begun or Begun()).events
+        self._begun = (begun or EndableCalls()).events
         self._admission = admission
         self._gate = gate
         self._is_streamed = is_streamed
