@@ -46,15 +46,14 @@ class RemoteRun:
         self._lock = threading.Lock()
         self._busy: set[int] = set()
         self._is_over = threading.Event()
-        seconds, is_one_program = options.timeout_seconds, options.is_one_program
-        self._arrivals = Arrivals(options.ranks, seconds, is_one_program=is_one_program)
+        self._arrivals = Arrivals(options)
         told = functools.partial(self.told, 0)
         self._crossings = Crossings(options, 0, exchange, told, self._failed)
         self.here = [each for each, rank in enumerate(options.ranks) if rank == 0]
         self.meetings = Rendezvous(
             options.grid,
-            seconds,
-            is_one_program=is_one_program,
+            options.timeout_seconds,
+            is_one_program=options.is_one_program,
             here=self.here,
             across=self._crossings,
         )

@@ -1,5 +1,6 @@
 """Meetings over several ranks as rank 0 sees them: participants 0 and 1 are on rank 0."""
 
+import dataclasses
 from collections import Counter
 from random import Random
 from unittest.mock import Mock
@@ -15,11 +16,13 @@ from xla_server.distributed.remote_run import RemoteRun
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ops.evaluation import Meeting
 
-RANKS = (0, 0, 1, 2)
+OPTIONS = RunOptions(
+    1, (0, 0, 1, 2), DeviceGrid(4, 1), 7.0, None, is_one_program=True, is_fast=False
+)
 
 
 def arrivals() -> Arrivals:
-    return Arrivals(RANKS, 7.0, is_one_program=True)
+    return Arrivals(OPTIONS)
 
 
 def arrival(
@@ -73,7 +76,7 @@ def test_what_is_told_late_and_together_never_looks_stuck(seed: int, is_alone: b
 
 
 def test_programs_of_their_own_meet_by_channel() -> None:
-    seen = Arrivals(RANKS, 7.0, is_one_program=False)
+    seen = Arrivals(dataclasses.replace(OPTIONS, is_one_program=False))
     assert not seen.arrive([arrival({0}, 0, 2, name="mine")])
     assert seen.arrive([arrival({2}, 0, 2, name="yours")])
 
