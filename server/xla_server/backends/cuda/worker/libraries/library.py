@@ -1,12 +1,25 @@
-"""The interface of libraries, and the memory and handles that they have.
+"""The libraries of one device, and the memory and handles that they have.
 
 A thread has made the device current before it calls a library.
 """
 
 import contextlib
+import functools
+import importlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
+
+from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
+from xla_server.codegen.gpu.plans.library_plans import (
+    CholeskyPlan,
+    FftPlan,
+    GemmPlan,
+    LibraryPlan,
+    TriangularSolvePlan,
+)
+from xla_server.codegen.gpu.plans.solver_plans import SolverPlan
 
 
 class LibraryError(Exception):
@@ -28,6 +41,40 @@ class Prepared(Protocol):
 
     def call(self, addresses: Sequence[int], stream: int) -> None:
         """Give the work to a stream. Any thread may call it."""
+
+
+_PACKAGE = __name__.rpartition(".")[0]
+
+_LIBRARIES: Mapping[type[Any], tuple[str, str]] = MappingProxyType(
+    {
+        GemmPlan: ("cublaslt", "CublasLt"),
+        ConvolutionPlan: ("cudnn", "Cudnn"),
+        TriangularSolvePlan: ("cublas", "Cublas"),
+        CholeskyPlan: ("cusolver", "Cusolver"),
+        FftPlan: ("cufft", "Cufft"),
+        SolverPlan: ("cusolver_lapack", "CusolverLapack"),
+    }
+)
+"""The module and class that computes each kind of plan."""
+
+
+class Libraries:
+    """Gives each plan to its library, which is loaded at its first plan. For any thread."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def prepare(self, plan: LibraryPlan) -> Prepared:
+        """Return what computes a plan. Raises LibraryError, with the plan."""
+        if plan.problem is not None:
+            raise LibraryError(f"{plan.text}: {plan.problem}")
+        module, name = next(place for kind, place in _LIBRARIES.items() if isinstance(plan, kind))
+        prepared: Prepared = self._library(module, name).prepare(plan)
+        return prepared
+
+    @functools.lru_cache  # noqa: B019
+    def _library(self, module: str, name: str) -> Any:
+        return getattr(importlib.import_module(f"{_PACKAGE}.{module}"), name)(self._memory)
 
 
 @contextlib.contextmanager
