@@ -215,7 +215,7 @@ class CudaDriver:
     def call(self, prepared: Any, addresses: Sequence[int], stream: int) -> None:
         """Let a library compute a prepared plan."""
         self._idle.discard(stream)
-        self._libraries.call(prepared, addresses, stream)
+        prepared.call(addresses, stream)
 
     def begin_capture(self, stream: int) -> None:
         """Begin a graph. Other threads may call what a capture forbids its own."""

@@ -52,12 +52,12 @@ def killed(worker: DeviceWorker) -> None:
 
 def test_a_device_that_is_not_there_is_refused(pipes: Path) -> None:
     with pytest.raises(NoDeviceError, match="one of 2, got 7"):
-        DeviceWorker.start(7, COMMAND)
+        DeviceWorker(7, COMMAND)
 
 
 def test_a_worker_that_does_not_start_is_refused_with_what_it_wrote(pipes: Path) -> None:
     with pytest.raises(NoDeviceError, match="No module named 'nothing'"):
-        DeviceWorker.start(0, (*COMMAND[:-1], "nothing:Nothing"))
+        DeviceWorker(0, (*COMMAND[:-1], "nothing:Nothing"))
 
 
 def test_values_of_a_killed_worker_are_lost_by_one_incident(
@@ -94,7 +94,7 @@ def test_a_lost_worker_is_replaced_and_programs_are_loaded_again(worker: DeviceW
 def test_a_run_and_a_transfer_at_the_same_time_are_told_and_other_devices_go_on(
     pipes: Path, worker: DeviceWorker
 ) -> None:
-    other = DeviceWorker.start(1, COMMAND)
+    other = DeviceWorker(1, COMMAND)
     value = uploaded(other, ONE)
     loaded = worker.load(program(launch("hang")))
     calls = [InThread(run, loaded, uploaded(worker, ONE))]
