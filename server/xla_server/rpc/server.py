@@ -12,7 +12,8 @@ import grpc
 
 from xla_contract.descriptors import EXTENSION_NAME, EXTENSION_RPCS, RPCS, SERVICE_NAME
 from xla_server.identity.authenticator import Authenticator
-from xla_server.identity.certificates import ReloadedKeyPair
+from xla_server.identity.certificates import KeyPair
+from xla_server.identity.watched_file import WatchedFile
 from xla_server.rpc.calls.active_calls import ActiveCalls, shutting_down
 from xla_server.rpc.calls.boundary import Boundary
 from xla_server.rpc.calls.draining import DrainController
@@ -75,7 +76,7 @@ class RpcOptions:
     shared_memory_connections: int = 256
     authenticator: Authenticator | None = None
     """Authenticator of callers; without one every client may call."""
-    certificates: ReloadedKeyPair | None = None
+    certificates: WatchedFile[KeyPair] | None = None
     """Key pair for TLS on TCP ports; without one they speak plaintext."""
     socket_mode: int = PRIVATE_MODE
     """Mode of the files of unix sockets."""
@@ -176,7 +177,7 @@ class RpcServer:
             options=channel_arguments(options),
         )
 
-    def _binder(self, certificates: ReloadedKeyPair | None) -> Callable[[str], int]:
+    def _binder(self, certificates: WatchedFile[KeyPair] | None) -> Callable[[str], int]:
         """Return what binds an address: TLS is for those that are not on this machine alone."""
         insecure = self._server.add_insecure_port
         if certificates is None:

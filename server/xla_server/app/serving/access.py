@@ -9,7 +9,7 @@ from typing import TypeVar
 from xla_server.app.endings import ConfigurationError
 from xla_server.app.options.settings import Settings, SocketMode
 from xla_server.identity.authenticator import Authenticator, Sources
-from xla_server.identity.certificates import KeyPairFiles, ReloadedKeyPair, fingerprint, self_signed
+from xla_server.identity.certificates import KeyPair, fingerprint, self_signed, watched_pair
 from xla_server.identity.identity import parse_roles
 from xla_server.identity.policy import (
     Protection,
@@ -52,7 +52,7 @@ class AccessControl:
     """Access control of one server."""
 
     authenticator: Authenticator
-    certificates: ReloadedKeyPair | None = None
+    certificates: WatchedFile[KeyPair] | None = None
     socket_mode: int = 0o600
     token: MadeToken | None = None
     """The token that the server made; None if the operator configured credentials or none."""
@@ -125,20 +125,19 @@ def _access(settings: Settings) -> AccessControl:
         certificates,
         int(settings.socket_mode, 8),
         made,
-        fingerprint(certificates.current.chain)
+        fingerprint(certificates.value.chain)
         if settings.tls_self_signed and certificates is not None
         else "",
     )
 
 
-def _certificates(settings: Settings, directory: Path) -> ReloadedKeyPair:
+def _certificates(settings: Settings, directory: Path) -> WatchedFile[KeyPair]:
     client_ca = Path(settings.client_ca_file) if settings.client_ca_file else None
     if settings.tls_self_signed:
         pair = directory / _PAIR
         self_signed(pair, directory / _CERTIFICATE)
-        return ReloadedKeyPair(KeyPairFiles(pair, pair, client_ca))
-    key, chain = Path(settings.tls_key_file), Path(settings.tls_cert_file)
-    return ReloadedKeyPair(KeyPairFiles(key, chain, client_ca))
+        return watched_pair(pair, pair, client_ca)
+    return watched_pair(Path(settings.tls_key_file), Path(settings.tls_cert_file), client_ca)
 
 
 def _watched(file: str, parse: Callable[[bytes], T]) -> WatchedFile[T] | None:
