@@ -48,7 +48,7 @@ def read_source(
             module = parse_module(source.hlo_text)
             return export_module(module), module.grid
         case "hlo_module":
-            return _read_message(source.hlo_module), ALONE
+            return read_message(source.hlo_module), ALONE
         case _:
             raise InvalidArgumentError("the request must hold a module, got none")
 
@@ -98,8 +98,11 @@ def _written(module: HloModule, wanted: DumpFormat) -> bytes:
             return print_html(module).encode()
 
 
-def _read_message(data: bytes) -> hlo_pb2.HloModuleProto:
-    """The module in serialized bytes, alone or with what else an HloProto holds."""
+def read_message(data: bytes) -> hlo_pb2.HloModuleProto:
+    """The module in serialized bytes, alone or with what else an HloProto holds.
+
+    Raises InvalidArgumentError for others, and as `check_parse_size`.
+    """
     # The first field of one is its name and of the other a module, so one of them at most has
     # computations.
     alone = _parsed(hlo_pb2.HloModuleProto, data)
@@ -108,7 +111,7 @@ def _read_message(data: bytes) -> hlo_pb2.HloModuleProto:
     whole = _parsed(hlo_pb2.HloProto, data)
     if whole is None or not whole.hlo_module.computations:
         raise InvalidArgumentError(
-            "hlo_module must be a serialized HloModuleProto or HloProto with computations, got "
+            "a module must be a serialized HloModuleProto or HloProto with computations, got "
             f"{len(data)} bytes that are neither"
         )
     return whole.hlo_module
