@@ -48,16 +48,6 @@ class DeviceWorker:
         self.description: DeviceDescription = self._process.description
         """The device when the first worker opened it."""
 
-    @property
-    def generation(self) -> int:
-        """The number of the process; addresses hold for one."""
-        return self._process.number
-
-    @property
-    def process_id(self) -> int:
-        """The operating system's number of the process."""
-        return self._process.process_id
-
     def allocate(self, byte_size: int) -> "DeviceMemory":
         """Return memory, which is freed with its last reference.
 
@@ -135,11 +125,6 @@ class DeviceMemory:
     ) -> None:
         self.worker, self.process = worker, process
         self.address, self.byte_size = address, byte_size
-
-    @property
-    def generation(self) -> int:
-        """The number of the process that the address holds in."""
-        return self.process.number
 
     def check(self, offset: int = 0, byte_size: int = 0) -> None:
         """Raise UnavailableError if the memory is lost, ValueError for bytes beyond its end."""
