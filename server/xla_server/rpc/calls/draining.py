@@ -32,28 +32,24 @@ _LINGER_SECONDS = 1.0
 _RPCS = {rpc.path.encode(): rpc for rpc in (*RPCS, *EXTENSION_RPCS)}
 
 
-class Refusal:
-    """Handler of an rpc while the server drains: it ends calls with UNAVAILABLE."""
+def refusing_handler(
+    rpc: Rpc, calls: ActiveCalls, pools: Pools
+) -> "grpc.RpcMethodHandler[Any, Any]":
+    """The handler of an rpc while the server drains: it ends calls with UNAVAILABLE.
 
-    experimental_non_blocking = True
-    """Read by grpc: the behaviour gets the callback that sends responses."""
+    It is that of a stream, for whose messages grpc does not wait; all calls begin alike.
+    """
+    status = _status(rpc)
 
-    def __init__(self, rpc: Rpc, calls: ActiveCalls, pools: Pools) -> None:
-        self._status = _status(rpc)
-        self._calls = calls
-        # Read by grpc.
-        self.experimental_thread_pool = pools.refusals
+    def refuse(_: Any, context: grpc.ServicerContext, send: SendResponse) -> None:
+        calls.refused_at = time.monotonic()
+        end_call(context, send, status)
 
-    def __call__(
-        self, requests: Any, context: grpc.ServicerContext, send_response_callback: SendResponse
-    ) -> None:
-        """End one call. Its messages are not waited for."""
-        self._calls.refused_at = time.monotonic()
-        end_call(context, send_response_callback, self._status)
-
-    def handler(self) -> "grpc.RpcMethodHandler[Any, Any]":
-        """The handler as a stream, for whose messages grpc does not wait; all calls begin alike."""
-        return grpc.stream_stream_rpc_method_handler(self)
+    behaviour: Any = refuse
+    # Read by grpc: the behaviour gets the callback that sends responses, and these threads.
+    behaviour.experimental_non_blocking = True
+    behaviour.experimental_thread_pool = pools.refusals
+    return grpc.stream_stream_rpc_method_handler(behaviour)
 
 
 class DrainController:

@@ -44,7 +44,7 @@ class RequestThreadPool(ThreadPoolExecutor):
     Calls that have one request begin in `threads` when it has come; those that wait for a thread
     take turns. Calls with a stream of requests (`is_streamed`) begin with their first message, so
     that those which never send one take no thread; if they name a session they begin at once, as
-    they keep it. This holds for handlers on bytes; grpc begins the calls of others itself. grpc
+    they keep it. This holds for handlers on bytes; the calls of others begin as grpc has it. grpc
     requires a ThreadPoolExecutor, of which no method is used.
 
     A call that the gate refuses ends at once, before its request is read. Any other has a slot of
@@ -87,7 +87,7 @@ class RequestThreadPool(ThreadPoolExecutor):
                     return _ended_job()
                 if transforms == _NO_PARSING and not (self._is_streamed and has_session(event)):
                     return self._expect(server, do, is_unary, event, state, behavior)
-                return self._begin_parsed(do, is_unary, arguments)
+                return self._begin_now(do, arguments)
         return self._taken_from.submit(do, *arguments, **named)
 
     def submit_for(self, flow: Flow, do: Callable[..., object], /, *arguments: Any) -> None:
@@ -104,14 +104,10 @@ class RequestThreadPool(ThreadPoolExecutor):
             return found
         return self._admission.admit(state, event, found.name if found.is_authenticated else "")
 
-    def _begin_parsed(
-        self, do: Callable[..., Any], is_unary: bool, arguments: tuple[Any, ...]
-    ) -> Task:
+    def _begin_now(self, do: Callable[..., Any], arguments: tuple[Any, ...]) -> Task:
         """Let a thread serve a call as grpc does."""
-        serve, event, state, behavior, *rest = arguments
-        if is_unary:
-            behavior = _leaving(behavior, functools.partial(self._admission.leave, state))
-        job = Task(do, (serve, event, state, behavior, *rest), self._admission.flow_of(state))
+        state = arguments[2]
+        job = Task(do, arguments, self._admission.flow_of(state))
         job.add_done_callback(lambda _: self._admission.leave(state))
         self._taken_from.begin(job)
         return job
@@ -178,18 +174,6 @@ class RequestThreadPool(ThreadPoolExecutor):
 
 _NO_PARSING = [None, None]
 """The deserializer and the serializer of handlers that take and give bytes."""
-
-
-def _leaving(behavior: Callable[..., Any], leave: Callable[[], object]) -> Callable[..., Any]:
-    """A behaviour whose call has left its slot before it is answered."""
-
-    def behave(request: Any, context: grpc.ServicerContext) -> Any:
-        try:
-            return behavior(request, context)
-        finally:
-            leave()
-
-    return behave
 
 
 def _ended_job() -> Task:

@@ -295,7 +295,7 @@ def test_calls_given_up_in_line_are_not_made(service, make):
     assert service.counted == []
 
 
-@pytest.mark.parametrize("name", ["Echo", "Abort", "Fail", "Later", "Each", "Streamed", "Parsed"])
+@pytest.mark.parametrize("name", ["Echo", "Abort", "Fail", "Later", "Each", "Streamed"])
 def test_who_has_an_answer_may_call_again(single, name):
     streams = name in {"Later", "Each", "Streamed"}
     for _ in range(30):
@@ -312,7 +312,7 @@ def test_who_has_an_answer_may_call_again(single, name):
     until(lambda: single._server._state.active_rpc_count == 0)
 
 
-@pytest.mark.parametrize("name", ["Echo", "Abort", "Fail", "Later", "Parsed"])
+@pytest.mark.parametrize("name", ["Echo", "Abort", "Fail", "Later"])
 def test_slots_are_left_before_the_answer_however_late_a_thread_is_over(single, name, monkeypatch):
     end = Task.end
 
