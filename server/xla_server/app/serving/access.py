@@ -12,7 +12,6 @@ from xla_server.identity.authenticator import Authenticator, Sources
 from xla_server.identity.certificates import KeyPair, fingerprint, self_signed, watched_pair
 from xla_server.identity.identity import parse_roles
 from xla_server.identity.policy import (
-    Protection,
     Reach,
     needs_token,
     plaintext_faults,
@@ -96,16 +95,12 @@ def _access(settings: Settings) -> AccessControl:
     directory = Path(settings.state_dir)
     is_tls = bool(settings.tls_cert_file) or settings.tls_self_signed
     has_tokens = bool(settings.token_file or settings.jwt_keys_file or settings.jwt_secret_file)
-    protection = Protection(
-        has_tls=is_tls,
-        has_identity=has_tokens or bool(settings.client_ca_file),
-        is_insecure=settings.insecure,
-    )
-    faults = plaintext_faults(settings.listen, protection)
+    faults = plaintext_faults(settings.listen, has_tls=is_tls, is_insecure=settings.insecure)
     if faults:
         raise ConfigurationError("\n".join(faults))
     made = None
-    if needs_token(settings.listen, protection):
+    has_identity = has_tokens or bool(settings.client_ca_file)
+    if needs_token(settings.listen, has_identity=has_identity, is_insecure=settings.insecure):
         path = directory / _TOKEN
         made = MadeToken(path, kept_token(path))
     token_file = str(made.path) if made is not None else settings.token_file
