@@ -11,10 +11,9 @@ Calls are counted here too, and those that are too many are refused (`limits/cal
 With another grpc only its own limit to the calls of all clients together is left.
 """
 
-import functools
 import itertools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -86,7 +85,7 @@ class RequestThreadPool(ThreadPoolExecutor):
                     end_call(event, state, refusal)
                     return _ended_job()
                 if transforms == _NO_PARSING and not (self._is_streamed and has_session(event)):
-                    return self._expect(server, do, is_unary, event, state, behavior)
+                    return self._expect(do, is_unary, event, state, behavior)
                 return self._begin_now(do, arguments)
         return self._taken_from.submit(do, *arguments, **named)
 
@@ -118,7 +117,6 @@ class RequestThreadPool(ThreadPoolExecutor):
 
     def _expect(
         self,
-        server: Any,
         do: Callable[..., Any],
         is_unary: bool,
         event: Any,
@@ -126,11 +124,10 @@ class RequestThreadPool(ThreadPoolExecutor):
         behavior: Callable[..., Any],
     ) -> Task:
         """Ask for the request of a call; gives the job that begins when it is there."""
-        is_streamed = self._is_streamed
-        if is_unary:
-            serve: Callable[..., Any] = functools.partial(_answer, self._begun)
-        else:
-            serve = _stream_of_requests if is_streamed else _stream
+        server, is_streamed = self._server, self._is_streamed
+        serve: Callable[..., None] = self._answer if is_unary else self._stream
+        if is_streamed and not is_unary:
+            serve = self._stream_of_requests
         job = Task(do, (), self._admission.flow_of(state))
         call = event.call
         expected, leave = self._expected, self._admission.leave
@@ -152,7 +149,7 @@ class RequestThreadPool(ThreadPoolExecutor):
                 job.end()
             else:
                 # Last: the woken thread needs a lock that this one holds until it waits again.
-                job.arguments = (serve, server, event, state, behavior, request, leave)
+                job.arguments = (serve, event, state, behavior, request)
                 self._begin(job, state)
             return ended
 
@@ -171,6 +168,41 @@ class RequestThreadPool(ThreadPoolExecutor):
             self._admission.leave(state)
             job.end()
 
+    def _answer(self, event: Any, state: Any, behavior: Callable[..., bytes], request: Any) -> None:
+        """Call the behaviour as grpc's `_unary_response_in_pool` does, without plugins."""
+        server, begun, leave = self._server, self._begun, self._admission.leave
+        if not server._is_rpc_state_active(state):
+            leave(state)
+            return  # Given up while it stood in the queue.
+        begun[state] = event
+        # The slot is released before the response: its client may call again at once.
+        try:
+            response = behavior(request, server._Context(event, state, None))
+        except Exception as error:
+            leave(state)
+            if begun.pop(state, None) is not None:
+                fail_call(event, state, error)
+        else:
+            leave(state)
+            if begun.pop(state, None) is not None:
+                server._status(event, state, response)
+
+    def _stream(self, event: Any, state: Any, behavior: Callable[..., Any], request: Any) -> None:
+        server = self._server
+        if server._is_rpc_state_active(state):
+            server._stream_response_in_pool(event, state, behavior, lambda: request, None, None)
+            if getattr(behavior, "experimental_non_blocking", False):
+                return  # It says itself when it has answered.
+        self._admission.leave(state)
+
+    def _stream_of_requests(
+        self, event: Any, state: Any, behavior: Callable[..., Any], first: bytes | None
+    ) -> None:
+        """Serve a call with a stream of requests, whose first message, or end, has come."""
+        rest = self._server._RequestIterator(state, event.call, None)
+        requests = iter(()) if first is None else itertools.chain((first,), rest)
+        self._stream(event, state, behavior, requests)
+
 
 _NO_PARSING = [None, None]
 """The deserializer and the serializer of handlers that take and give bytes."""
@@ -180,61 +212,3 @@ def _ended_job() -> Task:
     job = Task(lambda: None, ())
     job.end()
     return job
-
-
-def _answer(
-    begun: dict[Any, Any],
-    server: Any,
-    event: Any,
-    state: Any,
-    behavior: Callable[..., bytes],
-    request: bytes,
-    leave: Callable[[Any], object],
-) -> None:
-    """Call the behaviour as grpc's `_unary_response_in_pool` does, without the support of its
-    plugins.
-    """
-    if not server._is_rpc_state_active(state):
-        leave(state)
-        return  # Given up while it stood in the queue.
-    begun[state] = event
-    # The slot is released before the response: its client may call again at once.
-    try:
-        response = behavior(request, server._Context(event, state, None))
-    except Exception as error:
-        leave(state)
-        if begun.pop(state, None) is not None:
-            fail_call(event, state, error)
-    else:
-        leave(state)
-        if begun.pop(state, None) is not None:
-            server._status(event, state, response)
-
-
-def _stream(
-    server: Any,
-    event: Any,
-    state: Any,
-    behavior: Callable[..., Any],
-    request: bytes | Iterator[bytes],
-    leave: Callable[[Any], object],
-) -> None:
-    if server._is_rpc_state_active(state):
-        server._stream_response_in_pool(event, state, behavior, lambda: request, None, None)
-        if getattr(behavior, "experimental_non_blocking", False):
-            return  # It says itself when it has answered.
-    leave(state)
-
-
-def _stream_of_requests(
-    server: Any,
-    event: Any,
-    state: Any,
-    behavior: Callable[..., Any],
-    first: bytes | None,
-    leave: Callable[[Any], object],
-) -> None:
-    """Serve a call with a stream of requests, whose first message, or end, has come."""
-    rest = server._RequestIterator(state, event.call, None)
-    requests = iter(()) if first is None else itertools.chain((first,), rest)
-    _stream(server, event, state, behavior, requests, leave)
