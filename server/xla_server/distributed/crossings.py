@@ -239,7 +239,6 @@ class Crossings:
         sent: Mapping[int, Sequence[Array]],
         rooms: Mapping[int, Bytes],
     ) -> None:
-        """Send other ranks arrays, and wait for what they send."""
         parcels = self._exchange.parcels
         way, number = visited
         stamp = Stamp(self._options.run, number, way.digests[step])
@@ -303,7 +302,6 @@ class Crossings:
                     self._untold[key, (member,)] = Visit(meeting, visit, "", 0, (member,))
 
     def _tell(self) -> None:
-        """Tell rank 0 of visits that it does not know of."""
         with self._telling:
             with self._lock:
                 visits, self._untold = self._untold, {}
@@ -358,7 +356,6 @@ class Crossings:
 def _read(
     crossing: Crossing, parts: Sequence[Any], sources: Sequence[int], targets: Sequence[int]
 ) -> list[Array]:
-    """Return the arrays that targets read of sources."""
     if crossing.reads is None:
         return []
     if crossing.route is Route.WHOLE:

@@ -191,7 +191,6 @@ class Exchange:
         return made[0]
 
     def _finish(self, ranks: Ranks, requests: list[Any], *buffers: Bytes) -> None:
-        """Wait for requests, which use these buffers."""
         from mpi4py import MPI
 
         key = object()

@@ -253,7 +253,6 @@ def _result(item: tuple[int, Execution]) -> tuple[int, Literal, Profile]:
 
 
 def _told(error: BaseException) -> XlaError:
-    """Return the error that rank 0 is told of."""
     if not isinstance(error, XlaError):
         _LOG.error("a participant failed", exc_info=error)
     return client_error(error, "execution")

@@ -105,7 +105,7 @@ class RemoteRun:
         self._is_over.set()
 
     def told(self, rank: int, message: Any) -> None:
-        """Do what a rank says of the execution. Nothing waits."""
+        """Do what a rank says of the execution, without waiting."""
         match message:
             case messages.Arrive(_, visits):
                 if not rank:
@@ -126,7 +126,6 @@ class RemoteRun:
                 self._done(rank, results)
 
     def _arrived(self, visits: Sequence[messages.Visit]) -> None:
-        """Let the meetings begin that are full now and wait for it."""
         try:
             with self._lock:
                 if self.failure is not None:
@@ -158,7 +157,6 @@ class RemoteRun:
             self.stop(error)
 
     def _post(self, message: messages.Post) -> None:
-        """Hand a value on to the rank of its receiver."""
         rank = self.options.ranks[message.meeting.members[1]]
         try:
             if rank == 0:
@@ -185,7 +183,6 @@ class RemoteRun:
             self.stop(error)
 
     def _done(self, rank: int, results: Sequence[tuple[int, Literal, Profile]]) -> None:
-        """Note that all participants of a rank have ended."""
         with self._lock:
             self._busy.discard(rank)
             self.results |= {number: (literal, profile) for number, literal, profile in results}
@@ -205,7 +202,6 @@ class RemoteRun:
                 self._mailbox.send(rank, messages.Failed(self.options.run, told))
 
     def _reply(self, message: messages.Ask) -> messages.Reply:
-        """Return the answer to a participant's question, once there is one."""
         place = self._places[message.number]
         methods: Mapping[str, Callable[..., object]] = {
             "take_infeed": place.feeds.take_infeed,
@@ -222,5 +218,4 @@ class RemoteRun:
 
 
 def _told(error: BaseException) -> XlaError:
-    """Return the error that other participants are told of."""
     return error if isinstance(error, XlaError) else CancelledError("another participant failed")

@@ -157,6 +157,5 @@ def _make_self_signed() -> bytes:
 
 
 def _host_name() -> list[str]:
-    """Return the machine's name, if a certificate can have it."""
     name = socket.gethostname()
     return [name] if name and name.isascii() else []

@@ -43,7 +43,7 @@ class WatchedFile(Generic[T]):
         """Read again and return whether the value changed.
 
         A file that is gone or cannot be parsed leaves the value as it was; the log says so once.
-        What is as it was is not parsed again.
+        Bytes that have not changed are not parsed again.
         """
         if not self._is_regular:
             return False

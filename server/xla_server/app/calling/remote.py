@@ -35,12 +35,7 @@ class Remote:
     """A server at a target, as its unary rpcs by name. Closed with the block it is made in."""
 
     def __init__(self, target: str, credentials: ClientCredentials, timeout: float | None) -> None:
-        """Make the channel; nothing is sent yet.
-
-        Args:
-            target: HOST:PORT or unix:PATH.
-            credentials: The caller's token, certificates and options of TLS.
-            timeout: Seconds until DeadlineExceededError, for each call; None for no deadline.
+        """Make the channel to HOST:PORT or unix:PATH; each call may take `timeout` seconds, if any.
 
         Raises ConfigurationError for files that cannot be read, and UnavailableError where the
         server has another certificate than the one pinned.

@@ -97,7 +97,6 @@ def run_until_signalled(settings: Settings) -> None:
 
 
 def _tell_health(server: RpcServer, hosts: "Leader") -> None:
-    """Let health say whether all processes are there."""
     server.set_distributed(is_whole=True)
     hosts.watch(functools.partial(server.set_distributed, is_whole=False))
 
@@ -113,7 +112,7 @@ def _announce(server: RpcServer, backend: Backend) -> None:
 
 
 def _announce_access(server: RpcServer, access: AccessControl) -> None:
-    """Say in the log how to connect, where the server has made the credentials itself."""
+    """Log how to connect, where the server has made the credentials itself."""
     exposed = [each for each in server.addresses if reach_of(each) is not Reach.OWNER]
     if exposed and access.authenticator.is_open:
         is_far = any(reach_of(each) is Reach.NETWORK for each in exposed)
@@ -164,8 +163,6 @@ class _Preparation:
 
 
 def _settle_later(events: Events) -> None:
-    """Put _SETTLED when signals no longer count as one with the first."""
-
     timer = threading.Timer(_TOGETHER_SECONDS, events.put, (_SETTLED,))
     timer.daemon = True
     timer.start()
@@ -180,14 +177,7 @@ def _drain(
 ) -> bool:
     """Drain, and cancel what is in progress at a signal that does not count as one with the first.
 
-    Args:
-        server: The server to drain.
-        grace_seconds: Seconds for which calls may go on.
-        signal_name: The first signal.
-        events: Signals, and the words _SETTLED and _DRAINED.
-        settle: Has _SETTLED put, now or later.
-
-    Returns whether nothing is left that runs.
+    `settle` has _SETTLED put, now or later. Returns whether nothing is left that runs.
     """
     outcome: list[bool] = []
 

@@ -6,6 +6,7 @@ all. Other calls end with CANCELLED, although their clients cancelled nothing. S
 last, when no call is in progress, and until then calls are refused here.
 """
 
+import dataclasses
 import threading
 import time
 from typing import Any
@@ -52,14 +53,14 @@ def refusing_handler(
     return grpc.stream_stream_rpc_method_handler(behaviour)
 
 
+@dataclasses.dataclass
 class DrainController:
     """The end of a server's work. For one thread."""
 
-    def __init__(self, calls: ActiveCalls, launched: ActiveExecutions, pools: Pools) -> None:
-        self._calls = calls
-        self._launched = launched
-        self._pools = pools
-        self._began_at = 0.0
+    _calls: ActiveCalls
+    _launched: ActiveExecutions
+    _pools: Pools
+    _began_at: float = 0.0
 
     def begin(self) -> None:
         """Refuse what comes from now on, and what has come in part."""

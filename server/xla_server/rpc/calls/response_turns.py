@@ -16,8 +16,6 @@ from xla_server.sessions.limits.shares.caller import Flow
 
 
 class _Waiting:
-    """A thread that waits for its turn."""
-
     __slots__ = ("flow", "is_next")
 
     def __init__(self, flow: Flow) -> None:

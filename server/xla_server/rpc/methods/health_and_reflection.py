@@ -115,7 +115,6 @@ class Discovery:
         self._health.enter_graceful_shutdown()
 
     def _check(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        """Return the status of a service; NOT_FOUND for an unknown name."""
         asked = _parsed("Check", request, context)
         found = self._health.Check(asked, context)
         if found.status == health_pb2.HealthCheckResponse.UNKNOWN:
@@ -134,7 +133,6 @@ class Discovery:
             yield answer.SerializeToString()
 
     def _reflect(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
-        """Answer the questions of one stream."""
         self._require_admitted(context, _REFLECTION_PATH)
         silence = IdleTimer(context.peer(), lambda _: context.cancel(), context.cancel)
         # Each query is independent, so a silent stream can be ended.
@@ -146,7 +144,6 @@ class Discovery:
         return answers
 
     def _require_admitted(self, context: grpc.ServicerContext, path: str) -> None:
-        """End a call that the gate refuses."""
         found = self._gate.examine(context, path)
         if not isinstance(found, Identity):
             context.abort_with_status(found)

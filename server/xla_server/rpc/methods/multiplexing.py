@@ -386,7 +386,6 @@ class MultiplexedStream:
         return self._stream.receive_bytes()
 
     def _take(self, request: extension_pb2.ConverseRequest) -> None:
-        """Begin a call, or stop one."""
         number = request.id
         if request.cancel:
             stopped = self._calls.get(number)

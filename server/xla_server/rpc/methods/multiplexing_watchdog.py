@@ -78,7 +78,6 @@ class StreamWatchdog:
             quiet = 0
 
     def _sleep(self, streams: list[tuple[MonitoredStream, int]], deadline: float | None) -> None:
-        """Sleep until there is a call or the next deadline."""
         self._woken.clear()
         self.is_asleep = True
         # A call that began before this thread said that it sleeps has not woken it.
@@ -87,7 +86,6 @@ class StreamWatchdog:
         self.is_asleep = False
 
     def _look(self, streams: list[tuple[MonitoredStream, int]]) -> tuple[bool, float | None]:
-        """Return whether there are calls, and the next deadline."""
         now = time.monotonic()
         is_busy = False
         following = None

@@ -43,11 +43,9 @@ class Live(NamedTuple):
 
 
 class Connections:
-    """The connections that grpc servers of this process have accepted. Thread-safe.
+    """The connections that grpc servers have accepted: those of these numbers, or all. Thread-safe.
 
-    Args:
-        server_numbers: The servers, by Channelz's numbers; None for all.
-        is_incremental: True if a connection that is listed later has a higher number.
+    It `is_incremental` if a connection that is listed later has a higher number.
     """
 
     def __init__(
@@ -62,10 +60,9 @@ class Connections:
         self._lock = threading.Lock()
 
     def of(self, peer: str) -> str:
-        """Return the connection of a call in progress from `peer`, as `context.peer()` has it.
+        """Return the name of the connection of a call in progress from `peer`, as grpc has it.
 
-        Returns:
-            Its name, which is never used again; empty if several connections may be the one.
+        It is never used again; empty if several connections may be the one.
         """
         if self._channelz is None or peer.startswith(_UNIX):
             return ""

@@ -63,7 +63,6 @@ class _Calls:
 
 
 def _name(plan: SolverPlan) -> str:
-    """Return the name of a plan's routine, without the letter of its type."""
     unitary, hermitian = ("un", "he") if plan.element.is_complex else ("or", "sy")
     names: Mapping[type[SolverPlan], str] = {
         LuPlan: "getrf",

@@ -334,7 +334,6 @@ class WorkerProcess:
         return None
 
     def _errors(self) -> str:
-        """Return the end of what the process wrote."""
         size = self._said.seek(0, os.SEEK_END)
         said = os.pread(self._said.fileno(), _SHOWN, max(0, size - _SHOWN))
         return said.decode(errors="replace").strip() or "it wrote nothing"
