@@ -22,7 +22,7 @@ from xla_server.identity.policy import Reach, reach_of
 from xla_server.rpc.server import RpcServer
 
 if TYPE_CHECKING:
-    from xla_server.distributed.leader import Leader
+    pass
 
 _LOG = logging.getLogger(__name__)
 
@@ -71,7 +71,9 @@ def run_until_signalled(settings: Settings) -> None:
         create_server(settings, backend, access, hosts) as server,
     ):
         if hosts is not None:
-            _tell_health(server, hosts)
+            # Health says whether all processes are there.
+            server.set_distributed(is_whole=True)
+            hosts.watch(functools.partial(server.set_distributed, is_whole=False))
         # Objects loaded by now stay: collecting among them takes longer than compiling a program.
         gc.freeze()
         _announce(server, backend)
@@ -94,11 +96,6 @@ def run_until_signalled(settings: Settings) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
-
-
-def _tell_health(server: RpcServer, hosts: "Leader") -> None:
-    server.set_distributed(is_whole=True)
-    hosts.watch(functools.partial(server.set_distributed, is_whole=False))
 
 
 def _announce(server: RpcServer, backend: Backend) -> None:
