@@ -7,7 +7,7 @@ import contextlib
 import functools
 import importlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -36,13 +36,6 @@ class Memory(Protocol):
         """Give memory back once what the stream was given before is done."""
 
 
-class Prepared(Protocol):
-    """A plan with what the library needs to compute it."""
-
-    def call(self, addresses: Sequence[int], stream: int) -> None:
-        """Give the work to a stream. Any thread may call it."""
-
-
 _PACKAGE = __name__.rpartition(".")[0]
 
 _LIBRARIES: Mapping[type[Any], tuple[str, str]] = MappingProxyType(
@@ -64,13 +57,15 @@ class Libraries:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
-    def prepare(self, plan: LibraryPlan) -> Prepared:
-        """Return what computes a plan. Raises LibraryError, with the plan."""
+    def prepare(self, plan: LibraryPlan) -> Any:
+        """Return what computes a plan. Raises LibraryError, with the plan.
+
+        Any thread may call its `call`, with the addresses of buffers and a stream.
+        """
         if plan.problem is not None:
             raise LibraryError(f"{plan.text}: {plan.problem}")
         module, name = next(place for kind, place in _LIBRARIES.items() if isinstance(plan, kind))
-        prepared: Prepared = self._library(module, name).prepare(plan)
-        return prepared
+        return self._library(module, name).prepare(plan)
 
     @functools.lru_cache  # noqa: B019
     def _library(self, module: str, name: str) -> Any:
