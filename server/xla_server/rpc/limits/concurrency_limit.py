@@ -60,10 +60,6 @@ class ConcurrencyLimit:
         """The number of slots of all clients together."""
         return self._shares.limit
 
-    def used_by(self, owner: str) -> int:
-        """The calls or streams of one owner."""
-        return self._used.get(owner, 0)
-
     def enter(self, key: Hashable, owner: str, caller: Caller | None = None) -> None:
         """Take a slot for what `key` names until `leave`, one of `owner`'s and of `caller`'s.
 

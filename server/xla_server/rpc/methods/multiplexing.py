@@ -24,6 +24,7 @@ from xla_contract.errors import (
 )
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.execution.cancellation import Cancellation
+from xla_server.identity.authorise import authorise
 from xla_server.rpc.calls.active_calls import shutting_down
 from xla_server.rpc.calls.boundary import Boundary
 from xla_server.rpc.calls.deferred import Responder
@@ -432,7 +433,7 @@ class MultiplexedStream:
                 "method must be the path of a unary rpc such as xla.XlaService/Execute, got "
                 f"{request.method!r:.200}"
             )
-        self._stream.lease.authorise(rpc.path)
+        authorise(self._stream.lease.identity, rpc.path)
         self._shared.calls.enter(call, self._owner, self._session.service.caller)
 
     def _cancel_all(self) -> None:

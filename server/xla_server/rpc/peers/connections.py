@@ -8,6 +8,7 @@ SO_COOKIE, is no substitute, as grpc closes the socket first. So if one connecti
 the address of a call in progress, the call came over it.
 """
 
+import functools
 import json
 import logging
 import secrets
@@ -84,14 +85,8 @@ class Connections:
 
     def when_asked(self) -> Callable[[str], bool]:
         """Return `Live.has` of the connections there are when it is called for the first time."""
-        found: list[Live] = []
-
-        def has(name: str) -> bool:
-            if not found:
-                found.append(self.live())
-            return found[0].has(name)
-
-        return has
+        live = functools.cache(self.live)
+        return lambda name: live().has(name)
 
     def _add_new(self) -> None:
         """List the connections that came since the last time. Under the lock."""
