@@ -62,7 +62,7 @@ class MultiplexedStreams:
         self, rows: Mapping[str, tuple[Rpc, MethodSpec]], pools: Pools, boundary: Boundary
     ) -> None:
         self.boundary = boundary
-        self.threads = pools.executor(Pool.STREAM)
+        self.threads = pools.threads[Pool.STREAM]
         self.calls = pools.calls
         self.watch = StreamWatchdog()
         self._open: set[MultiplexedStream] = set()
@@ -111,7 +111,7 @@ class MultiplexedStreams:
 
 
 def _begin(rpc: Rpc, row: Unary | Deferred, pools: Pools, boundary: Boundary) -> Begin:
-    executor = pools.executor(row.pool)
+    executor = pools.threads[row.pool]
     decode = row.decode
     method = retry_when_ready(row.method, executor) if isinstance(row, Unary) else row.method
 
