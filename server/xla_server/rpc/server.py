@@ -46,9 +46,7 @@ _STOP_SECONDS = 0.1
 """Grace period of grpc's own stop for clients that do not leave, in seconds."""
 
 _CLOSE_SECONDS = 0.1
-"""Timeout of grpc and of threads after that, in seconds. All of it together is less than a
-second.
-"""
+"""Timeout of grpc and of threads after that, in seconds. All together are less than a second."""
 
 _UNREAD_CALLS = 1024
 """Calls of a connection beyond those in progress; further ones wait in its client."""

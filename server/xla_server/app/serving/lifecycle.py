@@ -29,9 +29,7 @@ _LOG = logging.getLogger(__name__)
 _DRAINED = 0
 _SETTLED = 254
 _FAILED = 255
-"""Bytes that other threads write into the pipe of signals: drained, signals count again, the
-platform cannot be loaded.
-"""
+"""Bytes in the pipe of signals: drained, signals count again, the platform cannot be loaded."""
 
 _TOGETHER_SECONDS = 0.25
 """Signals within this time of the first count as one: timeout(1) sends SIGTERM to the process, and

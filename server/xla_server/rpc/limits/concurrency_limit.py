@@ -29,9 +29,7 @@ class ConcurrencyLimits:
 
 CALL_LIMITS = ConcurrencyLimits(4096, 2048)
 STREAM_LIMITS = ConcurrencyLimits(1024, 256)
-"""Default limits. A session may wait for all executions that it may launch, and has some streams
-left.
-"""
+"""Defaults. A session may wait for all executions that it may launch, and has streams left."""
 
 
 class ConcurrencyLimit:

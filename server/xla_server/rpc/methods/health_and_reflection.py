@@ -162,10 +162,7 @@ def _parsed(name: str, request: bytes, context: grpc.ServicerContext) -> Any:
 
 
 def _reflection_pool() -> DescriptorPool:
-    """All files of all services offered.
-
-    The contract's pool holds the contract alone, and the process-wide one must not hold it.
-    """
+    """All files of all services: the process-wide pool must not hold those of the contract."""
     pool = DescriptorPool()
     seen: set[str] = set()
     for file in (SERVICE.file, EXTENSION.file, health_pb2.DESCRIPTOR, reflection_pb2.DESCRIPTOR):

@@ -100,9 +100,7 @@ class StreamWatchdog:
 
 
 def _wait_seconds(deadline: float | None) -> float | None:
-    """Return the seconds to sleep for a deadline, which clients choose: it may be later than any
-    clock.
-    """
+    """Return the seconds until a deadline. Clients choose it: threads cannot wait for any."""
     if deadline is None:
         return None
     return min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)

@@ -91,10 +91,7 @@ class EventLoop:
             pass
 
     def _handle_completions(self) -> bool:
-        """Handle what has arrived; wait where no call waits. Gives False when the server stopped.
-
-        New calls are taken over, and not begun.
-        """
+        """Handle what has arrived, or wait for it; new calls do not begin. False at the end."""
         module, state = self._grpc, self._state
         left = _MAX_COMPLETIONS
         until = 0.0

@@ -240,10 +240,7 @@ class ProgramRun:
     def _changes(
         self, segment: Segment, graph: SegmentGraph, before: Addresses
     ) -> Sequence[NodeChange] | None:
-        """Return the launches that have other addresses than a graph, by their nodes.
-
-        Returns None if a row of another kind has others.
-        """
+        """Return launches with other addresses than a graph; None if rows of other kinds do."""
         rows, addresses = self._loaded.program.rows, self._addresses
         known = dict(zip(self._loaded.slots[segment], before, strict=True))
         changes: list[NodeChange] = []
