@@ -8,10 +8,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from xla_server.rpc.methods.multiplexing import MultiplexedStream
+from typing import Protocol
 
 _PERIOD = 0.002
 """Seconds between two looks; a thread that was answering at both is busy."""
@@ -20,19 +17,31 @@ _PATIENCE = 50
 """Looks without a call before it sleeps."""
 
 
+class MonitoredStream(Protocol):
+    """A stream, as the watch sees it."""
+
+    answering: int
+
+    def hand_on(self, turn: int) -> None:
+        """Let another thread read, unless the turn is over."""
+
+    def end_late_calls(self, now: float) -> float | None:
+        """End calls whose deadline has passed; gives the next deadline."""
+
+
 class StreamWatchdog:
     """One thread for all streams, there as long as there is one. Thread-safe."""
 
     def __init__(self) -> None:
         self.is_asleep = False
         """True if it must be woken for a new call."""
-        self._seen: dict[MultiplexedStream, int] = {}
+        self._seen: dict[MonitoredStream, int] = {}
         self._thread: threading.Thread | None = None
         self._woken = threading.Event()
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def watching(self, stream: "MultiplexedStream") -> Iterator[None]:
+    def watching(self, stream: MonitoredStream) -> Iterator[None]:
         """Look after a stream until the block ends."""
         with self._lock:
             self._seen[stream] = 0
@@ -68,9 +77,7 @@ class StreamWatchdog:
             self._sleep(streams, deadline)
             quiet = 0
 
-    def _sleep(
-        self, streams: list[tuple["MultiplexedStream", int]], deadline: float | None
-    ) -> None:
+    def _sleep(self, streams: list[tuple[MonitoredStream, int]], deadline: float | None) -> None:
         self._woken.clear()
         self.is_asleep = True
         # A call that began before this thread said that it sleeps has not woken it.
@@ -78,7 +85,7 @@ class StreamWatchdog:
             self._woken.wait(_wait_seconds(deadline))
         self.is_asleep = False
 
-    def _look(self, streams: list[tuple["MultiplexedStream", int]]) -> tuple[bool, float | None]:
+    def _look(self, streams: list[tuple[MonitoredStream, int]]) -> tuple[bool, float | None]:
         now = time.monotonic()
         is_busy = False
         following = None
