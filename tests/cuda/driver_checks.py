@@ -10,7 +10,7 @@ import numpy as np
 from tests.cuda.outcomes import Check, error_of
 from tests.cuda_twin.device.test_twin import AT, moving
 from xla_server.backends.cuda.toolchain import Toolchain
-from xla_server.backends.cuda.worker.device.driver import ConditionalDriver, Driver
+from xla_server.backends.cuda.worker.device.driver import Driver
 from xla_server.backends.cuda.worker.exchange.protocol import OutOfDeviceMemoryError
 from xla_server.codegen.kernel_ir.expressions import Index
 
@@ -107,7 +107,6 @@ class _Checked:
     def changes_graphs(self) -> None:
         """A graph of two launches, the second of which gets other addresses before each launch."""
         kernel, driver, stream = self._mirrors()[0], self._driver, self._driver.new_stream()
-        assert isinstance(driver, ConditionalDriver)
         numbers = np.arange(COUNT, dtype=np.float32)
         given, first, *seconds = (driver.allocate(numbers.nbytes, stream) for _ in range(5))
         driver.upload(given, numbers.data.cast("B"), stream)
@@ -130,7 +129,6 @@ class _Checked:
     def loops(self) -> None:
         """A graph with a loop of three turns, with cases in it, and the same with a stop."""
         kernel, driver, stream = self._mirrors()[0], self._driver, self._driver.new_stream()
-        assert isinstance(driver, ConditionalDriver)
         word = mmap.mmap(-1, mmap.PAGESIZE)
         stop = driver.pin(memoryview(word))
         _PINNED.append(word)

@@ -27,12 +27,8 @@ _FROM_THE_TOP = "\x1b[H\x1b[2J"
 """The codes that empty a terminal and put its cursor into the upper left corner."""
 
 
-class RoleName(enum.StrEnum):
-    """Roles that a token can be made for."""
-
-    VIEWER = "viewer"
-    USER = "user"
-    ADMIN = "admin"
+RoleName = enum.StrEnum("RoleName", "VIEWER USER ADMIN")
+"""Roles that a token can be made for."""
 
 
 class _Commands(TyperGroup):

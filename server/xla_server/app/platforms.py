@@ -117,7 +117,6 @@ def _device_count(settings: Settings) -> int:
 
 
 def _options(settings: Settings) -> dict[str, Any]:
-    """Return what all platforms that compile are given."""
     return {
         "custom_calls": _custom_calls(settings),
         "dumps": _dumps(settings),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.types.replica_groups import braced
-from xla_server.distributed.messages import MeetingKey, Visit
+from xla_server.distributed.messages import MeetingKey, RunOptions, Visit
 from xla_server.ops.evaluation import Meeting
 from xla_server.sessions.runs.grids.rendezvous import incomplete, late
 
@@ -25,6 +25,7 @@ class _Open:
     come: set[int]
 
 
+@dataclasses.dataclass
 class Arrivals:
     """The open meetings of one execution. Not thread-safe.
 
@@ -36,14 +37,11 @@ class Arrivals:
     Its methods raise FailedPreconditionError for a meeting that a member cannot come to any more.
     """
 
-    def __init__(self, ranks: Sequence[int], seconds: float, *, is_one_program: bool) -> None:
-        self._ranks = ranks
-        self._seconds = seconds
-        self._is_one_program = is_one_program
-        self._open: dict[MeetingKey, _Open] = {}
-        self._next: dict[MeetingKey, int] = {}
-        """Visits of each meeting to which all members are known to have come."""
-        self._ended: set[int] = set()
+    _options: RunOptions
+    _open: dict[MeetingKey, _Open] = dataclasses.field(default_factory=dict, init=False)
+    _next: dict[MeetingKey, int] = dataclasses.field(default_factory=dict, init=False)
+    """Visits of each meeting to which all members are known to have come."""
+    _ended: set[int] = dataclasses.field(default_factory=set, init=False)
 
     def arrive(self, visits: Sequence[Visit]) -> list[tuple[Visit, MeetingKey, tuple[int, ...]]]:
         """Note that members have come; the visits that are full, and their ranks.
@@ -52,7 +50,7 @@ class Arrivals:
         """
         full = []
         for visit in visits:
-            key = meeting_key(visit.meeting, is_one_program=self._is_one_program)
+            key = meeting_key(visit.meeting, is_one_program=self._options.is_one_program)
             if visit.number < self._next.get(key, 0):
                 continue
             open_ = self._open.get(key)
@@ -69,7 +67,7 @@ class Arrivals:
             if open_.come.issuperset(visit.meeting.members):
                 del self._open[key]
                 self._next[key] = visit.number + 1
-                ranks = {self._ranks[member] for member in visit.meeting.members}
+                ranks = {self._options.ranks[member] for member in visit.meeting.members}
                 full.append((visit, key, tuple(sorted(ranks))))
         self._find_missing()
         return full
@@ -84,14 +82,14 @@ class Arrivals:
         open_ = self._open.get(key)
         if open_ is None or open_.first.number != visit:
             return None
-        return late(open_.first.meeting, self._missing(open_), self._seconds)
+        return late(open_.first.meeting, self._missing(open_), self._options.timeout_seconds)
 
     def missing_ranks(self, key: MeetingKey, visit: int) -> set[int]:
         """The ranks that have not come for a visit; none where it is full."""
         open_ = self._open.get(key)
         is_open = open_ is not None and open_.first.number == visit
         missing = self._missing(open_) if open_ is not None and is_open else []
-        return {self._ranks[each] for each in missing}
+        return {self._options.ranks[each] for each in missing}
 
     def _missing(self, open_: _Open) -> list[int]:
         members = open_.first.meeting.members
@@ -101,7 +99,7 @@ class Arrivals:
         waiting = {
             member: open_.first.meeting for open_ in self._open.values() for member in open_.come
         }
-        is_stuck = len(self._ended | waiting.keys()) == len(self._ranks)
+        is_stuck = len(self._ended | waiting.keys()) == len(self._options.ranks)
         for open_ in self._open.values():
             meeting, missing = open_.first.meeting, self._missing(open_)
             ended = [each for each in missing if each in self._ended]

@@ -5,12 +5,11 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from xla_contract.errors import UnavailableError, XlaError
-from xla_contract.types.device_grid import DeviceGrid
 from xla_server.distributed.arrivals import meeting_key
 from xla_server.distributed.exchange import (
     Exchange,
@@ -21,11 +20,20 @@ from xla_server.distributed.exchange import (
     unpack,
 )
 from xla_server.distributed.frames import Bytes
-from xla_server.distributed.messages import Arrive, Go, MeetingKey, Visit
+from xla_server.distributed.messages import (
+    Arrive,
+    Ended,
+    Go,
+    Late,
+    MeetingKey,
+    Post,
+    RunOptions,
+    Visit,
+)
 from xla_server.distributed.parcels import Delivery, Stamp
 from xla_server.distributed.polling import LOOKS, BackOff
 from xla_server.distributed.reductions import is_native
-from xla_server.distributed.windows import Lease, SharedSeats
+from xla_server.distributed.windows import SharedSeats
 from xla_server.execution.collectives_protocol import MeetingPlan
 from xla_server.ops.evaluation import Array, Crossing, Form, Meeting, Reduction, Route, Value
 from xla_server.runtime.meetings import Meetings
@@ -35,28 +43,6 @@ from xla_server.sessions.limits.blocking import releasing_slot
 
 _AGAIN = 0.1
 """The part of a meeting's time after which rank 0 is told again that it is over."""
-
-
-class Link(Protocol):
-    """The way to tell rank 0 of an execution on this rank. No method waits."""
-
-    def arrive(self, arrival: Arrive) -> None:
-        """Tell visits; each that takes turns is answered by `Crossings.go`."""
-
-    def late(self, key: MeetingKey, visit: int) -> None:
-        """A visit has waited for its time: the answer is `Crossings.fail`, if it is not full.
-
-        There is none while a rank that it waits for is silent.
-        """
-
-    def post(self, meeting: Meeting, value: Value) -> None:
-        """Send a value to the second member."""
-
-    def ended(self, number: int) -> None:
-        """A participant has ended."""
-
-    def failed(self, error: BaseException) -> None:
-        """The execution has failed here; the answer is `Crossings.fail`."""
 
 
 class _Way(NamedTuple):
@@ -84,35 +70,28 @@ class Crossings:
 
     For the largest arrays a rank that has told rank 0 of its arrival waits for its word, whatever
     fails here meanwhile: either all ranks of a meeting exchange, or none. Others are parcels, sent
-    at once; rank 0 is told when this rank has to wait for others. With a `lease`, participants on
-    ranks of one machine meet in native code, and here only when they have to wait. If it
-    `is_fast`, MPI reduces the largest where it has the operation.
+    at once; rank 0 is told when this rank has to wait for others. With a lease, participants on
+    ranks of one machine meet in native code, and here only when they have to wait.
+
+    `send` tells rank 0, and `failed` that the execution has failed here; neither waits. Each visit
+    that takes turns is answered by `go`, one that is late by `fail`: if it is not full, and no rank
+    that it waits for is silent.
     """
 
     def __init__(
         self,
-        run: int,
-        ranks: Sequence[int],
+        options: RunOptions,
         rank: int,
         exchange: Exchange,
-        link: Link,
-        seconds: float,
-        grid: DeviceGrid,
-        lease: Lease | None,
-        *,
-        is_one_program: bool,
-        is_fast: bool,
+        send: Callable[[object], None],
+        failed: Callable[[BaseException], None],
     ) -> None:
-        self._run = run
-        self._ranks = ranks
+        self._options = options
         self._rank = rank
         self._exchange = exchange
-        self._link = link
-        self._seconds = seconds
-        self._grid = grid
-        self._lease = lease
-        self._is_one_program = is_one_program
-        self._is_fast = is_fast
+        self._send = send
+        self.failed = failed
+        """Says that the execution has failed on this rank."""
         self._lock = threading.Lock()
         self._native: Meetings | None = None
         self._noted: dict[tuple[Meeting, int], int] = {}
@@ -137,14 +116,14 @@ class Crossings:
             self._failure = error
             for ticket in self._tickets.values():
                 ticket.put(error)
-        self._exchange.parcels.end(self._run)
+        self._exchange.parcels.end(self._options.run)
 
     def gathered(self, meeting: Meeting, given: Sequence[Any], crossing: Crossing) -> list[Any]:
         """Return the values of all members, as far as those here read them; see Across."""
         way = self._way(meeting, crossing.form)
         mine = way.numbers[self._rank]
         reduction = crossing.reduction
-        if self._is_fast and reduction is not None and is_native(reduction):
+        if self._options.is_fast and reduction is not None and is_native(reduction):
             here = [given[place] for place in mine]
             totals = self._reduced(meeting, here, reduction, way)
             return [reduction.total(each, totals) for each in given]
@@ -216,11 +195,11 @@ class Crossings:
 
     def meetings(self, plan: MeetingPlan) -> Meetings | None:
         """The native meetings in memory that ranks share; see Across."""
-        lease, window = self._lease, self._exchange.window
+        lease, window = self._options.lease, self._exchange.window
         if lease is not None and window is not None:
             sizes = [each.copied_bytes for each in plan.meetings]
-            seats = SharedSeats(window, lease, self._ranks, sizes)
-            self._native = Meetings(plan, self._grid, seats.member, is_polled=True)
+            seats = SharedSeats(window, lease, self._options.ranks, sizes)
+            self._native = Meetings(plan, self._options.grid, seats.member, is_polled=True)
             self._native.begin(lease.first_stamp)
         return self._native
 
@@ -228,23 +207,19 @@ class Crossings:
         """Wait at a native meeting; see Across."""
         if self._native is not None and visit.missing():
             self._note((number,))
-            key = meeting_key(visit.meeting, is_one_program=self._is_one_program)
+            key = meeting_key(visit.meeting, is_one_program=self._options.is_one_program)
             count = visit.stamp - self._native.first_stamp
             self._until(lambda: not visit.missing(), key, count)
 
     def post(self, meeting: Meeting, value: Value) -> None:
         """Leave a value for a participant on another rank."""
-        self._link.post(meeting, value)
+        self._send(Post(self._options.run, meeting, value))
 
     def ended(self, number: int) -> None:
         """Say that a participant of this rank has ended."""
         self._note((number,))
         self._tell()
-        self._link.ended(number)
-
-    def failed(self, error: BaseException) -> None:
-        """Say that the execution has failed on this rank."""
-        self._link.failed(error)
+        self._send(Ended(self._options.run, number))
 
     def _reduced(
         self, meeting: Meeting, given: Sequence[Any], reduction: Reduction, way: _Way
@@ -264,10 +239,9 @@ class Crossings:
         sent: Mapping[int, Sequence[Array]],
         rooms: Mapping[int, Bytes],
     ) -> None:
-        """Send other ranks arrays, and wait for what they send."""
         parcels = self._exchange.parcels
         way, number = visited
-        stamp = Stamp(self._run, number, way.digests[step])
+        stamp = Stamp(self._options.run, number, way.digests[step])
         delivery = parcels.exchange(
             stamp, {rank: joined(arrays) for rank, arrays in sent.items()}, rooms
         )
@@ -280,7 +254,7 @@ class Crossings:
     def _until(self, is_over: Callable[[], bool], key: MeetingKey, visit: int) -> None:
         """Wait at a visit of a meeting; rank 0 is told of it, and when its time is over."""
         parcels = self._exchange.parcels
-        back_off, late = BackOff(LOOKS), time.monotonic() + self._seconds
+        back_off, late = BackOff(LOOKS), time.monotonic() + self._options.timeout_seconds
         with releasing_slot():
             while not is_over():
                 if self._failure is not None:
@@ -292,8 +266,8 @@ class Crossings:
                             raise UnavailableError(
                                 f"ranks must receive what others send, got {parcels.failure}"
                             )
-                        self._link.late(key, visit)
-                        late += self._seconds * _AGAIN
+                        self._send(Late(self._options.run, key, visit))
+                        late += self._options.timeout_seconds * _AGAIN
                 back_off.wait()
 
     def _leave(self, delivery: Delivery) -> None:
@@ -323,17 +297,16 @@ class Crossings:
                 if visit <= self._noted.get((meeting, member), -1):
                     continue
                 self._noted[meeting, member] = visit
-                key = meeting_key(meeting, is_one_program=self._is_one_program)
+                key = meeting_key(meeting, is_one_program=self._options.is_one_program)
                 with self._lock:
                     self._untold[key, (member,)] = Visit(meeting, visit, "", 0, (member,))
 
     def _tell(self) -> None:
-        """Tell rank 0 of visits that it does not know of."""
         with self._telling:
             with self._lock:
                 visits, self._untold = self._untold, {}
             if visits:
-                self._link.arrive(Arrive(self._run, tuple(visits.values())))
+                self._send(Arrive(self._options.run, tuple(visits.values())))
 
     def _begun(self, meeting: Meeting, way: _Way, turns: int) -> Go:
         """Wait until all ranks of a meeting have come to it."""
@@ -355,22 +328,22 @@ class Crossings:
         self, ticket: "queue.SimpleQueue[Go | XlaError]", key: MeetingKey, visit: int
     ) -> Go | XlaError:
         """Wait for rank 0's word, and tell it when the time is over until there is one."""
-        seconds = self._seconds
+        seconds = self._options.timeout_seconds
         while True:
             try:
                 return ticket.get(timeout=seconds)
             except queue.Empty:
-                self._link.late(key, visit)
-                seconds = self._seconds * _AGAIN
+                self._send(Late(self._options.run, key, visit))
+                seconds = self._options.timeout_seconds * _AGAIN
 
     def _way(self, meeting: Meeting, form: Form) -> _Way:
         way = self._ways.get((meeting, form))
         if way is None:
-            key = meeting_key(meeting, is_one_program=self._is_one_program)
+            key = meeting_key(meeting, is_one_program=self._options.is_one_program)
             text = ", ".join(f"{dtype}{list(sizes)}" for dtype, sizes in form)
             numbers: dict[int, list[int]] = {}
             for place, member in enumerate(meeting.members):
-                numbers.setdefault(self._ranks[member], []).append(place)
+                numbers.setdefault(self._options.ranks[member], []).append(place)
             digests = [
                 hashlib.blake2b(repr((key, text, step)).encode(), digest_size=16).digest()
                 for step in (0, 1)
@@ -383,7 +356,6 @@ class Crossings:
 def _read(
     crossing: Crossing, parts: Sequence[Any], sources: Sequence[int], targets: Sequence[int]
 ) -> list[Array]:
-    """Return the arrays that targets read of sources."""
     if crossing.reads is None:
         return []
     if crossing.route is Route.WHOLE:

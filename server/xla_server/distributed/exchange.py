@@ -53,21 +53,17 @@ class Exchange:
         self._failed = failed
         self._changed = threading.Condition()
         self._lines: dict[Ranks, _Line] = {}
-        self._failure: XlaError | None = None
+        self.failure: XlaError | None = None
+        """Why nothing is exchanged any more."""
         self._under_way: dict[object, object] = {}
         """Memory that MPI may still use, also after a failure."""
-
-    @property
-    def failure(self) -> XlaError | None:
-        """Why nothing is exchanged any more."""
-        return self._failure
 
     def fail(self, error: XlaError) -> None:
         """Let all that is under way fail, and all that comes later."""
         with self._changed:
-            if self._failure is not None:
+            if self.failure is not None:
                 return
-            self._failure = error
+            self.failure = error
             self._changed.notify_all()
         self._failed(error)
 
@@ -164,9 +160,9 @@ class Exchange:
         """The communicator of some ranks, when it is the turn of this one."""
         with self._changed:
             line = self._lines.setdefault(ranks, _Line())
-            self._changed.wait_for(lambda: line.turn == turn or self._failure is not None)
-            if self._failure is not None:
-                raise copy_of(self._failure)
+            self._changed.wait_for(lambda: line.turn == turn or self.failure is not None)
+            if self.failure is not None:
+                raise copy_of(self.failure)
         try:
             if line.comm is None:
                 line.comm = self._made(ranks)
@@ -195,7 +191,6 @@ class Exchange:
         return made[0]
 
     def _finish(self, ranks: Ranks, requests: list[Any], *buffers: Bytes) -> None:
-        """Wait for requests, which use these buffers."""
         from mpi4py import MPI
 
         key = object()
@@ -209,10 +204,10 @@ class Exchange:
 
     def _await(self, ranks: Ranks, is_over: Callable[[], bool], size: int) -> None:
         seconds = self._seconds + size / _BYTES_PER_SECOND
-        if not poll(lambda: self._failure is not None or is_over(), seconds):
+        if not poll(lambda: self.failure is not None or is_over(), seconds):
             raise self._broken(ranks, f"an exchange that does not end in {seconds:.0f} s")
-        if self._failure is not None:
-            raise copy_of(self._failure)
+        if self.failure is not None:
+            raise copy_of(self.failure)
 
     def _broken(self, ranks: Ranks, why: str) -> XlaError:
         others = braced([rank for rank in ranks if rank != self._world.rank])

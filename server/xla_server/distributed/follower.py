@@ -18,7 +18,7 @@ from xla_server.distributed.mailbox import Mailbox
 from xla_server.distributed.world import World
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
-from xla_server.ops.evaluation import Meeting, Value
+from xla_server.ops.evaluation import Value
 from xla_server.sessions.error_context import client_error, copy_of, part_of_request
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.grids.grid_execution import run_participants
@@ -39,17 +39,18 @@ class Follower:
         self._world = world
         self._backend = backend
         self._limits = limits
+        self.rank = world.rank
         self._compiling = ThreadPoolExecutor(threads, thread_name_prefix="compile")
         self._programs: dict[bytes, Future[Executable]] = {}
         self._runs: dict[int, _Run] = {}
         self._end: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self._exchange = Exchange(world, limits.collective_timeout_seconds, self._broken)
+        self.exchange = Exchange(world, limits.collective_timeout_seconds, self._broken)
         self._mailbox = Mailbox(
             world,
             (0,),
             self._deliver,
             self._lost,
-            look=self._exchange.parcels.look,
+            look=self.exchange.parcels.look,
             # Rank 0 may be stopped for a while, as in a debugger.
             silence_seconds=float("inf"),
             max_bytes=max_bytes,
@@ -70,7 +71,7 @@ class Follower:
         self._end.put(False)
 
     def _broken(self, error: XlaError) -> None:
-        self._mailbox.send(0, messages.Broken(error))
+        self.send(messages.Broken(error))
 
     def _deliver(self, rank: int, message: Any) -> None:
         match message:
@@ -80,11 +81,11 @@ class Follower:
             case messages.Unload(key):
                 self._programs.pop(key, None)
             case messages.Start():
-                self._exchange.parcels.keep_from(message.oldest)
-                run = self._runs[message.run] = _Run(self, message)
+                self.exchange.parcels.keep_from(message.oldest)
+                run = self._runs[message.options.run] = _Run(self, message)
                 start(run.execute)
             case messages.Broken(error):
-                self._exchange.fail(error)
+                self.exchange.fail(error)
             case messages.Stop(ends_together):
                 self._end.put(ends_together)
             case _:
@@ -103,22 +104,12 @@ class Follower:
                 module, layouts, seed=program.seed, options=program.options
             )
         except Exception as error:
-            self._mailbox.send(0, messages.Loaded(program.key, _told(error)))
+            self.send(messages.Loaded(program.key, _told(error)))
             raise
-        self._mailbox.send(0, messages.Loaded(program.key, None))
+        self.send(messages.Loaded(program.key, None))
         return executable
 
     # What a run uses.
-
-    @property
-    def rank(self) -> int:
-        """The number of this rank."""
-        return self._world.rank
-
-    @property
-    def exchange(self) -> Exchange:
-        """The way to the arrays of other ranks."""
-        return self._exchange
 
     def send(self, message: object) -> None:
         """Tell rank 0."""
@@ -126,7 +117,7 @@ class Follower:
 
     def ended(self, run: int) -> None:
         """Forget an execution."""
-        self._exchange.parcels.end(run)
+        self.exchange.parcels.end(run)
         del self._runs[run]
 
     def job(
@@ -152,33 +143,25 @@ class Follower:
 
 
 class _Run:
-    """One execution on this rank. Implements crossings.Link."""
+    """One execution on this rank."""
 
     def __init__(self, rank: Follower, message: messages.Start) -> None:
         self._rank = rank
-        self._number = message.run
+        options = message.options
+        self._number = options.run
         self._cancellation = Cancellation()
-        self._crossings = Crossings(
-            message.run,
-            message.ranks,
-            rank.rank,
-            rank.exchange,
-            self,
-            message.timeout_seconds,
-            message.grid,
-            message.lease,
-            is_one_program=message.is_one_program,
-            is_fast=message.is_fast,
-        )
+        self._crossings = Crossings(options, rank.rank, rank.exchange, rank.send, self._failed)
         self._meetings = Rendezvous(
-            message.grid,
-            message.timeout_seconds,
-            is_one_program=message.is_one_program,
+            options.grid,
+            options.timeout_seconds,
+            is_one_program=options.is_one_program,
             here=[job.number for job in message.jobs],
             across=self._crossings,
         )
-        self._is_alone = message.grid.size == 1
-        self._feeds = {job.number: _RemoteFeeds(self, job.number) for job in message.jobs}
+        self._is_alone = options.grid.size == 1
+        self._feeds = {
+            job.number: _RemoteFeeds(rank.send, options.run, job.number) for job in message.jobs
+        }
         self._jobs = {job.number: rank.job(job, self._feeds[job.number]) for job in message.jobs}
 
     def execute(self) -> None:
@@ -192,7 +175,7 @@ class _Run:
                 results = run_participants(self._jobs, self._meetings, self._cancellation)
             self._rank.send(messages.Done(self._number, tuple(map(_result, results.items()))))
         except BaseException as error:  # Rank 0 waits for it, whatever it was.
-            self.failed(error)
+            self._failed(error)
             self._rank.send(messages.Done(self._number, ()))
         self._rank.ended(self._number)
 
@@ -208,85 +191,56 @@ class _Run:
                 try:
                     self._meetings.post(meeting, value)
                 except XlaError as error:
-                    self.failed(error)
+                    self._failed(error)
             case messages.Ended(_, number):
                 self._meetings.end(number)
             case messages.Reply(_, number, answer):
-                self._feeds[number].answer(answer)
+                self._feeds[number].answers.put(answer)
 
-    def arrive(self, arrival: messages.Arrive) -> None:
-        """Tell rank 0."""
-        self._rank.send(arrival)
-
-    def late(self, key: messages.MeetingKey, visit: int) -> None:
-        """Tell rank 0."""
-        self._rank.send(messages.Late(self._number, key, visit))
-
-    def post(self, meeting: Meeting, value: Value) -> None:
-        """Send a value over rank 0."""
-        self._rank.send(messages.Post(self._number, meeting, value))
-
-    def ended(self, number: int) -> None:
-        """Tell rank 0."""
-        self._rank.send(messages.Ended(self._number, number))
-
-    def failed(self, error: BaseException) -> None:
-        """Tell rank 0."""
+    def _failed(self, error: BaseException) -> None:
         self._rank.send(messages.Failed(self._number, _told(error)))
 
-    def asked(self, number: int, question: messages.Question) -> None:
-        """Ask rank 0 for a participant."""
-        self._rank.send(messages.Ask(self._number, number, question))
 
-
+@dataclasses.dataclass
 class _RemoteFeeds:
     """The feeds and channels of a participant, which rank 0 has. Implements Feeds and Channels."""
 
-    def __init__(self, run: _Run, number: int) -> None:
-        self._run = run
-        self._number = number
-        self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    _send: Callable[[object], None]
+    _run: int
+    _number: int
+    answers: queue.SimpleQueue[Any] = dataclasses.field(default_factory=queue.SimpleQueue)
+    """The answer to the last question."""
 
-    def answer(self, answer: Any) -> None:
-        """Take the answer to the last question."""
-        self._answers.put(answer)
-
-    def take_infeed(
-        self,
-        shape: Shape,
-        cancellation: Cancellation,
-        instruction: str,
-        channel_id: int | None = None,
-    ) -> Value:
+    def take_infeed(self, shape: Shape, cancellation: Cancellation, *named: Any) -> Value:
         """Wait for the next item, as Feeds.take_infeed says."""
-        question = messages.TakeInfeed(shape, instruction, channel_id)
-        value: Value = self._ask(question, cancellation)
+        value: Value = self._ask(cancellation, "take_infeed", (shape,), named)
         return value
 
     def put_outfeed(
-        self,
-        value: Value,
-        shape: Shape,
-        cancellation: Cancellation,
-        instruction: str,
-        channel_id: int | None = None,
+        self, value: Value, shape: Shape, cancellation: Cancellation, *named: Any
     ) -> None:
         """Append an item, as Feeds.put_outfeed says."""
-        self._ask(messages.PutOutfeed(value, shape, instruction, channel_id), cancellation)
+        self._ask(cancellation, "put_outfeed", (value, shape), named)
 
     def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
         """Put a value on a channel, as Channels.send says."""
-        self._ask(messages.SendOnChannel(channel_id, value, shape), cancellation)
+        self._ask(cancellation, "send", (channel_id, value, shape))
 
     def receive(self, channel_id: int, shape: Shape, cancellation: Cancellation) -> Value:
         """Take a value from a channel, as Channels.receive says."""
-        value: Value = self._ask(messages.ReceiveFromChannel(channel_id, shape), cancellation)
+        value: Value = self._ask(cancellation, "receive", (channel_id, shape))
         return value
 
-    def _ask(self, question: messages.Question, cancellation: Cancellation) -> Any:
+    def _ask(
+        self,
+        cancellation: Cancellation,
+        method: str,
+        before: tuple[Any, ...],
+        after: tuple[Any, ...] = (),
+    ) -> Any:
         # Rank 0 answers also when the execution is cancelled.
-        self._run.asked(self._number, question)
-        answer = self._answers.get()
+        self._send(messages.Ask(self._run, self._number, method, before, after))
+        answer = self.answers.get()
         if isinstance(answer, XlaError):
             cancellation.check()
             raise copy_of(answer)
@@ -299,7 +253,6 @@ def _result(item: tuple[int, Execution]) -> tuple[int, Literal, Profile]:
 
 
 def _told(error: BaseException) -> XlaError:
-    """Return the error that rank 0 is told of."""
     if not isinstance(error, XlaError):
         _LOG.error("a participant failed", exc_info=error)
     return client_error(error, "execution")

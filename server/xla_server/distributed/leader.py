@@ -1,6 +1,7 @@
 """Rank 0: executions on devices of several ranks."""
 
 import contextlib
+import dataclasses
 import functools
 import itertools
 import logging
@@ -14,6 +15,7 @@ from xla_server.backends.platform import Backend, Device, Execution
 from xla_server.distributed import messages
 from xla_server.distributed.exchange import Exchange
 from xla_server.distributed.mailbox import Mailbox
+from xla_server.distributed.messages import RunOptions
 from xla_server.distributed.remote_programs import RemotePrograms
 from xla_server.distributed.remote_run import RemoteRun
 from xla_server.distributed.windows import Leases
@@ -97,27 +99,14 @@ class Leader:
             if rank
         }
         self._require_whole()
+        # Its number and lease come when it opens.
+        options = RunOptions(
+            *(0, tuple(ranks), grid, timeout_seconds, None), is_one_program, self._is_fast
+        )
         with (
             cancellation.followed() as own,
             self._programs.loaded(wanted.values(), own),
-            self._opened(
-                lambda number: RemoteRun(
-                    number,
-                    places,
-                    ranks,
-                    grid,
-                    own,
-                    self._exchange,
-                    self._mailbox.send,
-                    self._take_turns,
-                    self._mailbox.is_silent,
-                    self._mailbox.expect,
-                    timeout_seconds,
-                    self._leases.take() if is_one_program else None,
-                    is_one_program=is_one_program,
-                    is_fast=self._is_fast,
-                )
-            ) as run,
+            self._opened(places, own, options) as run,
         ):
             run.begin(self._oldest())
             forget = own.add_callback(functools.partial(_stop, run, own))
@@ -162,15 +151,18 @@ class Leader:
             return {}
 
     @contextlib.contextmanager
-    def _opened(self, make: Callable[[int], RemoteRun]) -> Iterator[RemoteRun]:
-        number = next(self._numbers)
-        run = make(number)
+    def _opened(
+        self, places: Sequence[Place], own: Cancellation, options: RunOptions
+    ) -> Iterator[RemoteRun]:
+        number, lease = next(self._numbers), self._leases.take() if options.is_one_program else None
+        options = dataclasses.replace(options, run=number, lease=lease)
+        run = RemoteRun(options, places, own, self._exchange, self._mailbox, self._take_turns)
         with self._lock:
             self._runs[number] = run
         try:
             self._require_whole()
             yield run
-            self._leases.give_back(run.lease)
+            self._leases.give_back(lease)
         finally:
             with self._lock:
                 del self._runs[number]
@@ -228,25 +220,7 @@ class Leader:
             case _:
                 run = self._runs.get(message.run)
                 if run is not None:
-                    _tell(run, rank, message)
-
-
-def _tell(run: RemoteRun, rank: int, message: Any) -> None:
-    match message:
-        case messages.Arrive():
-            run.arrived(message)
-        case messages.Late(_, key, visit):
-            run.late(key, visit)
-        case messages.Post():
-            run.passed(message)
-        case messages.Ended(_, number):
-            run.ended_there(rank, number)
-        case messages.Failed(_, error):
-            run.stop(error)
-        case messages.Ask():
-            run.asked(rank, message)
-        case messages.Done(_, results):
-            run.done(rank, results)
+                    run.told(rank, message)
 
 
 def _stop(run: RemoteRun, cancellation: Cancellation) -> None:

@@ -176,7 +176,6 @@ class Mailbox:
                 return has_news
 
     def _begin(self, peer: "_Peer", rank: int) -> bool:
-        """Receive the first frame of a message, if there is one."""
         from mpi4py import MPI
 
         status = MPI.Status()

@@ -6,7 +6,6 @@ from typing import Any, TypeAlias
 from xla_contract.errors import XlaError
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.literal import Literal
-from xla_contract.types.shape import Shape
 from xla_server.backends.platform import Device, Profile
 from xla_server.distributed.windows import Lease
 from xla_server.ops.evaluation import Array, Meeting, Value
@@ -50,22 +49,29 @@ class Job:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Start:
-    """Run participants of an execution. `ranks` has the rank of each participant, by number.
+class RunOptions:
+    """An execution as all ranks know it. `ranks` has the rank of each participant, by number.
 
-    Runs before `oldest` have ended on all ranks. With a `lease`, ranks of one machine meet in
-    native code. If the run `is_fast`, MPI reduces where it can.
+    With a `lease`, ranks of one machine meet in native code. If the run `is_fast`, MPI reduces
+    where it can.
     """
 
     run: int
-    oldest: int
-    grid: DeviceGrid
     ranks: tuple[int, ...]
-    jobs: tuple[Job, ...]
+    grid: DeviceGrid
     timeout_seconds: float
     lease: Lease | None
     is_one_program: bool
     is_fast: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Start:
+    """Run participants of an execution. Runs before `oldest` have ended on all ranks."""
+
+    options: RunOptions
+    oldest: int
+    jobs: tuple[Job, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -147,51 +153,17 @@ class Done:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class TakeInfeed:
-    """A participant waits for an item of its device's infeed, or of a channel from the host."""
-
-    shape: Shape
-    instruction: str
-    channel_id: int | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class PutOutfeed:
-    """A participant appends an item to its device's outfeed, or to a channel to the host."""
-
-    value: Value
-    shape: Shape
-    instruction: str
-    channel_id: int | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class SendOnChannel:
-    """A participant sends on a channel between executions, or to the client."""
-
-    channel_id: int
-    value: Value
-    shape: Shape
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReceiveFromChannel:
-    """A participant receives from a channel between executions, or from the client."""
-
-    channel_id: int
-    shape: Shape
-
-
-Question: TypeAlias = TakeInfeed | PutOutfeed | SendOnChannel | ReceiveFromChannel
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Ask:
-    """A participant uses feeds or channels, which rank 0 has. A participant asks one at a time."""
+    """A participant uses feeds or channels, which rank 0 has. A participant asks one at a time.
+
+    `method` is one of Feeds or Channels, with its arguments before and after the cancellation.
+    """
 
     run: int
     number: int
-    question: Question
+    method: str
+    before: tuple[Any, ...]
+    after: tuple[Any, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

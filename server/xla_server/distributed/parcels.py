@@ -6,6 +6,7 @@ two parcels from each participant on another rank, of SMALL_BYTES at most. A lar
 that is sent at once, and bytes that stay with the sender until the receiver has memory for them.
 """
 
+import dataclasses
 import itertools
 import struct
 import threading
@@ -219,6 +220,7 @@ class Parcels:
         return True
 
 
+@dataclasses.dataclass(eq=False)
 class Delivery:
     """The messages between this rank and others at one visit. For one thread.
 
@@ -226,13 +228,12 @@ class Delivery:
     not wait for that waits until it `is_left`: MPI uses the memory until then.
     """
 
-    def __init__(
-        self, parcels: Parcels, stamp: Stamp, requests: list[Any], missing: dict[int, Bytes]
-    ) -> None:
-        self._parcels = parcels
-        self._stamp = stamp
-        self._requests = requests
-        self._missing = missing
+    _parcels: Parcels
+    _stamp: Stamp
+    _requests: list[Any]
+    """MPI's, that have not ended."""
+    _missing: dict[int, Bytes]
+    """The memory for what has not come, by rank."""
 
     def is_over(self) -> bool:
         """Go on, as far as that is possible without waiting."""

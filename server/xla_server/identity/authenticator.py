@@ -10,7 +10,7 @@ from typing import Any
 
 from xla_server.identity import web_tokens
 from xla_server.identity.certificates import client_identity
-from xla_server.identity.identity import Identity, Role, Roles
+from xla_server.identity.identity import EVERYBODY, Identity, Role
 from xla_server.identity.tokens import Tokens, digest_of
 from xla_server.identity.watched_file import WatchedFile
 from xla_server.identity.web_tokens import KeySet, WebTokenRules
@@ -33,7 +33,7 @@ class Sources:
     web_keys: WatchedFile[KeySet] | None = None
     web_rules: WebTokenRules | None = None
     """Given with `web_keys`."""
-    roles: WatchedFile[Roles] | None = None
+    roles: WatchedFile[dict[str, Role]] | None = None
     has_certificates: bool = False
     """True if connections over TCP have verified client certificates."""
     socket_group: int | None = None
@@ -138,5 +138,5 @@ class Authenticator:
         roles = self._sources.roles
         if roles is None:
             return identity
-        role = roles.value.of(identity.name, identity.role)
-        return dataclasses.replace(identity, role=role)
+        otherwise = roles.value.get(EVERYBODY, identity.role)
+        return dataclasses.replace(identity, role=roles.value.get(identity.name, otherwise))

@@ -9,9 +9,6 @@ from xla_server.identity.identity import Identity, Role
 _HEALTH = "grpc.health.v1.Health"
 _REFLECTION = "grpc.reflection.v1alpha.ServerReflection"
 
-OPEN_METHODS = frozenset({f"/{_HEALTH}/Check"})
-"""Rpcs without credentials: orchestrators have none, and the answer is one bit."""
-
 
 def _paths(service: str, role: Role, names: str) -> dict[str, Role]:
     return {f"/{service}/{name}": role for name in names.split()}
@@ -44,7 +41,10 @@ ROLES: Mapping[str, Role] = (
     | _paths(_HEALTH, Role.VIEWER, "Watch")
     | _paths(_REFLECTION, Role.VIEWER, "ServerReflectionInfo")
 )
-"""Path of an rpc -> the least role that may call it."""
+"""Path of an rpc -> the least role that may call it.
+
+Health's Check needs no credentials: orchestrators have none, and the answer is one bit.
+"""
 
 
 def authorise(identity: Identity, path: str) -> None:

@@ -4,7 +4,6 @@ import dataclasses
 import datetime
 import functools
 import ipaddress
-import logging
 import socket
 from pathlib import Path
 
@@ -17,12 +16,11 @@ from xla_contract.errors import UnauthenticatedError
 from xla_server.identity.identity import Identity, Role, identity_name
 from xla_server.identity.watched_file import (
     CredentialsError,
+    WatchedFile,
     read_credentials,
     require_private,
     write_once,
 )
-
-_LOG = logging.getLogger(__name__)
 
 SELF_SIGNED_DAYS = 3650
 """Validity of a certificate that the server makes: clients pin it, so a new one locks them out."""
@@ -43,65 +41,26 @@ class KeyPair:
     client_ca: bytes | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class KeyPairFiles:
-    """Files of a key pair; `client_ca` is None if clients need no certificate."""
+def watched_pair(key: Path, chain: Path, client_ca: Path | None = None) -> WatchedFile[KeyPair]:
+    """Return a key pair that follows its files; without `client_ca` clients need no certificate.
 
-    key: Path
-    chain: Path
-    client_ca: Path | None = None
+    Raises CredentialsError for a file that holds no PEM of its kind, and for a certificate that is
+    not the key's: files are replaced one after the other, and only both together are a pair.
+    """
 
-    def read(self) -> KeyPair:
-        """Read all files; raises CredentialsError for one that cannot be read."""
-        key, chain = read_credentials(self.key)[0], read_credentials(self.chain)[0]
-        client_ca = None if self.client_ca is None else read_credentials(self.client_ca)[0]
-        return KeyPair(key, chain, client_ca)
-
-    def require_valid(self, pair: KeyPair) -> None:
-        """Check what was read.
-
-        Raises CredentialsError for a file that holds no PEM of its kind, and for a certificate that
-        is not the key's: files are replaced one after the other, and only both together are a pair.
-        """
-        leaf = _certificates(self.chain, pair.chain)[0]
+    def parse(secret: bytes, certificates: bytes, authorities: bytes | None = None) -> KeyPair:
+        leaf = _certificates(chain, certificates)[0]
         try:
-            private = serialization.load_pem_private_key(pair.key, password=None)
+            private = serialization.load_pem_private_key(secret, password=None)
         except (ValueError, TypeError):
-            raise CredentialsError(f"{self.key}: must hold a PEM key without password") from None
+            raise CredentialsError(f"{key}: must hold a PEM key without password") from None
         if private.public_key() != leaf.public_key():
-            raise CredentialsError(f"{self.chain}: must be the certificate of the key {self.key}")
-        if self.client_ca is not None and pair.client_ca is not None:
-            _certificates(self.client_ca, pair.client_ca)
+            raise CredentialsError(f"{chain}: must be the certificate of the key {key}")
+        if client_ca is not None and authorities is not None:
+            _certificates(client_ca, authorities)
+        return KeyPair(secret, certificates, authorities)
 
-
-class ReloadedKeyPair:
-    """A key pair that follows its files. Thread-safe."""
-
-    def __init__(self, files: KeyPairFiles) -> None:
-        """Read the files; raises CredentialsError."""
-        self._files = files
-        self.current = self._seen = files.read()
-        files.require_valid(self.current)
-
-    def reload(self) -> KeyPair | None:
-        """Return the pair if the files changed, None if they did not or are no pair now.
-
-        Called at each handshake: what is as it was is not parsed again.
-        """
-        try:
-            found = self._files.read()
-            if found == self._seen:
-                return None
-            self._seen = found
-            self._files.require_valid(found)
-        except CredentialsError as error:
-            _LOG.warning("the certificate stays as it was: %s", error)
-            return None
-        if found == self.current:
-            return None
-        self.current = found
-        _LOG.info("certificates read again", extra={"file": str(self._files.chain)})
-        return found
+    return WatchedFile(key, parse, chain, *([client_ca] if client_ca is not None else []))
 
 
 def client_identity(pem: bytes) -> Identity:
@@ -198,6 +157,5 @@ def _make_self_signed() -> bytes:
 
 
 def _host_name() -> list[str]:
-    """Return the machine's name, if a certificate can have it."""
     name = socket.gethostname()
     return [name] if name and name.isascii() else []

@@ -68,20 +68,8 @@ EVERYBODY = "*"
 _NAME = re.compile(r"\*|[a-z-]+:\S+")
 
 
-class Roles:
-    """Roles by the names of identities, as a roles file has them."""
-
-    def __init__(self, by_name: dict[str, Role] | None = None) -> None:
-        self._by_name = by_name or {}
-
-    def of(self, name: str, otherwise: Role) -> Role:
-        """Return the role of an identity: its own line's, else that of `*`, else `otherwise`."""
-        found = self._by_name.get(name)
-        return self._by_name.get(EVERYBODY, otherwise) if found is None else found
-
-
-def parse_roles(data: bytes) -> Roles:
-    """Parse a roles file: lines `IDENTITY ROLE`, and comments from `#` on.
+def parse_roles(data: bytes) -> dict[str, Role]:
+    """Parse a roles file, by names: lines `IDENTITY ROLE`, and comments from `#` on.
 
     Raises ValueError that names the line.
     """
@@ -99,7 +87,7 @@ def parse_roles(data: bytes) -> Roles:
             by_name[fields[0]] = Role.parse(fields[1])
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from None
-    return Roles(by_name)
+    return by_name
 
 
 def numbered_lines(data: bytes) -> list[tuple[int, str]]:

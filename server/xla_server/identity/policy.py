@@ -1,6 +1,5 @@
 """Policy of the addresses on which a server may listen, by its credentials."""
 
-import dataclasses
 import enum
 import ipaddress
 from collections.abc import Sequence
@@ -18,17 +17,6 @@ class Reach(enum.IntEnum):
     """All users of the machine: loopback, and abstract sockets, which have no file."""
     NETWORK = 2
     """All clients with a route."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Protection:
-    """Protection of the addresses of a server."""
-
-    has_tls: bool = False
-    has_identity: bool = False
-    """True if tokens or client certificates identify callers."""
-    is_insecure: bool = False
-    """True if the operator accepts that some of it is missing."""
 
 
 def reach_of(address: str) -> Reach:
@@ -59,15 +47,18 @@ def trusts_sockets(addresses: Sequence[str]) -> bool:
     return not any(each.startswith(_ABSTRACT) for each in addresses)
 
 
-def needs_token(addresses: Sequence[str], protection: Protection) -> bool:
-    """Return whether the server is to make a token: nothing else tells its callers apart."""
-    is_open = not protection.has_identity and not protection.is_insecure
+def needs_token(addresses: Sequence[str], *, has_identity: bool, is_insecure: bool) -> bool:
+    """Return whether the server is to make a token: nothing else tells its callers apart.
+
+    It `has_identity` if tokens or client certificates do. The operator may accept what is missing.
+    """
+    is_open = not has_identity and not is_insecure
     return is_open and any(reach_of(each) > Reach.OWNER for each in addresses)
 
 
-def plaintext_faults(addresses: Sequence[str], protection: Protection) -> list[str]:
+def plaintext_faults(addresses: Sequence[str], *, has_tls: bool, is_insecure: bool) -> list[str]:
     """Return a sentence for each address that must not be listened on in plaintext."""
-    if protection.has_tls or protection.is_insecure:
+    if has_tls or is_insecure:
         return []
     return [
         f"listen: an address beyond loopback must have TLS, got {address} in plaintext: give "

@@ -3,7 +3,7 @@
 import logging
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -20,18 +20,22 @@ class CredentialsError(Exception):
 
 
 class WatchedFile(Generic[T]):
-    """The parsed content of a file, as of the last time that it could be parsed.
+    """The parsed content of a file, or of several together, as of the last time it could be parsed.
 
     The bytes are compared, not the time of change: a file that is written twice within the
     resolution of the clock would otherwise be missed. A file that is not regular, such as a pipe
     inherited from a parent process, is read once.
     """
 
-    def __init__(self, path: Path, parse: Callable[[bytes], T]) -> None:
-        """Read and parse; raises CredentialsError. `parse` raises ValueError without secrets."""
-        self._path = path
+    def __init__(self, path: Path, parse: Callable[..., T], *others: Path) -> None:
+        """Read and parse; raises CredentialsError.
+
+        `parse` takes the bytes of each file, and raises ValueError without secrets.
+        """
+        self._paths = (path, *others)
         self._parse = parse
         self._data, self._is_regular = self._read()
+        self._seen = self._data
         self._complaint = ""
         self.value = self._parsed(self._data)
 
@@ -39,31 +43,36 @@ class WatchedFile(Generic[T]):
         """Read again and return whether the value changed.
 
         A file that is gone or cannot be parsed leaves the value as it was; the log says so once.
+        Bytes that have not changed are not parsed again.
         """
         if not self._is_regular:
             return False
         try:
             data, _ = self._read()
-            if data == self._data:
+            if data == self._seen:
                 return False
+            self._seen = data
             value = self._parsed(data)
         except CredentialsError as error:
             if str(error) != self._complaint:
                 self._complaint = str(error)
                 _LOG.warning("credentials stay as they were: %s", error)
             return False
+        has_changed = data != self._data
         self._data, self.value, self._complaint = data, value, ""
-        _LOG.info("credentials read again", extra={"file": str(self._path)})
-        return True
+        if has_changed:
+            _LOG.info("credentials read again", extra={"file": str(self._paths[0])})
+        return has_changed
 
-    def _parsed(self, data: bytes) -> T:
+    def _parsed(self, data: Sequence[bytes]) -> T:
         try:
-            return self._parse(data)
+            return self._parse(*data)
         except ValueError as error:
-            raise CredentialsError(f"{self._path}: {error}") from None
+            raise CredentialsError(f"{self._paths[0]}: {error}") from None
 
-    def _read(self) -> tuple[bytes, bool]:
-        return read_credentials(self._path)
+    def _read(self) -> tuple[list[bytes], bool]:
+        found = [read_credentials(path) for path in self._paths]
+        return [data for data, _ in found], all(is_regular for _, is_regular in found)
 
 
 def read_credentials(path: Path) -> tuple[bytes, bool]:

@@ -102,6 +102,30 @@ def end_call(event: Any, state: Any, status: grpc.Status) -> None:
     server._abort(state, event.call, server.cygrpc.StatusCode.unknown, b"")
 
 
+class EndableCalls:
+    """Calls that anyone may end. Thread-safe.
+
+    Whoever takes a call out of `events` answers it. It stays empty if this grpc is not the known
+    one.
+    """
+
+    def __init__(self) -> None:
+        self.events: dict[Any, Any] = {}
+        """grpc's state of a call -> the event with which it came, oldest first."""
+
+    def end(self, state: Any, status: grpc.Status) -> bool:
+        """End a call with a status; return False, and do nothing, if it is not there any more.
+
+        grpc frees what it has of the request a little later, in threads of its own.
+        """
+        with state.condition:
+            event = self.events.pop(state, None)
+            if event is None:
+                return False
+            end_call(event, state, status)
+            return True
+
+
 def reject_call(event: Any, state: Any) -> None:
     """End a call that sent no request, in grpc's own words; do nothing if it was cancelled."""
     server: Any = importlib.import_module("grpc._server")

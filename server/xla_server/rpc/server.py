@@ -12,7 +12,8 @@ import grpc
 
 from xla_contract.descriptors import EXTENSION_NAME, EXTENSION_RPCS, RPCS, SERVICE_NAME
 from xla_server.identity.authenticator import Authenticator
-from xla_server.identity.certificates import ReloadedKeyPair
+from xla_server.identity.certificates import KeyPair
+from xla_server.identity.watched_file import WatchedFile
 from xla_server.rpc.calls.active_calls import ActiveCalls, shutting_down
 from xla_server.rpc.calls.boundary import Boundary
 from xla_server.rpc.calls.draining import DrainController
@@ -45,9 +46,7 @@ _STOP_SECONDS = 0.1
 """Grace period of grpc's own stop for clients that do not leave, in seconds."""
 
 _CLOSE_SECONDS = 0.1
-"""Timeout of grpc and of threads after that, in seconds. All of it together is less than a
-second.
-"""
+"""Timeout of grpc and of threads after that, in seconds. All together are less than a second."""
 
 _UNREAD_CALLS = 1024
 """Calls of a connection beyond those in progress; further ones wait in its client."""
@@ -75,7 +74,7 @@ class RpcOptions:
     shared_memory_connections: int = 256
     authenticator: Authenticator | None = None
     """Authenticator of callers; without one every client may call."""
-    certificates: ReloadedKeyPair | None = None
+    certificates: WatchedFile[KeyPair] | None = None
     """Key pair for TLS on TCP ports; without one they speak plaintext."""
     socket_mode: int = PRIVATE_MODE
     """Mode of the files of unix sockets."""
@@ -160,8 +159,7 @@ class RpcServer:
         ):
             handler = ServiceHandler(name, rpcs, rows, self._pools, boundary)
             self._server.add_generic_rpc_handlers((handler,))
-        pools = self._pools
-        self._discovery = Discovery(self._server, pools.expected, pools.silences, pools.calls, gate)
+        self._discovery = Discovery(self._server, self._pools, gate)
         try:
             self._listeners = Listeners(
                 options.listen, self._binder(options.certificates), options.socket_mode
@@ -177,7 +175,7 @@ class RpcServer:
             options=channel_arguments(options),
         )
 
-    def _binder(self, certificates: ReloadedKeyPair | None) -> Callable[[str], int]:
+    def _binder(self, certificates: WatchedFile[KeyPair] | None) -> Callable[[str], int]:
         """Return what binds an address: TLS is for those that are not on this machine alone."""
         insecure = self._server.add_insecure_port
         if certificates is None:

@@ -243,9 +243,7 @@ class SharedMemorySocket:
         line.send(_ATTACHED)
 
     def _end_overdue(self) -> None:
-        """Disconnect silent clients and those whose arena ended with the session; forget channels
-        that ended.
-        """
+        """Disconnect clients that are silent or without their arena; forget lines that ended."""
         oldest = time.monotonic() - self._greeting_seconds
         for client in list(self._connections):
             if client.arena is None and client.since < oldest:

@@ -92,7 +92,7 @@ Work = Callable[[], None]
 class TwinDriver:
     """A device of the host, which does at once all that a stream is given.
 
-    Implements xla_server.backends.cuda.worker.device.driver.ConditionalDriver.
+    Implements xla_server.backends.cuda.worker.device.driver.Driver.
     """
 
     total_bytes = 4 << 30

@@ -58,7 +58,7 @@ class Bound(TwinDriver):
         return self._libraries.prepare(plan)
 
     def call(self, prepared: Any, addresses: Any, stream: int) -> None:
-        self._libraries.call(prepared, addresses, stream)
+        prepared.call(addresses, stream)
 
 
 @pytest.mark.parametrize("part", range(8))

@@ -185,7 +185,7 @@ def test_certificates_are_read_again_at_the_next_handshake(
             # A half of the new pair does not count.
             files.certificate.write_bytes(renewed.certificate)
             works(target, ours, token=token)
-            assert "the certificate stays as it was" in running.log.read_text()
+            assert "credentials stay as they were" in running.log.read_text()
             files.key.write_bytes(renewed.key)
             works(target, other, token=token)
             refused(target, ours, "CERTIFICATE_VERIFY_FAILED|verify failed", token=token)

@@ -1,5 +1,6 @@
 """Meetings over several ranks as rank 0 sees them: participants 0 and 1 are on rank 0."""
 
+import dataclasses
 from collections import Counter
 from random import Random
 from unittest.mock import Mock
@@ -10,16 +11,18 @@ from xla_contract.errors import DeadlineExceededError, FailedPreconditionError, 
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_server.distributed.arrivals import Arrivals, meeting_key
-from xla_server.distributed.messages import Arrive, Visit
+from xla_server.distributed.messages import Arrive, Late, RunOptions, Visit
 from xla_server.distributed.remote_run import RemoteRun
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ops.evaluation import Meeting
 
-RANKS = (0, 0, 1, 2)
+OPTIONS = RunOptions(
+    1, (0, 0, 1, 2), DeviceGrid(4, 1), 7.0, None, is_one_program=True, is_fast=False
+)
 
 
 def arrivals() -> Arrivals:
-    return Arrivals(RANKS, 7.0, is_one_program=True)
+    return Arrivals(OPTIONS)
 
 
 def arrival(
@@ -73,7 +76,7 @@ def test_what_is_told_late_and_together_never_looks_stuck(seed: int, is_alone: b
 
 
 def test_programs_of_their_own_meet_by_channel() -> None:
-    seen = Arrivals(RANKS, 7.0, is_one_program=False)
+    seen = Arrivals(dataclasses.replace(OPTIONS, is_one_program=False))
     assert not seen.arrive([arrival({0}, 0, 2, name="mine")])
     assert seen.arrive([arrival({2}, 0, 2, name="yours")])
 
@@ -110,21 +113,16 @@ def test_ranks_that_wait_for_each_other_are_told_so() -> None:
 
 def test_a_meeting_that_waits_for_a_silent_rank_is_not_late_yet() -> None:
     """The silent rank is lost within its own time, or speaks again."""
-    silent, expected, anything = {1}, list[bool](), Mock()
-    run = RemoteRun(
-        *(1, (), (0, 1), DeviceGrid(2, 1), Cancellation(), anything),
-        *(lambda rank, message: None, lambda ranks, count: 0, lambda rank: rank in silent),
-        lambda: expected.append(True),
-        *(7.0, None),
-        is_one_program=True,
-        is_fast=False,
-    )
+    silent, anything = {1}, Mock()
+    mailbox = Mock(is_silent=lambda rank: rank in silent)
+    options = RunOptions(1, (0, 1), DeviceGrid(2, 1), 7.0, None, is_one_program=True, is_fast=False)
+    run = RemoteRun(options, (), Cancellation(), anything, mailbox, lambda ranks, count: 0)
     some = arrival({0}, 0, 1)
-    run.arrive(Arrive(1, (some,)))
-    assert expected
+    run.told(0, Arrive(1, (some,)))
+    mailbox.expect.assert_called_once_with()
     key = meeting_key(some.meeting, is_one_program=True)
-    run.late(key, 0)
+    run.told(0, Late(1, key, 0))
     assert run.failure is None
     silent.clear()
-    run.late(key, 0)
+    run.told(0, Late(1, key, 0))
     assert isinstance(run.failure, DeadlineExceededError)

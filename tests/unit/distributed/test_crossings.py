@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.distributed import exchange
 from xla_server.distributed.crossings import Crossings
 from xla_server.distributed.frames import Bytes, bytes_of
-from xla_server.distributed.messages import Go
+from xla_server.distributed.messages import Arrive, Ended, Go, Late, RunOptions
 from xla_server.distributed.parcels import Stamp
 from xla_server.distributed.polling import LOOKS, BackOff
 from xla_server.distributed.windows import Lease, SharedSeats, Window
@@ -30,7 +31,7 @@ LEASE = Lease(0, 1000)
 
 
 class Rank0:
-    """The link, and the exchange, which note what they are told."""
+    """Rank 0, and the exchange, which note what they are told."""
 
     def __init__(self, *, says_go: bool = True, is_fast: bool = False) -> None:
         self.told: list[str] = []
@@ -40,32 +41,24 @@ class Rank0:
         self.window: Window | None = None
         tools: Any = self
         seconds = 1000.0 if says_go else 0.0
-        self.crossings = Crossings(
-            1,
-            (0, 1),
-            0,
-            exchange=tools,
-            link=tools,
-            seconds=seconds,
-            grid=DeviceGrid(2, 1),
-            lease=LEASE,
-            is_one_program=True,
-            is_fast=is_fast,
+        options = RunOptions(
+            *(1, (0, 1), DeviceGrid(2, 1), seconds, LEASE), is_one_program=True, is_fast=is_fast
         )
+        self.crossings = Crossings(options, 0, tools, self.hear, failed=Mock())
 
-    def arrive(self, arrival: Any) -> None:
-        self.told += [f"arrive {visit.number} {visit.turns}" for visit in arrival.visits]
-        if arrival.visits[-1].turns and self.says_go:
-            self.crossings.go(Go(1, ("sum", (0, 1)), (0, 1), 5))
-
-    def late(self, key: object, visit: int) -> None:
-        self.told.append("late")
-        # A rank was silent the first time.
-        if self.told.count("late") == 2:
-            self.crossings.fail(UnavailableError("too late"))
-
-    def ended(self, number: int) -> None:
-        self.told.append("ended")
+    def hear(self, message: object) -> None:
+        match message:
+            case Arrive(_, visits):
+                self.told += [f"arrive {visit.number} {visit.turns}" for visit in visits]
+                if visits[-1].turns and self.says_go:
+                    self.crossings.go(Go(1, ("sum", (0, 1)), (0, 1), 5))
+            case Late():
+                self.told.append("late")
+                # A rank was silent the first time.
+                if self.told.count("late") == 2:
+                    self.crossings.fail(UnavailableError("too late"))
+            case Ended():
+                self.told.append("ended")
 
     def gather(self, ranks: Any, turn: int, mine: Any, others: Any) -> None:
         self.told.append(f"gather {ranks} {turn} {len(mine)} {sorted(others)}")

@@ -45,6 +45,23 @@ def make(tmp_path: Path, clock: Clock) -> Callable[..., Authenticator]:
     return made
 
 
+@pytest.mark.parametrize(
+    ("lines", "role"),
+    [
+        ("token:alice admin\n* none\n", Role.ADMIN),
+        ("token:bob admin\n* none\n", Role.NONE),
+        ("token:bob admin\n", Role.USER),
+    ],
+)
+def test_a_role_is_that_of_the_line_of_its_own_or_of_everybody(
+    make: Callable[..., Authenticator], tmp_path: Path, lines: str, role: Role
+):
+    tokens = make("tokens", "roles")
+    (tmp_path / "roles").write_text(lines)
+    assert tokens.refresh()
+    assert tokens.of_token(ALICE).role is role
+
+
 def web_token(expires_at: float, **claims: object) -> str:
     return jwt.encode({"sub": "carol", "exp": expires_at} | claims, SECRET, "HS256")
 

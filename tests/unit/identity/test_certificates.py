@@ -8,11 +8,11 @@ from cryptography import x509
 from tests.certificates import DAY, Authority, Pair
 from xla_contract.errors import UnauthenticatedError
 from xla_server.identity.certificates import (
-    KeyPairFiles,
-    ReloadedKeyPair,
+    KeyPair,
     client_identity,
     fingerprint,
     self_signed,
+    watched_pair,
 )
 from xla_server.identity.identity import Role
 from xla_server.identity.watched_file import CredentialsError
@@ -21,44 +21,42 @@ AUTHORITY = Authority()
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> KeyPairFiles:
+def files(tmp_path: Path) -> tuple[Path, Path, Path]:
+    """The files of a key, a certificate of it, and an authority."""
     key, chain = AUTHORITY.issue("server", hosts=("localhost",)).write(tmp_path, "server")
-    return KeyPairFiles(key, chain, AUTHORITY.write(tmp_path / "ca.crt"))
+    return key, chain, AUTHORITY.write(tmp_path / "ca.crt")
 
 
-def test_a_pair_follows_its_files(files: KeyPairFiles):
-    pair = ReloadedKeyPair(files)
-    assert pair.reload() is None
+def test_a_pair_follows_its_files(files: tuple[Path, Path, Path]):
+    pair = watched_pair(*files)
+    assert not pair.refresh()
     renewed = AUTHORITY.issue("server")
-    renewed.write(files.key.parent, "server")
-    found = pair.reload()
-    assert found is pair.current
-    assert (found.key, found.chain, found.client_ca) == (*renewed, AUTHORITY.pem)
-    assert pair.reload() is None
+    renewed.write(files[0].parent, "server")
+    assert pair.refresh()
+    assert pair.value == KeyPair(*renewed, AUTHORITY.pem)
+    assert not pair.refresh()
     # So does the authority of clients.
-    assert files.client_ca is not None
     other = Authority("other")
-    other.write(files.client_ca)
-    found = pair.reload()
-    assert found is not None
-    assert found.client_ca == other.pem
+    other.write(files[2])
+    assert pair.refresh()
+    assert pair.value.client_ca == other.pem
 
 
 def test_a_pair_of_which_one_half_was_replaced_is_none_yet(
-    files: KeyPairFiles, caplog: pytest.LogCaptureFixture
+    files: tuple[Path, Path, Path], caplog: pytest.LogCaptureFixture
 ):
-    pair = ReloadedKeyPair(files)
-    before = pair.current
+    pair = watched_pair(*files)
+    before = pair.value
     renewed = AUTHORITY.issue("server")
     with caplog.at_level(logging.WARNING):
-        files.chain.write_bytes(renewed.certificate)
-        assert pair.reload() is None
-        assert pair.reload() is None
-    assert pair.current == before
+        files[1].write_bytes(renewed.certificate)
+        assert not pair.refresh()
+        assert not pair.refresh()
+    assert pair.value == before
     assert len(caplog.records) == 1
     assert "must be the certificate of the key" in caplog.text
-    files.key.write_bytes(renewed.key)
-    assert pair.reload() is not None
+    files[0].write_bytes(renewed.key)
+    assert pair.refresh()
 
 
 @pytest.mark.parametrize(
@@ -71,13 +69,15 @@ def test_a_pair_of_which_one_half_was_replaced_is_none_yet(
         ("server.key", None, "server.key: No such file"),
     ],
 )
-def test_files_that_are_no_pair(files: KeyPairFiles, name: str, data: bytes | None, complaint: str):
-    path = files.key.with_name(name)
+def test_files_that_are_no_pair(
+    files: tuple[Path, Path, Path], name: str, data: bytes | None, complaint: str
+):
+    path = files[0].with_name(name)
     path.unlink()
     if data is not None:
         path.write_bytes(data)
     with pytest.raises(CredentialsError, match=complaint):
-        ReloadedKeyPair(files)
+        watched_pair(*files)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_certificates_without_an_identity(pem: bytes, complaint: str):
 def test_a_certificate_is_made_once(tmp_path: Path):
     path, copy = tmp_path / "state" / "tls.pem", tmp_path / "state" / "tls.crt"
     assert self_signed(path, copy)
-    pair = KeyPairFiles(path, path).read()
+    pair = watched_pair(path, path).value
     assert path.stat().st_mode & 0o777 == 0o600
     assert b"PRIVATE" not in copy.read_bytes()
     assert fingerprint(copy.read_bytes()) == fingerprint(pair.chain)
@@ -120,7 +120,7 @@ def test_a_certificate_is_made_once(tmp_path: Path):
     # The certificate stays, as clients have pinned it. The copy is written again.
     copy.unlink()
     assert not self_signed(path, copy)
-    assert KeyPairFiles(path, path).read() == pair
+    assert watched_pair(path, path).value == pair
     assert fingerprint(copy.read_bytes()) == fingerprint(pair.chain)
     path.chmod(0o644)
     with pytest.raises(CredentialsError, match="mode 0600, got mode 0644"):

@@ -15,14 +15,9 @@ def test_names_have_some_characters_and_not_too_many(name: str):
         identity_name("jwt", name)
 
 
-def test_a_role_is_that_of_the_line_of_its_own_or_of_everybody():
-    roles = parse_roles(b"# who\ncert:alice admin\njwt:mallory none\n")
-    assert roles.of("cert:alice", Role.USER) is Role.ADMIN
-    assert roles.of("jwt:mallory", Role.USER) is Role.NONE
-    assert roles.of("cert:bob", Role.VIEWER) is Role.VIEWER
-    roles = parse_roles(b"cert:alice user\n* none\n")
-    assert roles.of("cert:alice", Role.ADMIN) is Role.USER
-    assert roles.of("cert:bob", Role.ADMIN) is Role.NONE
+def test_roles_are_those_of_the_lines():
+    roles = parse_roles(b"# who\ncert:alice admin\njwt:mallory none\n* viewer\n")
+    assert roles == {"cert:alice": Role.ADMIN, "jwt:mallory": Role.NONE, "*": Role.VIEWER}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 import pytest
 
 from xla_server.identity.policy import (
-    Protection,
     Reach,
     needs_token,
     plaintext_faults,
@@ -37,23 +36,23 @@ def test_who_can_connect_to_an_address(address: str, reach: Reach):
 
 def test_plaintext_stays_on_the_machine_unless_the_operator_says_so():
     addresses = ("127.0.0.1:1", "0.0.0.0:2", "unix:/s", "[::]:3")
-    faults = plaintext_faults(addresses, Protection(has_identity=True))
+    faults = plaintext_faults(addresses, has_tls=False, is_insecure=False)
     assert [fault.partition(" in plaintext")[0].rpartition(" ")[2] for fault in faults] == [
         "0.0.0.0:2",
         "[::]:3",
     ]
-    assert plaintext_faults(addresses, Protection(has_tls=True)) == []
-    assert plaintext_faults(addresses, Protection(is_insecure=True)) == []
-    assert plaintext_faults(addresses[:1], Protection()) == []
+    assert plaintext_faults(addresses, has_tls=True, is_insecure=False) == []
+    assert plaintext_faults(addresses, has_tls=False, is_insecure=True) == []
+    assert plaintext_faults(addresses[:1], has_tls=False, is_insecure=False) == []
 
 
 def test_a_token_is_made_where_nothing_else_tells_callers_apart():
-    assert needs_token(("127.0.0.1:1",), Protection())
-    assert needs_token(("unix:/s", "unix-abstract:name"), Protection())
-    assert needs_token(("0.0.0.0:1",), Protection(has_tls=True))
-    assert not needs_token(("unix:/s",), Protection())
-    assert not needs_token(("127.0.0.1:1",), Protection(has_identity=True))
-    assert not needs_token(("127.0.0.1:1",), Protection(is_insecure=True))
+    assert needs_token(("127.0.0.1:1",), has_identity=False, is_insecure=False)
+    assert needs_token(("unix:/s", "unix-abstract:name"), has_identity=False, is_insecure=False)
+    assert needs_token(("0.0.0.0:1",), has_identity=False, is_insecure=False)
+    assert not needs_token(("unix:/s",), has_identity=False, is_insecure=False)
+    assert not needs_token(("127.0.0.1:1",), has_identity=True, is_insecure=False)
+    assert not needs_token(("127.0.0.1:1",), has_identity=False, is_insecure=True)
 
 
 def test_an_abstract_socket_takes_the_trust_of_all_sockets():

@@ -65,15 +65,10 @@ class ClientCredentials:
 def credentials_for(
     target: str, flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ
 ) -> ClientCredentials:
-    """Return the credentials for a target.
+    """Return the credentials for a target, HOST:PORT or unix:PATH, as the file names it, too.
 
-    Args:
-        target: HOST:PORT or unix:PATH, as the file names it, too.
-        flags: Values by name; those that are None or False come from elsewhere.
-        environment: The variables of the process.
-
-    Raises ConfigurationError for what cannot be read, and for a token that would go to another
-    machine in plaintext.
+    Flags that are None or False come from elsewhere. Raises ConfigurationError for what cannot be
+    read, and for a token that would go to another machine in plaintext.
     """
     try:
         require_known(environment)

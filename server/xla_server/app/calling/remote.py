@@ -1,15 +1,11 @@
 """Calls of a server from the command line: one channel, one session where one is needed."""
 
 import contextlib
-import hashlib
-import socket
-import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import grpc
-from cryptography import x509
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
@@ -22,6 +18,7 @@ from xla_contract.errors import (
     UnknownError,
     XlaError,
 )
+from xla_contract.pinned_certificates import pinned_certificate
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.targets import routing_metadata
 from xla_server.app.calling.credentials import ClientCredentials
@@ -31,9 +28,6 @@ _ANY_SIZE: list[tuple[str, Any]] = [
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
 ]
-_FETCH_SECONDS = 10.0
-"""Timeout of a server's TLS handshake with a pinned certificate, in seconds."""
-
 _RPCS: dict[str, Rpc] = {rpc.name: rpc for each in (SERVICE, EXTENSION) for rpc in rpcs_of(each)}
 
 
@@ -41,12 +35,7 @@ class Remote:
     """A server at a target, as its unary rpcs by name. Closed with the block it is made in."""
 
     def __init__(self, target: str, credentials: ClientCredentials, timeout: float | None) -> None:
-        """Make the channel; nothing is sent yet.
-
-        Args:
-            target: HOST:PORT or unix:PATH.
-            credentials: The caller's token, certificates and options of TLS.
-            timeout: Seconds until DeadlineExceededError, for each call; None for no deadline.
+        """Make the channel to HOST:PORT or unix:PATH; each call may take `timeout` seconds, if any.
 
         Raises ConfigurationError for files that cannot be read, and UnavailableError where the
         server has another certificate than the one pinned.
@@ -115,43 +104,13 @@ def _channel(target: str, credentials: ClientCredentials) -> grpc.Channel:
         _bytes_of, (credentials.ca_file, credentials.cert_file, credentials.key_file)
     )
     if credentials.fingerprint:
-        roots = _pinned(target, credentials.fingerprint)
+        files = credentials.cert_file or None, credentials.key_file or None
+        pem, name = pinned_certificate(target, credentials.fingerprint, *files)
+        roots = pem.encode()
         # It is the only one that is trusted, so its name says nothing more.
-        options.append(("grpc.ssl_target_name_override", _name_in(roots)))
+        options.append(("grpc.ssl_target_name_override", name))
     made = grpc.ssl_channel_credentials(roots, key, chain)
     return grpc.secure_channel(target, made, options=options)
-
-
-def _pinned(target: str, fingerprint: str) -> bytes:
-    """Return the certificate of a server in PEM; raises UnavailableError if it is another one."""
-    host, _, port = target.removeprefix("dns:").lstrip("/").rpartition(":")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    context.set_alpn_protocols(["h2"])
-    try:
-        with (
-            socket.create_connection((host.strip("[]"), int(port)), _FETCH_SECONDS) as connection,
-            context.wrap_socket(connection) as wrapped,
-        ):
-            der = wrapped.getpeercert(binary_form=True) or b""
-    except (OSError, ValueError) as error:
-        raise UnavailableError(f"no server shows a certificate at {target}: {error}") from None
-    found = f"sha256:{hashlib.sha256(der).hexdigest()}"
-    if found != fingerprint.lower():
-        raise UnavailableError(
-            f"the server at {target} must have the certificate {fingerprint}, got {found}"
-        )
-    return ssl.DER_cert_to_PEM_cert(der).encode()
-
-
-def _name_in(pem: bytes) -> str:
-    certificate = x509.load_pem_x509_certificate(pem)
-    try:
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return ""
-    return next(iter(names.get_values_for_type(x509.DNSName)), "")
 
 
 def _bytes_of(path: str) -> bytes | None:

@@ -4,14 +4,12 @@ import re
 import sys
 from pathlib import Path
 
-from google.protobuf.message import DecodeError
-
 from xla_contract.errors import InvalidArgumentError, UnimplementedError, XlaError
-from xla_contract.stubs import hlo_pb2
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
 from xla_server.ir.verifier import verify
+from xla_server.rpc.decode.module_forms import read_message
 
 STANDARD_INPUT = "-"
 """The name that stands for standard input, whose first bytes give its format."""
@@ -78,7 +76,7 @@ def _read_text(data: bytes) -> HloModule:
 
 
 def _read_message(data: bytes) -> HloModule:
-    module = import_module(_message(data))
+    module = import_module(read_message(data))
     verify(module)
     return module
 
@@ -109,22 +107,3 @@ _READERS = {
     ".pb": _read_message,
     ".mlir": _read_stablehlo,
 }
-
-
-def _message(data: bytes) -> hlo_pb2.HloModuleProto:
-    """The module in serialized bytes, alone or with what else an HloProto holds."""
-    try:
-        alone = hlo_pb2.HloModuleProto.FromString(data)
-        if alone.computations:
-            return alone
-    except DecodeError:
-        pass
-    try:
-        whole = hlo_pb2.HloProto.FromString(data)
-    except DecodeError as error:
-        raise InvalidArgumentError(
-            "the file must hold an HloModuleProto or an HloProto, got neither"
-        ) from error
-    if not whole.hlo_module.computations:
-        raise InvalidArgumentError("the module must have computations, got none")
-    return whole.hlo_module

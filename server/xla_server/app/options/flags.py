@@ -12,11 +12,7 @@ Command = TypeVar("Command", bound=Callable[..., None])
 def flag(name: str, kind: Any, description: str, metavar: str | None = None) -> inspect.Parameter:
     """Return the keyword parameter, None by default, that typer reads as the flag of a name.
 
-    Args:
-        name: The parameter; the flag has `-` for `_`, and a `bool` also `--no-name`.
-        kind: The type of the value.
-        description: The help.
-        metavar: Shown in the help instead of the type.
+    The flag has `-` for `_`, and a `bool` also `--no-name`. Help shows `metavar` instead of `kind`.
     """
     option = typer.Option(help=description, metavar=metavar, show_default=False)
     annotation: Any = Annotated[kind | None, option]

@@ -14,10 +14,7 @@ _OF_KUBERNETES = re.compile(
 def unknown_variables(environment: Iterable[str], prefix: str, known: Collection[str]) -> list[str]:
     """Return a sentence for each variable that begins with `prefix` and names no option.
 
-    Args:
-        environment: Names of the variables there are.
-        prefix: The prefix of the options' variables, in capitals.
-        known: The options' names, in small letters.
+    The prefix is in capitals, the `known` names of options in small letters.
     """
     faults = []
     for variable in sorted(environment):
@@ -34,10 +31,7 @@ def nearest(
 ) -> str:
     """Return `; did you mean X?` for the known name nearest to another one; empty if none is.
 
-    Args:
-        name: The unknown name, in any case.
-        known: The names there are, in small letters.
-        written: Returns the form of a name in the sentence.
+    Known names are in small letters; `written` returns the form of one in the sentence.
     """
     found = difflib.get_close_matches(name.lower(), known, n=1)
     return f"; did you mean {written(found[0])}?" if found else ""

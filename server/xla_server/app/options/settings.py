@@ -45,20 +45,11 @@ class SocketMode(enum.StrEnum):
     GROUP = "0660"
 
 
-class Distribution(enum.StrEnum):
-    """The ways to join processes."""
+Distribution = enum.StrEnum("Distribution", "NONE MPI")
+"""The ways to join processes."""
 
-    NONE = "none"
-    MPI = "mpi"
-
-
-class LogLevel(enum.StrEnum):
-    """Lowest severities to log."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
+LogLevel = enum.StrEnum("LogLevel", "DEBUG INFO WARNING ERROR")
+"""Lowest severities to log."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -16,13 +16,11 @@ from xla_server.app.compile_tool.trial_run import drawn
 def read_arguments(
     files: Sequence[Path], signature: ProgramShape, seed: int | None
 ) -> list[Literal]:
-    """Return one literal for each parameter.
+    """Return one literal for each parameter of a signature with layouts.
 
-    Args:
-        files: .npy has one array, .npz has several: for the parameters of their names if all are
-            names of parameters, else for the next ones, in the order of the file.
-        signature: The parameters, with layouts. A tuple takes an array for each of its leaves.
-        seed: Makes up what no file has; None to refuse that.
+    A .npy has one array, an .npz has several: for the parameters of their names if all are names of
+    parameters, else for the next ones, in the order of the file. A tuple takes an array for each of
+    its leaves. `seed` makes up what no file has; None refuses that.
 
     Raises InvalidArgumentError for arrays that do not fit, too few and too many; OSError.
     """

@@ -9,12 +9,7 @@ from xla_contract.types.element_type import ElementType
 
 
 def compared(ours: Sequence[Any], theirs: Sequence[Any], name: str) -> Iterator[tuple[str, bool]]:
-    """Compare arrays one by one.
-
-    Args:
-        ours: The arrays of the result.
-        theirs: Those to compare with.
-        name: Where the others come from.
+    """Compare arrays one by one with others, which come from `name`.
 
     Returns for each array a line with the largest absolute difference, that of the largest relative
     to the other value, and whether the two agree in type, sizes, and where they are not finite.

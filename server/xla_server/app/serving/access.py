@@ -9,10 +9,9 @@ from typing import TypeVar
 from xla_server.app.endings import ConfigurationError
 from xla_server.app.options.settings import Settings, SocketMode
 from xla_server.identity.authenticator import Authenticator, Sources
-from xla_server.identity.certificates import KeyPairFiles, ReloadedKeyPair, fingerprint, self_signed
+from xla_server.identity.certificates import KeyPair, fingerprint, self_signed, watched_pair
 from xla_server.identity.identity import parse_roles
 from xla_server.identity.policy import (
-    Protection,
     Reach,
     needs_token,
     plaintext_faults,
@@ -52,7 +51,7 @@ class AccessControl:
     """Access control of one server."""
 
     authenticator: Authenticator
-    certificates: ReloadedKeyPair | None = None
+    certificates: WatchedFile[KeyPair] | None = None
     socket_mode: int = 0o600
     token: MadeToken | None = None
     """The token that the server made; None if the operator configured credentials or none."""
@@ -96,16 +95,12 @@ def _access(settings: Settings) -> AccessControl:
     directory = Path(settings.state_dir)
     is_tls = bool(settings.tls_cert_file) or settings.tls_self_signed
     has_tokens = bool(settings.token_file or settings.jwt_keys_file or settings.jwt_secret_file)
-    protection = Protection(
-        has_tls=is_tls,
-        has_identity=has_tokens or bool(settings.client_ca_file),
-        is_insecure=settings.insecure,
-    )
-    faults = plaintext_faults(settings.listen, protection)
+    faults = plaintext_faults(settings.listen, has_tls=is_tls, is_insecure=settings.insecure)
     if faults:
         raise ConfigurationError("\n".join(faults))
     made = None
-    if needs_token(settings.listen, protection):
+    has_identity = has_tokens or bool(settings.client_ca_file)
+    if needs_token(settings.listen, has_identity=has_identity, is_insecure=settings.insecure):
         path = directory / _TOKEN
         made = MadeToken(path, kept_token(path))
     token_file = str(made.path) if made is not None else settings.token_file
@@ -125,20 +120,19 @@ def _access(settings: Settings) -> AccessControl:
         certificates,
         int(settings.socket_mode, 8),
         made,
-        fingerprint(certificates.current.chain)
+        fingerprint(certificates.value.chain)
         if settings.tls_self_signed and certificates is not None
         else "",
     )
 
 
-def _certificates(settings: Settings, directory: Path) -> ReloadedKeyPair:
+def _certificates(settings: Settings, directory: Path) -> WatchedFile[KeyPair]:
     client_ca = Path(settings.client_ca_file) if settings.client_ca_file else None
     if settings.tls_self_signed:
         pair = directory / _PAIR
         self_signed(pair, directory / _CERTIFICATE)
-        return ReloadedKeyPair(KeyPairFiles(pair, pair, client_ca))
-    key, chain = Path(settings.tls_key_file), Path(settings.tls_cert_file)
-    return ReloadedKeyPair(KeyPairFiles(key, chain, client_ca))
+        return watched_pair(pair, pair, client_ca)
+    return watched_pair(Path(settings.tls_key_file), Path(settings.tls_cert_file), client_ca)
 
 
 def _watched(file: str, parse: Callable[[bytes], T]) -> WatchedFile[T] | None:

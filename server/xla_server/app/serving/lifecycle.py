@@ -22,16 +22,14 @@ from xla_server.identity.policy import Reach, reach_of
 from xla_server.rpc.server import RpcServer
 
 if TYPE_CHECKING:
-    from xla_server.distributed.leader import Leader
+    pass
 
 _LOG = logging.getLogger(__name__)
 
 _DRAINED = 0
 _SETTLED = 254
 _FAILED = 255
-"""Bytes that other threads write into the pipe of signals: drained, signals count again, the
-platform cannot be loaded.
-"""
+"""Bytes in the pipe of signals: drained, signals count again, the platform cannot be loaded."""
 
 _TOGETHER_SECONDS = 0.25
 """Signals within this time of the first count as one: timeout(1) sends SIGTERM to the process, and
@@ -71,7 +69,9 @@ def run_until_signalled(settings: Settings) -> None:
         create_server(settings, backend, access, hosts) as server,
     ):
         if hosts is not None:
-            _tell_health(server, hosts)
+            # Health says whether all processes are there.
+            server.set_distributed(is_whole=True)
+            hosts.watch(functools.partial(server.set_distributed, is_whole=False))
         # Objects loaded by now stay: collecting among them takes longer than compiling a program.
         gc.freeze()
         _announce(server, backend)
@@ -96,12 +96,6 @@ def run_until_signalled(settings: Settings) -> None:
         os._exit(0)
 
 
-def _tell_health(server: RpcServer, hosts: "Leader") -> None:
-    """Let health say whether all processes are there."""
-    server.set_distributed(is_whole=True)
-    hosts.watch(functools.partial(server.set_distributed, is_whole=False))
-
-
 def _announce(server: RpcServer, backend: Backend) -> None:
     facts = {
         "listening": server.address,
@@ -113,7 +107,7 @@ def _announce(server: RpcServer, backend: Backend) -> None:
 
 
 def _announce_access(server: RpcServer, access: AccessControl) -> None:
-    """Say in the log how to connect, where the server has made the credentials itself."""
+    """Log how to connect, where the server has made the credentials itself."""
     exposed = [each for each in server.addresses if reach_of(each) is not Reach.OWNER]
     if exposed and access.authenticator.is_open:
         is_far = any(reach_of(each) is Reach.NETWORK for each in exposed)
@@ -164,8 +158,6 @@ class _Preparation:
 
 
 def _settle_later(events: Events) -> None:
-    """Put _SETTLED when signals no longer count as one with the first."""
-
     timer = threading.Timer(_TOGETHER_SECONDS, events.put, (_SETTLED,))
     timer.daemon = True
     timer.start()
@@ -180,14 +172,7 @@ def _drain(
 ) -> bool:
     """Drain, and cancel what is in progress at a signal that does not count as one with the first.
 
-    Args:
-        server: The server to drain.
-        grace_seconds: Seconds for which calls may go on.
-        signal_name: The first signal.
-        events: Signals, and the words _SETTLED and _DRAINED.
-        settle: Has _SETTLED put, now or later.
-
-    Returns whether nothing is left that runs.
+    `settle` has _SETTLED put, now or later. Returns whether nothing is left that runs.
     """
     outcome: list[bool] = []
 

@@ -5,6 +5,7 @@ leaves the server in. Values that only the host reads, tokens and arrays of dyna
 as literals.
 """
 
+import dataclasses
 import sys
 from collections.abc import Sequence
 
@@ -22,44 +23,20 @@ from xla_server.execution.memory_check import LARGE, require_room
 from xla_server.ops.evaluation import Array, Value
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class CudaBuffer:
     """A value on a device. Implements xla_server.backends.device_buffer.DeviceBuffer.
 
     Once the worker of the device is lost, what reads the value raises UnavailableError.
     """
 
-    __slots__ = ("_literal", "device", "elements", "memory", "shape")
-
-    def __init__(self, shape: Shape, device: Device) -> None:
-        self.shape = shape
-        self.device = device
-        self.elements: tuple[CudaBuffer, ...] = ()
-        self.memory: DeviceMemory | None = None
-        """The memory that has the array; its content must not change."""
-        self._literal: Literal | None = None
-
-    @classmethod
-    def of_literal(cls, literal: Literal, device: Device) -> "CudaBuffer":
-        """Return a value that stays on the host."""
-        buffer = cls(literal.shape, device)
-        buffer._literal = literal
-        return buffer
-
-    @classmethod
-    def of_block(cls, block: DeviceMemory, shape: Shape, device: Device) -> "CudaBuffer":
-        """Return the dense row-major array at the start of memory that is not written any more."""
-        buffer = cls(shape, device)
-        buffer.memory = block
-        return buffer
-
-    @classmethod
-    def of_elements(
-        cls, elements: tuple["CudaBuffer", ...], shape: Shape, device: Device
-    ) -> "CudaBuffer":
-        """Return the tuple of these buffers, which are on `device`."""
-        buffer = cls(shape, device)
-        buffer.elements = elements
-        return buffer
+    shape: Shape
+    device: Device
+    elements: tuple["CudaBuffer", ...] = ()
+    memory: DeviceMemory | None = None
+    """The memory that has the dense row-major array; its content must not change."""
+    _literal: Literal | None = None
+    """A value that stays on the host."""
 
     @property
     def byte_size(self) -> int:
@@ -89,14 +66,13 @@ class CudaBuffer:
 
     def given_up(self) -> "CudaBuffer":
         """Return another buffer with this one's memory; this one must not be used afterwards."""
-        other = CudaBuffer(self.shape, self.device)
-        other.elements, other.memory, other._literal = self.elements, self.memory, self._literal
+        other = dataclasses.replace(self)
         self.memory, self._literal = None, GIVEN_UP
         return other
 
     def as_shape(self, shape: Shape, device: Device) -> "CudaBuffer":
         """Return the elements in row-major order as an array of another shape; shares memory."""
-        return CudaBuffer.of_block(self.address, shape, device)
+        return _of_block(self.address, shape, device)
 
     def to_literal(self, shape: Shape | None = None) -> Literal:
         """Return the value for the host, in the layout of `shape` or else its own.
@@ -130,6 +106,10 @@ class CudaBuffer:
             )
 
 
+def _of_block(block: DeviceMemory, shape: Shape, device: Device) -> CudaBuffer:
+    return CudaBuffer(shape, device, memory=block)
+
+
 class Placement:
     """Copies values to devices, each of which has a worker."""
 
@@ -138,8 +118,8 @@ class Placement:
         self.buffers = Buffers(
             CudaBuffer,
             self.from_value,
-            CudaBuffer.of_block,
-            CudaBuffer.of_elements,
+            _of_block,
+            lambda elements, shape, device: CudaBuffer(shape, device, elements),
             self.moved,
             _worker_says,
         )
@@ -152,11 +132,11 @@ class Placement:
         shape = literal.shape
         if shape.is_tuple:
             parts = tuple(self.placed(element, device) for element in literal.elements)
-            return CudaBuffer.of_elements(parts, shape, device)
+            return CudaBuffer(shape, device, parts)
         if not shape.is_array or literal.dynamic_sizes or shape.dynamic_dimensions:
-            return CudaBuffer.of_literal(literal, device)
+            return CudaBuffer(shape, device, _literal=literal)
         memory = self.workers[device.ordinal].placed(as_bytes(literal.value))
-        return CudaBuffer.of_block(memory, shape, device)
+        return _of_block(memory, shape, device)
 
     def from_value(self, value: Value, shape: Shape, device: Device) -> CudaBuffer:
         """Return a buffer of a shape with an evaluator's value; raises as `placed`."""

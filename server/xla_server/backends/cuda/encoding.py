@@ -139,5 +139,4 @@ def _buffers(row: KernelThunk, grid: GridKernel) -> list[Value]:
 
 
 def _named(row: PlacedRow) -> tuple[Value, ...]:
-    """Return the values whose addresses a row or step needs."""
     return (*row.reads, *row.writes) if isinstance(row, HostStep) else addressed(row)

@@ -7,9 +7,10 @@ uploaded.
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import TypeAlias
 
 from xla_server.backends.cuda.buffers import as_bytes
+from xla_server.backends.cuda.worker.supervisor.process import HostAccess
 from xla_server.buffers.assignment import assign
 from xla_server.buffers.code import (
     Code,
@@ -32,18 +33,6 @@ from xla_server.runtime.blocks import BlockPool, block_size
 from xla_server.runtime.host import HostRun
 from xla_server.runtime.program import Program
 from xla_server.runtime.threads import KernelThreads
-
-Array: TypeAlias = Any
-
-
-class HostAccess(Protocol):
-    """The values of a run that waits for a step of the host, by their slots."""
-
-    def read(self, slot: int, array: Array) -> None:
-        """Fill bytes with the value in a slot."""
-
-    def write(self, slot: int, array: Array) -> None:
-        """Let the value in a slot be these bytes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

@@ -1,7 +1,7 @@
 """Counts of what a GPU does for a program, from the code of its rows: no device is asked."""
 
-import dataclasses
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from xla_server.backends.cuda.host_steps import PlacedRow
 from xla_server.buffers.code import CopyThunk, KernelThunk
@@ -9,8 +9,7 @@ from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LaunchCounts:
+class LaunchCounts(NamedTuple):
     """Launches, operations in additions, and bytes of arrays that are read or written.
 
     An array counts once for a launch, however often its elements are read. Copies are launches,
@@ -20,13 +19,6 @@ class LaunchCounts:
     launches: int = 0
     operations: int = 0
     bytes: int = 0
-
-    def __add__(self, other: "LaunchCounts") -> "LaunchCounts":
-        return LaunchCounts(
-            self.launches + other.launches,
-            self.operations + other.operations,
-            self.bytes + other.bytes,
-        )
 
     def __str__(self) -> str:
         noun = "launch" if self.launches == 1 else "launches"
@@ -50,4 +42,4 @@ class LaunchCounts:
     @classmethod
     def all(cls, rows: Iterable[PlacedRow]) -> "LaunchCounts":
         """Return the sum over rows, each executed once."""
-        return sum(map(cls.of, rows), cls())
+        return cls(*map(sum, zip(*map(cls.of, rows), strict=True)))

@@ -10,7 +10,6 @@ from xla_contract.types.shape import Shape
 from xla_server.backends.cuda.buffers import as_bytes, host_array
 from xla_server.backends.cuda.encoding import encode
 from xla_server.backends.cuda.host_steps import (
-    HostAccess,
     HostStep,
     HostSteps,
     LoadedHostStep,
@@ -23,6 +22,7 @@ from xla_server.backends.cuda.toolchain import DeviceModules
 from xla_server.backends.cuda.worker.supervisor.process import (
     DeviceMemory,
     DeviceWorker,
+    HostAccess,
     LoadedDeviceProgram,
 )
 from xla_server.backends.platform import Device
@@ -164,21 +164,17 @@ class CudaProgram:
         return results, nanoseconds
 
 
+@dataclasses.dataclass(slots=True)
 class _Run:
     """The host's part of one execution, and the times of its steps."""
 
-    def __init__(
-        self,
-        encoded: Sequence[tuple[HostStep, Mapping[Any, int]]],
-        loaded: Mapping[HostStep, LoadedHostStep],
-        cancellation: Cancellation,
-        host: Callable[[], HostRun],
-        times: RowTimes | None,
-    ) -> None:
-        self._encoded, self._loaded = encoded, loaded
-        self._cancellation, self._host, self._times = cancellation, host, times
-        self._made: HostRun | None = None
-        self._since = time.monotonic_ns()
+    _encoded: Sequence[tuple[HostStep, Mapping[Any, int]]]
+    _loaded: Mapping[HostStep, LoadedHostStep]
+    _cancellation: Cancellation
+    _host: Callable[[], HostRun]
+    _times: RowTimes | None
+    _made: HostRun | None = None
+    _since: int = dataclasses.field(default_factory=time.monotonic_ns)
 
     def do(self, number: int, access: HostAccess) -> None:
         """Do the step of this number."""

@@ -48,7 +48,7 @@ def read_count(line: str) -> int:
 def start_workers(count: int, command: Sequence[str] = WORKER) -> list[DeviceWorker]:
     """Start the workers of the first devices; raises NoDeviceError, with none left then."""
     with ThreadPoolExecutor(count) as threads:
-        started = [threads.submit(DeviceWorker.start, ordinal, command) for ordinal in range(count)]
+        started = [threads.submit(DeviceWorker, ordinal, command) for ordinal in range(count)]
     faults = [each.exception() for each in started]
     fault = next(filter(None, faults), None)
     if fault is None:

@@ -82,9 +82,7 @@ class ActiveCalls:
         return running if all(self._serves_others.get(call, _no)() for call in running) else []
 
     def are_over(self) -> bool:
-        """Return whether no call is in progress, and all responses are sent or their clients are
-        gone.
-        """
+        """Return whether no call is in progress, and no client waits for a response."""
         return not self._running and not self._open
 
     def cancel_all(self) -> int:

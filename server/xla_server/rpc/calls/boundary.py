@@ -48,9 +48,7 @@ Decode: TypeAlias = Callable[[bytes], Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Boundary:
-    """Checks and conversions for all calls of a server: authentication, admission, status of
-    errors.
-    """
+    """Checks and conversions for all calls of a server: identities, sizes, status of errors."""
 
     sessions: SessionRegistry
     calls: ActiveCalls

@@ -6,6 +6,7 @@ all. Other calls end with CANCELLED, although their clients cancelled nothing. S
 last, when no call is in progress, and until then calls are refused here.
 """
 
+import dataclasses
 import threading
 import time
 from typing import Any
@@ -16,6 +17,7 @@ from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc
 from xla_server.rpc.calls.active_calls import ActiveCalls, shutting_down
 from xla_server.rpc.calls.completion import SendResponse, end_call
 from xla_server.rpc.errors import status_of
+from xla_server.rpc.grpc_internals import EndableCalls
 from xla_server.rpc.threads.pools import Pool, Pools
 from xla_server.sessions.runs.active_executions import ActiveExecutions
 
@@ -31,38 +33,34 @@ _LINGER_SECONDS = 1.0
 _RPCS = {rpc.path.encode(): rpc for rpc in (*RPCS, *EXTENSION_RPCS)}
 
 
-class Refusal:
-    """Handler of an rpc while the server drains: it ends calls with UNAVAILABLE."""
+def refusing_handler(
+    rpc: Rpc, calls: ActiveCalls, pools: Pools
+) -> "grpc.RpcMethodHandler[Any, Any]":
+    """The handler of an rpc while the server drains: it ends calls with UNAVAILABLE.
 
-    experimental_non_blocking = True
-    """Read by grpc: the behaviour gets the callback that sends responses."""
+    It is that of a stream, for whose messages grpc does not wait; all calls begin alike.
+    """
+    status = _status(rpc)
 
-    def __init__(self, rpc: Rpc, calls: ActiveCalls, pools: Pools) -> None:
-        self._status = _status(rpc)
-        self._calls = calls
-        # Read by grpc.
-        self.experimental_thread_pool = pools.refusals
+    def refuse(_: Any, context: grpc.ServicerContext, send: SendResponse) -> None:
+        calls.refused_at = time.monotonic()
+        end_call(context, send, status)
 
-    def __call__(
-        self, requests: Any, context: grpc.ServicerContext, send_response_callback: SendResponse
-    ) -> None:
-        """End one call. Its messages are not waited for."""
-        self._calls.refused_at = time.monotonic()
-        end_call(context, send_response_callback, self._status)
-
-    def handler(self) -> "grpc.RpcMethodHandler[Any, Any]":
-        """The handler as a stream, for whose messages grpc does not wait; all calls begin alike."""
-        return grpc.stream_stream_rpc_method_handler(self)
+    behaviour: Any = refuse
+    # Read by grpc: the behaviour gets the callback that sends responses, and these threads.
+    behaviour.experimental_non_blocking = True
+    behaviour.experimental_thread_pool = pools.refusals
+    return grpc.stream_stream_rpc_method_handler(behaviour)
 
 
+@dataclasses.dataclass
 class DrainController:
     """The end of a server's work. For one thread."""
 
-    def __init__(self, calls: ActiveCalls, launched: ActiveExecutions, pools: Pools) -> None:
-        self._calls = calls
-        self._launched = launched
-        self._pools = pools
-        self._began_at = 0.0
+    _calls: ActiveCalls
+    _launched: ActiveExecutions
+    _pools: Pools
+    _began_at: float = 0.0
 
     def begin(self) -> None:
         """Refuse what comes from now on, and what has come in part."""
@@ -89,12 +87,7 @@ class DrainController:
 
     def end_busy(self) -> int:
         """Answer unary calls whose threads have not seen that they are to end; returns how many."""
-
-        def status(path: bytes) -> grpc.Status | None:
-            rpc = _RPCS.get(path)
-            return None if rpc is None else _status(rpc)
-
-        return self._pools.begun.end_all(status) + self._calls.end_busy()
+        return _end_all(self._pools.begun) + self._calls.end_busy()
 
     def linger(self, seconds: float, cut_short: threading.Event) -> None:
         """Refuse calls until none comes for a moment, `seconds` in all, or `cut_short` is set.
@@ -127,15 +120,19 @@ class DrainController:
 
     def _end_unbegun(self) -> None:
         """End calls whose requests have not come whole, and streams without a first message."""
-        expected = self._pools.expected
-        for state, event in expected.events.copy().items():
-            # Health checks are answered, and this does not wait for them.
-            rpc = _RPCS.get(event.call_details.method)
-            if rpc is not None:
-                expected.refuse(state, _status(rpc))
+        _end_all(self._pools.expected)
         for silence in self._pools.silences.copy():
             if not silence.has_begun:
                 silence.cancel(shutting_down())
+
+
+def _end_all(calls: EndableCalls) -> int:
+    """End calls of the contract's rpcs; returns how many. Health checks are answered."""
+    return sum(
+        calls.end(state, _status(rpc))
+        for state, event in calls.events.copy().items()
+        if (rpc := _RPCS.get(event.call_details.method)) is not None
+    )
 
 
 def _status(rpc: Rpc) -> grpc.Status:

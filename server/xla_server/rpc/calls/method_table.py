@@ -9,7 +9,7 @@ import grpc
 from xla_contract.descriptors import Rpc
 from xla_server.rpc.calls.boundary import Boundary, Decode, Handler, Method
 from xla_server.rpc.calls.deferred import DeferredHandler, DeferredMethod
-from xla_server.rpc.calls.draining import Refusal
+from xla_server.rpc.calls.draining import refusing_handler
 from xla_server.rpc.calls.retry import retry_when_ready
 from xla_server.rpc.calls.streaming import StreamHandler, StreamMethod
 from xla_server.rpc.threads.pools import Pool, Pools
@@ -89,7 +89,7 @@ class ServiceHandler(grpc.ServiceRpcHandler):
             for rpc in rpcs
             if isinstance(row := rows[rpc.name], Unary) and row.has_session
         }
-        self._refusals = {rpc.path: Refusal(rpc, boundary.calls, pools).handler() for rpc in rpcs}
+        self._refusals = {rpc.path: refusing_handler(rpc, boundary.calls, pools) for rpc in rpcs}
         self._calls = boundary.calls
         self._launched = boundary.sessions.engine.launched
 

@@ -1,5 +1,6 @@
 """Answers with the room they take until their clients have read them."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -17,15 +18,13 @@ SLOW_BYTES = 1 << 20
 """The smallest values that are encoded in turns. Less is copied sooner than a thread wakes."""
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class AccountedResponse:
     """An answer in room that was taken before it was made. It is serialized as a message is."""
 
-    __slots__ = ("message", "room")
-
-    def __init__(self, message: Message | bytes, room: ResponseReservation) -> None:
-        self.message = message
-        self.room: ResponseReservation | None = room
-        """The reservation; None once it is released."""
+    message: Message | bytes
+    room: ResponseReservation | None
+    """The reservation; None once it is released."""
 
     def SerializeToString(self) -> bytes:  # noqa: N802
         """The bytes; the room is given back where they are so few that they need none."""

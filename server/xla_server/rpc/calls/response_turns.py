@@ -7,6 +7,7 @@ waits for one of each other connection. While a thread waits, its pool may have 
 """
 
 import contextlib
+import dataclasses
 import threading
 from collections.abc import Iterator
 
@@ -15,14 +16,10 @@ from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.limits.shares.caller import Flow
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class _Waiting:
-    """A thread that waits for its turn."""
-
-    __slots__ = ("flow", "is_next")
-
-    def __init__(self, flow: Flow) -> None:
-        self.flow = flow
-        self.is_next = threading.Event()
+    flow: Flow
+    is_next: threading.Event = dataclasses.field(default_factory=threading.Event)
 
 
 class ResponseTurns:

@@ -1,5 +1,6 @@
 """Programs in the forms in which they are written down: HLO text, serialized modules, graphs."""
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -25,13 +26,22 @@ M = TypeVar("M", bound=Message)
 _CHARACTERS_PER_BYTE = 4
 """Characters of HLO text for a byte of a constant, about."""
 
-FORMATS = {
+_FORMATS: Mapping[int, DumpFormat] = {
     extension_pb2.MODULE_FORMAT_UNSPECIFIED: DumpFormat.TEXT,
     extension_pb2.MODULE_FORMAT_TEXT: DumpFormat.TEXT,
     extension_pb2.MODULE_FORMAT_PROTO: DumpFormat.PROTO,
     extension_pb2.MODULE_FORMAT_DOT: DumpFormat.DOT,
     extension_pb2.MODULE_FORMAT_HTML: DumpFormat.HTML,
 }
+
+
+def format_of(number: int) -> DumpFormat:
+    """Return the form that a number of the contract stands for; raises InvalidArgumentError."""
+    found = _FORMATS.get(number)
+    if found is None:
+        known = ", ".join(extension_pb2.ModuleFormat.keys())
+        raise InvalidArgumentError(f"a format must be one of {known}, got {number}")
+    return found
 
 
 def read_source(
@@ -48,7 +58,7 @@ def read_source(
             module = parse_module(source.hlo_text)
             return export_module(module), module.grid
         case "hlo_module":
-            return _read_message(source.hlo_module), ALONE
+            return read_message(source.hlo_module), ALONE
         case _:
             raise InvalidArgumentError("the request must hold a module, got none")
 
@@ -61,12 +71,7 @@ def converted(
     Raises as `read_source` and `verify`; ResourceExhaustedError for one that takes more than
     `max_bytes`, before it is written; InvalidArgumentError for an unknown form.
     """
-    wanted = FORMATS.get(request.format)
-    if wanted is None:
-        raise InvalidArgumentError(
-            f"format must be one of {', '.join(extension_pb2.ModuleFormat.keys())}, got "
-            f"{request.format}"
-        )
+    wanted = format_of(request.format)
     proto, grid = read_source(request.module)
     module = import_module(proto, max_literal_bytes=max_literal_bytes)
     verify(module)
@@ -98,8 +103,11 @@ def _written(module: HloModule, wanted: DumpFormat) -> bytes:
             return print_html(module).encode()
 
 
-def _read_message(data: bytes) -> hlo_pb2.HloModuleProto:
-    """The module in serialized bytes, alone or with what else an HloProto holds."""
+def read_message(data: bytes) -> hlo_pb2.HloModuleProto:
+    """The module in serialized bytes, alone or with what else an HloProto holds.
+
+    Raises InvalidArgumentError for others, and as `check_parse_size`.
+    """
     # The first field of one is its name and of the other a module, so one of them at most has
     # computations.
     alone = _parsed(hlo_pb2.HloModuleProto, data)
@@ -108,7 +116,7 @@ def _read_message(data: bytes) -> hlo_pb2.HloModuleProto:
     whole = _parsed(hlo_pb2.HloProto, data)
     if whole is None or not whole.hlo_module.computations:
         raise InvalidArgumentError(
-            "hlo_module must be a serialized HloModuleProto or HloProto with computations, got "
+            "a module must be a serialized HloModuleProto or HloProto with computations, got "
             f"{len(data)} bytes that are neither"
         )
     return whole.hlo_module

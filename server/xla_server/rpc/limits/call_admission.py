@@ -19,10 +19,6 @@ from xla_server.rpc.refusals import Refusals
 from xla_server.sessions.limits.shares.caller import Caller
 
 
-def _no_session(_: str) -> None:
-    return None
-
-
 class CallAdmission(ConcurrencyLimit):
     """The slots of the calls of one server.
 
@@ -34,7 +30,7 @@ class CallAdmission(ConcurrencyLimit):
     def __init__(
         self,
         limits: ConcurrencyLimits = CALL_LIMITS,
-        account_of: Callable[[str], Caller | None] = _no_session,
+        account_of: Callable[[str], Caller | None] = lambda _: None,
     ) -> None:
         super().__init__(limits, "calls", "Wait for calls to end, or give some up.")
         self._account_of = account_of

@@ -29,9 +29,7 @@ class ConcurrencyLimits:
 
 CALL_LIMITS = ConcurrencyLimits(4096, 2048)
 STREAM_LIMITS = ConcurrencyLimits(1024, 256)
-"""Default limits. A session may wait for all executions that it may launch, and has some streams
-left.
-"""
+"""Defaults. A session may wait for all executions that it may launch, and has streams left."""
 
 
 class ConcurrencyLimit:
@@ -59,10 +57,6 @@ class ConcurrencyLimit:
     def limit(self) -> int:
         """The number of slots of all clients together."""
         return self._shares.limit
-
-    def used_by(self, owner: str) -> int:
-        """The calls or streams of one owner."""
-        return self._used.get(owner, 0)
 
     def enter(self, key: Hashable, owner: str, caller: Caller | None = None) -> None:
         """Take a slot for what `key` names until `leave`, one of `owner`'s and of `caller`'s.

@@ -155,7 +155,6 @@ class IdleStreams:
         return ended
 
     def _order(self, *, is_all_alike: bool) -> list[IdleTimer]:
-        """Return the streams to end in a round."""
         count = count_to_end(len(self._found))
         first = [each for each in self._found if is_all_alike or _comes_first(each)]
         chosen = calls_to_end(((each, each.peer) for each in first), count)

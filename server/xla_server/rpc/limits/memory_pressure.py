@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from xla_host import allocator
-from xla_server.rpc.limits.arriving_requests import ArrivingRequests
+from xla_server.rpc.grpc_internals import EndableCalls
 from xla_server.rpc.limits.connection_bytes import Received, received_bytes
 from xla_server.rpc.limits.idle_streams import IdleStreams, IdleTimer
 from xla_server.rpc.limits.slow_requests import SLOW_SECONDS, SlowRequests
@@ -50,7 +50,7 @@ class MemoryPressure:
 
     def __init__(
         self,
-        expected: ArrivingRequests,
+        expected: EndableCalls,
         silences: dict[IdleTimer, None],
         limit_bytes: int,
         *,

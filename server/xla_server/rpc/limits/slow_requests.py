@@ -1,7 +1,6 @@
 """Calls with one request that arrives slowly, ended where memory is short.
 
-These are the calls of `ArrivingRequests`. Only the time for which an incomplete request has been
-coming is known.
+Only the time for which an incomplete request has been coming is known.
 """
 
 import collections
@@ -11,7 +10,7 @@ from typing import Any, TypeVar
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.rpc.errors import status_of
-from xla_server.rpc.limits.arriving_requests import ArrivingRequests
+from xla_server.rpc.grpc_internals import EndableCalls
 
 T = TypeVar("T")
 
@@ -46,9 +45,7 @@ def calls_to_end(calls: Iterable[tuple[T, str]], count: int) -> list[T]:
 class SlowRequests:
     """Requests that have been arriving for more than SLOW_SECONDS. For one thread."""
 
-    def __init__(
-        self, expected: ArrivingRequests, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, expected: EndableCalls, clock: Callable[[], float] = time.monotonic) -> None:
         self._expected = expected
         self._clock = clock
         self._since: dict[Any, float] = {}
@@ -82,5 +79,5 @@ class SlowRequests:
                 hint="Send large values in chunks (Upload), or call again later.",
             )
             rpc = slow[state].call_details.method.decode().rpartition("/")[2]
-            ended += self._expected.refuse(state, status_of(error.at(rpc)))
+            ended += self._expected.end(state, status_of(error.at(rpc)))
         return ended

@@ -224,8 +224,7 @@ def _drain(
     cancellation: Cancellation,
     answer: Responder,
 ) -> None:
-    feeds = _feeds(service, request, _TYPES[_direction(request)])
-    is_infeed = request.direction == extension_pb2.FEED_DIRECTION_INFEED
+    feeds, is_infeed = _side(service, request)
     drain = feeds.drain_infeed if is_infeed else feeds.drain_outfeed
     drain(cancellation, respond_with(answer, extension_pb2.DrainFeedResponse()))
 
@@ -233,8 +232,7 @@ def _drain(
 def _close(
     service: Session, request: extension_pb2.CloseFeedRequest, _: Cancellation
 ) -> extension_pb2.CloseFeedResponse:
-    feeds = _feeds(service, request, _TYPES[_direction(request)])
-    is_infeed = request.direction == extension_pb2.FEED_DIRECTION_INFEED
+    feeds, is_infeed = _side(service, request)
     close = feeds.close_infeed if is_infeed else feeds.close_outfeed
     return extension_pb2.CloseFeedResponse(discarded=close(discard=request.discard))
 
@@ -277,15 +275,17 @@ def _feeds(service: Session, request: Any, *types: ChannelType) -> FeedPair:
     return feeds.channel(request.channel.handle, *types)
 
 
-def _direction(
-    request: extension_pb2.DrainFeedRequest | extension_pb2.CloseFeedRequest,
-) -> extension_pb2.FeedDirection:
+def _side(
+    service: Session, request: extension_pb2.DrainFeedRequest | extension_pb2.CloseFeedRequest
+) -> tuple[FeedPair, bool]:
+    """The feeds that a request names, and whether it is about what goes in."""
     direction = request.direction
     if direction not in _TYPES:
         raise InvalidArgumentError(
             f"direction must be that of infeed or outfeed, got number {int(direction)}"
         )
-    return direction
+    is_infeed = direction == extension_pb2.FEED_DIRECTION_INFEED
+    return _feeds(service, request, _TYPES[direction]), is_infeed
 
 
 def _credit_to_proto(credit: Credit) -> extension_pb2.Credit:

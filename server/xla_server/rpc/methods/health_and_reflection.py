@@ -1,5 +1,6 @@
 """Health and reflection: what load balancers and tools such as grpcurl ask."""
 
+import functools
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,10 +15,9 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 from xla_contract.descriptors import EXTENSION, EXTENSION_NAME, SERVICE, SERVICE_NAME
 from xla_server.identity.identity import Identity
 from xla_server.rpc.calls.completion import at_end
-from xla_server.rpc.limits.arriving_requests import ArrivingRequests
-from xla_server.rpc.limits.call_admission import CallAdmission
 from xla_server.rpc.limits.idle_streams import IdleTimer
 from xla_server.rpc.peers.gate import Gate
+from xla_server.rpc.threads.pools import Pools
 from xla_server.rpc.threads.request_threads import RequestThreadPool
 from xla_server.rpc.threads.thread_pool import ThreadPool
 
@@ -37,35 +37,6 @@ _WATCH_THREADS = 64
 """Streams of health's Watch that are served at the same time; each holds one while it is open."""
 
 
-class _OwnThreads:
-    """A behaviour in threads of its own: streams hold one while they are open."""
-
-    def __init__(
-        self,
-        behave: Callable[[Any, grpc.ServicerContext], Any],
-        threads: ThreadPool,
-        expected: ArrivingRequests,
-        calls: CallAdmission,
-        gate: Gate | None = None,
-        *,
-        is_streamed: bool = False,
-    ) -> None:
-        self._behave = behave
-        self._threads = threads
-        # Read by grpc; in the server's default threads open streams would hold up health.
-        self.experimental_thread_pool = RequestThreadPool(
-            threads, expected, calls, is_streamed=is_streamed, gate=gate
-        )
-
-    def __call__(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Answer a call."""
-        return self._behave(request, context)
-
-    def close(self) -> None:
-        """Let the threads go."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-
 def _heard(requests: Iterator[Any], silence: IdleTimer) -> Iterator[Any]:
     """The messages of a stream, which is silent while the next one is waited for."""
     while True:
@@ -79,35 +50,31 @@ def _heard(requests: Iterator[Any], silence: IdleTimer) -> Iterator[Any]:
 class Discovery:
     """The health and reflection services of a server, in threads of their own."""
 
-    def __init__(
-        self,
-        server: grpc.Server,
-        expected: ArrivingRequests,
-        silences: dict[IdleTimer, None],
-        calls: CallAdmission,
-        gate: Gate | None = None,
-    ) -> None:
-        self._gate = gate = Gate() if gate is None else gate
-        self._silences = silences
+    def __init__(self, server: grpc.Server, pools: Pools, gate: Gate) -> None:
+        self._gate = gate
+        self._silences = pools.silences
         self._health = health.HealthServicer(experimental_non_blocking=False)
         names = (SERVICE_NAME, EXTENSION_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)
         self._reflection: Any = reflection.ReflectionServicer(names, _reflection_pool())
+        self._own_threads: list[ThreadPool] = []
+
+        def own(do: Callable[..., Any], name: str, count: int, **options: Any) -> Any:
+            """A behaviour in threads of its own."""
+            threads = ThreadPool(count, name)
+            self._own_threads.append(threads)
+            behave: Any = functools.partial(do)
+            # Read by grpc; in the server's default threads open streams would hold up health.
+            behave.experimental_thread_pool = RequestThreadPool(
+                threads, pools.expected, pools.calls, **options
+            )
+            return behave
+
         # Threads of Check wait for no other call. It needs no credentials.
-        check: Any = _OwnThreads(self._check, ThreadPool(_CHECK_THREADS, "health"), expected, calls)
+        check = own(self._check, "health", _CHECK_THREADS)
         # grpc's own way without threads sends while it holds the lock of all that is known of
         # health: one client that does not read would block all others, and the server's end.
-        watch: Any = _OwnThreads(
-            self._watch, ThreadPool(_WATCH_THREADS, "health-watch"), expected, calls, gate
-        )
-        reflect: Any = _OwnThreads(
-            self._reflect,
-            ThreadPool(_REFLECTION_THREADS, "reflection"),
-            expected,
-            calls,
-            gate,
-            is_streamed=True,
-        )
-        self._own_threads = (check, watch, reflect)
+        watch = own(self._watch, "health-watch", _WATCH_THREADS, gate=gate)
+        reflect = own(self._reflect, "reflection", _REFLECTION_THREADS, gate=gate, is_streamed=True)
         of_health: dict[str, Any] = {
             "Check": grpc.unary_unary_rpc_method_handler(check),
             "Watch": grpc.unary_stream_rpc_method_handler(watch),
@@ -140,15 +107,14 @@ class Discovery:
 
     def close(self) -> None:
         """Let the threads go; the server must have stopped."""
-        for each in self._own_threads:
-            each.close()
+        for threads in self._own_threads:
+            threads.shutdown(wait=False, cancel_futures=True)
 
     def set_draining(self) -> None:
         """Report NOT_SERVING from now on."""
         self._health.enter_graceful_shutdown()
 
     def _check(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        """Return the status of a service; NOT_FOUND for an unknown name."""
         asked = _parsed("Check", request, context)
         found = self._health.Check(asked, context)
         if found.status == health_pb2.HealthCheckResponse.UNKNOWN:
@@ -167,7 +133,6 @@ class Discovery:
             yield answer.SerializeToString()
 
     def _reflect(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
-        """Answer the questions of one stream."""
         self._require_admitted(context, _REFLECTION_PATH)
         silence = IdleTimer(context.peer(), lambda _: context.cancel(), context.cancel)
         # Each query is independent, so a silent stream can be ended.
@@ -179,7 +144,6 @@ class Discovery:
         return answers
 
     def _require_admitted(self, context: grpc.ServicerContext, path: str) -> None:
-        """End a call that the gate refuses."""
         found = self._gate.examine(context, path)
         if not isinstance(found, Identity):
             context.abort_with_status(found)
@@ -198,10 +162,7 @@ def _parsed(name: str, request: bytes, context: grpc.ServicerContext) -> Any:
 
 
 def _reflection_pool() -> DescriptorPool:
-    """All files of all services offered.
-
-    The contract's pool holds the contract alone, and the process-wide one must not hold it.
-    """
+    """All files of all services: the process-wide pool must not hold those of the contract."""
     pool = DescriptorPool()
     seen: set[str] = set()
     for file in (SERVICE.file, EXTENSION.file, health_pb2.DESCRIPTOR, reflection_pb2.DESCRIPTOR):

@@ -18,13 +18,13 @@ from xla_contract.errors import (
     CancelledError,
     DeadlineExceededError,
     InvalidArgumentError,
-    PermissionDeniedError,
     ResourceExhaustedError,
     UnimplementedError,
     XlaError,
 )
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.execution.cancellation import Cancellation
+from xla_server.identity.authorise import authorise
 from xla_server.rpc.calls.active_calls import shutting_down
 from xla_server.rpc.calls.boundary import Boundary
 from xla_server.rpc.calls.deferred import Responder
@@ -62,7 +62,7 @@ class MultiplexedStreams:
         self, rows: Mapping[str, tuple[Rpc, MethodSpec]], pools: Pools, boundary: Boundary
     ) -> None:
         self.boundary = boundary
-        self.threads = pools.executor(Pool.STREAM)
+        self.threads = pools.threads[Pool.STREAM]
         self.calls = pools.calls
         self.watch = StreamWatchdog()
         self._open: set[MultiplexedStream] = set()
@@ -111,7 +111,7 @@ class MultiplexedStreams:
 
 
 def _begin(rpc: Rpc, row: Unary | Deferred, pools: Pools, boundary: Boundary) -> Begin:
-    executor = pools.executor(row.pool)
+    executor = pools.threads[row.pool]
     decode = row.decode
     method = retry_when_ready(row.method, executor) if isinstance(row, Unary) else row.method
 
@@ -207,7 +207,10 @@ class _Call:
         except BaseException as error:
             discard(made)
             response.ClearField("response")
-            response.status = conversation.status(self._rpc, error, self._started)
+            seconds = time.monotonic() - self._started
+            response.status = conversation.boundary.status_bytes(
+                self._rpc, error, conversation.peer, seconds
+            )
             data = response.SerializeToString()
         conversation.answer(self._number, self, data, room)
         return True
@@ -230,6 +233,7 @@ class MultiplexedStream:
         self._session = session
         self._owner = session.token or session.connection
         self.answers = session.service.answers
+        self.peer = stream.silence.peer
         self._stream = stream
         self._cancellation = cancellation
         self._calls: dict[int, _Call] = {}
@@ -329,11 +333,6 @@ class MultiplexedStream:
         if is_drained:
             self._cancellation.cancel(shutting_down())
 
-    def status(self, rpc: Rpc, error: BaseException, started: float) -> bytes:
-        """The serialized status that tells of an error."""
-        seconds = time.monotonic() - started
-        return self.boundary.status_bytes(rpc, error, self._stream.silence.peer, seconds)
-
     def _keep_back(self, outgoing: "_Outgoing") -> None:
         """Leave an answer to the thread that is sending. Under the lock."""
         self._backlog.append(outgoing)
@@ -388,7 +387,6 @@ class MultiplexedStream:
         return self._stream.receive_bytes()
 
     def _take(self, request: extension_pb2.ConverseRequest) -> None:
-        """Begin a call, or stop one."""
         number = request.id
         if request.cancel:
             stopped = self._calls.get(number)
@@ -397,9 +395,11 @@ class MultiplexedStream:
             return
         rpc, begin = self._shared.methods.get(request.method, (_CONVERSE, _refuse))
         call = _Call(self, request, rpc)
-        refusal = (
-            self._refusal(request) or self._role_refusal(rpc.path) or self._place_refusal(call)
-        )
+        refusal = None
+        try:
+            self._admit(request, call, rpc)
+        except XlaError as error:
+            refusal = error
         with self._lock:
             self._unanswered += 1
             if refusal is None:
@@ -414,44 +414,27 @@ class MultiplexedStream:
         subject = self._session.service if has_session else self._stream.caller
         begin(subject, request.request, call.cancellation, answer)
 
-    def _refusal(self, request: extension_pb2.ConverseRequest) -> XlaError | None:
-        """Return the error of a call that is refused; None if it begins."""
+    def _admit(self, request: extension_pb2.ConverseRequest, call: _Call, rpc: Rpc) -> None:
+        """Take a slot of the session's calls; raises the error of a call that is refused."""
         if self._is_draining:
-            return shutting_down()
+            raise shutting_down()
         if request.id in self._calls:
-            return InvalidArgumentError(
+            raise InvalidArgumentError(
                 f"the id of a call must not be in use on its stream, got {request.id}, which is"
             )
         if len(self._calls) >= MAX_CALLS:
-            return ResourceExhaustedError(
+            raise ResourceExhaustedError(
                 f"a stream may have {MAX_CALLS} calls in progress, got one more with "
                 f"{len(self._calls)} there",
                 hint="Wait for one to end.",
             )
         if request.method not in self._shared.methods:
-            return UnimplementedError(
+            raise UnimplementedError(
                 "method must be the path of a unary rpc such as xla.XlaService/Execute, got "
                 f"{request.method!r:.200}"
             )
-        return None
-
-    def _role_refusal(self, path: str) -> XlaError | None:
-        """Return the error of a call that needs another role than the stream's; None if it does
-        not.
-        """
-        try:
-            self._stream.lease.authorise(path)
-        except PermissionDeniedError as error:
-            return error
-        return None
-
-    def _place_refusal(self, call: _Call) -> XlaError | None:
-        """Take a slot of the session's calls; return the reason if there is none."""
-        try:
-            self._shared.calls.enter(call, self._owner, self._session.service.caller)
-        except ResourceExhaustedError as error:
-            return error
-        return None
+        authorise(self._stream.lease.identity, rpc.path)
+        self._shared.calls.enter(call, self._owner, self._session.service.caller)
 
     def _cancel_all(self) -> None:
         error = self._cancellation.error or CancelledError("the stream of the call ended")

@@ -78,7 +78,6 @@ class StreamWatchdog:
             quiet = 0
 
     def _sleep(self, streams: list[tuple[MonitoredStream, int]], deadline: float | None) -> None:
-        """Sleep until there is a call or the next deadline."""
         self._woken.clear()
         self.is_asleep = True
         # A call that began before this thread said that it sleeps has not woken it.
@@ -87,7 +86,6 @@ class StreamWatchdog:
         self.is_asleep = False
 
     def _look(self, streams: list[tuple[MonitoredStream, int]]) -> tuple[bool, float | None]:
-        """Return whether there are calls, and the next deadline."""
         now = time.monotonic()
         is_busy = False
         following = None
@@ -109,9 +107,7 @@ class StreamWatchdog:
 
 
 def _wait_seconds(deadline: float | None) -> float | None:
-    """Return the seconds to sleep for a deadline, which clients choose: it may be later than any
-    clock.
-    """
+    """Return the seconds until a deadline. Clients choose it: threads cannot wait for any."""
     if deadline is None:
         return None
     return min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)

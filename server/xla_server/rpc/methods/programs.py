@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.wire.shape_proto import program_shape_to_proto, shape_from_proto
@@ -12,7 +11,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import MethodSpec, Unary
 from xla_server.rpc.calls.response_memory import Response, held
 from xla_server.rpc.decode.common import handle_in
-from xla_server.rpc.decode.module_forms import FORMATS, converted, read_source
+from xla_server.rpc.decode.module_forms import converted, format_of, read_source
 from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.runs.explanations import (
@@ -106,12 +105,7 @@ METHODS: Mapping[str, MethodSpec] = {
 
 
 def _formats(request: extension_pb2.ExplainExecutableRequest) -> frozenset[DumpFormat]:
-    unknown = [number for number in request.formats if number not in FORMATS]
-    if unknown:
-        raise InvalidArgumentError(
-            f"formats must be of {', '.join(extension_pb2.ModuleFormat.keys())}, got {unknown[0]}"
-        )
-    return frozenset(FORMATS[number] for number in request.formats) or frozenset({DumpFormat.TEXT})
+    return frozenset(map(format_of, request.formats)) or frozenset({DumpFormat.TEXT})
 
 
 def _work(work: Work) -> extension_pb2.WorkAnalysis:

@@ -64,7 +64,7 @@ class ServerRpcs:
             calls, streams = self._pools.calls, self._pools.streams
             response.calls.CopyFrom(_usage(calls.used, calls.limit))
             response.streams.CopyFrom(_usage(streams.used, streams.limit))
-            for pool, threads in self._pools.threads().items():
+            for pool, threads in self._pools.threads.items():
                 response.pools.add(name=pool, threads=threads.count, waiting=threads.waiting)
         found = [self._summary(session) for session in self._sessions.all()]
         found.sort(key=lambda each: each.use.device_bytes, reverse=True)

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_data_pb2, xla_extension_pb2
-from xla_contract.types.shape import Shape
 from xla_contract.wire.chunk_codec import ChunkView, encode_chunk, scan_chunk, view_of
 from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.execution.cancellation import Cancellation
@@ -82,17 +81,13 @@ def _download(session: SessionEntry, stream: Stream, cancellation: Cancellation)
 
 
 def _send_chunks(download: Download, stream: Stream, cancellation: Cancellation) -> None:
-    head = _head(download.shape, download.dynamic_sizes)
+    head = xla_extension_pb2.DownloadResponse(
+        shape=shape_to_proto(download.shape), dynamic_sizes=download.dynamic_sizes
+    ).SerializeToString()
     for chunk in download.chunks(cancellation):
         # Messages one behind the other are one message: the fields of both.
         stream.send(head + encode_chunk(*chunk))
         head = b""
-
-
-def _head(shape: Shape, dynamic_sizes: tuple[int, ...]) -> bytes:
-    return xla_extension_pb2.DownloadResponse(
-        shape=shape_to_proto(shape), dynamic_sizes=dynamic_sizes
-    ).SerializeToString()
 
 
 def _wait(pending: ValuePendingError, cancellation: Cancellation) -> None:

@@ -43,11 +43,7 @@ class Callers:
 def host_of(peer: str) -> str:
     """Return the host of a client without credentials, by which its use is counted.
 
-    Args:
-        peer: The result of `context.peer()`.
-
-    Returns:
-        "ipv4:ADDRESS"; "ipv6:NETWORK" with the network of the host; "local" for a unix socket.
+    It is "ipv4:ADDRESS", "ipv6:NETWORK" with the network of the host, or "local" for a unix socket.
     """
     found = tcp_address(peer)
     if found is None:

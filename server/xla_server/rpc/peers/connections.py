@@ -8,6 +8,7 @@ SO_COOKIE, is no substitute, as grpc closes the socket first. So if one connecti
 the address of a call in progress, the call came over it.
 """
 
+import functools
 import json
 import logging
 import secrets
@@ -43,11 +44,9 @@ class Live(NamedTuple):
 
 
 class Connections:
-    """The connections that grpc servers of this process have accepted. Thread-safe.
+    """The connections that grpc servers have accepted: those of these numbers, or all. Thread-safe.
 
-    Args:
-        server_numbers: The servers, by Channelz's numbers; None for all.
-        is_incremental: True if a connection that is listed later has a higher number.
+    It `is_incremental` if a connection that is listed later has a higher number.
     """
 
     def __init__(
@@ -62,10 +61,9 @@ class Connections:
         self._lock = threading.Lock()
 
     def of(self, peer: str) -> str:
-        """Return the connection of a call in progress from `peer`, as `context.peer()` has it.
+        """Return the name of the connection of a call in progress from `peer`, as grpc has it.
 
-        Returns:
-            Its name, which is never used again; empty if several connections may be the one.
+        It is never used again; empty if several connections may be the one.
         """
         if self._channelz is None or peer.startswith(_UNIX):
             return ""
@@ -87,14 +85,8 @@ class Connections:
 
     def when_asked(self) -> Callable[[str], bool]:
         """Return `Live.has` of the connections there are when it is called for the first time."""
-        found: list[Live] = []
-
-        def has(name: str) -> bool:
-            if not found:
-                found.append(self.live())
-            return found[0].has(name)
-
-        return has
+        live = functools.cache(self.live)
+        return lambda name: live().has(name)
 
     def _add_new(self) -> None:
         """List the connections that came since the last time. Under the lock."""

@@ -36,10 +36,6 @@ class Lease:
         authorise(identity, self._path)
         self.identity = identity
 
-    def authorise(self, path: str) -> None:
-        """Raise PermissionDeniedError unless a call on the stream, of another rpc, may be made."""
-        authorise(self.identity, path)
-
 
 class Leases:
     """The leases of a server's streams, and the thread that ends them. Thread-safe."""

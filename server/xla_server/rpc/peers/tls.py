@@ -6,12 +6,13 @@ from typing import Any
 
 import grpc
 
-from xla_server.identity.certificates import KeyPair, ReloadedKeyPair
+from xla_server.identity.certificates import KeyPair
+from xla_server.identity.watched_file import WatchedFile
 
 _LOG = logging.getLogger(__name__)
 
 
-def server_credentials(pair: ReloadedKeyPair) -> grpc.ServerCredentials:
+def server_credentials(pair: WatchedFile[KeyPair]) -> grpc.ServerCredentials:
     """Return credentials that look at the files of `pair` at each handshake.
 
     Clients must have a certificate of the pair's authority, where it has one. Open connections keep
@@ -20,16 +21,16 @@ def server_credentials(pair: ReloadedKeyPair) -> grpc.ServerCredentials:
 
     def changed() -> Any:
         try:
-            found = pair.reload()
+            has_changed = pair.refresh()
         except Exception:  # grpc would refuse the handshake, and all that follow.
             _LOG.exception("reading certificates again failed")
             return None
-        return None if found is None else _configuration(found)
+        return _configuration(pair.value) if has_changed else None
 
     credentials: grpc.ServerCredentials = grpc.dynamic_ssl_server_credentials(
-        _configuration(pair.current),
+        _configuration(pair.value),
         changed,
-        require_client_authentication=pair.current.client_ca is not None,
+        require_client_authentication=pair.value.client_ca is not None,
     )
     return credentials
 

@@ -66,12 +66,7 @@ def start_server(server: grpc.Server) -> None:
 
 
 class EventLoop:
-    """The event loop of one grpc server.
-
-    Args:
-        module: The module of grpc's servers.
-        state: The state of the server, as that module has it.
-    """
+    """The event loop of one grpc server, by the module of grpc's servers and its state there."""
 
     def __init__(self, module: Any, state: Any) -> None:
         self._grpc = module
@@ -92,15 +87,11 @@ class EventLoop:
         threading.Thread(target=self._serve, name="xla-events", daemon=True).start()
 
     def _serve(self) -> None:
-        """Handle events until the server has stopped."""
         while self._handle_completions() and self._begin_next():
             pass
 
     def _handle_completions(self) -> bool:
-        """Handle what has arrived; wait where no call waits. Gives False when the server stopped.
-
-        New calls are taken over, and not begun.
-        """
+        """Handle what has arrived, or wait for it; new calls do not begin. False at the end."""
         module, state = self._grpc, self._state
         left = _MAX_COMPLETIONS
         until = 0.0

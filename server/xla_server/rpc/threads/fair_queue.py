@@ -117,7 +117,6 @@ class FairQueue(Generic[J]):
         return job
 
     def _has_all(self, kind: str, name: str) -> bool:
-        """Return whether a caller has all threads that it may have."""
         return bool(name) and self._running.get((kind, name), 0) >= self._limits[kind]
 
     def _count(self, flow: Flow, amount: int) -> None:

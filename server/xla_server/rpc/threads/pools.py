@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Mapping
 
-from xla_server.rpc.limits.arriving_requests import ArrivingRequests
+from xla_server.rpc.grpc_internals import EndableCalls
 from xla_server.rpc.limits.call_admission import CallAdmission
 from xla_server.rpc.limits.concurrency_limit import (
     STREAM_LIMITS,
@@ -17,7 +17,7 @@ from xla_server.rpc.limits.concurrency_limit import (
 )
 from xla_server.rpc.limits.idle_streams import IdleTimer
 from xla_server.rpc.peers.gate import Gate
-from xla_server.rpc.threads.request_threads import Begun, RequestThreadPool
+from xla_server.rpc.threads.request_threads import RequestThreadPool
 from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.shares.caller_shares import EVERYTHING, CallerShares
 
@@ -72,7 +72,7 @@ class Pools:
             streams or STREAM_LIMITS, "streams", "End streams that are not used, or wait."
         )
         self._prefix = f"xla-{next(_numbers)}-"
-        self._executors: Mapping[Pool, ThreadPool] = {
+        self.threads: Mapping[Pool, ThreadPool] = {
             pool: ThreadPool(
                 getattr(sizes, pool),
                 f"{self._prefix}{pool}",
@@ -84,9 +84,9 @@ class Pools:
         }
         self.refusals = ThreadPool(_REFUSAL_THREADS, f"{self._prefix}refusals")
         """Threads for calls that are not begun, which are no work in progress."""
-        self.expected = ArrivingRequests()
+        self.expected = EndableCalls()
         """The calls whose requests are not there yet."""
-        self.begun = Begun()
+        self.begun = EndableCalls()
         """The unary calls that threads are answering."""
         self.silences: dict[IdleTimer, None] = {}
         """Timers of grpc's open streams, the oldest first."""
@@ -99,17 +99,13 @@ class Pools:
                 begun=self.begun,
                 gate=gate,
             )
-            for pool, threads in self._executors.items()
+            for pool, threads in self.threads.items()
             for is_streamed in (False, True)
         }
 
     def serving_stream(self) -> contextlib.AbstractContextManager[None]:
         """Add threads for the time of a stream, which is served in one of its kind's."""
-        return self._executors[Pool.STREAM].larger(_THREADS_OF_A_STREAM)
-
-    def executor(self, pool: Pool) -> ThreadPool:
-        """The executor of a kind of calls."""
-        return self._executors[pool]
+        return self.threads[Pool.STREAM].larger(_THREADS_OF_A_STREAM)
 
     def arrivals(self, pool: Pool, *, is_streamed: bool = False) -> RequestThreadPool:
         """The same threads, for grpc: a call has one when its request is there.
@@ -118,19 +114,15 @@ class Pools:
         """
         return self._arrivals[pool, is_streamed]
 
-    def threads(self) -> Mapping[Pool, ThreadPool]:
-        """Return the threads of each kind of calls."""
-        return self._executors
-
     def is_idle(self, *, besides: Pool | None = None) -> bool:
         """Return whether no thread of any kind of calls, `besides` excepted, is busy."""
         return all(
-            threads.is_idle() for pool, threads in self._executors.items() if pool is not besides
+            threads.is_idle() for pool, threads in self.threads.items() if pool is not besides
         )
 
     def close(self, timeout: float) -> bool:
         """Stop taking calls and wait for the threads; False when some are still busy."""
-        for executor in (*self._executors.values(), self.refusals):
+        for executor in (*self.threads.values(), self.refusals):
             executor.shutdown(wait=False, cancel_futures=True)
         deadline = time.monotonic() + timeout
         threads = [

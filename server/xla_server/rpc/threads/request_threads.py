@@ -11,10 +11,9 @@ Calls are counted here too, and those that are too many are refused (`limits/cal
 With another grpc only its own limit to the calls of all clients together is left.
 """
 
-import functools
 import itertools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -23,12 +22,12 @@ import grpc
 from xla_server.identity.identity import Identity
 from xla_server.rpc.grpc_internals import (
     POOL_PARAMETERS,
+    EndableCalls,
     end_call,
     fail_call,
     known_server,
     reject_call,
 )
-from xla_server.rpc.limits.arriving_requests import ArrivingRequests
 from xla_server.rpc.limits.call_admission import CallAdmission
 from xla_server.rpc.metadata import has_session
 from xla_server.rpc.peers.gate import Gate
@@ -38,36 +37,13 @@ from xla_server.sessions.limits.shares.caller import Flow
 _LOG = logging.getLogger(__name__)
 
 
-class Begun:
-    """The unary calls of `RequestThreadPool` that threads are answering. Thread-safe.
-
-    Whoever takes a call out of `events` answers it.
-    """
-
-    def __init__(self) -> None:
-        self.events: dict[Any, Any] = {}
-        """Calls in progress: grpc's state of a call -> the event with which it arrived."""
-
-    def end_all(self, status_of: Callable[[bytes], grpc.Status | None]) -> int:
-        """End calls by the paths of their rpcs, whatever their threads do; returns how many."""
-        ended = 0
-        for state, event in self.events.copy().items():
-            status = status_of(event.call_details.method)
-            if status is None or self.events.pop(state, None) is None:
-                continue
-            with state.condition:
-                end_call(event, state, status)
-            ended += 1
-        return ended
-
-
 class RequestThreadPool(ThreadPoolExecutor):
     """The executor of handlers for grpc.
 
     Calls that have one request begin in `threads` when it has come; those that wait for a thread
     take turns. Calls with a stream of requests (`is_streamed`) begin with their first message, so
     that those which never send one take no thread; if they name a session they begin at once, as
-    they keep it. This holds for handlers on bytes; grpc begins the calls of others itself. grpc
+    they keep it. This holds for handlers on bytes; the calls of others begin as grpc has it. grpc
     requires a ThreadPoolExecutor, of which no method is used.
 
     A call that the gate refuses ends at once, before its request is read. Any other has a slot of
@@ -78,16 +54,16 @@ class RequestThreadPool(ThreadPoolExecutor):
     def __init__(
         self,
         threads: ThreadPool,
-        expected: ArrivingRequests,
+        expected: EndableCalls,
         admission: CallAdmission,
         *,
         is_streamed: bool = False,
         gate: Gate | None = None,
-        begun: Begun | None = None,
+        begun: EndableCalls | None = None,
     ) -> None:
         self._taken_from = threads
         self._expected = expected.events
-        self._begun = (begun or Begun()).events
+        self._begun = (begun or EndableCalls()).events
         self._admission = admission
         self._gate = gate
         self._is_streamed = is_streamed
@@ -109,8 +85,8 @@ class RequestThreadPool(ThreadPoolExecutor):
                     end_call(event, state, refusal)
                     return _ended_job()
                 if transforms == _NO_PARSING and not (self._is_streamed and has_session(event)):
-                    return self._expect(server, do, is_unary, event, state, behavior)
-                return self._begin_parsed(do, is_unary, arguments)
+                    return self._expect(do, is_unary, event, state, behavior)
+                return self._begin_now(do, arguments)
         return self._taken_from.submit(do, *arguments, **named)
 
     def submit_for(self, flow: Flow, do: Callable[..., object], /, *arguments: Any) -> None:
@@ -127,14 +103,10 @@ class RequestThreadPool(ThreadPoolExecutor):
             return found
         return self._admission.admit(state, event, found.name if found.is_authenticated else "")
 
-    def _begin_parsed(
-        self, do: Callable[..., Any], is_unary: bool, arguments: tuple[Any, ...]
-    ) -> Task:
+    def _begin_now(self, do: Callable[..., Any], arguments: tuple[Any, ...]) -> Task:
         """Let a thread serve a call as grpc does."""
-        serve, event, state, behavior, *rest = arguments
-        if is_unary:
-            behavior = _leaving(behavior, functools.partial(self._admission.leave, state))
-        job = Task(do, (serve, event, state, behavior, *rest), self._admission.flow_of(state))
+        state = arguments[2]
+        job = Task(do, arguments, self._admission.flow_of(state))
         job.add_done_callback(lambda _: self._admission.leave(state))
         self._taken_from.begin(job)
         return job
@@ -145,7 +117,6 @@ class RequestThreadPool(ThreadPoolExecutor):
 
     def _expect(
         self,
-        server: Any,
         do: Callable[..., Any],
         is_unary: bool,
         event: Any,
@@ -153,11 +124,10 @@ class RequestThreadPool(ThreadPoolExecutor):
         behavior: Callable[..., Any],
     ) -> Task:
         """Ask for the request of a call; gives the job that begins when it is there."""
-        is_streamed = self._is_streamed
-        if is_unary:
-            serve: Callable[..., Any] = functools.partial(_answer, self._begun)
-        else:
-            serve = _stream_of_requests if is_streamed else _stream
+        server, is_streamed = self._server, self._is_streamed
+        serve: Callable[..., None] = self._answer if is_unary else self._stream
+        if is_streamed and not is_unary:
+            serve = self._stream_of_requests
         job = Task(do, (), self._admission.flow_of(state))
         call = event.call
         expected, leave = self._expected, self._admission.leave
@@ -179,7 +149,7 @@ class RequestThreadPool(ThreadPoolExecutor):
                 job.end()
             else:
                 # Last: the woken thread needs a lock that this one holds until it waits again.
-                job.arguments = (serve, server, event, state, behavior, request, leave)
+                job.arguments = (serve, event, state, behavior, request)
                 self._begin(job, state)
             return ended
 
@@ -198,82 +168,47 @@ class RequestThreadPool(ThreadPoolExecutor):
             self._admission.leave(state)
             job.end()
 
+    def _answer(self, event: Any, state: Any, behavior: Callable[..., bytes], request: Any) -> None:
+        """Call the behaviour as grpc's `_unary_response_in_pool` does, without plugins."""
+        server, begun, leave = self._server, self._begun, self._admission.leave
+        if not server._is_rpc_state_active(state):
+            leave(state)
+            return  # Given up while it stood in the queue.
+        begun[state] = event
+        # The slot is released before the response: its client may call again at once.
+        try:
+            response = behavior(request, server._Context(event, state, None))
+        except Exception as error:
+            leave(state)
+            if begun.pop(state, None) is not None:
+                fail_call(event, state, error)
+        else:
+            leave(state)
+            if begun.pop(state, None) is not None:
+                server._status(event, state, response)
+
+    def _stream(self, event: Any, state: Any, behavior: Callable[..., Any], request: Any) -> None:
+        server = self._server
+        if server._is_rpc_state_active(state):
+            server._stream_response_in_pool(event, state, behavior, lambda: request, None, None)
+            if getattr(behavior, "experimental_non_blocking", False):
+                return  # It says itself when it has answered.
+        self._admission.leave(state)
+
+    def _stream_of_requests(
+        self, event: Any, state: Any, behavior: Callable[..., Any], first: bytes | None
+    ) -> None:
+        """Serve a call with a stream of requests, whose first message, or end, has come."""
+        rest = self._server._RequestIterator(state, event.call, None)
+        requests = iter(()) if first is None else itertools.chain((first,), rest)
+        self._stream(event, state, behavior, requests)
+
 
 _NO_PARSING = [None, None]
 """The deserializer and the serializer of handlers that take and give bytes."""
-
-
-def _leaving(behavior: Callable[..., Any], leave: Callable[[], object]) -> Callable[..., Any]:
-    """A behaviour whose call has left its slot before it is answered."""
-
-    def behave(request: Any, context: grpc.ServicerContext) -> Any:
-        try:
-            return behavior(request, context)
-        finally:
-            leave()
-
-    return behave
 
 
 def _ended_job() -> Task:
     job = Task(lambda: None, ())
     job.end()
     return job
-
-
-def _answer(
-    begun: dict[Any, Any],
-    server: Any,
-    event: Any,
-    state: Any,
-    behavior: Callable[..., bytes],
-    request: bytes,
-    leave: Callable[[Any], object],
-) -> None:
-    """Call the behaviour as grpc's `_unary_response_in_pool` does, without the support of its
-    plugins.
-    """
-    if not server._is_rpc_state_active(state):
-        leave(state)
-        return  # Given up while it stood in the queue.
-    begun[state] = event
-    # The slot is released before the response: its client may call again at once.
-    try:
-        response = behavior(request, server._Context(event, state, None))
-    except Exception as error:
-        leave(state)
-        if begun.pop(state, None) is not None:
-            fail_call(event, state, error)
-    else:
-        leave(state)
-        if begun.pop(state, None) is not None:
-            server._status(event, state, response)
-
-
-def _stream(
-    server: Any,
-    event: Any,
-    state: Any,
-    behavior: Callable[..., Any],
-    request: bytes | Iterator[bytes],
-    leave: Callable[[Any], object],
-) -> None:
-    if server._is_rpc_state_active(state):
-        server._stream_response_in_pool(event, state, behavior, lambda: request, None, None)
-        if getattr(behavior, "experimental_non_blocking", False):
-            return  # It says itself when it has answered.
-    leave(state)
-
-
-def _stream_of_requests(
-    server: Any,
-    event: Any,
-    state: Any,
-    behavior: Callable[..., Any],
-    first: bytes | None,
-    leave: Callable[[Any], object],
-) -> None:
-    """Serve a call with a stream of requests, whose first message, or end, has come."""
-    rest = server._RequestIterator(state, event.call, None)
-    requests = iter(()) if first is None else itertools.chain((first,), rest)
-    _stream(server, event, state, behavior, requests, leave)

@@ -47,9 +47,7 @@ class Task:
             _LOG.exception("a job of the server failed")
 
     def end(self) -> None:
-        """Mark the job as over. Each callback is called by the thread that takes it from the
-        list.
-        """
+        """Mark the job as over. The thread that takes a callback from the list calls it."""
         self._is_over = True
         while self._callbacks:
             try:

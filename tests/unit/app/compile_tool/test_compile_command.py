@@ -122,8 +122,8 @@ def test_messages_are_read_alone_and_with_what_goes_with_them(
 
 
 BAD = {
-    "empty.pb": (b"", "the module must have computations, got none"),
-    "noise.pb": (b"\xff\xff\xff", "the file must hold an HloModuleProto or an HloProto"),
+    "empty.pb": (b"", "HloProto with computations, got 0 bytes that are neither"),
+    "noise.pb": (b"\xff\xff\xff", "a module must be a serialized HloModuleProto or HloProto"),
     "noise.txt": (b"\xff\xff\xff", "HLO text must be UTF-8"),
     "wrong.hlo": (b"HloModule m\nf { x = f32[] foo() }", "foo %x: an opcode must be one of"),
     "module.onnx": (b"", "a module must be HLO text in .hlo or .txt, an HloModuleProto in .pb or"),

@@ -55,7 +55,7 @@ def test_every_format_is_read_from_a_file_and_from_standard_input(
         ("a.hlo", b"HloModule m\nENTRY e {\n  x = f32[3] foo()\n}", r"a\.hlo:3:14: foo %x: an op"),
         ("a.hlo", b"HloModule m\nENTRY e {\n", r"a\.hlo:3:1: an instruction or } is needed"),
         ("a.hlo", b"\xff", r"a\.hlo: HLO text must be UTF-8"),
-        ("a.pb", b"\xff\xff", r"a\.pb: the file must hold an HloModuleProto or an HloProto"),
+        ("a.pb", b"\xff\xff", r"a\.pb: a module must be a serialized HloModuleProto or HloProto"),
         ("a.mlir", b"module { bad }", r"a\.mlir:1:10: the module must be StableHLO, got custom op"),
         ("a.onnx", b"", r"must be HLO text in \.hlo or \.txt, .* in \.mlir, got a\.onnx$"),
     ],

@@ -139,7 +139,7 @@ def test_credentials_are_those_of_the_options(tmp_path: Path, files: dict[str, s
     assert known.of_socket().name == f"unix-group:{os.getegid()}"
     assert (access.socket_mode, access.pinned) == (0o660, "")
     assert access.certificates is not None
-    assert access.certificates.current.client_ca == Path(files["client_ca_file"]).read_bytes()
+    assert access.certificates.value.client_ca == Path(files["client_ca_file"]).read_bytes()
     assert prepare_access(settings(tmp_path)).socket_mode == 0o600
     assert Settings(socket_mode="0600").socket_mode is SocketMode.OWNER
 

@@ -192,7 +192,7 @@ def test_a_lost_worker_is_replaced_and_programs_run_again() -> None:
     lost, kept = placed(platform, X), placed(platform, X, 1)
     module = parse_module(STEP)
     executable = platform.compile(module, module.entry_program_shape)
-    os.kill(platform._workers[0].process_id, signal.SIGKILL)
+    os.kill(platform._workers[0].process().process_id, signal.SIGKILL)
     with pytest.raises(UnavailableError, match=r"worker of device 0 .* incident"):
         executed(platform, STEP, [lost])
     np.testing.assert_array_equal(kept.to_literal().value, X)

@@ -140,7 +140,7 @@ def test_values_of_a_lost_worker_are_unavailable_and_new_ones_work() -> None:
     (worker,) = start_workers(1, WORKER)
     placement = Placement([worker])
     lost = placement.placed(Literal.from_numpy(X), DEVICES[0])
-    os.kill(worker.process_id, signal.SIGKILL)
+    os.kill(worker.process().process_id, signal.SIGKILL)
     for _ in range(2):
         with pytest.raises(UnavailableError, match=r"worker of device 0 .* incident") as raised:
             lost.to_literal()

@@ -256,7 +256,7 @@ def test_all_that_is_left_is_waited_for() -> None:
 
     draining.begin()
     assert draining.wait(0)
-    pools.executor(Pool.COMPILE).submit(work)
+    pools.threads[Pool.COMPILE].submit(work)
     assert begun.wait(100)
     assert not draining.wait(0)
     gate.set()

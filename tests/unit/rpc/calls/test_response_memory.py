@@ -33,7 +33,7 @@ from xla_server.rpc.calls.response_memory import (
     reservation_of,
 )
 from xla_server.rpc.calls.response_turns import ResponseTurns
-from xla_server.rpc.limits.arriving_requests import ArrivingRequests
+from xla_server.rpc.grpc_internals import EndableCalls
 from xla_server.rpc.limits.call_admission import CallAdmission
 from xla_server.rpc.threads.request_threads import RequestThreadPool
 from xla_server.rpc.threads.thread_pool import ThreadPool
@@ -75,7 +75,7 @@ def deferred(boundary: Boundary, context: Context, method: Callable[..., None]) 
     sent: list[Any] = []
     threads = ThreadPool(1, "test")
     handler = DeferredHandler(
-        RPC, method, boundary, RequestThreadPool(threads, ArrivingRequests(), CallAdmission())
+        RPC, method, boundary, RequestThreadPool(threads, EndableCalls(), CallAdmission())
     )
     handler(b"", context, sent.append)  # type: ignore[arg-type]
     threads.shutdown()

@@ -41,7 +41,7 @@ class Served:
         handlers = rpc_handlers([rpc], {rpc.name: row}, self.pools, boundary)
         service = rpc.path.split("/")[1]
         self.server = grpc.server(
-            self.pools.executor(Pool.SHORT),
+            self.pools.threads[Pool.SHORT],
             handlers=[grpc.method_handlers_generic_handler(service, handlers)],
         )
         port = self.server.add_insecure_port("127.0.0.1:0")

@@ -39,7 +39,7 @@ def test_a_call_is_of_its_live_session_or_else_of_its_connection() -> None:
         )
     ):
         assert places.admit(number, event) is None
-    counts = {owner: places.used_by(owner) for owner in ("ipv4:1", TOKEN, "unix:", "ipv4:2")}
+    counts = {owner: places._used.get(owner, 0) for owner in ("ipv4:1", TOKEN, "unix:", "ipv4:2")}
     assert counts == {"ipv4:1": 3, TOKEN: 2, "unix:": 1, "ipv4:2": 0}
     flows = [places.flow_of(number) for number in (0, 3, 4, 5)]
     ours = flow_of(OWNER, TOKEN)
@@ -94,4 +94,4 @@ def test_a_call_of_an_identity_is_its_own_whatever_session_it_names() -> None:
         Flow("token:eve", "ipv4:1", "ipv4:1"),
         Flow("local", "ipv4:1", "ipv4:1"),
     ]
-    assert (places.used_by(TOKEN), places.used_by("ipv4:1")) == (1, 3)
+    assert (places._used.get(TOKEN, 0), places._used.get("ipv4:1", 0)) == (1, 3)

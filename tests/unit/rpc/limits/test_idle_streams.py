@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from xla_contract.errors import NotBegunError, UnavailableError, XlaError
-from xla_server.rpc.limits.arriving_requests import ArrivingRequests
+from xla_server.rpc.grpc_internals import EndableCalls
 from xla_server.rpc.limits.connection_bytes import Received
 from xla_server.rpc.limits.idle_streams import UNASKED_BYTES, IdleStreams, IdleTimer
 from xla_server.rpc.limits.memory_pressure import MemoryPressure
@@ -246,7 +246,7 @@ class Pressed(Watched):
         self.requests = 0
         self.ended_requests = 0
         self.pressure = MemoryPressure(
-            ArrivingRequests(),
+            EndableCalls(),
             self.silences,
             1000,
             resident=lambda: self.resident,

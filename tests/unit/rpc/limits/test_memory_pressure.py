@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from tests.fault.plain import until
-from xla_server.rpc.limits.arriving_requests import ArrivingRequests
+from xla_server.rpc.grpc_internals import EndableCalls
 from xla_server.rpc.limits.idle_streams import IdleTimer
 from xla_server.rpc.limits.memory_pressure import MemoryPressure, resident_bytes
 from xla_server.rpc.limits.slow_requests import calls_to_end
@@ -39,7 +39,7 @@ def test_the_memory_of_this_process_is_known() -> None:
     assert resident_bytes() > before + len(more) // 2
 
 
-class Calls(ArrivingRequests):
+class Calls(EndableCalls):
     """Calls as grpc has them, and what they were told."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Calls(ArrivingRequests):
             event.call_details = types.SimpleNamespace(method=b"/xla.XlaService/Compile")
             self.events[name] = event
 
-    def refuse(self, state: Any, status: grpc.Status) -> bool:
+    def end(self, state: Any, status: grpc.Status) -> bool:
         self.told[state] = status
         return self.events.pop(state, None) is not None
 

@@ -16,11 +16,10 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tests.fault.plain import until
 from xla_contract.descriptors import EXTENSION_NAME, EXTENSION_RPCS, RPCS, SERVICE_NAME, rpcs_of
 from xla_server.rpc.health_check import health_fault
-from xla_server.rpc.limits.arriving_requests import ArrivingRequests
-from xla_server.rpc.limits.call_admission import CallAdmission
-from xla_server.rpc.limits.idle_streams import IdleTimer
 from xla_server.rpc.methods import health_and_reflection
 from xla_server.rpc.methods.health_and_reflection import Discovery
+from xla_server.rpc.peers.gate import Gate
+from xla_server.rpc.threads.pools import Pools, PoolSizes
 
 Question = reflection_pb2.ServerReflectionRequest
 Status = health_pb2.HealthCheckResponse
@@ -32,9 +31,9 @@ class Served:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(1)
         self._server = grpc.server(self._threads)
-        self.expected = ArrivingRequests()
-        self.silences: dict[IdleTimer, None] = {}
-        self.discovery = Discovery(self._server, self.expected, self.silences, CallAdmission())
+        pools = Pools(PoolSizes())
+        self.expected, self.silences = pools.expected, pools.silences
+        self.discovery = Discovery(self._server, pools, Gate())
         self.target = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
         self._server.start()
         self.channel = grpc.insecure_channel(self.target)

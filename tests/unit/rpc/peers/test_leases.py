@@ -10,6 +10,7 @@ from tests.unit.rpc.peers.test_gate import TOKEN, with_token
 from xla_contract.errors import PermissionDeniedError, UnauthenticatedError, XlaError
 from xla_server.execution.cancellation import Cancellation
 from xla_server.identity.authenticator import Authenticator, Sources
+from xla_server.identity.authorise import authorise
 from xla_server.identity.tokens import parse_tokens
 from xla_server.identity.watched_file import WatchedFile
 from xla_server.identity.web_tokens import WebTokenRules, parse_secret
@@ -57,14 +58,14 @@ def test_streams_end_when_their_token_is_withdrawn_or_its_role_too_low(tmp_path:
         leases.holding(with_token(TOKEN), DOWNLOAD, stays) as lease,
     ):
         leases.look()
-        lease.authorise(UPLOAD)
+        authorise(lease.identity, UPLOAD)
         (tmp_path / "tokens").write_text(f"alice viewer {TOKEN}\n")
         leases.look()
         assert isinstance(error_of(ends), PermissionDeniedError)
         assert not stays.is_cancelled
         # Calls on it have the new role.
         with pytest.raises(PermissionDeniedError):
-            lease.authorise(UPLOAD)
+            authorise(lease.identity, UPLOAD)
         (tmp_path / "tokens").write_text("bob user the-token-of-bob\n")
         leases.look()
         assert isinstance(error_of(stays), UnauthenticatedError)

@@ -14,9 +14,9 @@ def test_kinds_of_calls_do_not_wait_for_each_other() -> None:
         event.set()
 
     for event in ended:
-        pools.executor(Pool.EXECUTE).submit(work, event)
+        pools.threads[Pool.EXECUTE].submit(work, event)
     done = threading.Event()
-    pools.executor(Pool.SHORT).submit(done.set)
+    pools.threads[Pool.SHORT].submit(done.set)
     assert done.wait(100)
     assert not any(event.is_set() for event in ended)
     gate.set()
@@ -33,7 +33,7 @@ def test_closing_drops_what_is_in_line_and_says_who_does_not_end() -> None:
 
     ended: list[str] = []
     for name in ("running", "waiting"):
-        job = pools.executor(Pool.COMPILE).submit(work)
+        job = pools.threads[Pool.COMPILE].submit(work)
         job.add_done_callback(lambda _, name=name: ended.append(name))
     assert begun.wait(100)
     assert not pools.close(0.05)

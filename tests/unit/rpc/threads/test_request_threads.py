@@ -12,12 +12,12 @@ from tests.fault.plain import until
 from xla_contract.errors import ResourceExhaustedError, UnauthenticatedError
 from xla_server.identity.identity import Identity
 from xla_server.rpc.errors import status_of
-from xla_server.rpc.limits.arriving_requests import ArrivingRequests
+from xla_server.rpc.grpc_internals import EndableCalls
 from xla_server.rpc.limits.call_admission import CallAdmission
 from xla_server.rpc.limits.concurrency_limit import CALL_LIMITS, ConcurrencyLimits
 from xla_server.rpc.peers.gate import Gate
 from xla_server.rpc.threads import request_threads
-from xla_server.rpc.threads.request_threads import Begun, RequestThreadPool
+from xla_server.rpc.threads.request_threads import RequestThreadPool
 from xla_server.rpc.threads.thread_pool import Task, ThreadPool
 
 
@@ -28,9 +28,9 @@ class Service:
         self.threads = threads
         self.counted: list[bytes] = []
         self._server = grpc.server(ThreadPoolExecutor(1), maximum_concurrent_rpcs=2)
-        self.expected = ArrivingRequests()
+        self.expected = EndableCalls()
         self.places = CallAdmission(limits)
-        self.begun = Begun()
+        self.begun = EndableCalls()
         self.may_end = threading.Event()
         pool = RequestThreadPool(threads, self.expected, self.places, begun=self.begun)
         streamed = RequestThreadPool(threads, self.expected, self.places, is_streamed=True)
@@ -233,8 +233,8 @@ def test_calls_can_be_refused_before_their_request_is_there(known, name, monkeyp
     gates = [threading.Event() for _ in range(6)]
     for gate in gates:  # Of two at a time.
         refused, state = known.begin_expected(_silence(gate), name)
-        assert known.expected.refuse(state, status)
-        assert not known.expected.refuse(state, status)
+        assert known.expected.end(state, status)
+        assert not known.expected.end(state, status)
         assert refused.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert refused.details() == "the reason"
         (detail,) = refused.trailing_metadata()
@@ -267,7 +267,7 @@ def test_a_request_that_comes_in_the_same_moment_is_answered_or_refused(known):
         gate = threading.Event()
         call, state = known.begin_expected(_silence(gate), "Count")
         gate.set()
-        is_refused = known.expected.refuse(state, status)
+        is_refused = known.expected.end(state, status)
         if not is_refused:
             answered += 1
             assert call.result() == b""
@@ -295,7 +295,7 @@ def test_calls_given_up_in_line_are_not_made(service, make):
     assert service.counted == []
 
 
-@pytest.mark.parametrize("name", ["Echo", "Abort", "Fail", "Later", "Each", "Streamed", "Parsed"])
+@pytest.mark.parametrize("name", ["Echo", "Abort", "Fail", "Later", "Each", "Streamed"])
 def test_who_has_an_answer_may_call_again(single, name):
     streams = name in {"Later", "Each", "Streamed"}
     for _ in range(30):
@@ -312,7 +312,7 @@ def test_who_has_an_answer_may_call_again(single, name):
     until(lambda: single._server._state.active_rpc_count == 0)
 
 
-@pytest.mark.parametrize("name", ["Echo", "Abort", "Fail", "Later", "Parsed"])
+@pytest.mark.parametrize("name", ["Echo", "Abort", "Fail", "Later"])
 def test_slots_are_left_before_the_answer_however_late_a_thread_is_over(single, name, monkeypatch):
     end = Task.end
 
@@ -434,7 +434,7 @@ class _Strict(Gate):
 def test_a_call_that_the_gate_refuses_takes_no_slot_and_is_not_read() -> None:
     threads, expected, places, gate = (
         ThreadPool(1, "t"),
-        ArrivingRequests(),
+        EndableCalls(),
         CallAdmission(),
         _Strict(),
     )
@@ -473,10 +473,10 @@ def test_a_call_whose_thread_is_busy_may_be_answered_by_another_once(single, req
     status = status_of(ResourceExhaustedError("enough"))
     call = single.channel.unary_unary("/s/Hold").future(request_, timeout=20)
     until(lambda: len(single.begun.events) == 1)
-    assert single.begun.end_all(lambda path: None) == 0
-    assert single.begun.end_all(lambda path: status if path == b"/s/Hold" else None) == 1
+    (state,) = single.begun.events
+    assert single.begun.end(state, status)
     assert (call.code(), call.details()) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "enough")
-    assert single.begun.end_all(lambda path: status) == 0
+    assert not single.begun.end(state, status)
     single.may_end.set()
     single.wait_until_forgotten()
     until(lambda: single.places.used == 0)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from xla_server.backends.cuda.worker.device.driver import CapturingDriver, ConditionalDriver, Driver
+from xla_server.backends.cuda.worker.device.driver import Driver
 from xla_server.backends.cuda.worker.exchange.protocol import (
     Branch,
     Copy,
@@ -71,16 +71,13 @@ class Lane:
     ) -> None:
         self.driver, self.stream, self.recent = driver, stream, recent
         self._shared, self._connection = shared, connection
-        self.capturing = driver if isinstance(driver, CapturingDriver) else None
-        """The driver, if it has graphs."""
         self._graphs: weakref.WeakKeyDictionary[WorkerProgram, Graphs]
         self._graphs = weakref.WeakKeyDictionary()
         self.word = shared.word(connection)
-        """The device's address of the cancellation word; zero where it has none."""
-        self.conditional: ConditionalDriver | None = None
-        """The driver, if its graphs have loops that can be stopped."""
-        if self.word and isinstance(driver, ConditionalDriver):
-            self.conditional = driver
+        """The device's address of the cancellation word; zero where it has none.
+
+        Graphs have no loops then, as nothing could stop them.
+        """
 
     @functools.cached_property
     def flag(self) -> int:
@@ -93,10 +90,10 @@ class Lane:
         return address
 
     def graphs(self, loaded: WorkerProgram) -> Graphs | None:
-        """Return the graphs of a program in the stream; None if it or the device has none."""
-        if self.capturing is None or not loaded.segments:
+        """Return the graphs of a program in the stream; None if it has none."""
+        if not loaded.segments:
             return None
-        found = self._graphs.pop(loaded, None) or Graphs(self.capturing, self.stream)
+        found = self._graphs.pop(loaded, None) or Graphs(self.driver, self.stream)
         self._graphs[loaded] = found
         if len(self._graphs) > MAX_PROGRAMS:
             del self._graphs[next(iter(self._graphs))]
@@ -187,8 +184,14 @@ class ProgramRun:
             match row:
                 case HostStep():
                     return row
-                case Jump() | Branch() | Switch():
-                    _GO[type(row)](self, row)
+                case Jump():
+                    self._row = row.row
+                case Branch():
+                    if not self._read(row.predicate, 1)[0]:
+                        self._row = row.otherwise
+                case Switch():
+                    index = int.from_bytes(self._read(row.index, 4), "little", signed=True)
+                    self._row = row.rows[index if 0 <= index < len(row.rows) else -1]
                 case _:
                     self._give(first, row)
         return None
@@ -198,7 +201,7 @@ class ProgramRun:
         cost = self._loaded.nanoseconds(segment.first, segment.end)
         if cost is None or cost > MAX_PENDING_NANOSECONDS or self._graphs is None:
             return False
-        if segment.has_jumps and self._lane.conditional is None:
+        if segment.has_jumps and not self._lane.word:
             return False
         addresses = tuple([self._addresses[slot] for slot in self._loaded.slots[segment]])
         walk = functools.partial(self._captured, segment)
@@ -217,31 +220,27 @@ class ProgramRun:
 
     def _capture(self, items: Items, stream: int, nodes: dict[int, Any] | None = None) -> None:
         """Give a stream rows, loops and branches for a graph; note the nodes of launches."""
-        conditional, capturing = self._lane.conditional, self._lane.capturing
         for item in items:
             match item:
-                case Loop() if conditional:
+                case Loop():
                     self._capture(item.condition, stream)
                     turn = functools.partial(self._capture, item.body + item.condition)
                     predicate = self._addresses[item.predicate]
-                    conditional.capture_loop(predicate, self._lane.word, turn, stream)
-                case Case() if conditional:
+                    self._driver.capture_loop(predicate, self._lane.word, turn, stream)
+                case Case():
                     cases = [functools.partial(self._capture, case) for case in item.cases]
                     index = self._addresses[item.index]
-                    conditional.capture_case(index, item.byte_size, cases, stream)
+                    self._driver.capture_case(index, item.byte_size, cases, stream)
                 case int():
                     row = self._loaded.program.rows[item]
                     _DO[type(row)](self, row, stream)
-                    if isinstance(row, Launch) and nodes is not None and capturing:
-                        nodes[item] = capturing.captured_node(stream)
+                    if isinstance(row, Launch) and nodes is not None:
+                        nodes[item] = self._driver.captured_node(stream)
 
     def _changes(
         self, segment: Segment, graph: SegmentGraph, before: Addresses
     ) -> Sequence[NodeChange] | None:
-        """Return the launches that have other addresses than a graph, by their nodes.
-
-        Returns None if a row of another kind has others.
-        """
+        """Return launches with other addresses than a graph; None if rows of other kinds do."""
         rows, addresses = self._loaded.program.rows, self._addresses
         known = dict(zip(self._loaded.slots[segment], before, strict=True))
         changes: list[NodeChange] = []
@@ -306,17 +305,6 @@ class ProgramRun:
         if row.byte_size and target != source:
             self._driver.copy(target, source, row.byte_size, stream)
 
-    def _jump(self, row: Jump) -> None:
-        self._row = row.row
-
-    def _branch(self, row: Branch) -> None:
-        if not self._read(row.predicate, 1)[0]:
-            self._row = row.otherwise
-
-    def _switch(self, row: Switch) -> None:
-        index = int.from_bytes(self._read(row.index, 4), "little", signed=True)
-        self._row = row.rows[index if 0 <= index < len(row.rows) else -1]
-
     def _allocate(self, byte_size: int) -> int:
         address = self._driver.allocate(max(byte_size, 1), self._stream)
         self._owned.append(address)
@@ -330,7 +318,4 @@ class ProgramRun:
 
 _DO: Mapping[type, Callable[[ProgramRun, Any, int], None]] = MappingProxyType(
     {Launch: ProgramRun._launch, LibraryCall: ProgramRun._call, Copy: ProgramRun._copy}
-)
-_GO: Mapping[type, Callable[[ProgramRun, Any], None]] = MappingProxyType(
-    {Jump: ProgramRun._jump, Branch: ProgramRun._branch, Switch: ProgramRun._switch}
 )

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from xla_server.backends.cuda.worker.device.driver import CapturingDriver
+from xla_server.backends.cuda.worker.device.driver import Driver
 from xla_server.backends.cuda.worker.exchange.protocol import DeviceLostError
 from xla_server.backends.cuda.worker.segments import Segment
 
@@ -47,7 +47,7 @@ _Sets: TypeAlias = collections.OrderedDict[Addresses, SegmentGraph | None]
 class Graphs:
     """The graphs of one program in one stream."""
 
-    def __init__(self, driver: CapturingDriver, stream: int) -> None:
+    def __init__(self, driver: Driver, stream: int) -> None:
         self._driver, self._stream = driver, stream
         self._sets: dict[Segment, _Sets] = {}
         self._refused: set[Segment] = set()

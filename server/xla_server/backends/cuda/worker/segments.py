@@ -198,7 +198,6 @@ class _Parser:
         return tuple(found)
 
     def _loop(self, first: int, jump: int, depth: int) -> Loop:
-        """Return the loop of a jump to its first row."""
         for number in range(first, jump):
             row = self._rows[number]
             if isinstance(row, Branch) and row.otherwise == jump + 1:
@@ -210,7 +209,6 @@ class _Parser:
         raise _OtherFormError
 
     def _cases(self, at: int, end: int, depth: int) -> Case:
-        """Return the cases of a row that chooses one."""
         row = self._rows[at]
         assert isinstance(row, Branch | Switch)
         begins = (at + 1, row.otherwise) if isinstance(row, Branch) else row.rows
@@ -230,7 +228,6 @@ class _Parser:
         return Case(row.index, 4, cases, at, last)
 
     def _jump_before(self, number: int) -> int | None:
-        """Return where the row before one jumps to, if it does."""
         row = self._rows[number - 1]
         return row.row if isinstance(row, Jump) else None
 

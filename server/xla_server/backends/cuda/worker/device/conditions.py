@@ -153,7 +153,6 @@ class Conditions:
         return graph, nodes, edges, count
 
     def _capture(self, body: Callable[[int], None], graph: Any) -> None:
-        """Let a graph have what a body gives a stream."""
         flags = int(self._cuda.CUstream_flags.CU_STREAM_NON_BLOCKING)
         stream = int(checked("cuStreamCreate", self._cuda.cuStreamCreate(flags))[0])
         mode = self._cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED

@@ -10,7 +10,7 @@ Control.
 import contextlib
 import ctypes
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xla_server.backends.cuda.worker.device.capability import capability
@@ -65,7 +65,9 @@ class CudaDriver:
         self._idle: set[int] = set()
         """Streams that were waited for, and given nothing since."""
         self._libraries = Libraries(self)
-        self._conditions = Conditions(cuda, self._context, self._tell)
+        conditions = Conditions(cuda, self._context, self._tell)
+        self.capture_loop, self.capture_case = conditions.loop, conditions.case
+        self.captured_node = conditions.last_node
 
     def _described(self, device: Any) -> DeviceDescription:
         attribute = cuda.CUdevice_attribute
@@ -215,7 +217,7 @@ class CudaDriver:
     def call(self, prepared: Any, addresses: Sequence[int], stream: int) -> None:
         """Let a library compute a prepared plan."""
         self._idle.discard(stream)
-        self._libraries.call(prepared, addresses, stream)
+        prepared.call(addresses, stream)
 
     def begin_capture(self, stream: int) -> None:
         """Begin a graph. Other threads may call what a capture forbids its own."""
@@ -224,10 +226,6 @@ class CudaDriver:
             self._tellers  # noqa: B018
         mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         checked("cuStreamBeginCapture", cuda.cuStreamBeginCapture(stream, mode))
-
-    def captured_node(self, stream: int) -> Any:
-        """Return the node of the last launch."""
-        return self._conditions.last_node(stream)
 
     def end_capture(self, stream: int) -> "_Graph":
         """Return the graph, which the device has."""
@@ -261,18 +259,6 @@ class CudaDriver:
         """Launch a graph."""
         self._idle.discard(stream)
         checked("cuGraphLaunch", cuda.cuGraphLaunch(graph.handle, stream))
-
-    def capture_loop(
-        self, predicate: int, stop: int, body: Callable[[int], None], stream: int
-    ) -> None:
-        """Let a graph do a body while a predicate holds and nothing stops it."""
-        self._conditions.loop(predicate, stop, body, stream)
-
-    def capture_case(
-        self, index: int, byte_size: int, cases: Sequence[Callable[[int], None]], stream: int
-    ) -> None:
-        """Let a graph do the case of an index."""
-        self._conditions.case(index, byte_size, cases, stream)
 
     @functools.cached_property
     def _tellers(self) -> dict[str, "CudaKernel"]:

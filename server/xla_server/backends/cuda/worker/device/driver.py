@@ -13,8 +13,14 @@ from xla_server.backends.cuda.worker.exchange.protocol import DeviceDescription
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 
 
+@runtime_checkable
 class Driver(Protocol):
-    """One device."""
+    """One device.
+
+    Its graphs have loops and branches, by values that it has then. A body or case is a callable,
+    which is called while the graph is made. It gives its launches, copies and calls, and loops and
+    branches in turn, to the stream that it gets.
+    """
 
     @property
     def description(self) -> DeviceDescription:
@@ -76,11 +82,6 @@ class Driver(Protocol):
     def call(self, prepared: Any, addresses: Sequence[int], stream: int) -> None:
         """Let a library compute a prepared plan on its operands, then its results."""
 
-
-@runtime_checkable
-class CapturingDriver(Driver, Protocol):
-    """A device that has graphs."""
-
     def begin_capture(self, stream: int) -> None:
         """Let launches, copies and calls that the stream is given become a graph instead."""
 
@@ -104,15 +105,6 @@ class CapturingDriver(Driver, Protocol):
 
     def launch_graph(self, graph: Any, stream: int) -> None:
         """Give the stream all that the graph has, as one launch."""
-
-
-@runtime_checkable
-class ConditionalDriver(CapturingDriver, Protocol):
-    """A device whose graphs have loops and branches, by values that it has then.
-
-    A body or case is a callable, which is called while the graph is made. It gives its launches,
-    copies and calls, and loops and branches in turn, to the stream that it gets.
-    """
 
     def capture_loop(
         self, predicate: int, stop: int, body: Callable[[int], None], stream: int

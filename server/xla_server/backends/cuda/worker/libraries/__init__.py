@@ -4,7 +4,6 @@
 their libraries alone: they are large, and look for the driver.
 """
 
-from xla_server.backends.cuda.worker.libraries.libraries import Libraries
-from xla_server.backends.cuda.worker.libraries.library import LibraryError, Memory
+from xla_server.backends.cuda.worker.libraries.library import Libraries, LibraryError, Memory
 
 __all__ = ["Libraries", "LibraryError", "Memory"]

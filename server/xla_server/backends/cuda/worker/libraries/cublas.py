@@ -11,16 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from nvmath.bindings import cublas
 
-from xla_contract.types.element_type import ElementType
 from xla_server.backends.cuda.worker.libraries.library import Handles, Memory
 from xla_server.codegen.gpu.plans.library_plans import TriangularSolvePlan
-
-_SOLVE = {
-    ElementType.F32: (cublas.strsm, cublas.strsm_batched),
-    ElementType.F64: (cublas.dtrsm, cublas.dtrsm_batched),
-    ElementType.C64: (cublas.ctrsm, cublas.ctrsm_batched),
-    ElementType.C128: (cublas.ztrsm, cublas.ztrsm_batched),
-}
+from xla_server.custom_calls.linear_algebra.lapack import PREFIX
 
 _FORMS = {"N": cublas.Operation.N, "T": cublas.Operation.T, "C": cublas.Operation.C}
 
@@ -51,22 +44,23 @@ class _Solution:
 
     def __init__(self, handles: Handles, plan: TriangularSolvePlan) -> None:
         self._handles, self._plan = handles, plan
-        self._one = np.ones(1, plan.element.dtype)
+        self._factor = np.ones(1, plan.element.dtype)
         side = cublas.SideMode.RIGHT if plan.is_left else cublas.SideMode.LEFT
         triangle = cublas.FillMode.UPPER if plan.is_lower else cublas.FillMode.LOWER
         diagonal = cublas.DiagType.UNIT if plan.is_unit else cublas.DiagType.NON_UNIT
+        name = f"{PREFIX[plan.element]}trsm"
+        self._one, self._batched = getattr(cublas, name), getattr(cublas, f"{name}_batched")
         self._forms = int(side), int(triangle), int(_FORMS[plan.transpose]), int(diagonal)
 
     def call(self, addresses: Sequence[int], stream: int) -> None:
         """Give the systems to a stream."""
         plan, handle = self._plan, self._handles.of(stream)
-        one, batched = _SOLVE[plan.element]
-        alpha = self._one.ctypes.data
+        alpha = self._factor.ctypes.data
         given = (handle, *self._forms, plan.columns, plan.rows, alpha)
         if plan.batch == 1:
             matrix, right = addresses
-            one(*given, matrix, plan.order, right, plan.columns)
+            self._one(*given, matrix, plan.order, right, plan.columns)
             return
         _, _, tables = addresses
         rights = tables + plan.batch * _ADDRESS_BYTES
-        batched(*given, tables, plan.order, rights, plan.columns, plan.batch)
+        self._batched(*given, tables, plan.order, rights, plan.columns, plan.batch)

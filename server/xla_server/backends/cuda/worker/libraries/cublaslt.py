@@ -131,7 +131,6 @@ class _Product:
         return layout
 
     def _chosen(self) -> Any:
-        """Return the library's first choice of an algorithm."""
         attribute = cublasLt.MatmulPreferenceAttribute
         wishes = {
             attribute.MAX_WORKSPACE_BYTES: self._plan.workspace_bytes,

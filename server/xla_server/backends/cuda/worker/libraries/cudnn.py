@@ -107,7 +107,6 @@ class _Convolution:
         return window
 
     def _graph(self) -> Descriptor:
-        """Return the graph of the one operation."""
         form = self._plan.convolution
         is_double = form.element is ElementType.F64
         sums = ElementType.F64 if is_double else ElementType.F32

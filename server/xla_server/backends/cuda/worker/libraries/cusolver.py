@@ -11,32 +11,9 @@ from collections.abc import Sequence
 
 from nvmath.bindings import cublas, cusolverDn
 
-from xla_contract.types.element_type import ElementType
 from xla_server.backends.cuda.worker.libraries.library import Handles, Memory, borrowed
 from xla_server.codegen.gpu.plans.library_plans import CholeskyPlan
-
-_ROUTINES = {
-    ElementType.F32: (
-        cusolverDn.spotrf_buffer_size,
-        cusolverDn.spotrf,
-        cusolverDn.spotrf_batched,
-    ),
-    ElementType.F64: (
-        cusolverDn.dpotrf_buffer_size,
-        cusolverDn.dpotrf,
-        cusolverDn.dpotrf_batched,
-    ),
-    ElementType.C64: (
-        cusolverDn.cpotrf_buffer_size,
-        cusolverDn.cpotrf,
-        cusolverDn.cpotrf_batched,
-    ),
-    ElementType.C128: (
-        cusolverDn.zpotrf_buffer_size,
-        cusolverDn.zpotrf,
-        cusolverDn.zpotrf_batched,
-    ),
-}
+from xla_server.custom_calls.linear_algebra.lapack import PREFIX
 
 
 def created(stream: int) -> int:
@@ -64,7 +41,10 @@ class _Factors:
         self._memory, self._handles, self._plan = memory, handles, plan
         triangle = cublas.FillMode.UPPER if plan.is_lower else cublas.FillMode.LOWER
         self._triangle = int(triangle)
-        self._size, self._factor, self._batched = _ROUTINES[plan.element]
+        name = f"{PREFIX[plan.element]}potrf"
+        self._size, self._factor, self._batched = (
+            getattr(cusolverDn, name + form) for form in ("_buffer_size", "", "_batched")
+        )
 
     def call(self, addresses: Sequence[int], stream: int) -> None:
         """Give the factorisations to a stream. Raises OutOfDeviceMemoryError."""

@@ -4,7 +4,7 @@ Semantics: the cuSOLVER library's documentation, cusolverDn<t>getrf, geqrf, orgq
 gesvd.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nvmath.bindings import cublas, cusolverDn
@@ -63,22 +63,16 @@ class _Calls:
 
 
 def _name(plan: SolverPlan) -> str:
-    """Return the name of a plan's routine, without the letter of its type."""
     unitary, hermitian = ("un", "he") if plan.element.is_complex else ("or", "sy")
-    match plan:
-        case LuPlan():
-            return "getrf"
-        case QrPlan():
-            return "geqrf"
-        case ReflectorsPlan():
-            return f"{unitary}gqr"
-        case ReflectedPlan():
-            return f"{unitary}mqr"
-        case EigenPlan():
-            return f"{hermitian}evd"
-        case SingularPlan():
-            return "gesvd"
-    raise AssertionError(plan)
+    names: Mapping[type[SolverPlan], str] = {
+        LuPlan: "getrf",
+        QrPlan: "geqrf",
+        ReflectorsPlan: f"{unitary}gqr",
+        ReflectedPlan: f"{unitary}mqr",
+        EigenPlan: f"{hermitian}evd",
+        SingularPlan: "gesvd",
+    }
+    return names[type(plan)]
 
 
 def _arguments(

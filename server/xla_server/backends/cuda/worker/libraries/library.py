@@ -1,12 +1,25 @@
-"""The interface of libraries, and the memory and handles that they have.
+"""The libraries of one device, and the memory and handles that they have.
 
 A thread has made the device current before it calls a library.
 """
 
 import contextlib
+import functools
+import importlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
+
+from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
+from xla_server.codegen.gpu.plans.library_plans import (
+    CholeskyPlan,
+    FftPlan,
+    GemmPlan,
+    LibraryPlan,
+    TriangularSolvePlan,
+)
+from xla_server.codegen.gpu.plans.solver_plans import SolverPlan
 
 
 class LibraryError(Exception):
@@ -23,11 +36,40 @@ class Memory(Protocol):
         """Give memory back once what the stream was given before is done."""
 
 
-class Prepared(Protocol):
-    """A plan with what the library needs to compute it."""
+_PACKAGE = __name__.rpartition(".")[0]
 
-    def call(self, addresses: Sequence[int], stream: int) -> None:
-        """Give the work to a stream. Any thread may call it."""
+_LIBRARIES: Mapping[type[Any], tuple[str, str]] = MappingProxyType(
+    {
+        GemmPlan: ("cublaslt", "CublasLt"),
+        ConvolutionPlan: ("cudnn", "Cudnn"),
+        TriangularSolvePlan: ("cublas", "Cublas"),
+        CholeskyPlan: ("cusolver", "Cusolver"),
+        FftPlan: ("cufft", "Cufft"),
+        SolverPlan: ("cusolver_lapack", "CusolverLapack"),
+    }
+)
+"""The module and class that computes each kind of plan."""
+
+
+class Libraries:
+    """Gives each plan to its library, which is loaded at its first plan. For any thread."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def prepare(self, plan: LibraryPlan) -> Any:
+        """Return what computes a plan. Raises LibraryError, with the plan.
+
+        Any thread may call its `call`, with the addresses of buffers and a stream.
+        """
+        if plan.problem is not None:
+            raise LibraryError(f"{plan.text}: {plan.problem}")
+        module, name = next(place for kind, place in _LIBRARIES.items() if isinstance(plan, kind))
+        return self._library(module, name).prepare(plan)
+
+    @functools.lru_cache  # noqa: B019
+    def _library(self, module: str, name: str) -> Any:
+        return getattr(importlib.import_module(f"{_PACKAGE}.{module}"), name)(self._memory)
 
 
 @contextlib.contextmanager

@@ -177,7 +177,8 @@ class WorkerProcess:
     def __init__(self, ordinal: int, command: Sequence[str], number: int) -> None:
         self.number, self._ordinal = number, ordinal
         self._lock = threading.Lock()
-        self._loss: Loss | None = None
+        self.loss: Loss | None = None
+        """Why the process is no more; None while it lives."""
         self._idle: list[Connection] = []
         self._indices = iter(range(MAX_CONNECTIONS))
         self._runs, self._calls = Limit(MAX_RUNS), Limit(MAX_CALLS)
@@ -233,15 +234,10 @@ class WorkerProcess:
         """The operating system's number of the process."""
         return self._process.pid
 
-    @property
-    def loss(self) -> Loss | None:
-        """Why the process is no more; None while it lives."""
-        return self._loss
-
     def check(self) -> None:
         """Raise UnavailableError if the process is lost, and all values in its memory with it."""
-        if self._loss is not None:
-            raise self._loss.error()
+        if self.loss is not None:
+            raise self.loss.error()
 
     def released(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Take the addresses and programs that the next request gives up."""
@@ -273,11 +269,11 @@ class WorkerProcess:
             return self._lost(reason)
 
     def _lost(self, reason: str) -> UnavailableError:
-        if self._loss is None:
+        if self.loss is None:
             code = self._end()
             incident = new_incident()
             name = f"device {self._ordinal} ({self.description.name})"
-            self._loss = Loss(
+            self.loss = Loss(
                 f"values and runs of a device last as long as its worker, got a worker of {name} "
                 f"that ended, incident {incident}",
                 incident,
@@ -286,7 +282,7 @@ class WorkerProcess:
                 "incident %s: the worker of %s ended with %s, %s: %s",
                 *(incident, name, code, reason, self._errors()),
             )
-        return self._loss.error()
+        return self.loss.error()
 
     def kill(self, reason: str) -> None:
         """End a process that does not answer, so that those who wait for it are told."""
@@ -296,7 +292,7 @@ class WorkerProcess:
     def close(self, patience: float) -> None:
         """End the process, which has as many seconds to end by itself."""
         with self._lock:
-            self._loss = self._loss or Loss("a device must be open, got a closed one", "")
+            self.loss = self.loss or Loss("a device must be open, got a closed one", "")
             self._end(patience)
 
     def _taken(self) -> Connection:
@@ -319,7 +315,7 @@ class WorkerProcess:
 
     def _give_back(self, connection: Connection) -> None:
         with self._lock:
-            if self._loss is None and not connection.is_broken:
+            if self.loss is None and not connection.is_broken:
                 self._idle.append(connection)
                 return
         connection.close()
@@ -338,7 +334,6 @@ class WorkerProcess:
         return None
 
     def _errors(self) -> str:
-        """Return the end of what the process wrote."""
         size = self._said.seek(0, os.SEEK_END)
         said = os.pread(self._said.fileno(), _SHOWN, max(0, size - _SHOWN))
         return said.decode(errors="replace").strip() or "it wrote nothing"

@@ -36,33 +36,17 @@ _PATIENCE = 10.0
 class DeviceWorker:
     """A device and its worker."""
 
-    def __init__(self, ordinal: int, command: Sequence[str], patience: float) -> None:
+    def __init__(self, ordinal: int, command: Sequence[str], patience: float = _PATIENCE) -> None:
+        """Start the worker of a device by `command`, which gets the arguments of `child.py`.
+
+        A worker has `patience` seconds to stop a run. Raises NoDeviceError, with a sentence.
+        """
         self.ordinal, self._command, self._patience = ordinal, tuple(command), patience
         self._lock = threading.Lock()
         self._is_closed = False
         self._process = WorkerProcess(ordinal, self._command, 1)
         self.description: DeviceDescription = self._process.description
         """The device when the first worker opened it."""
-
-    @classmethod
-    def start(
-        cls, ordinal: int, command: Sequence[str], patience: float = _PATIENCE
-    ) -> "DeviceWorker":
-        """Start the worker of a device by `command`, which gets the arguments of `child.py`.
-
-        A worker has `patience` seconds to stop a run. Raises NoDeviceError, with a sentence.
-        """
-        return cls(ordinal, command, patience)
-
-    @property
-    def generation(self) -> int:
-        """The number of the process; addresses hold for one."""
-        return self._process.number
-
-    @property
-    def process_id(self) -> int:
-        """The operating system's number of the process."""
-        return self._process.process_id
 
     def allocate(self, byte_size: int) -> "DeviceMemory":
         """Return memory, which is freed with its last reference.
@@ -142,11 +126,6 @@ class DeviceMemory:
         self.worker, self.process = worker, process
         self.address, self.byte_size = address, byte_size
 
-    @property
-    def generation(self) -> int:
-        """The number of the process that the address holds in."""
-        return self.process.number
-
     def check(self, offset: int = 0, byte_size: int = 0) -> None:
         """Raise UnavailableError if the memory is lost, ValueError for bytes beyond its end."""
         self.process.check()
@@ -159,13 +138,13 @@ class DeviceMemory:
         self.process.freed.append(self.address)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class HostAccess:
     """The values of a suspended run, by their slots, for the thread of the run."""
 
-    def __init__(
-        self, process: WorkerProcess, connection: Connection, addresses: Sequence[int]
-    ) -> None:
-        self._process, self._connection, self._addresses = process, connection, addresses
+    _process: WorkerProcess
+    _connection: Connection
+    _addresses: Sequence[int]
 
     def read(self, slot: int, array: Array) -> None:
         """Read the value in a slot into a dense row-major array of its size."""
@@ -254,21 +233,18 @@ class LoadedDeviceProgram:
             return _Loaded(process, number, tuple(constants))
 
 
+@dataclasses.dataclass
 class _Stop:
     """Tells a run in a worker of its cancellation, and ends a worker that does not stop."""
 
-    def __init__(
-        self,
-        process: WorkerProcess,
-        connection: Connection,
-        cancellation: Cancellation,
-        patience: float,
-    ) -> None:
-        self._process, self._connection = process, connection
-        self._cancellation, self._patience = cancellation, patience
-        self._lock = threading.Lock()
-        self._is_over = self._is_waiting = False
-        self._timer: threading.Timer | None = None
+    _process: WorkerProcess
+    _connection: Connection
+    _cancellation: Cancellation
+    _patience: float
+    _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    _is_over: bool = False
+    _is_waiting: bool = False
+    _timer: threading.Timer | None = None
 
     def __enter__(self) -> "_Stop":
         self._process.shared.set_word(self._connection.index, GO)

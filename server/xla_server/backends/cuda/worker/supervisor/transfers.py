@@ -4,7 +4,6 @@ A large array passes in blocks, two in turn: the worker copies one while the ser
 """
 
 import contextlib
-import itertools
 import queue
 from collections.abc import Iterator
 
@@ -34,40 +33,42 @@ def inline(array: Array) -> bytes:
 def upload(process: WorkerProcess, connection: Connection, address: int, array: Array) -> None:
     """Write an array to the device; raises ValueError where it is not dense and row-major."""
     data = _bytes(array)
-    if data.size <= INLINE_BYTES:
-        if data.size:
-            connection.call(Upload(address, data.tobytes()))
-        return
-    with _blocks(process, connection) as blocks:
-        for number, (start, size) in enumerate(_parts(data.size)):
-            block = blocks[number % len(blocks)]
-            if number >= len(blocks):
-                connection.receive()
-            process.staging[block : block + size] = data[start : start + size]
-            connection.send(UploadStaged(address + start, block, size))
-        while connection.pending:
-            connection.receive()
+    if data.size > INLINE_BYTES:
+        _pass(process, connection, address, data, is_upload=True)
+    elif data.size:
+        connection.call(Upload(address, data.tobytes()))
 
 
 def download(process: WorkerProcess, connection: Connection, address: int, array: Array) -> None:
     """Read an array of the device; raises ValueError where it is not dense and row-major."""
     data = _bytes(array)
-    if data.size <= INLINE_BYTES:
-        if data.size:
-            data[:] = np.frombuffer(connection.call(Download(address, data.size)), np.uint8)
-        return
+    if data.size > INLINE_BYTES:
+        _pass(process, connection, address, data, is_upload=False)
+    elif data.size:
+        data[:] = np.frombuffer(connection.call(Download(address, data.size)), np.uint8)
+
+
+def _pass(
+    process: WorkerProcess, connection: Connection, address: int, data: Array, *, is_upload: bool
+) -> None:
+    """Let bytes pass through blocks. Each block has its next part once it has had the last."""
+    request = UploadStaged if is_upload else DownloadStaged
+    starts = range(0, data.size, BLOCK_BYTES)
     with _blocks(process, connection) as blocks:
-        parts = list(_parts(data.size))
         ahead = len(blocks)
-        for number, (start, size) in enumerate(parts[:ahead]):
-            connection.send(DownloadStaged(address + start, blocks[number], size))
-        for number, (start, size) in enumerate(parts):
-            block = blocks[number % ahead]
-            connection.receive()
-            data[start : start + size] = process.staging[block : block + size]
-            if number + ahead < len(parts):
-                further, next_size = parts[number + ahead]
-                connection.send(DownloadStaged(address + further, block, next_size))
+        for number in range(len(starts) + ahead):
+            offset = blocks[number % ahead]
+            block = process.staging[offset : offset + BLOCK_BYTES]
+            if number >= ahead:
+                connection.receive()
+                part = data[starts[number - ahead] :][:BLOCK_BYTES]
+                if not is_upload:
+                    part[:] = block[: part.size]
+            if number < len(starts):
+                part = data[starts[number] :][:BLOCK_BYTES]
+                if is_upload:
+                    block[: part.size] = part
+                connection.send(request(address + starts[number], offset, part.size))
 
 
 def _bytes(array: Array) -> Array:
@@ -75,14 +76,6 @@ def _bytes(array: Array) -> Array:
     if not array.flags.c_contiguous:
         raise ValueError(f"an array must be dense and row-major, got strides {array.strides}")
     return array.reshape(-1).view(np.uint8)
-
-
-def _parts(byte_size: int) -> Iterator[tuple[int, int]]:
-    """Yield offset and size of each block's part."""
-    for start in itertools.count(0, BLOCK_BYTES):
-        if start >= byte_size:
-            return
-        yield start, min(BLOCK_BYTES, byte_size - start)
 
 
 @contextlib.contextmanager

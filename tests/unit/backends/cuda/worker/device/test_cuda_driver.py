@@ -29,7 +29,7 @@ from tests.unit.backends.cuda.worker.fake_bindings import (
 from tests.unit.backends.cuda.worker.workers import launch, program
 from xla_server.backends.cuda.worker.connection import Connection, OwnedDevice
 from xla_server.backends.cuda.worker.device.capability import capability
-from xla_server.backends.cuda.worker.device.driver import CapturingDriver
+from xla_server.backends.cuda.worker.device.driver import Driver
 from xla_server.backends.cuda.worker.device.errors import CudaError, checked
 from xla_server.backends.cuda.worker.exchange.messages import (
     Allocate,
@@ -82,7 +82,7 @@ def test_a_device_is_described_and_keeps_its_pool(driver: Any, cuda: FakeBinding
     assert driver.description == DeviceDescription("Fake GPU", *kind, 132, TOTAL_BYTES, free)
     # An allocation of one stream waits for no other stream.
     assert cuda.named("cuMemPoolSetAttribute") == [[POOL, 4, (1 << 64) - 1], [POOL, 3, 0]]
-    assert isinstance(driver, CapturingDriver)
+    assert isinstance(driver, Driver)
 
 
 def test_a_number_beyond_the_devices_is_refused(opened: Callable[[int], Any]) -> None:

@@ -47,17 +47,17 @@ ONE = np.ones(1, np.uint8)
 
 
 def killed(worker: DeviceWorker) -> None:
-    os.kill(worker.process_id, signal.SIGKILL)
+    os.kill(worker.process().process_id, signal.SIGKILL)
 
 
 def test_a_device_that_is_not_there_is_refused(pipes: Path) -> None:
     with pytest.raises(NoDeviceError, match="one of 2, got 7"):
-        DeviceWorker.start(7, COMMAND)
+        DeviceWorker(7, COMMAND)
 
 
 def test_a_worker_that_does_not_start_is_refused_with_what_it_wrote(pipes: Path) -> None:
     with pytest.raises(NoDeviceError, match="No module named 'nothing'"):
-        DeviceWorker.start(0, (*COMMAND[:-1], "nothing:Nothing"))
+        DeviceWorker(0, (*COMMAND[:-1], "nothing:Nothing"))
 
 
 def test_values_of_a_killed_worker_are_lost_by_one_incident(
@@ -76,7 +76,7 @@ def test_values_of_a_killed_worker_are_lost_by_one_incident(
 
 def test_a_lost_worker_is_replaced_and_programs_are_loaded_again(worker: DeviceWorker) -> None:
     loaded = worker.load(program(launch("increment", 1, 2), results=[1], constants=[b"\x05"]))
-    old, generation = uploaded(worker, ONE), worker.generation
+    old, generation = uploaded(worker, ONE), worker.process().number
     killed(worker)
     with pytest.raises(UnavailableError):
         downloaded(worker, old)
@@ -85,8 +85,8 @@ def test_a_lost_worker_is_replaced_and_programs_are_loaded_again(worker: DeviceW
         run(loaded, old)
     del old
     results = [run(loaded, argument) for _ in range(2)]
-    assert worker.generation == generation + 1
-    assert argument.generation == worker.generation
+    assert worker.process().number == generation + 1
+    assert argument.process.number == worker.process().number
     assert used(worker) == 4
     del results
 
@@ -94,7 +94,7 @@ def test_a_lost_worker_is_replaced_and_programs_are_loaded_again(worker: DeviceW
 def test_a_run_and_a_transfer_at_the_same_time_are_told_and_other_devices_go_on(
     pipes: Path, worker: DeviceWorker
 ) -> None:
-    other = DeviceWorker.start(1, COMMAND)
+    other = DeviceWorker(1, COMMAND)
     value = uploaded(other, ONE)
     loaded = worker.load(program(launch("hang")))
     calls = [InThread(run, loaded, uploaded(worker, ONE))]
