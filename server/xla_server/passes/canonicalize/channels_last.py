@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from xla_contract.ops.reduction.reduce import ReduceAttributes
 from xla_contract.ops.reduction.reduce_window import ReduceWindowAttributes
-from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
 from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers, Window
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
@@ -218,8 +217,7 @@ def _concatenate(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> M
     if any(part.opcode is not Opcode.TRANSPOSE for part in i.operands):
         return None, None
     sources = [part.operands[0] for part in i.operands]
-    attributes = ConcatenateAttributes(order[i.attributes.dimension])
-    return editor.add(Opcode.CONCATENATE, sources, attributes), order
+    return editor.concatenate(sources, order[i.attributes.dimension]), order
 
 
 _RULES: Mapping[Opcode, Callable[[HloInstruction, tuple[int, ...], Editor], Moved]] = {

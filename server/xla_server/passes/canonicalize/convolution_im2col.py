@@ -6,14 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from xla_contract.ops.contraction.convolution import ConvolutionAttributes
 from xla_contract.ops.contraction.dot import DotAttributes
-from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
-from xla_contract.ops.shaping.pad import PadAttributes
 from xla_contract.ops.shaping.reverse import ReverseAttributes
-from xla_contract.types.dimension_numbers import (
-    DotDimensionNumbers,
-    PaddingConfig,
-    PaddingDimension,
-)
+from xla_contract.types.dimension_numbers import DotDimensionNumbers, PaddingDimension
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.canonicalize.library_convolution import library_convolution
@@ -132,7 +126,7 @@ class _Im2col:
         dimension = len(shape) - 1 if by_window else 1
         joined = parts[0]
         if len(parts) > 1:
-            joined = editor.add(Opcode.CONCATENATE, parts, ConcatenateAttributes(dimension))
+            joined = editor.concatenate(parts, dimension)
         return editor.reshape(joined, (self.rows, self.depth))
 
     def _boxes(
@@ -172,5 +166,4 @@ class _Im2col:
         if all(each == none for each in padding):
             return base
         zero = editor.constant(0, base.shape.element_type)
-        config = PaddingConfig((none, *padding, none))
-        return editor.add(Opcode.PAD, (base, zero), PadAttributes(config))
+        return editor.pad(base, zero, (none, *padding, none))

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 
 from xla_contract.ops.reduction.reduce import ReduceAttributes
-from xla_contract.ops.shaping.iota import IotaAttributes
 from xla_contract.ops.shaping.reverse import ReverseAttributes
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
@@ -52,8 +51,7 @@ def _iota(i: HloInstruction, editor: Editor) -> HloInstruction:
     along = i.attributes.iota_dimension
     if along not in kept:
         return editor.full(0, i.shape.element_type, sizes)
-    attributes = IotaAttributes(i.shape.with_dimensions(sizes), kept.index(along))
-    return editor.add(Opcode.IOTA, (), attributes)
+    return editor.iota(i.shape.element_type, sizes, kept.index(along))
 
 
 def _reduce(i: HloInstruction, editor: Editor) -> HloInstruction:

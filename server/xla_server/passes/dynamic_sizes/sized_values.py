@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from xla_contract.ops.shaping.pad import PadAttributes
-from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
+from xla_contract.types.dimension_numbers import PaddingDimension
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
@@ -80,9 +79,9 @@ def _(array: SizedArray, sizes: Sequence[int]) -> Any:
         return array
     editor, operand = array.editor, array.plain.whole
     missing = zip(array.shape, sizes, strict=True)
-    config = PaddingConfig(tuple(PaddingDimension(0, size - old, 0) for old, size in missing))
     zero = editor.constant(0, operand.shape.element_type)
-    return array_of(editor, editor.add(Opcode.PAD, (operand, zero), PadAttributes(config)))
+    padding = [PaddingDimension(0, size - old, 0) for old, size in missing]
+    return array_of(editor, editor.pad(operand, zero, padding))
 
 
 @stretched.register

@@ -1,9 +1,7 @@
 """A scatter of one element into each row written as a comparison with every index."""
 
 from xla_contract.ops.elementwise.compare import ComparisonDirection
-from xla_contract.ops.shaping.iota import IotaAttributes
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import count
@@ -49,8 +47,7 @@ class OneHotScatter(RewritePass):
         def spread(part: HloInstruction) -> HloInstruction:
             return editor.broadcast(editor.reshape(part, sizes), rows, dimensions)
 
-        line = IotaAttributes(Shape.array(index_type, dimensions), along[0])
-        places = editor.add(Opcode.IOTA, (), line)
+        places = editor.iota(index_type, dimensions, along[0])
         is_there = editor.compare(places, spread(indices), ComparisonDirection.EQ)
         new = spread(update)
         if combiner.root is not combiner.parameters[1]:

@@ -1,7 +1,6 @@
 """A scatter of one window written as the update of a box."""
 
 from xla_contract.ops.elementwise.compare import ComparisonDirection
-from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
@@ -45,8 +44,7 @@ class SingleScatter(RewritePass):
             return None
         starts = editor.index_elements(indices, mapped, len(dimensions))
         new = editor.reshape(update, box)
-        attributes = DynamicSliceAttributes(tuple(box))
-        old = editor.add(Opcode.DYNAMIC_SLICE, (operand, *starts), attributes)
+        old = editor.dynamic_slice(operand, starts, box)
         if combiner.root is not combiner.parameters[1]:
             new = applied(combiner, (old, new), box, editor)
         for d in mapped:

@@ -14,11 +14,16 @@ from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.ops.definitions import infer_shape
 from xla_contract.ops.elementwise.compare import CompareAttributes, ComparisonDirection
 from xla_contract.ops.elementwise.convert import ConvertAttributes
+from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
 from xla_contract.ops.reduction.reduce import ReduceAttributes
 from xla_contract.ops.shaping.broadcast import BroadcastAttributes
+from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
+from xla_contract.ops.shaping.iota import IotaAttributes
+from xla_contract.ops.shaping.pad import PadAttributes
 from xla_contract.ops.shaping.reshape import ReshapeAttributes
 from xla_contract.ops.shaping.slice import SliceAttributes
 from xla_contract.ops.shaping.transpose import TransposeAttributes
+from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
@@ -180,6 +185,31 @@ class Editor:
         steps = (1,) * len(starts) if strides is None else tuple(strides)
         attributes = SliceAttributes(tuple(starts), tuple(limits), steps)
         return self.add(Opcode.SLICE, (operand,), attributes)
+
+    def dynamic_slice(
+        self, operand: HloInstruction, starts: Sequence[HloInstruction], sizes: Sequence[int]
+    ) -> HloInstruction:
+        """A box of the operand that begins at computed indices, one for each dimension."""
+        attributes = DynamicSliceAttributes(tuple(sizes))
+        return self.add(Opcode.DYNAMIC_SLICE, (operand, *starts), attributes)
+
+    def pad(
+        self, operand: HloInstruction, value: HloInstruction, padding: Iterable[PaddingDimension]
+    ) -> HloInstruction:
+        """The operand with a scalar around and between its elements."""
+        attributes = PadAttributes(PaddingConfig(tuple(padding)))
+        return self.add(Opcode.PAD, (operand, value), attributes)
+
+    def concatenate(self, parts: Sequence[HloInstruction], dimension: int) -> HloInstruction:
+        """The parts one behind the other along a dimension."""
+        return self.add(Opcode.CONCATENATE, parts, ConcatenateAttributes(dimension))
+
+    def iota(
+        self, element_type: ElementType, dimensions: Sequence[int], along: int
+    ) -> HloInstruction:
+        """The index of each element along one dimension."""
+        attributes = IotaAttributes(Shape.array(element_type, dimensions), along)
+        return self.add(Opcode.IOTA, (), attributes)
 
     def index_elements(
         self, indices: HloInstruction, mapped: Sequence[int], rank: int

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from xla_contract.ops.elementwise.compare import ComparisonDirection
-from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
@@ -56,9 +55,7 @@ def read_slice(
     """Return an array's slice at index `index` of a dimension, which is dropped."""
     sizes = list(array.shape.dimensions)
     sizes[dimension] = 1
-    box = DynamicSliceAttributes(tuple(sizes))
-    starts = _starts(editor, index, dimension, len(sizes))
-    part = editor.add(Opcode.DYNAMIC_SLICE, (array, *starts), box)
+    part = editor.dynamic_slice(array, _starts(editor, index, dimension, len(sizes)), sizes)
     return editor.reshape(part, sizes[:dimension] + sizes[dimension + 1 :])
 
 

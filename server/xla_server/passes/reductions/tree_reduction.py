@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
@@ -134,7 +133,7 @@ class _Cut:
             return first
         rest = self._editor.sliced(flat, (0, whole, 0), (outer, length, inner))
         tail = self._editor.reshape(self._reduce(rest, self._neutral, (1,)), (outer, 1, inner))
-        return self._editor.add(Opcode.CONCATENATE, (first, tail), ConcatenateAttributes(1))
+        return self._editor.concatenate((first, tail), 1)
 
     def _joined(self, partial: HloInstruction) -> HloInstruction:
         """Combine partial results [outer, parts, inner] with the initial value."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 
-from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction, HloModule
@@ -93,12 +92,8 @@ def _reduce(i: HloInstruction, callers: list[ScalarCallEmitter]) -> Values:
             [_rows(editor, array, first, depth // 2 * 2, 2) for first in (0, 1) for array in rows]
         )
         if depth % 2:
-            joined = ConcatenateAttributes(0)
             last = [_rows(editor, array, depth - 1, depth, 1) for array in rows]
-            pairs = [
-                editor.add(Opcode.CONCATENATE, parts, joined)
-                for parts in zip(pairs, last, strict=True)
-            ]
+            pairs = [editor.concatenate(parts, 0) for parts in zip(pairs, last, strict=True)]
         rows, depth = pairs, depth // 2 + depth % 2
     return caller.each([*start, *(editor.reshape(array, rest) for array in rows)])
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from xla_contract.ops.elementwise.compare import ComparisonDirection
-from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
 from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
@@ -35,8 +34,7 @@ def scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values
     def turn(number: HloInstruction, given: Values, results: Values) -> Values:
         vector = read_slice(editor, given[0], number)
         starts = _starts(editor, vector, number, batch, numbers, len(sizes))
-        attributes = DynamicSliceAttributes(tuple(box))
-        old = [editor.add(Opcode.DYNAMIC_SLICE, (part, *starts), attributes) for part in results]
+        old = [editor.dynamic_slice(part, starts, box) for part in results]
         new = [read_slice(editor, part, number) for part in given[1:]]
         fits = editor.broadcast(_fits(editor, starts, box, sizes), (), box)
         combined = caller.each([*old, *new], fits, old)

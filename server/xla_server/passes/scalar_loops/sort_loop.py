@@ -3,11 +3,8 @@
 from collections.abc import Sequence
 
 from xla_contract.ops.elementwise.compare import ComparisonDirection
-from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
-from xla_contract.ops.shaping.iota import IotaAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import count
@@ -101,9 +98,8 @@ def _inserted(
             editor.sliced(array, (0,), (1,)),
             editor.sliced(array, (0,), (length - 1,)),
         )
-        moved = editor.add(Opcode.CONCATENATE, parts, ConcatenateAttributes(0))
-    counting = IotaAttributes(Shape.array(ElementType.S64, (length,)), 0)
-    index = editor.add(Opcode.IOTA, (), counting)
+        moved = editor.concatenate(parts, 0)
+    index = editor.iota(ElementType.S64, (length,), 0)
     wide = editor.broadcast(place, (), (length,))
     is_here = editor.compare(index, wide, ComparisonDirection.EQ)
     is_before = editor.compare(index, wide, ComparisonDirection.LT)

@@ -6,13 +6,9 @@ Each turn takes what lies under one element of the window, at all positions at o
 from collections.abc import Sequence
 
 from xla_contract.ops.elementwise.compare import ComparisonDirection
-from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
-from xla_contract.ops.shaping.iota import IotaAttributes
-from xla_contract.ops.shaping.pad import PadAttributes
-from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension, Window
+from xla_contract.types.dimension_numbers import PaddingDimension, Window
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import count
@@ -90,8 +86,7 @@ def _kept_places(i: HloInstruction, select: ScalarCallEmitter) -> HloInstruction
     operand, source, _ = i.operands
     window: Window = i.attributes.window
     sizes, positions = operand.shape.dimensions, source.shape.dimensions
-    counting = IotaAttributes(Shape.array(ElementType.S64, (count(sizes),)), 0)
-    places = editor.reshape(editor.add(Opcode.IOTA, (), counting), sizes)
+    places = editor.reshape(editor.iota(ElementType.S64, (count(sizes),), 0), sizes)
     nothing = editor.constant(0, operand.shape.element_type)
     nowhere = editor.constant(NOWHERE, ElementType.S64)
     padded = [
@@ -128,13 +123,11 @@ def _is_somewhere(editor: Editor, place: HloInstruction) -> HloInstruction:
 def _padded(
     editor: Editor, array: HloInstruction, value: HloInstruction, window: Window
 ) -> HloInstruction:
-    config = PaddingConfig(
-        tuple(
-            PaddingDimension(d.padding_low, d.padding_high, d.base_dilation - 1)
-            for d in window.dimensions
-        )
+    padding = (
+        PaddingDimension(d.padding_low, d.padding_high, d.base_dilation - 1)
+        for d in window.dimensions
     )
-    return editor.add(Opcode.PAD, (array, value), PadAttributes(config))
+    return editor.pad(array, value, padding)
 
 
 def _under(
@@ -155,6 +148,5 @@ def _under(
         number = editor.add(Opcode.DIVIDE, (number, size))
     strides = [d.stride for d in window.dimensions]
     spans = [(size - 1) * stride + 1 for size, stride in zip(positions, strides, strict=True)]
-    box = DynamicSliceAttributes(tuple(spans))
-    part = editor.add(Opcode.DYNAMIC_SLICE, (padded, *reversed(starts)), box)
+    part = editor.dynamic_slice(padded, starts[::-1], spans)
     return editor.sliced(part, (0,) * len(spans), spans, strides)

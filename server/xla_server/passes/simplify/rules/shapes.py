@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from xla_contract.ops.shaping.iota import IotaAttributes
 from xla_contract.types.dimension_numbers import WindowDimension
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
@@ -75,8 +74,7 @@ def simplify_transpose(i: HloInstruction, editor: Editor) -> HloInstruction | No
         return editor.broadcast(operand.operands[0], mapped, i.shape.dimensions)
     if operand.opcode is Opcode.IOTA:
         along = permutation.index(operand.attributes.iota_dimension)
-        attributes = IotaAttributes(i.shape.without_layout(), along)
-        return editor.add(Opcode.IOTA, (), attributes)
+        return editor.iota(i.shape.element_type, i.shape.dimensions, along)
     return None
 
 

@@ -3,10 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
-from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
-from xla_contract.ops.shaping.pad import PadAttributes
-from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
+from xla_contract.types.dimension_numbers import PaddingDimension
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
@@ -99,19 +96,18 @@ def simplify_pad(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 def _cut(
     i: HloInstruction, operand: HloInstruction, value: HloInstruction, editor: Editor
 ) -> HloInstruction | None:
-    edges, kept, starts, limits = [], [], [], []
+    kept, starts, limits = [], [], []
     for edge, size in zip(i.attributes.config.dimensions, operand.shape.dimensions, strict=True):
         low, high = (0, 0) if edge.interior else (max(0, -edge.low), max(0, -edge.high))
         if low + high > size:
             return None
         starts.append(low)
         limits.append(size - high)
-        edges.append(edge)
         kept.append(PaddingDimension(edge.low + low, edge.high + high, edge.interior))
     cut = editor.sliced(operand, starts, limits)
     if all(edge == PaddingDimension() for edge in kept):
         return cut
-    return editor.add(Opcode.PAD, (cut, value), PadAttributes(PaddingConfig(tuple(kept))))
+    return editor.pad(cut, value, kept)
 
 
 def simplify_concatenate(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -133,7 +129,7 @@ def simplify_concatenate(i: HloInstruction, editor: Editor) -> HloInstruction | 
         return merged[0]
     if merged == list(i.operands):
         return None
-    return editor.add(Opcode.CONCATENATE, merged, ConcatenateAttributes(d))
+    return editor.concatenate(merged, d)
 
 
 def _neighbours(parts: list[HloInstruction], d: int, editor: Editor) -> list[HloInstruction]:
@@ -217,7 +213,7 @@ def simplify_gather(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     if i.shape.element_count != math.prod(sizes):
         return None
     starts = editor.index_elements(indices, mapped, len(sizes))
-    box = editor.add(Opcode.DYNAMIC_SLICE, (operand, *starts), DynamicSliceAttributes(sizes))
+    box = editor.dynamic_slice(operand, starts, sizes)
     # All batch dimensions have size 1, and slices keep the order of their dimensions.
     return editor.reshape(box, i.shape.dimensions)
 
