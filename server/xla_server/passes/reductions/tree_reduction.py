@@ -1,29 +1,13 @@
 """Long reductions cut into parts that can be computed side by side."""
 
-from typing import Any
-
-import numpy as np
-
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.queries import combiner, count, extremes
+from xla_server.passes.framework.queries import combiner, count, neutral_of
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 from xla_server.target.target import Target
-
-FREE_ORDER = frozenset(
-    {
-        Opcode.ADD,
-        Opcode.AND,
-        Opcode.MAXIMUM,
-        Opcode.MINIMUM,
-        Opcode.MULTIPLY,
-        Opcode.OR,
-    }
-)
-"""Operations whose operands may be combined in any order."""
 
 _INDEXED = frozenset({Opcode.IOTA, Opcode.REVERSE, Opcode.SLICE, Opcode.TRANSPOSE})
 """Operations whose elements are found by their index in each dimension."""
@@ -57,24 +41,6 @@ class TreeReduction(TargetRewritePass):
         if opcode is None or neutral is None:
             return None
         return _Cut(i, editor.constant(neutral, kind), editor, self.target).made()
-
-
-def neutral_of(opcode: Opcode | None, kind: ElementType) -> Any:
-    """The value that an operation combines with any other into that other, or None."""
-    if opcode not in FREE_ORDER or kind.bit_width < 8:
-        return None
-    if kind.is_complex:
-        return complex(-0.0, -0.0) if opcode is Opcode.ADD else None
-    if opcode is Opcode.ADD:
-        return -0.0 if kind.is_floating else 0
-    if opcode is Opcode.MULTIPLY:
-        return 1
-    if opcode is Opcode.OR:
-        return 0
-    if opcode is Opcode.AND:
-        return np.invert(np.zeros((), kind.dtype))
-    known = extremes(kind)
-    return None if known is None else known[opcode is Opcode.MINIMUM]
 
 
 class _Cut:
