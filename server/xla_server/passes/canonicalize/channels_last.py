@@ -7,6 +7,7 @@ convolutions, so that a network with channels first is transposed at its ends.
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from xla_contract.ops.reduction.reduce import ReduceAttributes
 from xla_contract.ops.reduction.reduce_window import ReduceWindowAttributes
@@ -64,23 +65,22 @@ class _Moving:
         """Return a convolution with channels last of the operands before their transposes."""
         numbers = i.attributes.dimension_numbers
         operands = list(i.operands)
-        for place, renumbered in ((0, input_numbers), (1, kernel_numbers)):
+        for place, array in enumerate(("input", "kernel")):
             if operands[place] in self._made:
                 order = operands[place].attributes.permutation
                 (operands[place],) = operands[place].operands
-                numbers = renumbered(numbers, order)
+                numbers = renumbered(numbers, array, order)
         back = None
         is_taken = operands[0] is not i.operands[0]
         if is_worth_it(i, self._target) or (is_taken and has_one_place(i)):
             into = _last(numbers.input_order)
             operands[0] = self._editor.transpose(operands[0], into)
-            numbers = input_numbers(numbers, _inverse(into))
+            numbers = renumbered(numbers, "input", _inverse(into))
             inputs, outputs, *window = numbers.kernel_order
             operands[1] = self._editor.transpose(operands[1], (*window, inputs, outputs))
-            numbers = kernel_numbers(numbers, _inverse((*window, inputs, outputs)))
-            order = _last(numbers.output_order)
-            numbers = output_numbers(numbers, order)
-            back = _inverse(order)
+            numbers = renumbered(numbers, "kernel", _inverse((*window, inputs, outputs)))
+            back = _inverse(_last(numbers.output_order))
+            numbers = renumbered(numbers, "output", back)
         if operands == list(i.operands) and numbers == i.attributes.dimension_numbers:
             return None, None
         attributes = dataclasses.replace(i.attributes, dimension_numbers=numbers)
@@ -133,40 +133,17 @@ def is_worth_it(i: HloInstruction, target: Target) -> bool:
     return is_tiled and bool(i.shape.element_count * depth >= moved * capability.MIN_TAPS)
 
 
-def input_numbers(
-    numbers: ConvolutionDimensionNumbers, order: Sequence[int]
+def renumbered(
+    numbers: ConvolutionDimensionNumbers, array: str, places: Sequence[int]
 ) -> ConvolutionDimensionNumbers:
-    """The numbers where dimension d of the input is `order[d]` now."""
-    return dataclasses.replace(
-        numbers,
-        input_batch_dimension=order[numbers.input_batch_dimension],
-        input_feature_dimension=order[numbers.input_feature_dimension],
-        input_spatial_dimensions=tuple(order[d] for d in numbers.input_spatial_dimensions),
-    )
-
-
-def kernel_numbers(
-    numbers: ConvolutionDimensionNumbers, order: Sequence[int]
-) -> ConvolutionDimensionNumbers:
-    """The same of the kernel."""
-    return dataclasses.replace(
-        numbers,
-        kernel_input_feature_dimension=order[numbers.kernel_input_feature_dimension],
-        kernel_output_feature_dimension=order[numbers.kernel_output_feature_dimension],
-        kernel_spatial_dimensions=tuple(order[d] for d in numbers.kernel_spatial_dimensions),
-    )
-
-
-def output_numbers(
-    numbers: ConvolutionDimensionNumbers, order: Sequence[int]
-) -> ConvolutionDimensionNumbers:
-    """The numbers where the output's dimension d is what `order[d]` was."""
-    return dataclasses.replace(
-        numbers,
-        output_batch_dimension=order.index(numbers.output_batch_dimension),
-        output_feature_dimension=order.index(numbers.output_feature_dimension),
-        output_spatial_dimensions=tuple(order.index(d) for d in numbers.output_spatial_dimensions),
-    )
+    """The numbers where dimension d of "input", "kernel" or "output" is `places[d]` now."""
+    changed: dict[str, Any] = {}
+    for field in dataclasses.fields(numbers):
+        if field.name.startswith(array):
+            old = getattr(numbers, field.name)
+            is_list = isinstance(old, tuple)
+            changed[field.name] = tuple(places[d] for d in old) if is_list else places[old]
+    return dataclasses.replace(numbers, **changed)
 
 
 Moved = tuple[HloInstruction | None, tuple[int, ...] | None]

@@ -10,7 +10,8 @@ from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers, Wi
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.canonicalize.channels_last import kernel_numbers, output_numbers
+from xla_server.passes.canonicalize.channels_last import renumbered
+from xla_server.passes.canonicalize.dot_types import is_in_order
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 from xla_server.target.capability import Capability
@@ -50,8 +51,7 @@ class LibraryForm:
         return self.filter is i.operands[1] and self._lies(i)
 
     def _lies(self, i: HloInstruction) -> bool:
-        shape = i.shape if self._is_gradient else self.filter.shape
-        return _follows(self.order, shape.dimensions)
+        return is_in_order(i if self._is_gradient else self.filter, self.order)
 
     @property
     def _is_gradient(self) -> bool:
@@ -64,10 +64,8 @@ class LibraryForm:
         if self._lies(i):
             return editor.add(Opcode.CONVOLUTION, (i.operands[0], kernel), attributes)
         places = [self.order.index(d) for d in range(len(self.order))]
-        if self._is_gradient:
-            moved = output_numbers(numbers, self.order)
-        else:
-            moved = kernel_numbers(numbers, places)
+        moved = renumbered(numbers, "output" if self._is_gradient else "kernel", places)
+        if not self._is_gradient:
             kernel = editor.transpose(kernel, self.order)
         attributes = dataclasses.replace(attributes, dimension_numbers=moved)
         made = editor.add(Opcode.CONVOLUTION, (i.operands[0], kernel), attributes)
@@ -98,21 +96,17 @@ def form_of(i: HloInstruction) -> LibraryForm | None:
         return _gradient_of_data(i, kernel, window) if is_data else None
     if any(d.window_reversal for d in wide):
         return None
-    positions = [i.shape.dimensions[d] for d in _numbers(i).output_spatial_dimensions]
+    numbers: ConvolutionDimensionNumbers = i.attributes.dimension_numbers
+    positions = [i.shape.dimensions[d] for d in numbers.output_spatial_dimensions]
     if math.prod(d.size for d in window.dimensions) > math.prod(positions):
         return _gradient_of_filter(i, kernel, window)
     return _forward(i, kernel, window)
 
 
-def _numbers(i: HloInstruction) -> ConvolutionDimensionNumbers:
-    numbers: ConvolutionDimensionNumbers = i.attributes.dimension_numbers
-    return numbers
-
-
 def _unreversed(i: HloInstruction) -> tuple[HloInstruction, Window]:
     """Return the filter without reverses of spatial dimensions, and the window that has them."""
     kernel, window = i.operands[1], i.attributes.window
-    spatial, turned = _numbers(i).kernel_spatial_dimensions, set[int]()
+    spatial, turned = i.attributes.dimension_numbers.kernel_spatial_dimensions, set[int]()
     while kernel.opcode is Opcode.REVERSE and set(kernel.attributes.dimensions) <= set(spatial):
         turned ^= set(kernel.attributes.dimensions)
         kernel = kernel.operands[0]
@@ -124,7 +118,7 @@ def _unreversed(i: HloInstruction) -> tuple[HloInstruction, Window]:
 
 
 def _forward(i: HloInstruction, kernel: HloInstruction, window: Window) -> LibraryForm | None:
-    numbers, attributes = _numbers(i), i.attributes
+    attributes, numbers = i.attributes, i.attributes.dimension_numbers
     if attributes.batch_group_count != 1:
         return None
     inputs, outputs, *taps = numbers.kernel_order
@@ -142,7 +136,7 @@ def _forward(i: HloInstruction, kernel: HloInstruction, window: Window) -> Libra
 def _gradient_of_data(
     i: HloInstruction, kernel: HloInstruction, window: Window
 ) -> LibraryForm | None:
-    numbers, attributes = _numbers(i), i.attributes
+    attributes, numbers = i.attributes, i.attributes.dimension_numbers
     is_grouped = (attributes.feature_group_count, attributes.batch_group_count) != (1, 1)
     if is_grouped or any(d.stride > 1 for d in window.dimensions):
         return None
@@ -161,7 +155,7 @@ def _gradient_of_data(
 def _gradient_of_filter(
     i: HloInstruction, kernel: HloInstruction, window: Window
 ) -> LibraryForm | None:
-    numbers, attributes = _numbers(i), i.attributes
+    attributes, numbers = i.attributes, i.attributes.dimension_numbers
     if attributes.feature_group_count != 1:
         return None
     # The sums, over the library's batch, are over features here.
@@ -226,10 +220,7 @@ def _form(
     orders = [
         is_last
         for is_last in (True, False)
-        if all(
-            _follows(each.last(is_channels_last=is_last), each.i.shape.dimensions)
-            for each in (x, y)
-        )
+        if all(is_in_order(each.i, each.last(is_channels_last=is_last)) for each in (x, y))
     ]
     if not orders or not lines:
         return None
@@ -263,9 +254,3 @@ def _form(
     )
     kernel = arrays[2].i if direction is Direction.FILTER_GRADIENT else arrays[1].i
     return LibraryForm(convolution, kernel, window, w.last(is_channels_last=orders[0]))
-
-
-def _follows(order: Sequence[int], sizes: Sequence[int]) -> bool:
-    """Return whether dimensions in this order are as they lie: those of size 1 lie anywhere."""
-    wide = [d for d in order if sizes[d] > 1]
-    return wide == sorted(wide)

@@ -12,7 +12,7 @@ from xla_contract.ops.contraction.dot import free_dimensions
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.passes.canonicalize.channels_last import input_numbers, is_worth_it, kernel_numbers
+from xla_server.passes.canonicalize.channels_last import is_worth_it, renumbered
 from xla_server.passes.canonicalize.dot_types import has_packing_kernel, is_in_order
 from xla_server.passes.canonicalize.transposed_operands import (
     Readers,
@@ -108,11 +108,11 @@ def _convolution(
     The result is None if there are none, or if `ChannelsLast` would transpose them again.
     """
     operands, numbers = list(i.operands), i.attributes.dimension_numbers
-    for number, renumbered in enumerate((input_numbers, kernel_numbers)):
+    for number, array in enumerate(("input", "kernel")):
         source = before_transpose(operands[number], i, readers, editor)
         if source is not None:
             operands[number] = source.value
-            numbers = renumbered(numbers, source.order)
+            numbers = renumbered(numbers, array, source.order)
     if operands == list(i.operands):
         return None
     attributes = dataclasses.replace(i.attributes, dimension_numbers=numbers)
