@@ -124,7 +124,6 @@ _DIM_LABELS = re.compile(r"([0-9bf]+)_([0-9io]+)->([0-9bf]+)")
 
 
 def _read_dim_labels(reader: HloReader) -> ConvolutionDimensionNumbers:
-    reader.space()
     start = reader.at
     found = reader.match(_DIM_LABELS, "dimension labels such as b01f_01io->b01f")
     parts: list[Any] = []

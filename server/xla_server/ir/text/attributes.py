@@ -54,7 +54,6 @@ def read_attributes(
     read = Attributes()
     seen: set[str] = set()
     while reader.skip(","):
-        reader.space()
         start = reader.at
         name = reader.word("the name of an attribute")
         reader.expect("=")

@@ -84,7 +84,6 @@ def read_header(reader: HloReader) -> Header:
     reader.expect("HloModule")
     header = Header(reader.name("a module's name"), None, False, hlo_pb2.HloModuleProto())
     while reader.skip(","):
-        reader.space()
         start = reader.at
         name = reader.word("the name of a module's attribute")
         reader.expect("=")
@@ -115,7 +114,6 @@ _GRID_FIELDS = {"replica_count": "replicas", "num_partitions": "partitions"}
 
 def _read_grid(reader: HloReader, grid: DeviceGrid, field: str) -> DeviceGrid:
     """Return the grid with this count, if it has no more devices than a server may have."""
-    reader.space()
     start = reader.at
     count = reader.narrow()
     found = dataclasses.replace(grid, **{field: max(count, 1)})
@@ -214,11 +212,8 @@ def _begins_number(reader: HloReader) -> bool:
 def _read_record(reader: HloReader, record: Any) -> None:
     reader.expect("{")
     while not reader.skip("}"):
-        reader.space()
-        start = reader.at
-        name = reader.word("a field or }")
+        fields = {name: name for name in record.DESCRIPTOR.fields_by_name}
+        name = reader.known(reader.word, "a field or }", fields, "a stack frame has no such field")
         reader.expect("=")
-        if name not in record.DESCRIPTOR.fields_by_name:
-            reader.refuse("a stack frame has no such field", repr(name), start)
         value = reader.narrow()
         setattr(record, name, max(0, value - 1) if name == "parent_frame_id" else value)

@@ -89,7 +89,6 @@ class _Parser:
 
     def _computation(self) -> HloComputation:
         reader = self._reader
-        reader.space()
         start = reader.at
         name = reader.name("the name of a computation")
         if name in self._computations:
@@ -146,7 +145,6 @@ class _Parser:
 
     def _instruction(self, known: dict[str, HloInstruction]) -> HloInstruction:
         reader = self._reader
-        reader.space()
         start = reader.at
         name = reader.name("an instruction or }")
         if name in known:

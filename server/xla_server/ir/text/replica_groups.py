@@ -114,13 +114,10 @@ def read_axes(reader: HloReader, mesh: xla_data_pb2.MeshProto) -> list[xla_data_
 
 def read_axis(reader: HloReader, mesh: xla_data_pb2.MeshProto) -> xla_data_pb2.AxisRefProto:
     """One axis of the mesh, or a part of one."""
-    reader.space()
-    start = reader.at
-    name = _axis_name(reader)
-    names = [axis.name for axis in mesh.axes]
-    if name not in names:
-        reader.refuse("an axis must be one of the mesh's", repr(name), start)
-    found = xla_data_pb2.AxisRefProto(mesh_axis_index=names.index(name))
+    numbers = {axis.name: number for number, axis in enumerate(mesh.axes)}
+    rule = "an axis must be one of the mesh's"
+    number = reader.known(lambda _: _axis_name(reader), "", numbers, rule)
+    found = xla_data_pb2.AxisRefProto(mesh_axis_index=number)
     if reader.skip(":("):
         found.sub_axis_info.pre_size = reader.signed()
         reader.expect(")")
@@ -149,7 +146,6 @@ def _iota_text(iota: xla_data_pb2.IotaReplicaGroupListProto) -> str:
 
 
 def _read_iota(reader: HloReader) -> xla_data_pb2.IotaReplicaGroupListProto:
-    reader.space()
     start = reader.at
     sizes = reader.listed("[", reader.signed, "]")
     if len(sizes) != 2:

@@ -84,7 +84,6 @@ class HloReader(ShapeReader):
 
         Raises InvalidArgumentError with the rule where `known` has none.
         """
-        self.space()
         start = self.at
         name = read(what)
         if name not in known:
@@ -93,22 +92,18 @@ class HloReader(ShapeReader):
 
     def signed(self, what: str = "a number") -> int:
         """A number of 64 bits, with or without sign."""
-        self.space()
-        start = self.at
-        number = int(self.match(_SIGNED, what)[0])
-        if not -(2**63) <= number < 2**63:
-            self.at = start
-            self.fail("a number of 64 bits is")
-        return number
+        return self._bounded(what, 64)
 
     def narrow(self) -> int:
         """A number of 32 bits, with or without sign."""
-        self.space()
-        start = self.at
-        number = self.signed()
-        if not -(2**31) <= number < 2**31:
-            self.at = start
-            self.fail("a number of 32 bits is")
+        return self._bounded("a number", 32)
+
+    def _bounded(self, what: str, bits: int) -> int:
+        found = self.match(_SIGNED, what)
+        number = int(found[0])
+        if not -(1 << bits - 1) <= number < 1 << bits - 1:
+            self.at = found.start()
+            self.fail(f"a number of {bits} bits is")
         return number
 
     def real(self) -> float:
@@ -117,13 +112,11 @@ class HloReader(ShapeReader):
 
     def boolean(self) -> bool:
         """true or false; XLA takes 1 and 0 too."""
-        self.space()
-        start = self.at
-        word = self.match(IDENTIFIER, "true or false")[0]
-        if word not in ("true", "false", "1", "0"):
-            self.at = start
+        found = self.match(IDENTIFIER, "true or false")
+        if found[0] not in ("true", "false", "1", "0"):
+            self.at = found.start()
             self.fail("true or false is")
-        return word in ("true", "1")
+        return found[0] in ("true", "1")
 
     def string(self) -> bytes:
         """A string in double quotes with the escapes of C."""
