@@ -9,6 +9,7 @@ explained at run time.
 
 from collections import defaultdict
 from collections.abc import Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import TypeAlias
 
 from xla_contract.errors import InvalidArgumentError
@@ -16,6 +17,7 @@ from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.participants import transfers_of
+from xla_server.ir.traversal import reached
 
 _ENDS = (Opcode.SEND, Opcode.RECV, Opcode.RECV_DONE)
 _TRANSFERS = frozenset({*_ENDS, Opcode.SEND_DONE})
@@ -134,21 +136,12 @@ class _Graph:
 
     def cycle(self) -> list[_Node]:
         """Return the nodes of a cycle, each waiting for the next; an empty list without any."""
-        done: set[_Node] = set()
-        for start in self._channel:
-            path: dict[_Node, list[_Node]] = {start: self._before(start)}
-            while path:
-                node = next(reversed(path))
-                if not path[node]:
-                    done.add(node)
-                    del path[node]
-                    continue
-                following = path[node].pop()
-                if following in path:
-                    nodes = list(path)
-                    return nodes[nodes.index(following) :]
-                if following not in done:
-                    path[following] = self._before(following)
+        waiting = {node: self._before(node) for node in reached(self._channel, self._before)}
+        try:
+            TopologicalSorter(waiting).prepare()
+        except CycleError as error:
+            cycle: list[_Node] = error.args[1]
+            return cycle[-2::-1]
         return []
 
     def _before(self, node: _Node) -> list[_Node]:
