@@ -1,7 +1,9 @@
 """Side effects of instructions."""
 
+from collections.abc import Iterator
+
 from xla_contract.types.opcode import Opcode
-from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ir.module import HloInstruction
 from xla_server.ir.participants import COLLECTIVES
 
 SIDE_EFFECTS = frozenset(
@@ -29,14 +31,11 @@ def acts(instruction: HloInstruction) -> bool:
 
 def has_side_effect(instruction: HloInstruction) -> bool:
     """Return whether an instruction, or one in its called computations, has a side effect."""
-    seen: set[HloComputation] = set()
-    waiting = [instruction]
-    while waiting:
-        part = waiting.pop()
-        if acts(part):
-            return True
-        for called in part.called:
-            if called not in seen:
-                seen.add(called)
-                waiting += called.instructions
-    return False
+    return acts(instruction) or any(map(acts, instructions_inside(instruction)))
+
+
+def instructions_inside(instruction: HloInstruction) -> Iterator[HloInstruction]:
+    """The instructions of all computations that an instruction calls, directly or not."""
+    for called in instruction.called:
+        for computation in called.reachable():
+            yield from computation.instructions

@@ -14,6 +14,7 @@ from xla_contract.types.dimension_numbers import PaddingDimension
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
+from xla_server.ir.traversal import leaves
 from xla_server.ops.evaluation import TOKEN, Array, Token, Value
 from xla_server.ops.numerics.dynamic_bounds import cut, filled, part_of, stretched, whole_of
 from xla_server.passes.framework.editor import Editor
@@ -43,11 +44,6 @@ class SizedArray:
     def ndim(self) -> int:
         """The number of dimensions."""
         return len(self.shape)
-
-    @property
-    def extent(self) -> PaddedExtent:
-        """The sizes of the whole and of the part."""
-        return PaddedExtent(self.whole.shape.dimensions, self.shape)
 
     @property
     def plain(self) -> "SizedArray":
@@ -99,19 +95,17 @@ def extents_of(value: "Value | Known") -> PaddedExtents:
     if isinstance(value, Token):
         return None
     if isinstance(value, SizedArray):
-        return value.extent
+        return PaddedExtent(value.whole.shape.dimensions, value.shape)
     return PaddedExtent(whole_of(value).shape, value.shape)
 
 
 def arrays_of(value: Value) -> Iterator[Array]:
     """The whole arrays of a value of a run, in order, row-major in memory."""
-    if isinstance(value, tuple):
-        for part in value:
-            yield from arrays_of(part)
-    elif not isinstance(value, Token):
-        whole = whole_of(value)
-        # numpy makes an array of rank 0 one of rank 1 on the way.
-        yield np.ascontiguousarray(whole).reshape(whole.shape)
+    for leaf in leaves(value):
+        if not isinstance(leaf, Token):
+            whole = whole_of(leaf)
+            # numpy makes an array of rank 0 one of rank 1 on the way.
+            yield np.ascontiguousarray(whole).reshape(whole.shape)
 
 
 def value_of(extents: PaddedExtents, arrays: Iterator[Array]) -> Value:
@@ -152,6 +146,4 @@ def packed(editor: Editor, value: Known) -> HloInstruction:
 
 def wholes(value: Known) -> list[HloInstruction]:
     """The whole arrays of a value, in order."""
-    if isinstance(value, tuple):
-        return [instruction for part in value for instruction in wholes(part)]
-    return [value.whole] if isinstance(value, SizedArray) else []
+    return [leaf.whole for leaf in leaves(value) if isinstance(leaf, SizedArray)]

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ir.traversal import leaves
 
 _FIRST_OPERAND = frozenset(
     {Opcode.ADD_DEPENDENCY, Opcode.COPY, Opcode.DOMAIN, Opcode.OPT_BARRIER, Opcode.RESHAPE}
@@ -106,15 +107,6 @@ def dependences(
             total |= found[part]
         found[i] = total
     return found
-
-
-def leaves(tree: Tree) -> Iterator[AliasedBuffer]:
-    """Yield the buffers of a tree in order."""
-    if isinstance(tree, tuple):
-        for part in tree:
-            yield from leaves(part)
-    elif tree is not None:
-        yield tree
 
 
 class _Analysis:
