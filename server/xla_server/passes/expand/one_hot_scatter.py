@@ -36,8 +36,6 @@ class OneHotScatter(RewritePass):
             return None
         if count(indices.shape.dimensions) != count(sizes) or not i.shape.element_count:
             return None
-        if any(part.shape.dynamic_dimensions for part in i.operands):
-            return None
         (combiner,) = i.called
         kinds = {part.shape.element_type for part in (*combiner.parameters, combiner.root, update)}
         index_type, length = indices.shape.element_type, dimensions[along[0]]

@@ -29,9 +29,6 @@ class SingleScatter(RewritePass):
         mapped = numbers.scatter_dims_to_operand_dims
         if numbers.input_batching_dims or _window_count(i) != 1:
             return None
-        # Elements beyond a dynamic size must not be written.
-        if operand.shape.dynamic_dimensions or indices.shape.dynamic_dimensions:
-            return None
         (combiner,) = i.called
         kinds = {part.shape.element_type for part in (*combiner.parameters, combiner.root, update)}
         if not dimensions or not update.shape.element_count or kinds != {i.shape.element_type}:

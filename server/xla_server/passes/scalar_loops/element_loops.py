@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.framework.editor import Editor, rewrite
 from xla_server.passes.framework.queries import count
@@ -36,8 +35,6 @@ def _unwrapped(i: HloInstruction) -> HloInstruction | None:
 def _written_out(
     i: HloInstruction, editor: Editor, scalars: ScalarComputations
 ) -> HloInstruction | None:
-    if any(shape.dynamic_dimensions for shape in _arrays(i)):
-        return None
     fits = scalars.fits_loops if i.opcode in _TRACED else scalars.fits_text
     if all(map(fits, i.called)):
         return None
@@ -48,10 +45,6 @@ def _written_out(
         for result, shape in zip(results, shapes, strict=True)
     ]
     return editor.results_as(i, found)
-
-
-def _arrays(i: HloInstruction) -> list[Shape]:
-    return [leaf for part in (i, *i.operands) for leaf in part.shape.leaves()]
 
 
 def _map(i: HloInstruction, callers: list[ScalarCallEmitter]) -> Values:

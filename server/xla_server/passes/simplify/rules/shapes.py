@@ -101,12 +101,6 @@ def simplify_iota(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     return None
 
 
-def simplify_get_dimension_size(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """Values have exactly the dimensions of their shapes, so every size is known."""
-    size = i.operands[0].shape.dimensions[i.attributes.dimension]
-    return editor.constant(size, i.shape.element_type)
-
-
 def simplify_copy(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     """A copy is its operand: nothing is written to a value."""
     return i.operands[0]
@@ -200,7 +194,6 @@ def simplify_sort(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 SHAPE_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = {
     Opcode.BROADCAST: (simplify_broadcast,),
     Opcode.COPY: (simplify_copy,),
-    Opcode.GET_DIMENSION_SIZE: (simplify_get_dimension_size,),
     Opcode.IOTA: (simplify_iota,),
     Opcode.REDUCE: (simplify_reduce, reduce_repeated),
     Opcode.REDUCE_WINDOW: (simplify_reduce_window,),

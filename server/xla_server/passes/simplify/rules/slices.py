@@ -206,8 +206,6 @@ def simplify_gather(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     mapped = numbers.start_index_map
     if numbers.operand_batching_dims or not i.shape.element_count or not sizes:
         return None
-    if operand.shape.dynamic_dimensions or indices.shape.dynamic_dimensions:
-        return None
     if all(sizes[dimension] == operand.shape.dimensions[dimension] for dimension in mapped):
         return _repeated(i, editor)
     if i.shape.element_count != math.prod(sizes):
