@@ -2,8 +2,8 @@
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 
-from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_contract.ops.elementwise.compare import ComparisonDirection
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
@@ -28,13 +28,12 @@ def callers(module: HloModule) -> dict[HloComputation, int]:
 class WhileLoop:
     """A while whose state is a tuple that body and condition only take apart.
 
-    `reads` and `tests` are the get-tuple-elements of the state in body and condition.
+    `tests` are the get-tuple-elements of the state in the condition.
     """
 
     instruction: HloInstruction
     body: HloComputation
     condition: HloComputation
-    reads: tuple[HloInstruction, ...]
     tests: tuple[HloInstruction, ...]
 
     @property
@@ -93,16 +92,13 @@ def loop_of(i: HloInstruction) -> WhileLoop | None:
     body, condition = i.called
     if body.root.opcode is not Opcode.TUPLE:
         return None
-    found = []
+    readers: list[HloInstruction] = []
     for computation in (body, condition):
         (parameter,) = computation.parameters
-        if computation.root is parameter:
-            return None
         readers = [part for part in computation.instructions if parameter in part.operands]
         if any(part.opcode is not Opcode.GET_TUPLE_ELEMENT for part in readers):
             return None
-        found.append(tuple(readers))
-    return WhileLoop(i, body, condition, *found)
+    return WhileLoop(i, body, condition, tuple(readers))
 
 
 def is_element(part: HloInstruction, parameter: HloInstruction) -> bool:
@@ -116,18 +112,21 @@ def resize(
     numbers: dict[int, int],
     root: HloInstruction,
     editor: Editor,
+    handed_in: Sequence[HloInstruction] = (),
 ) -> None:
     """Give a computation another state type: element `old` is element `numbers[old]` now.
 
-    `root` becomes the root; elements without a new index must have no users left.
+    The last elements take the place of instructions that are `handed_in`. `root` becomes the root;
+    elements without a new index must have no users left.
     """
     (parameter,) = computation.parameters
     new = editor.parameter(0, state)
     elements: dict[HloInstruction, HloInstruction] = {parameter: new}
     for part in computation.instructions:
         if is_element(part, parameter) and part.attributes.index in numbers:
-            attributes = GetTupleElementAttributes(numbers[part.attributes.index])
-            elements[part] = editor.add(Opcode.GET_TUPLE_ELEMENT, (new,), attributes)
+            elements[part] = editor.element(new, numbers[part.attributes.index])
+    for number, part in enumerate(handed_in, len(state.tuple_shapes) - len(handed_in)):
+        elements[part] = editor.element(new, number)
     kept = [part for part in computation.instructions if part is not parameter]
     for part in (*kept, root):
         if part not in elements:
