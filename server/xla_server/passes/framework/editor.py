@@ -253,14 +253,10 @@ class Editor:
             return self.add(Opcode.TUPLE, [self.zeros(part) for part in shape.tuple_shapes])
         if shape.is_token:
             return self.add(Opcode.AFTER_ALL, ())
-        if not shape.element_count:
-            return self.empty(shape)
-        return self.full(0, shape.element_type, shape.dimensions)
-
-    def empty(self, shape: Shape) -> HloInstruction:
-        """The constant of an array shape without elements."""
         kind = shape.element_type
-        return self.constant(np.empty(shape.dimensions, kind.dtype), kind)
+        if not shape.element_count:
+            return self.constant(np.empty(shape.dimensions, kind.dtype), kind)
+        return self.full(0, kind, shape.dimensions)
 
     def parameter(self, number: int, shape: Shape) -> HloInstruction:
         """A parameter of a computation that is being made."""

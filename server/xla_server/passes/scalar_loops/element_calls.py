@@ -128,7 +128,7 @@ class ScalarCallEmitter:
             shapes = [part.shape for part in otherwise]
         results = [Shape.array(shape.element_type, (size,)) for shape in shapes]
         if not size:
-            return [editor.reshape(editor.empty(shape), dimensions) for shape in results]
+            return [editor.reshape(editor.zeros(shape), dimensions) for shape in results]
         given = [*arrays, *otherwise, *([] if condition is None else [condition])]
 
         def called(scalars: Values) -> list[HloInstruction]:
