@@ -8,6 +8,7 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.formula import Term
 from xla_server.passes.framework.queries import count
 from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice
 from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter
@@ -84,12 +85,8 @@ def _starts(
     pairs = zip(numbers.input_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
     for d, of_indices in pairs:
         place = of_indices - (of_indices > numbers.index_vector_dim)
-        size, behind = (
-            editor.constant(part, ElementType.S64)
-            for part in (batch[place], count(batch[place + 1 :]))
-        )
-        row = editor.add(Opcode.DIVIDE, (number, behind))
-        starts[d] = editor.add(Opcode.REMAINDER, (row, size))
+        row = Term(editor, number) / count(batch[place + 1 :])
+        starts[d] = row.apply(Opcode.REMAINDER, batch[place]).instruction
     return starts
 
 
