@@ -13,11 +13,11 @@ from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.module import HloInstruction
 from xla_server.ir.participants import COLLECTIVES, WHOLE_OF_START, check_participants_exist
 from xla_server.ops.collectives.collective import are_all_alone
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
+from xla_server.passes.framework.rewrite_pass import RewritePass
 
 _SECOND_HALVES: Mapping[Opcode, int | None] = {
     Opcode.ALL_GATHER_DONE: 1,
@@ -48,13 +48,8 @@ class CollectiveExpander(RewritePass):
     name = "collective-expander"
     opcodes = frozenset(_EXPANDED)
 
-    def apply(self, module: HloModule) -> bool:
-        """Rewrite everywhere; whether anything was."""
-
-        def rule_in(computation: HloComputation, editor: Editor) -> Rule:
-            return lambda i: _expanded(i, module.grid, editor)
-
-        return self._rewrite(module, rule_in)
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        return _expanded(i, editor.module.grid, editor)
 
 
 def _expanded(i: HloInstruction, grid: DeviceGrid, editor: Editor) -> HloInstruction | None:

@@ -31,6 +31,7 @@ from xla_contract.types.shape import Shape
 from xla_server.custom_calls.targets import random_state
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.side_effects import has_side_effect
+from xla_server.ir.text.names import UniqueNames
 
 
 class Editor:
@@ -42,10 +43,9 @@ class Editor:
     """
 
     def __init__(self, module: HloModule) -> None:
-        taken = {instruction.name for instruction in module.instructions()}
         highest = max((instruction.id for instruction in module.instructions()), default=0)
-        self._taken = taken
-        self._numbers: dict[str, int] = {}
+        self.module = module
+        self._names = UniqueNames(instruction.name for instruction in module.instructions())
         self._ids = itertools.count(highest + 1)
         self._computation_ids = itertools.count(
             1 + max((part.id for part in module.computations), default=0)
@@ -96,7 +96,7 @@ class Editor:
                 [computation.program_shape for computation in called],
             )
         made = HloInstruction(
-            self.name(str(opcode)),
+            self._names.new(str(opcode)),
             next(self._ids),
             opcode,
             shape,
@@ -113,21 +113,12 @@ class Editor:
         """The same operation on other operands."""
         made = dataclasses.replace(
             instruction,
-            name=self.name(instruction.name),
+            name=self._names.new(instruction.name),
             id=next(self._ids),
             operands=tuple(operands),
         )
         self._made[made] = None
         return made
-
-    def name(self, wish: str) -> str:
-        """A name that no instruction has: the wish, or the wish with a number behind."""
-        name = wish
-        while name in self._taken:
-            self._numbers[wish] = number = self._numbers.get(wish, 0) + 1
-            name = f"{wish}.{number}"
-        self._taken.add(name)
-        return name
 
     def constant(self, value: Any, element_type: ElementType) -> HloInstruction:
         """A constant array of this type; Python numbers are converted to it."""
