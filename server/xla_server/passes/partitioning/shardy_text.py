@@ -58,11 +58,6 @@ class MeshSharding:
         unreduced = [part for part in self.unreduced if part.axis in kept]
         return Sharding.along(self.mesh, dimensions, unreduced=unreduced)
 
-    @property
-    def sharding(self) -> Sharding:
-        """The sharding along all axes."""
-        return Sharding.along(self.mesh, self.dimensions, unreduced=self.unreduced)
-
 
 def read_meshes(text: str) -> dict[str, Mesh]:
     """The meshes of a module by name. Raises InvalidArgumentError with the position."""
