@@ -14,6 +14,7 @@ from xla_server.passes.canonicalize.dot_types import (
     is_in_order,
     is_matrix_product,
     is_narrow_product,
+    is_stored_as_matrices,
 )
 from xla_server.passes.canonicalize.thin_dots import thin_dot
 from xla_server.passes.framework.editor import Editor
@@ -74,7 +75,7 @@ class _Side:
     @property
     def lies_well(self) -> bool:
         """True if an arrangement is the operand's memory order, ignoring dimensions of size 1."""
-        return any(is_in_order(self.operand, order) for order in self.arrangements)
+        return is_stored_as_matrices(self.operand, self.batch, self.free, self.contracted)
 
     @property
     def is_read_in_order(self) -> bool:

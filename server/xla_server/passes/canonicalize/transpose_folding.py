@@ -6,14 +6,18 @@ simplifier for reductions to vectors and scalars.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from xla_contract.ops.contraction.dot import free_dimensions
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.passes.canonicalize.channels_last import is_worth_it, renumbered
-from xla_server.passes.canonicalize.dot_types import has_packing_kernel, is_in_order
+from xla_server.passes.canonicalize.dot_types import (
+    has_packing_kernel,
+    is_in_order,
+    is_stored_as_matrices,
+)
 from xla_server.passes.canonicalize.transposed_operands import (
     Readers,
     are_reductions,
@@ -73,9 +77,8 @@ def _dot(
         before = source.of(batch), source.of(free), tuple(sorted(source.of(contracting)))
         # An operand that is no matrix before the transpose is copied in any case, to rows of
         # contracted elements.
-        if not _is_matrix(source.value, *before) and is_in_order(
-            operand, (*batch, *free, *sorted(contracting))
-        ):
+        rows = (*batch, *free, *sorted(contracting))
+        if not is_stored_as_matrices(source.value, *before) and is_in_order(operand, rows):
             continue
         operands[number] = source.value
         roles[number] = source.of(batch), source.of(contracting)
@@ -89,15 +92,6 @@ def _dot(
         ),
     )
     return editor.reshape(editor.add(Opcode.DOT, operands, attributes), i.shape.dimensions)
-
-
-def _is_matrix(
-    i: HloInstruction, batch: Sequence[int], free: Sequence[int], contracting: Sequence[int]
-) -> bool:
-    """Return whether an operand is stored as a batch of matrices, transposed or not."""
-    return is_in_order(i, (*batch, *free, *contracting)) or is_in_order(
-        i, (*batch, *contracting, *free)
-    )
 
 
 def _convolution(
