@@ -45,24 +45,29 @@ def _along(starts: Sequence[int], offsets: Sequence[int], strides: Sequence[int]
     ]
 
 
+def part_of(i: HloInstruction, joined: HloInstruction) -> tuple[HloInstruction, int] | None:
+    """Return the part of a concatenation that all elements of a slice are in, and its begin."""
+    d, a = joined.attributes.dimension, i.attributes
+    last, begin = a.starts[d] + (i.shape.dimensions[d] - 1) * a.strides[d], 0
+    for part in joined.operands:
+        end = begin + part.shape.dimensions[d]
+        if begin <= a.starts[d] <= last < end:
+            return part, begin
+        begin = end
+    return None
+
+
 def _of_one_part(
     i: HloInstruction, joined: HloInstruction, editor: Editor
 ) -> HloInstruction | None:
-    d = joined.attributes.dimension
-    a = i.attributes
-    size = i.shape.dimensions[d]
-    if not size:
+    found, d, a = part_of(i, joined), joined.attributes.dimension, i.attributes
+    if found is None:
         return None
-    first, last = a.starts[d], a.starts[d] + (size - 1) * a.strides[d]
-    begin = 0
-    for part in joined.operands:
-        end = begin + part.shape.dimensions[d]
-        if begin <= first and last < end:
-            starts, limits = list(a.starts), list(a.limits)
-            starts[d], limits[d] = first - begin, last + 1 - begin
-            return editor.sliced(part, starts, limits, a.strides)
-        begin = end
-    return None
+    part, begin = found
+    last = a.starts[d] + (i.shape.dimensions[d] - 1) * a.strides[d]
+    starts, limits = list(a.starts), list(a.limits)
+    starts[d], limits[d] = a.starts[d] - begin, last + 1 - begin
+    return editor.sliced(part, starts, limits, a.strides)
 
 
 def _of_broadcast(
