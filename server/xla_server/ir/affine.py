@@ -17,10 +17,7 @@ class Variable:
     name: str
     unrolled: bool = False
 
-    @property
-    def low(self) -> int:
-        """The smallest value."""
-        return 0
+    low = 0
 
     @property
     def high(self) -> int:

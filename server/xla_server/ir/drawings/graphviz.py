@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from xla_contract.types.opcode import Opcode
+from xla_server.ir.drawings.html import kind_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 
 
@@ -40,10 +40,7 @@ def _cluster(
     yield f"  subgraph cluster_{number} {{"
     yield f"    label={_quoted(('ENTRY ' if is_entry else '') + computation.name)};"
     for part in computation.instructions:
-        kind = str(part.opcode)
-        if part.opcode is Opcode.PARAMETER:
-            kind = f"parameter({part.attributes.number})"
-        label = _quoted(f"{part.name}\n{kind}\n{part.shape}")
+        label = _quoted(f"{part.name}\n{kind_of(part)}\n{part.shape}")
         bold = ", style=bold" if part is computation.root else ""
         yield f"    {nodes[part]} [label={label}{bold}];"
     yield "  }"

@@ -6,7 +6,7 @@ A computation's signature, comments, and attributes without meaning for the valu
 
 import re
 
-from xla_contract.errors import InvalidArgumentError, XlaError
+from xla_contract.errors import XlaError
 from xla_contract.ops.control.constant import ConstantAttributes
 from xla_contract.ops.control.parameter import ParameterAttributes
 from xla_contract.ops.definitions import definition
@@ -136,7 +136,7 @@ class _Parser:
         actual = computation.program_shape
         stated = (*signature.parameters, signature.result)
         found = (*actual.parameters, actual.result)
-        if len(stated) != len(found) or not all(map(_compatible, stated, found)):
+        if len(stated) != len(found) or not all(map(Shape.compatible, stated, found)):
             self._reader.refuse(
                 f"a computation must have the signature stated before it, {_clip(signature)}",
                 _clip(actual),
@@ -200,21 +200,17 @@ class _Parser:
         if wrapped is not None and opcode is Opcode.ASYNC_START:
             computation = self._wrapped(instruction, wrapped, read, place)
             read.called["calls"] = (computation,)
-        try:
-            instruction.called = read.called_by(forms[0])
-            if opcode not in (Opcode.PARAMETER, Opcode.CONSTANT):
+        instruction.called = read.called_by(forms[0])
+        if opcode not in (Opcode.PARAMETER, Opcode.CONSTANT):
+            with reader.placing(place):
                 instruction.attributes = read.record(forms[0], instruction.shape)
-        except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"{error.message} at {reader.place(place)}") from error
 
     def _wrapped(
         self, start: HloInstruction, opcode: Opcode, read: Attributes, place: int
     ) -> HloComputation:
         """The computation that a `<opcode>-start` calls."""
-        try:
+        with self._reader.placing(place):
             computation = wrap(start, opcode, read, self._names.new)
-        except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"{error.message} at {self._reader.place(place)}") from error
         while computation.name in self._computations:
             computation.name = self._computation_names.new(computation.name)
         self._computations[computation.name] = computation
@@ -235,7 +231,7 @@ class _Parser:
         operand = known.get(name)
         if operand is None:
             reader.refuse("operands must come before their users", repr(name), start)
-        if shape is not None and not _compatible(shape, operand.shape):
+        if shape is not None and not shape.compatible(operand.shape):
             reader.refuse(
                 f"an operand must have the shape of its instruction, {operand.shape}",
                 str(shape),
@@ -249,10 +245,6 @@ class _Parser:
         if found is not None:
             self._reader.at = found.end()
         return found is not None
-
-
-def _compatible(stated: Shape, actual: Shape) -> bool:
-    return stated.compatible(actual)
 
 
 def _clip(signature: ProgramShape) -> str:

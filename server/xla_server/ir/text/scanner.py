@@ -3,8 +3,9 @@
 Semantics: XLA's HLO text form.
 """
 
+import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NoReturn, TypeVar
 
 from xla_contract.errors import InvalidArgumentError
@@ -51,6 +52,14 @@ class HloReader(ShapeReader):
         """Return a position's text in messages: line:column, both from 1."""
         line = self.text.count("\n", 0, position) + 1
         return f"{line}:{position - self.text.rfind(chr(10), 0, position)}"
+
+    @contextlib.contextmanager
+    def placing(self, position: int) -> Iterator[None]:
+        """Let an InvalidArgumentError say that it is about what begins at a position."""
+        try:
+            yield
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"{error.message} at {self.place(position)}") from error
 
     def fail(self, needed: str, subject: str = "HLO text") -> NoReturn:
         """Raise InvalidArgumentError: what is needed, what is here, and where here is."""
