@@ -100,10 +100,7 @@ class HloModule:
             yield from computation.instructions
 
     def sequential(self) -> list[HloComputation]:
-        """Return the computations run instruction by instruction, callees before callers.
-
-        They are the entry computation, and those that loops, conditionals and calls among them run.
-        """
+        """Return the computations that run instruction by instruction, callees before callers."""
         found = {self.entry}
         for computation in reversed(self.computations):
             if computation in found:

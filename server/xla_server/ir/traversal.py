@@ -7,10 +7,7 @@ T = TypeVar("T")
 
 
 def reached(roots: Iterable[T], behind: Callable[[T], Iterable[T]]) -> Iterator[T]:
-    """Yield the nodes that roots lead to, with them, each once.
-
-    The function `behind` gives the nodes that one leads to, once that has been yielded.
-    """
+    """Yield what roots lead to, with them, each once; `behind` is asked once a node was yielded."""
     found: set[T] = set()
     waiting = list(roots)
     while waiting:

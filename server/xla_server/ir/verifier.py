@@ -201,10 +201,7 @@ class _Checker:
                 ).at(instruction.opcode, instruction.name)
 
     def _check_participants(self, instruction: HloInstruction) -> None:
-        """Raise ShapeError for groups that the grid does not have.
-
-        A program on one device that names others is refused when it gets there.
-        """
+        """Raise ShapeError for groups that the grid lacks; one device refuses them as it runs."""
         if self._grid.size == 1:
             return
         try:

@@ -7,11 +7,7 @@ from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 
 
 def print_dot(module: HloModule) -> str:
-    """The module as a digraph: a cluster for each computation, an edge for each operand.
-
-    Dashed edges lead from a called computation's root to its caller, dotted ones from what must
-    run before.
-    """
+    """The module as a digraph: clusters are computations, dashed edges calls, dotted orders."""
     return "\n".join(_lines(module)) + "\n"
 
 

@@ -1,7 +1,4 @@
-"""The attributes that any instruction may have and that do not change what it computes.
-
-They are kept in wire form, as HloInstruction.decoration is.
-"""
+"""The attributes of any instruction that do not change what it computes, kept in wire form."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,4 @@
-"""The lexical part of HLO text: names, numbers, strings, braces, and where errors are.
-
-Semantics: XLA's HLO text form.
-"""
+"""The lexical part of HLO text: names, numbers, strings, braces, and where errors are."""
 
 import contextlib
 import re
@@ -89,10 +86,7 @@ class HloReader(ShapeReader):
         return self.match(_WORD, what)[0]
 
     def known(self, read: Callable[[str], str], what: str, known: Mapping[str, T], rule: str) -> T:
-        """The value of the name or word that `read` gives.
-
-        Raises InvalidArgumentError with the rule where `known` has none.
-        """
+        """The value of the name that `read` gives; InvalidArgumentError with the rule without."""
         start = self.at
         name = read(what)
         if name not in known:

@@ -134,15 +134,15 @@ def is_worth_it(i: HloInstruction, target: Target) -> bool:
 
 
 def renumbered(
-    numbers: ConvolutionDimensionNumbers, array: str, places: Sequence[int]
+    numbers: ConvolutionDimensionNumbers, array: str, order: Sequence[int]
 ) -> ConvolutionDimensionNumbers:
-    """The numbers where dimension d of "input", "kernel" or "output" is `places[d]` now."""
+    """The numbers where dimension d of "input", "kernel" or "output" is `order[d]` now."""
     changed: dict[str, Any] = {}
     for field in dataclasses.fields(numbers):
         if field.name.startswith(array):
             old = getattr(numbers, field.name)
             is_list = isinstance(old, tuple)
-            changed[field.name] = tuple(places[d] for d in old) if is_list else places[old]
+            changed[field.name] = tuple(order[d] for d in old) if is_list else order[old]
     return dataclasses.replace(numbers, **changed)
 
 

@@ -139,10 +139,7 @@ def _canonical(i: HloInstruction, editor: Editor, target: Target) -> HloInstruct
 
 
 def _is_large_and_stored(i: HloInstruction, min_bytes: int) -> bool:
-    """Return whether a matrix is read from memory in any case, more of it than a cache holds.
-
-    A sum can read a smaller one faster, and compute one that is not stored while it adds it up.
-    """
+    """Return whether a matrix is stored in any case, and too large for a sum to read faster."""
     while i.opcode is Opcode.RESHAPE:
         (i,) = i.operands
     size = i.shape.element_count * i.shape.element_type.byte_width
@@ -150,10 +147,7 @@ def _is_large_and_stored(i: HloInstruction, min_bytes: int) -> bool:
 
 
 def _has_few_rows(matrix: _Side, tuning: ThinDots) -> bool:
-    """Return whether a product with one vector has fewer sums than work items need.
-
-    A reduction is divided along its sums as well.
-    """
+    """Return whether a product with a vector has too few sums; reductions are divided further."""
     batch, rows, depth = (
         count(matrix.sizes(part)) for part in (matrix.batch, matrix.free, matrix.contracted)
     )

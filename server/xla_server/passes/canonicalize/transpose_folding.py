@@ -1,9 +1,4 @@
-"""Dots, convolutions and reductions that read what their operands are transposes of.
-
-These operations name the role of each operand dimension, so an operand can be read in the order in
-which it is stored. XLA's TransposeFolding does the same for dots of matrices, its algebraic
-simplifier for reductions to vectors and scalars.
-"""
+"""Dots, convolutions and reductions that read what their operands are transposes of."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -35,7 +30,8 @@ class TransposeFolding(TargetRewritePass):
     done before the transpose instead. A transpose that something else reads as well stays for that
     reader. The product may have dimensions of size 1 in other positions; a reshape restores them.
     A large reduction may have its dimensions in another order, in which a transpose of the result,
-    which is smaller than the operand, puts them.
+    which is smaller than the operand, puts them. XLA's TransposeFolding does the same for dots, its
+    algebraic simplifier for reductions.
     """
 
     name = "transpose-folding"
@@ -97,10 +93,7 @@ def _dot(
 def _convolution(
     i: HloInstruction, readers: Readers, editor: Editor, target: Target
 ) -> HloInstruction | None:
-    """Return the convolution of the operands before their transposes.
-
-    The result is None if there are none, or if `ChannelsLast` would transpose them again.
-    """
+    """Return the convolution before transposes; None if `ChannelsLast` would transpose it again."""
     operands, numbers = list(i.operands), i.attributes.dimension_numbers
     for number, array in enumerate(("input", "kernel")):
         source = before_transpose(operands[number], i, readers, editor)

@@ -58,10 +58,7 @@ program is walked call by call, which can be cancelled."""
 
 
 class SizeSpecialiser:
-    """Writes instructions of `module` at sizes that are known.
-
-    `numbers` says what is known of sizes that programs compute.
-    """
+    """Writes instructions of `module` at known sizes; `numbers` has those that programs compute."""
 
     def __init__(self, module: HloModule, numbers: KnownSizes) -> None:
         self._module = dataclasses.replace(module, computations=[])

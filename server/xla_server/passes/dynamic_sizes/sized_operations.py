@@ -100,11 +100,7 @@ SIZED_OPERATIONS: Mapping[Opcode, _Rule] = {
 
 
 def updated(i: HloInstruction, arrays: Sequence[SizedArray]) -> SizedArray:
-    """Return the dynamic-update-slice of arrays that may be smaller than their bounds.
-
-    The rule is that of evaluator/dynamic_shapes.py: the elements of the update that count are
-    written where its bounds fit.
-    """
+    """Return a dynamic-update-slice of smaller arrays, as evaluator/dynamic_shapes.py has it."""
     operand, update = arrays[:2]
     editor = operand.editor
     bounds, box = (part.shape.dimensions for part in i.operands[:2])

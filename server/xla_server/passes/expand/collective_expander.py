@@ -1,8 +1,4 @@
-"""Expansion of operations in halves, and of collectives without other participants.
-
-A collective whose groups are single participants of the grid needs no other, and halves become the
-whole operation: nothing runs beside the program.
-"""
+"""Expansion of operations in halves, and of collectives without other participants."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence

@@ -14,10 +14,7 @@ _EXPANDED = frozenset({"TopK", approximate_topk.TARGET.name, *partitioning_marke
 
 
 class CustomCallExpander(RewritePass):
-    """Expands custom calls to topk, to a stable sort with a slice, or to the marked value.
-
-    Calls that their targets refuse stay; lowering reports them.
-    """
+    """Expands calls to topk, a stable sort, or the marked value; lowering reports refused ones."""
 
     name = "custom-call-expander"
     opcodes = (Opcode.CUSTOM_CALL,)

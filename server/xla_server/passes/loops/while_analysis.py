@@ -26,10 +26,7 @@ def callers(module: HloModule) -> dict[HloComputation, int]:
 
 @dataclasses.dataclass(frozen=True)
 class WhileLoop:
-    """A while whose state is a tuple that body and condition only take apart.
-
-    `tests` are the get-tuple-elements of the state in the condition.
-    """
+    """A while whose state is a tuple that is only taken apart, in the condition by `tests`."""
 
     instruction: HloInstruction
     body: HloComputation
@@ -116,7 +113,7 @@ def resize(
 ) -> None:
     """Give a computation another state type: element `old` is element `numbers[old]` now.
 
-    The last elements take the place of instructions that are `handed_in`. `root` becomes the root;
+    The last elements replace instructions that are `handed_in`. `root` becomes the root;
     elements without a new index must have no users left.
     """
     (parameter,) = computation.parameters

@@ -99,10 +99,7 @@ def read_markers(module: HloModule, partitions: int) -> dict[HloInstruction, Mar
 
 
 def stated_sharding(instruction: HloInstruction) -> Sharding | None:
-    """The sharding in an instruction's own field, which only some may have.
-
-    Raises InvalidArgumentError, with the instruction, for one that cannot be read.
-    """
+    """The sharding in an instruction's own field; InvalidArgumentError if it cannot be read."""
     decoration = instruction.decoration
     if decoration is None or not decoration.HasField("sharding"):
         return None

@@ -26,10 +26,7 @@ _LARGEST_S32 = 2**31 - 1
 def gather(
     editor: Editor, local: HloInstruction, sharding: Sharding, replicas: int
 ) -> HloInstruction:
-    """The whole value, from the parts of the partitions that hold other tiles than this one.
-
-    Partitions that differ in their subgroup alone do not hear of each other.
-    """
+    """The whole value, from partitions with other tiles; subgroups do not hear of each other."""
     tiles, sizes = sharding.tiles, local.shape.dimensions
     count = math.prod(tiles)
     split = [number for number, n in enumerate(tiles) if n > 1]

@@ -21,10 +21,7 @@ _PRIORITY = re.compile(r"\s*p[0-9]{1,9}")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MeshSharding:
-    """A sharding stated along axes of a mesh.
-
-    `dimensions` has the parts of axes that split each dimension of an array, the first one major.
-    """
+    """A sharding along axes of a mesh: `dimensions` has what splits each, the major part first."""
 
     mesh: Mesh
     dimensions: tuple[tuple[AxisPart, ...], ...]

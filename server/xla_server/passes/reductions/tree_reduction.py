@@ -129,10 +129,7 @@ def _last_run(reduced: list[int]) -> tuple[int, int]:
 
 
 def _is_indexed(operand: HloInstruction, run: frozenset[int], limit: int) -> bool:
-    """Return whether elements depend on the index in some dimensions of `run`, not in all.
-
-    Elementwise operations are followed, up to as many as become one loop with the reduction.
-    """
+    """Return whether elements of one loop depend on indices in some of `run`, not in all."""
     behind = [operand]
     seen = {operand}
     for i in behind:

@@ -41,10 +41,7 @@ TRACED = ELEMENTWISE | {
 
 
 class ScalarComputations:
-    """Scalar computations that kernels can hold as formulas.
-
-    Results are cached by computation: in a chain, each may call the next one twice.
-    """
+    """Scalar computations that kernels can hold, cached, as each may call the next one twice."""
 
     def __init__(self) -> None:
         self._known: dict[HloComputation, bool] = {}

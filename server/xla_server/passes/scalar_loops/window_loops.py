@@ -1,7 +1,4 @@
-"""reduce-window and select-and-scatter as loops over the elements of a window.
-
-Each turn takes what lies under one element of the window, at all positions at once.
-"""
+"""reduce-window and select-and-scatter as loops over window elements, all positions at once."""
 
 from collections.abc import Sequence
 

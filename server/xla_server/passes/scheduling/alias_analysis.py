@@ -74,13 +74,9 @@ def storage_of(
     *,
     is_loop_body: bool = False,
 ) -> Storage:
-    """Analyse a computation.
+    """Analyse a computation that runs instruction by instruction.
 
-    Args:
-        computation: one that runs instruction by instruction.
-        known: the storage of the computations that it calls.
-        is_loop_body: whether the root is copied into the parameter, so that the instructions that
-            compute the root overwrite the parameter.
+    `known` has those that it calls. Instructions of the root of a loop body overwrite its parameter.
     """
     analysis = _Analysis(known)
     for i in computation.instructions:

@@ -17,10 +17,7 @@ _LARGEST_CONSTANT = 4096
 
 @dataclasses.dataclass(frozen=True)
 class CommonSubexpressions:
-    """Merges instructions with equal opcodes, attributes and operands into the first of them.
-
-    Called computations are equal if their instructions are, whatever their names.
-    """
+    """Merges instructions with equal opcodes, attributes, operands and called computations."""
 
     name: str = "cse"
 

@@ -67,7 +67,7 @@ def _with_constants(
 def simplify_constant(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     """x + 0 of integers, x + -0 of floats, x * 1, x / 1 and their like are x.
 
-    Of whole numbers, x * 0, max(x, highest) and their like are the constant.
+    Products with 0, max(x, highest) and their like are the constant, of whole numbers.
     """
     kind = i.shape.element_type
     if kind.is_complex:
@@ -130,10 +130,7 @@ def apply_once(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 
 
 def simplify_log(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """log(exp(x - x)) is x - x, which is 0 or NaN: a log-softmax along one element makes it.
-
-    The exponential may be added to 0, as the sum of one element is.
-    """
+    """log(exp(x - x)), or of that sum with 0, is x - x: a log-softmax of one element makes it."""
     if not _is_real_float(i):
         return None
     (power,) = i.operands
