@@ -76,7 +76,7 @@ def storage_of(
 ) -> Storage:
     """Analyse a computation that runs instruction by instruction.
 
-    `known` has those that it calls. Instructions of the root of a loop body overwrite its parameter.
+    `known` has those that it calls. The root of a loop body overwrites its parameter.
     """
     analysis = _Analysis(known)
     for i in computation.instructions:
