@@ -149,10 +149,6 @@ class _Orders:
     def _readers(self, buffer: AliasedBuffer) -> Sequence[HloInstruction]:
         return self._storage.readers.get(buffer, ())
 
-    def _others(self, overwrite: Overwrite) -> set[HloInstruction]:
-        """Return the readers of the old array other than the writer."""
-        return set(self._readers(overwrite.old)) - {overwrite.writer}
-
     def _is_fixed(self, buffer: AliasedBuffer) -> bool:
         """Return whether a buffer is an argument, which is overwritten only if it is donated."""
         return self._is_entry and buffer.definer.opcode is Opcode.PARAMETER
@@ -171,9 +167,9 @@ class _Orders:
         return saved, size, self._stored[overwrite.writer]
 
     def _soft_dependence(self, overwrite: Overwrite) -> SoftDependence:
-        readers = sorted(self._stored[reader] for reader in self._others(overwrite))
         writer = self._stored[overwrite.writer]
-        return SoftDependence(writer, tuple(readers), self._priority(overwrite))
+        others = {self._stored[reader] for reader in self._readers(overwrite.old)} - {writer}
+        return SoftDependence(writer, tuple(sorted(others)), self._priority(overwrite))
 
     def _predecessors(self, effects: Sequence[HloInstruction]) -> list[list[int]]:
         """Return for each position those it depends on: operands, control, side effects."""

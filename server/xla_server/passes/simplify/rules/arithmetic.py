@@ -29,11 +29,6 @@ def _filled(i: HloInstruction, value: Any, editor: Editor) -> HloInstruction:
     return editor.full(value, i.shape.element_type, i.shape.dimensions)
 
 
-def _same_shape(i: HloInstruction, other: HloInstruction) -> HloInstruction | None:
-    """The other instruction where it can stand for this one."""
-    return other if other.shape.compatible(i.shape) else None
-
-
 _RIGHT_NEUTRAL = {
     Opcode.DIVIDE: 1,
     Opcode.POWER: 1,
@@ -77,9 +72,9 @@ def simplify_constant(i: HloInstruction, editor: Editor) -> HloInstruction | Non
     for this, other, value in _with_constants(i):
         # Zeros are equal whatever their signs are.
         if value == neutral and np.signbit(float(value)) == np.signbit(float(neutral)):
-            return _same_shape(i, this)
+            return this
         if _is_whole(i) and value == final:
-            return _same_shape(i, other)
+            return other
     return None
 
 
@@ -124,9 +119,7 @@ def cancel_twice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 def apply_once(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     """abs, floor and their like change nothing the second time."""
     (operand,) = i.operands
-    if operand.opcode is i.opcode and operand.attributes == i.attributes:
-        return _same_shape(i, operand)
-    return None
+    return operand if (operand.opcode, operand.attributes) == (i.opcode, i.attributes) else None
 
 
 def simplify_log(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -143,7 +136,7 @@ def simplify_log(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     (exponent,) = power.operands
     if exponent.opcode is not Opcode.SUBTRACT or exponent.operands[0] is not exponent.operands[1]:
         return None
-    return _same_shape(i, exponent)
+    return exponent
 
 
 def simplify_power(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -200,7 +193,7 @@ def simplify_xor(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     """xor with all bits negates, with none it changes nothing."""
     for this, _, value in _with_constants(i):
         if not value:
-            return _same_shape(i, this)
+            return this
         if value == neutral_of(Opcode.AND, i.shape.element_type):
             return editor.add(Opcode.NOT, (this,))
     return None
@@ -228,7 +221,7 @@ def simplify_compare(i: HloInstruction, editor: Editor) -> HloInstruction | None
             (ComparisonDirection.EQ, True),
             (ComparisonDirection.NE, False),
         ):
-            return _same_shape(i, lhs)
+            return lhs
         if direction in (ComparisonDirection.EQ, ComparisonDirection.NE):
             return editor.add(Opcode.NOT, (lhs,))
     elif int(value) == 0 and (kind.is_unsigned_integer or _is_index(lhs)):

@@ -101,11 +101,6 @@ def simplify_iota(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     return None
 
 
-def simplify_copy(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """A copy is its operand: nothing is written to a value."""
-    return i.operands[0]
-
-
 def simplify_reduce(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     """A reduction of nothing, and several together of one element for each result."""
     if len(i.operands) != 2:
@@ -193,7 +188,8 @@ def simplify_sort(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 
 SHAPE_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = {
     Opcode.BROADCAST: (simplify_broadcast,),
-    Opcode.COPY: (simplify_copy,),
+    # Nothing is written to a value.
+    Opcode.COPY: (lambda i, editor: i.operands[0],),
     Opcode.IOTA: (simplify_iota,),
     Opcode.REDUCE: (simplify_reduce, reduce_repeated),
     Opcode.REDUCE_WINDOW: (simplify_reduce_window,),
