@@ -238,6 +238,12 @@ class Editor:
             return operand.operands[index]
         return self.add(Opcode.GET_TUPLE_ELEMENT, (operand,), GetTupleElementAttributes(index))
 
+    def elements(self, value: HloInstruction) -> list[HloInstruction]:
+        """The elements of a tuple; an array alone."""
+        if not value.shape.is_tuple:
+            return [value]
+        return [self.element(value, n) for n in range(len(value.shape.tuple_shapes))]
+
     def zeros(self, shape: Shape) -> HloInstruction:
         """Zeros of any shape; a token where the shape has one."""
         if shape.is_tuple:

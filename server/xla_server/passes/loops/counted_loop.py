@@ -37,7 +37,7 @@ def counted_loop(
     goes_on = editor.compare(editor.element(state, 0), limit, ComparisonDirection.LT)
     condition = editor.computation(f"{name}.condition", editor.take(), goes_on, [state])
     state = editor.parameter(0, start.shape)
-    number, *parts = (editor.element(state, n) for n in range(len(start.operands)))
+    number, *parts = editor.elements(state)
     kept = parts[: len(given)]
     changed = turn(number, kept, parts[len(given) :])
     after = editor.add(Opcode.ADD, (number, editor.constant(1, ElementType.S64)))
@@ -46,7 +46,7 @@ def counted_loop(
     editor.put_back(outside)
     editor.inner += [body, condition]
     loop = editor.add(Opcode.WHILE, (start,), called=(body, condition))
-    return [editor.element(loop, 1 + len(given) + n) for n in range(len(initial))]
+    return editor.elements(loop)[1 + len(given) :]
 
 
 def read_slice(

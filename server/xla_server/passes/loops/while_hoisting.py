@@ -71,10 +71,9 @@ def _hoisted(
     # The rewrite inserts new instructions of the body before their readers there, not here.
     editor.take()
     (start,) = i.operands
-    given = [editor.element(start, k) for k in range(loop.size)]
-    first = editor.add(Opcode.TUPLE, [*given, *(results[part] for part in handed_in)])
-    new = editor.add(Opcode.WHILE, (first,), called=i.called)
-    return editor.add(Opcode.TUPLE, [editor.element(new, k) for k in range(loop.size)])
+    given = [*editor.elements(start), *(results[part] for part in handed_in)]
+    new = editor.add(Opcode.WHILE, (editor.add(Opcode.TUPLE, given),), called=i.called)
+    return editor.add(Opcode.TUPLE, editor.elements(new)[: loop.size])
 
 
 def _invariant(loop: WhileLoop) -> set[HloInstruction]:

@@ -267,12 +267,9 @@ class _Partitioner:
         """Let the entry give the parts that a partition holds; the shardings of its leaves."""
         entry, editor = self._module.entry, self._editor
         root = entry.root
-        if root.shape.is_tuple:
-            if any(part.is_tuple for part in root.shape.tuple_shapes):
-                return [REPLICATED] * len(stated)
-            leaves = [editor.element(root, n) for n in range(len(root.shape.tuple_shapes))]
-        else:
-            leaves = [root]
+        if any(part.is_tuple for part in root.shape.tuple_shapes):
+            return [REPLICATED] * len(stated)
+        leaves = editor.elements(root)
         shardings, parts = [], []
         for leaf, wish in zip(leaves, stated, strict=True):
             known = self.gathered.get(leaf)

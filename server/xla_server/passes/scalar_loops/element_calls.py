@@ -77,10 +77,7 @@ class ScalarCallEmitter:
             self.editor.convert(argument, parameter.shape.element_type)
             for argument, parameter in zip(arguments, self.computation.parameters, strict=True)
         )
-        result = copied(self.computation, given, self.editor)
-        if not result.shape.is_tuple:
-            return [result]
-        return [self.editor.element(result, n) for n in range(len(result.shape.tuple_shapes))]
+        return self.editor.elements(copied(self.computation, given, self.editor))
 
     def one_where(
         self, condition: HloInstruction, arguments: Values, otherwise: Values
@@ -92,7 +89,7 @@ class ScalarCallEmitter:
         branches = []
         for is_called in (True, False):
             parameter = editor.parameter(0, given.shape)
-            parts = [editor.element(parameter, n) for n in range(len(given.operands))]
+            parts = editor.elements(parameter)
             others = parts[len(arguments) :]
             results = others
             if is_called:
@@ -106,7 +103,7 @@ class ScalarCallEmitter:
         editor.put_back(outside)
         editor.inner += branches
         chosen = editor.add(Opcode.CONDITIONAL, (condition, given, given), called=branches)
-        return [editor.element(chosen, n) for n in range(len(otherwise))]
+        return editor.elements(chosen)
 
     def each(
         self, arrays: Values, condition: HloInstruction | None = None, otherwise: Values = ()
