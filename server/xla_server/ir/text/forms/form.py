@@ -70,8 +70,9 @@ class Nested:
     attributes: tuple[Attribute, ...]
 
 
-Field: TypeAlias = Attribute | Nested | Callable[[Shape], Any]
-"""A written field of a record, or a function that takes the field from the declared shape."""
+Field: TypeAlias = Attribute | Nested | Callable[[Shape, Mapping[str, Any]], Any]
+"""A written field of a record, or a function that takes the field from the declared shape and the
+fields before it."""
 
 
 FormOf: TypeAlias = Callable[[OpDefinition], Form]
@@ -130,7 +131,7 @@ def _record_form(
             elif isinstance(field, Nested):
                 made[name] = field.record(**dict(zip(_inside(field), left, strict=False)))
             else:
-                made[name] = field(shape)
+                made[name] = field(shape, made)
         return record(**made)
 
     return Form(
