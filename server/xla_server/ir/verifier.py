@@ -4,8 +4,6 @@ Runs in time linear in the module and allocates no value, so untrusted programs 
 they are evaluated.
 """
 
-from collections.abc import Iterable
-
 from xla_contract.errors import (
     InvalidArgumentError,
     ResourceExhaustedError,
@@ -15,7 +13,7 @@ from xla_contract.errors import (
 from xla_contract.ops.definitions import infer_shape
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import UNBOUNDED, ProgramShape, Shape
+from xla_contract.types.shape import UNBOUNDED, ProgramShape
 from xla_server.ir.aliases import check_aliases
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloComputation, HloInstruction, HloModule
 from xla_server.ir.participants import COLLECTIVES, check_participants_exist, transfers_of
@@ -226,7 +224,7 @@ class _Checker:
     def _check_shape(self, instruction: HloInstruction) -> None:
         inferred = infer_shape(
             instruction.opcode,
-            _shapes(instruction.operands),
+            [operand.shape for operand in instruction.operands],
             instruction.attributes,
             [self.signatures[called] for called in instruction.called],
             instruction=instruction.name,
@@ -267,7 +265,3 @@ def _check_channel(instruction: HloInstruction) -> None:
             f"{ours.channel_id}, {ours.is_host_transfer} and {theirs.channel_id}, "
             f"{theirs.is_host_transfer} in {half} %{first.name}"
         ).at(instruction.opcode, instruction.name)
-
-
-def _shapes(instructions: Iterable[HloInstruction]) -> list[Shape]:
-    return [instruction.shape for instruction in instructions]

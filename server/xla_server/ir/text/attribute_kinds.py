@@ -48,10 +48,6 @@ def in_braces(kind: AttributeKind) -> AttributeKind:
     )
 
 
-def _write_float(value: float) -> str:
-    return f"{value:.9g}"
-
-
 def _read_float(reader: HloReader) -> float:
     with np.errstate(over="ignore"):
         return float(np.float32(reader.real()))
@@ -62,10 +58,6 @@ def _read_single(reader: HloReader) -> int:
     number = reader.signed("one dimension number")
     reader.expect("}")
     return number
-
-
-def _write_window(window: Window) -> str:
-    return str(window) if window.dimensions else "{}"
 
 
 _SIZES = re.compile(r"[0-9]{1,18}(?:x[0-9]{1,18})*")
@@ -171,7 +163,7 @@ def _read_json_or_string(reader: HloReader) -> bytes:
 BOOL = AttributeKind(lambda value: str(bool(value)).lower(), HloReader.boolean)
 INTEGER = AttributeKind(str, HloReader.signed)
 NARROW = AttributeKind(str, HloReader.narrow)
-FLOAT = AttributeKind(_write_float, _read_float)
+FLOAT = AttributeKind("{:.9g}".format, _read_float)
 DOUBLE = AttributeKind(repr, HloReader.real)
 INTEGERS = in_braces(INTEGER)
 SINGLE = AttributeKind(lambda number: f"{{{number}}}", _read_single)
@@ -183,7 +175,7 @@ STRING = AttributeKind(
 )
 SHAPE = AttributeKind(str, lambda reader: reader.shape())
 SHAPES = in_braces(SHAPE)
-WINDOW = AttributeKind(_write_window, _read_window)
+WINDOW = AttributeKind(lambda window: str(window) if window.dimensions else "{}", _read_window)
 PADDING = AttributeKind(str, _read_padding)
 DIM_LABELS = AttributeKind(str, _read_dim_labels)
 SLICES = AttributeKind(

@@ -92,7 +92,7 @@ def _texts(array: Array, element_type: ElementType) -> list[str]:
     if not element_type.is_floating:
         return [str(int(item)) for item in flat.tolist()]
     if element_type is ElementType.F64:
-        texts = [_without_zero(repr(item)) for item in flat.tolist()]
+        texts = [repr(item).removesuffix(".0") for item in flat.tolist()]
     else:
         texts = [f"{item:.9g}" for item in flat.astype(np.float32).tolist()]
     # XLA reads -0 as an integer, which has no sign of zero.
@@ -105,10 +105,6 @@ def _texts(array: Array, element_type: ElementType) -> list[str]:
             int(storage(flat[place : place + 1], element_type)[0]), element_type
         )
     return texts
-
-
-def _without_zero(text: str) -> str:
-    return text[:-2] if text.endswith(".0") else text
 
 
 _MANTISSA_BITS = {
