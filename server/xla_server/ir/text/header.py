@@ -1,6 +1,7 @@
 """The first part of a module in HLO text: its name, its attributes, the stack frames."""
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -154,6 +155,8 @@ def _read_donor(reader: HloReader, proto: hlo_pb2.HloModuleProto) -> None:
 
 _NAME_SECTIONS = {"FileNames": "file_names", "FunctionNames": "function_names"}
 _RECORD_SECTIONS = {"FileLocations": "file_locations", "StackFrames": "stack_frames"}
+_SECTION = re.compile(rf"(?:{'|'.join(_NAME_SECTIONS | _RECORD_SECTIONS)})\b")
+_DIGIT = re.compile("[0-9]")
 _LOCATION_FIELDS = (
     "file_name_id",
     "function_name_id",
@@ -184,29 +187,18 @@ def _frames_text(index: hlo_pb2.StackFrameIndexProto) -> Iterator[str]:
 
 def _read_frames(reader: HloReader, proto: hlo_pb2.HloModuleProto) -> None:
     index = proto.stack_frame_index
-    while True:
-        before = reader.at
-        title = "" if reader.peek("%") or reader.peek("{") else _word_or_nothing(reader)
-        if title not in _NAME_SECTIONS and title not in _RECORD_SECTIONS:
-            reader.at = before
-            return
+    reader.space()
+    while section := _SECTION.match(reader.text, reader.at):
         index.SetInParent()
-        while _begins_number(reader):
+        reader.at = section.end()
+        reader.space()
+        while _DIGIT.match(reader.text, reader.at):
             reader.narrow()
-            if title in _NAME_SECTIONS:
-                getattr(index, _NAME_SECTIONS[title]).append(STRING.read(reader))
+            if section[0] in _NAME_SECTIONS:
+                getattr(index, _NAME_SECTIONS[section[0]]).append(STRING.read(reader))
             else:
-                _read_record(reader, getattr(index, _RECORD_SECTIONS[title]).add())
-
-
-def _word_or_nothing(reader: HloReader) -> str:
-    reader.space()
-    return reader.word("a section") if reader.text[reader.at : reader.at + 1].isalpha() else ""
-
-
-def _begins_number(reader: HloReader) -> bool:
-    reader.space()
-    return reader.text[reader.at : reader.at + 1].isdigit()
+                _read_record(reader, getattr(index, _RECORD_SECTIONS[section[0]]).add())
+            reader.space()
 
 
 def _read_record(reader: HloReader, record: Any) -> None:
