@@ -99,6 +99,11 @@ class HloModule:
         for computation in self.computations:
             yield from computation.instructions
 
+    def fused(self) -> set[HloComputation]:
+        """Return the computations of fusions."""
+        fusions = (i for i in self.instructions() if i.opcode is Opcode.FUSION)
+        return {called for fusion in fusions for called in fusion.called}
+
     def sequential(self) -> list[HloComputation]:
         """Return the computations that run instruction by instruction, callees before callers."""
         found = {self.entry}

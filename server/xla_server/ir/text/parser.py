@@ -75,8 +75,6 @@ class _Parser:
         computations = list(self._computations.values())
         for number, computation in enumerate(computations):
             computation.id = number
-        if header.is_scheduled:
-            _add_schedule(header.decoration, computations)
         signature = entry.program_shape
         layout = header.layout or signature
         shape = ProgramShape(
@@ -84,8 +82,11 @@ class _Parser:
             layout.result.with_default_layout(),
             signature.parameter_names,
         )
-        decoration = decoration_of(header.decoration, ())
-        return HloModule(header.name, 0, computations, entry, shape, decoration, header.grid)
+        module = HloModule(header.name, 0, computations, entry, shape, None, header.grid)
+        if header.is_scheduled:
+            _add_schedule(header.decoration, module)
+        module.decoration = decoration_of(header.decoration, ())
+        return module
 
     def _computation(self) -> HloComputation:
         reader = self._reader
@@ -252,17 +253,11 @@ def _clip(signature: ProgramShape) -> str:
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 
-def _add_schedule(decoration: hlo_pb2.HloModuleProto, computations: list[HloComputation]) -> None:
+def _add_schedule(decoration: hlo_pb2.HloModuleProto, module: HloModule) -> None:
     """Say that every computation that is not fused runs in the order it is written."""
-    fused = {
-        called
-        for computation in computations
-        for instruction in computation.instructions
-        if instruction.opcode is Opcode.FUSION
-        for called in instruction.called
-    }
+    fused = module.fused()
     decoration.schedule.SetInParent()
-    for computation in computations:
+    for computation in module.computations:
         if computation not in fused:
             decoration.schedule.sequences[computation.id].instruction_ids.extend(
                 (computation.id << 32) | instruction.id for instruction in computation.instructions
