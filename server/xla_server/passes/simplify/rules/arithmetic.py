@@ -29,15 +29,10 @@ def _filled(i: HloInstruction, value: Any, editor: Editor) -> HloInstruction:
     return editor.full(value, i.shape.element_type, i.shape.dimensions)
 
 
-_RIGHT_NEUTRAL = {
-    Opcode.DIVIDE: 1,
-    Opcode.POWER: 1,
-    Opcode.SHIFT_LEFT: 0,
-    Opcode.SHIFT_RIGHT_ARITHMETIC: 0,
-    Opcode.SHIFT_RIGHT_LOGICAL: 0,
-    Opcode.SUBTRACT: 0,
-}
-"""Right operands that change no left one."""
+_BY_ONE = frozenset({Opcode.DIVIDE, Opcode.POWER})
+_SHIFTS = (Opcode.SHIFT_LEFT, Opcode.SHIFT_RIGHT_ARITHMETIC, Opcode.SHIFT_RIGHT_LOGICAL)
+_BY_ZERO = frozenset({Opcode.SUBTRACT, *_SHIFTS})
+"""Operations that change no left operand if the right one is 1, or 0."""
 
 _DUAL = {
     Opcode.AND: Opcode.OR,
@@ -53,7 +48,7 @@ def _with_constants(
 ) -> Iterator[tuple[HloInstruction, HloInstruction, Any]]:
     """Each operand that may be alone, the other one, and the constant that that is."""
     pairs = (i.operands, i.operands[::-1])
-    for this, other in pairs[: 1 if i.opcode in _RIGHT_NEUTRAL else 2]:
+    for this, other in pairs[: 1 if i.opcode in _BY_ONE | _BY_ZERO else 2]:
         value = splat(other)
         if value is not None:
             yield this, other, value
@@ -67,7 +62,9 @@ def simplify_constant(i: HloInstruction, editor: Editor) -> HloInstruction | Non
     kind = i.shape.element_type
     if kind.is_complex:
         return None
-    neutral = _RIGHT_NEUTRAL.get(i.opcode, neutral_of(i.opcode, kind))
+    neutral = neutral_of(i.opcode, kind)
+    if i.opcode in _BY_ONE | _BY_ZERO:
+        neutral = int(i.opcode in _BY_ONE)
     final = 0 if i.opcode is Opcode.MULTIPLY else neutral_of(_DUAL.get(i.opcode), kind)
     for this, other, value in _with_constants(i):
         # Zeros are equal whatever their signs are.
@@ -297,9 +294,7 @@ ARITHMETIC_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = {
     Opcode.ROUND_NEAREST_AFZ: (apply_once,),
     Opcode.ROUND_NEAREST_EVEN: (apply_once,),
     Opcode.SELECT: (simplify_select,),
-    Opcode.SHIFT_LEFT: (simplify_constant,),
-    Opcode.SHIFT_RIGHT_ARITHMETIC: (simplify_constant,),
-    Opcode.SHIFT_RIGHT_LOGICAL: (simplify_constant,),
+    **dict.fromkeys(_SHIFTS, (simplify_constant,)),
     Opcode.SUBTRACT: (combine_with_itself, simplify_constant),
     Opcode.XOR: (combine_with_itself, simplify_xor),
 }
