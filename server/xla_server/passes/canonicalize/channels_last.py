@@ -7,9 +7,8 @@ convolutions, so that a network with channels first is transposed at its ends.
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-from xla_contract.ops.reduction.reduce import ReduceAttributes
 from xla_contract.ops.reduction.reduce_window import ReduceWindowAttributes
 from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers, Window
 from xla_contract.types.opcode import Opcode
@@ -32,13 +31,14 @@ class _Moving:
     def moved(self, i: HloInstruction) -> HloInstruction | None:
         """An instruction before a transpose instead of behind it; None where it stays."""
         if i.opcode is Opcode.CONVOLUTION:
-            made, order = self._convolution(i)
+            found = self._convolution(i)
         else:
-            order = self._order_of(i)
-            if order is None:
-                return None
-            made, order = _RULES[i.opcode](i, order, self._editor)
-        if made is None or order is None or list(order) == sorted(order):
+            given = self._order_of(i)
+            found = None if given is None else _RULES[i.opcode](i, given, self._editor)
+        if found is None:
+            return None
+        made, order = found
+        if list(order) == sorted(order):
             return made
         result = self._editor.transpose(made, order)
         self._readers[result] = self._readers[i]
@@ -59,9 +59,7 @@ class _Moving:
                 return None
         return tuple(*orders)
 
-    def _convolution(
-        self, i: HloInstruction
-    ) -> tuple[HloInstruction | None, tuple[int, ...] | None]:
+    def _convolution(self, i: HloInstruction) -> "Moved":
         """Return a convolution with channels last of the operands before their transposes."""
         numbers = i.attributes.dimension_numbers
         operands = list(i.operands)
@@ -70,7 +68,7 @@ class _Moving:
                 order = operands[place].attributes.permutation
                 (operands[place],) = operands[place].operands
                 numbers = renumbered(numbers, array, order)
-        back = None
+        back: tuple[int, ...] = ()
         is_taken = operands[0] is not i.operands[0]
         if is_worth_it(i, self._target) or (is_taken and has_one_place(i)):
             into = _last(numbers.input_order)
@@ -82,7 +80,7 @@ class _Moving:
             back = _inverse(_last(numbers.output_order))
             numbers = renumbered(numbers, "output", back)
         if operands == list(i.operands) and numbers == i.attributes.dimension_numbers:
-            return None, None
+            return None
         attributes = dataclasses.replace(i.attributes, dimension_numbers=numbers)
         made = self._editor.add(Opcode.CONVOLUTION, operands, attributes)
         made.control_predecessors = i.control_predecessors
@@ -146,8 +144,8 @@ def renumbered(
     return dataclasses.replace(numbers, **changed)
 
 
-Moved = tuple[HloInstruction | None, tuple[int, ...] | None]
-"""An instruction before a transpose, and the permutation of the transpose."""
+Moved: TypeAlias = tuple[HloInstruction, tuple[int, ...]] | None
+"""An instruction before a transpose, and the permutation of the transpose; None if it stays."""
 
 
 def _elementwise(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> Moved:
@@ -168,12 +166,10 @@ def _elementwise(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> M
 def _reduce(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> Moved:
     """A reduction over the dimensions where they were, whose others may stand in another order."""
     if len(i.operands) != 2 or i.operands[0].opcode is not Opcode.TRANSPOSE:
-        return None, None
-    reduced = tuple(order[d] for d in i.attributes.dimensions)
+        return None
+    reduced = [order[d] for d in i.attributes.dimensions]
     (source,) = i.operands[0].operands
-    made = editor.add(
-        Opcode.REDUCE, (source, i.operands[1]), ReduceAttributes(reduced), called=i.called
-    )
+    made = editor.reduce(source, i.operands[1], reduced, i.called[0])
     kept = [order[d] for d in range(len(order)) if d not in i.attributes.dimensions]
     return made, tuple(sorted(kept).index(d) for d in kept)
 
@@ -181,7 +177,7 @@ def _reduce(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> Moved:
 def _reduce_window(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> Moved:
     """A window whose dimensions are in the order before."""
     if len(i.operands) != 2 or i.operands[0].opcode is not Opcode.TRANSPOSE:
-        return None, None
+        return None
     window = i.attributes.window.dimensions
     attributes = ReduceWindowAttributes(Window(tuple(window[d] for d in _inverse(order))))
     (source,) = i.operands[0].operands
@@ -192,7 +188,7 @@ def _reduce_window(i: HloInstruction, order: tuple[int, ...], editor: Editor) ->
 def _concatenate(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> Moved:
     """Concatenate operands before their transposes, if all of them have one."""
     if any(part.opcode is not Opcode.TRANSPOSE for part in i.operands):
-        return None, None
+        return None
     sources = [part.operands[0] for part in i.operands]
     return editor.concatenate(sources, order[i.attributes.dimension]), order
 
