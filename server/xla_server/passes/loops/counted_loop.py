@@ -53,9 +53,8 @@ def read_slice(
     editor: Editor, array: HloInstruction, index: HloInstruction, dimension: int = 0
 ) -> HloInstruction:
     """Return an array's slice at index `index` of a dimension, which is dropped."""
-    sizes = list(array.shape.dimensions)
-    sizes[dimension] = 1
-    part = editor.dynamic_slice(array, _starts(editor, index, dimension, len(sizes)), sizes)
+    starts, sizes = _box(editor, array, index, dimension)
+    part = editor.dynamic_slice(array, starts, sizes)
     return editor.reshape(part, sizes[:dimension] + sizes[dimension + 1 :])
 
 
@@ -67,15 +66,14 @@ def write_slice(
     dimension: int = 0,
 ) -> HloInstruction:
     """Return the array with a slice replaced at one index of a dimension, which the slice lacks."""
-    sizes = list(array.shape.dimensions)
-    sizes[dimension] = 1
-    starts = _starts(editor, index, dimension, len(sizes))
+    starts, sizes = _box(editor, array, index, dimension)
     update = editor.reshape(part, sizes)
     return editor.add(Opcode.DYNAMIC_UPDATE_SLICE, (array, update, *starts))
 
 
-def _starts(
-    editor: Editor, index: HloInstruction, dimension: int, rank: int
-) -> Sequence[HloInstruction]:
-    zero = editor.constant(0, index.shape.element_type)
-    return [index if n == dimension else zero for n in range(rank)]
+def _box(
+    editor: Editor, array: HloInstruction, index: HloInstruction, dimension: int
+) -> tuple[Values, list[int]]:
+    zero, sizes = editor.constant(0, index.shape.element_type), list(array.shape.dimensions)
+    sizes[dimension] = 1
+    return [index if n == dimension else zero for n in range(len(sizes))], sizes

@@ -22,7 +22,7 @@ from xla_server.passes.partitioning.shardy_text import read_manual_axes, read_me
 HINTS = frozenset({"Sharding", "xla.sdy.FuncResultSharding"})
 """Targets of calls that give their operand and say where it would best be."""
 
-_GSPMD_HINT, _GSPMD_ENTRY, _GSPMD_EXIT = "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"
+_GSPMD_ENTRY, _GSPMD_EXIT = "SPMDFullToShardShape", "SPMDShardToFullShape"
 _SHARDY_ENTRY, _SHARDY_EXIT = "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"
 _ENTRIES = frozenset({_GSPMD_ENTRY, _SHARDY_ENTRY})
 _EXITS = frozenset({_GSPMD_EXIT, _SHARDY_EXIT})
