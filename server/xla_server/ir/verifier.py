@@ -78,18 +78,14 @@ def check_signature(declared: ProgramShape, actual: ProgramShape) -> None:
             "the entry signature must have as many parameters as the program, got "
             f"{len(declared.parameters)} and {len(actual.parameters)}"
         )
-    pairs = zip(declared.parameters, actual.parameters, strict=True)
-    for number, (theirs, ours) in enumerate(pairs):
+    names = [*(f"parameter {number} =" for number in range(len(actual.parameters))), "result"]
+    stated, own = (*declared.parameters, declared.result), (*actual.parameters, actual.result)
+    for name, theirs, ours in zip(names, stated, own, strict=True):
         if not theirs.compatible(ours):
             raise ShapeError(
                 "the entry signature must be compatible with the program, got "
-                f"parameter {number} = {theirs} for {ours}"
+                f"{name} {theirs} for {ours}"
             )
-    if not declared.result.compatible(actual.result):
-        raise ShapeError(
-            "the entry signature must be compatible with the program, got result "
-            f"{declared.result} for {actual.result}"
-        )
 
 
 class _Checker:
