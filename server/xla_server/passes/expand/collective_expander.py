@@ -8,7 +8,6 @@ from xla_contract.ops.collectives.collective_permute import CollectivePermuteAtt
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.participants import COLLECTIVES, WHOLE_OF_START, check_participants_exist
 from xla_server.ops.collectives.collective import are_all_alone
@@ -36,44 +35,37 @@ _EXPANDED = {
 
 
 class CollectiveExpander(RewritePass):
-    """Replaces halves by whole operations, and collectives by what one exchanges with itself.
-
-    A collective among several participants stays. It fails when it runs where there are none.
-    """
+    """Replaces halves by whole operations, and collectives of single participants by operands."""
 
     name = "collective-expander"
     opcodes = frozenset(_EXPANDED)
 
     def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
-        return _expanded(i, editor.module.grid, editor)
-
-
-def _expanded(i: HloInstruction, grid: DeviceGrid, editor: Editor) -> HloInstruction | None:
-    if i.opcode in _SECOND_HALVES:
-        index = _SECOND_HALVES[i.opcode]
-        return i.operands[0] if index is None else editor.element(i.operands[0], index)
-    if i.opcode is Opcode.REPLICA_ID:
-        return editor.constant(0, ElementType.U32) if grid.replicas == 1 else None
-    if i.opcode is Opcode.PARTITION_ID:
-        return editor.constant(0, ElementType.U32) if grid.partitions == 1 else None
-    if i.opcode is Opcode.ASYNC_START:
-        result = editor.add(Opcode.CALL, i.operands, called=i.called)
-        return _first_half(editor.add(Opcode.TUPLE, i.operands), result, i, editor)
-    if i.opcode is Opcode.COPY_START:
-        zero = editor.zeros(Shape.scalar(ElementType.U32))
-        return editor.add(Opcode.TUPLE, (*i.operands, *i.operands, zero))
-    whole = WHOLE_OF_START.get(i.opcode)
-    alone = _alone(i, grid, editor)
-    if whole is None:
-        return alone
-    if alone is None:
-        attributes = i.attributes
-        if isinstance(attributes, CollectivePermuteAttributes):
-            attributes = dataclasses.replace(attributes, context=())
-        alone = editor.add(whole, i.operands, attributes, i.called)
-    if whole is Opcode.ALL_REDUCE:
-        return alone
-    return _first_half(_one_or_tuple(i.operands, editor), alone, i, editor)
+        grid = editor.module.grid
+        if i.opcode in _SECOND_HALVES:
+            index = _SECOND_HALVES[i.opcode]
+            return i.operands[0] if index is None else editor.element(i.operands[0], index)
+        if i.opcode in (Opcode.REPLICA_ID, Opcode.PARTITION_ID):
+            count = grid.replicas if i.opcode is Opcode.REPLICA_ID else grid.partitions
+            return editor.constant(0, ElementType.U32) if count == 1 else None
+        if i.opcode is Opcode.ASYNC_START:
+            result = editor.add(Opcode.CALL, i.operands, called=i.called)
+            return _first_half(editor.add(Opcode.TUPLE, i.operands), result, i, editor)
+        if i.opcode is Opcode.COPY_START:
+            zero = editor.constant(0, ElementType.U32)
+            return editor.add(Opcode.TUPLE, (*i.operands, *i.operands, zero))
+        whole = WHOLE_OF_START.get(i.opcode)
+        alone = _alone(i, grid, editor)
+        if whole is None:
+            return alone
+        if alone is None:
+            attributes = i.attributes
+            if isinstance(attributes, CollectivePermuteAttributes):
+                attributes = dataclasses.replace(attributes, context=())
+            alone = editor.add(whole, i.operands, attributes, i.called)
+        if whole is Opcode.ALL_REDUCE:
+            return alone
+        return _first_half(_one_or_tuple(i.operands, editor), alone, i, editor)
 
 
 def _first_half(
