@@ -1,7 +1,7 @@
 """HloModule -> one page of HTML: a drawing and a table of each computation, with links."""
 
-import html
 from collections.abc import Iterator
+from html import escape as _text
 
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
@@ -142,7 +142,3 @@ def _link(target: str, name: str) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
-
-
-def _text(text: str) -> str:
-    return html.escape(text)

@@ -124,10 +124,6 @@ def _read_grid(reader: HloReader, grid: DeviceGrid, field: str) -> DeviceGrid:
     return found
 
 
-def _index(numbers: Any) -> str:
-    return INTEGERS.write(numbers)
-
-
 def _read_alias(reader: HloReader, proto: hlo_pb2.HloModuleProto) -> None:
     output = INTEGERS.read(reader)
     reader.expect(":")
@@ -155,6 +151,7 @@ def _read_donor(reader: HloReader, proto: hlo_pb2.HloModuleProto) -> None:
 
 _NAME_SECTIONS = {"FileNames": "file_names", "FunctionNames": "function_names"}
 _RECORD_SECTIONS = {"FileLocations": "file_locations", "StackFrames": "stack_frames"}
+_index = INTEGERS.write
 _SECTION = re.compile(rf"(?:{'|'.join(_NAME_SECTIONS | _RECORD_SECTIONS)})\b")
 _DIGIT = re.compile("[0-9]")
 _LOCATION_FIELDS = (

@@ -104,9 +104,8 @@ class _Cut:
     def _joined(self, partial: HloInstruction) -> HloInstruction:
         """Combine partial results [outer, parts, inner] with the initial value."""
         narrow, wide = ElementType.F32, ElementType.F64
-        if not self._tuning.joins_in_f64:
-            return self._reduce(partial, self._initial, (1,))
-        if combiner(self._reducer) is not Opcode.ADD or partial.shape.element_type is not narrow:
+        is_sum = combiner(self._reducer) is Opcode.ADD and partial.shape.element_type is narrow
+        if not is_sum or not self._tuning.joins_in_f64:
             return self._reduce(partial, self._initial, (1,))
         adder = self._editor.binary_computation(Opcode.ADD, wide)
         operands = [self._editor.convert(each, wide) for each in (partial, self._initial)]

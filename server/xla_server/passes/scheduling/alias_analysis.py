@@ -41,10 +41,7 @@ Tree: TypeAlias = "AliasedBuffer | tuple[Tree, ...] | None"
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Overwrite:
-    """An instruction that writes over `old` if nothing reads it later, and copies it otherwise.
-
-    `new` is the buffer of the result that begins as `old`; None where that is not known.
-    """
+    """A write over `old`, which later readers make a copy; `new` begins as `old`, where known."""
 
     writer: HloInstruction
     old: AliasedBuffer
