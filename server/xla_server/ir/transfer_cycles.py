@@ -7,7 +7,7 @@ and in computations that one call has. Loops and conditionals may never run thei
 explained at run time.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeAlias
@@ -86,11 +86,8 @@ class _Program:
         self, entry: HloComputation, reachable: Sequence[HloComputation]
     ) -> set[HloComputation]:
         """Follow the calls; return the computations that run once."""
-        callers: defaultdict[HloComputation, int] = defaultdict(int)
-        for computation in reachable:
-            for i in computation.instructions:
-                for called in i.called:
-                    callers[called] += 1
+        instructions = (i for computation in reachable for i in computation.instructions)
+        callers = Counter(called for i in instructions for called in i.called)
         once, left = {entry}, [entry]
         while left:
             for i in left.pop().instructions:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections import Counter
 from collections.abc import Sequence
 
 from xla_contract.ops.elementwise.compare import ComparisonDirection
@@ -15,13 +16,9 @@ _D = ComparisonDirection
 _SWAPPED = {_D.LT: _D.GT, _D.GT: _D.LT, _D.LE: _D.GE, _D.GE: _D.LE, _D.EQ: _D.EQ, _D.NE: _D.NE}
 
 
-def callers(module: HloModule) -> dict[HloComputation, int]:
+def callers(module: HloModule) -> Counter[HloComputation]:
     """Return the number of calls of each computation; an instruction may call it twice."""
-    counts = dict.fromkeys(module.computations, 0)
-    for instruction in module.instructions():
-        for called in instruction.called:
-            counts[called] += 1
-    return counts
+    return Counter(called for i in module.instructions() for called in i.called)
 
 
 @dataclasses.dataclass(frozen=True)
