@@ -179,10 +179,9 @@ def _read_row(reader: HloReader, size: int, items: list[Any]) -> bool:
 
 
 def _read_element(reader: HloReader, element_type: ElementType) -> Any:
-    if not element_type.is_complex:
-        return reader.match(_NUMBER, f"a value of {element_type.text}")[0]
-    if not reader.skip("("):
-        return reader.match(_NUMBER, f"a value of {element_type.text}")[0], "0"
+    if not element_type.is_complex or not reader.skip("("):
+        value = reader.match(_NUMBER, f"a value of {element_type.text}")[0]
+        return (value, "0") if element_type.is_complex else value
     real = reader.match(_NUMBER, "a real part")[0]
     reader.expect(",")
     imaginary = reader.match(_NUMBER, "an imaginary part")[0]

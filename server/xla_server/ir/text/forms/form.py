@@ -31,14 +31,6 @@ class Attribute:
     field: str = ""
 
 
-def _no_values(record: Any) -> Sequence[Any]:
-    return ()
-
-
-def _no_record(shape: Shape) -> Any:
-    return NO_ATTRIBUTES
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Form:
     """The text of one opcode's attribute record and called computations.
@@ -50,8 +42,8 @@ class Form:
     """
 
     attributes: tuple[Attribute, ...] = ()
-    take: Callable[[Any], Sequence[Any]] = _no_values
-    make: Callable[..., Any] = _no_record
+    take: Callable[[Any], Sequence[Any]] = lambda record: ()
+    make: Callable[..., Any] = lambda shape: NO_ATTRIBUTES
     calls: tuple[str, ...] = ()
     call_list: str = ""
     call_aliases: tuple[str, ...] = ()
@@ -75,12 +67,8 @@ Field: TypeAlias = Attribute | Nested | Callable[[Shape, Mapping[str, Any]], Any
 fields before it."""
 
 
-FormOf: TypeAlias = Callable[[OpDefinition], Form]
-"""Gives the form of an opcode, of its definition."""
-
-
-Row: TypeAlias = FormOf | Form
-"""An entry of a table of forms."""
+Row: TypeAlias = Form | Callable[[OpDefinition], Form]
+"""An entry of a table of forms: a form, or what makes it of the opcode's definition."""
 
 
 def forms(rows: Mapping[Opcode, Row]) -> dict[Opcode, Form]:
@@ -96,7 +84,7 @@ def forms(rows: Mapping[Opcode, Row]) -> dict[Opcode, Form]:
     }
 
 
-def fields(*written: Field, **calls: Any) -> FormOf:
+def fields(*written: Field, **calls: Any) -> Row:
     """Return what makes the form of a record of which these are the first fields in the text.
 
     Fields that the contract takes from the declared shape are not listed; others are defaults.
