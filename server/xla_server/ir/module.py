@@ -68,9 +68,10 @@ class HloComputation:
         found, known = [self], {self}
         for each in found:
             for instruction in each.instructions:
-                new = dict.fromkeys(called for called in instruction.called if called not in known)
-                known.update(new)
-                found += new
+                for called in instruction.called:
+                    if called not in known:
+                        known.add(called)
+                        found.append(called)
         return found
 
     def __repr__(self) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from xla_contract.types.opcode import Opcode
-from xla_server.ir.module import HloInstruction
+from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ir.participants import COLLECTIVES
 
 SIDE_EFFECTS = frozenset(
@@ -31,7 +31,18 @@ def acts(instruction: HloInstruction) -> bool:
 
 def has_side_effect(instruction: HloInstruction) -> bool:
     """Return whether an instruction, or one in its called computations, has a side effect."""
-    return acts(instruction) or any(map(acts, instructions_inside(instruction)))
+    # Passes ask this of every instruction: a list of what is inside first takes twice the time.
+    seen: set[HloComputation] = set()
+    waiting = [instruction]
+    while waiting:
+        part = waiting.pop()
+        if acts(part):
+            return True
+        for called in part.called:
+            if called not in seen:
+                seen.add(called)
+                waiting += called.instructions
+    return False
 
 
 def instructions_inside(instruction: HloInstruction) -> Iterator[HloInstruction]:
