@@ -34,6 +34,8 @@ _SHIFTS = (Opcode.SHIFT_LEFT, Opcode.SHIFT_RIGHT_ARITHMETIC, Opcode.SHIFT_RIGHT_
 _BY_ZERO = frozenset({Opcode.SUBTRACT, *_SHIFTS})
 """Operations that change no left operand if the right one is 1, or 0."""
 
+_ONE_SIDED = _BY_ONE | _BY_ZERO
+
 _DUAL = {
     Opcode.AND: Opcode.OR,
     Opcode.MAXIMUM: Opcode.MINIMUM,
@@ -48,7 +50,7 @@ def _with_constants(
 ) -> Iterator[tuple[HloInstruction, HloInstruction, Any]]:
     """Each operand that may be alone, the other one, and the constant that that is."""
     pairs = (i.operands, i.operands[::-1])
-    for this, other in pairs[: 1 if i.opcode in _BY_ONE | _BY_ZERO else 2]:
+    for this, other in pairs[: 1 if i.opcode in _ONE_SIDED else 2]:
         value = splat(other)
         if value is not None:
             yield this, other, value
@@ -62,11 +64,10 @@ def simplify_constant(i: HloInstruction, editor: Editor) -> HloInstruction | Non
     kind = i.shape.element_type
     if kind.is_complex:
         return None
-    neutral = neutral_of(i.opcode, kind)
-    if i.opcode in _BY_ONE | _BY_ZERO:
-        neutral = int(i.opcode in _BY_ONE)
-    final = 0 if i.opcode is Opcode.MULTIPLY else neutral_of(_DUAL.get(i.opcode), kind)
     for this, other, value in _with_constants(i):
+        is_one = i.opcode in _BY_ONE
+        neutral = int(is_one) if i.opcode in _ONE_SIDED else neutral_of(i.opcode, kind)
+        final = 0 if i.opcode is Opcode.MULTIPLY else neutral_of(_DUAL.get(i.opcode), kind)
         # Zeros are equal whatever their signs are.
         if value == neutral and np.signbit(float(value)) == np.signbit(float(neutral)):
             return this
