@@ -71,17 +71,17 @@ ALLOWED = {
         codegen/lower/lowering.py: Lowering.fresh leaves
         evaluator/interpret.py: describe has_shape
         ir/fingerprint.py: _add_literal
+        ir/traversal.py: leaves
         ops/collectives/collective.py: zeros
         ops/control/constant.py: _value
         ops/feeds/infeed.py: _aligned
         ops/feeds/send_recv.py: _nothing_yet
         passes/dynamic_sizes/size_specialisation.py: SizeSpecialiser._bounded SizeSpecialiser._parts
-            SizeSpecialiser.parameter _fills _static
+            SizeSpecialiser.parameter _static
         passes/dynamic_sizes/sized_operations.py: _literal
-        passes/dynamic_sizes/sized_values.py: arrays_of extents_of packed unpacked value_of
-            whole_shape wholes
+        passes/dynamic_sizes/sized_values.py: extents_of packed unpacked value_of whole_shape
         passes/framework/editor.py: Editor.zeros
-        passes/scheduling/alias_analysis.py: _tree_of leaves
+        passes/scheduling/alias_analysis.py: _tree_of
         runtime/host.py: _copied
         xla_client/coercion/literals.py: _of_unknown_type
         xla_client/coercion/shapes.py: as_shape

@@ -8,19 +8,13 @@ from typing import TypeAlias
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Variable:
-    """A loop variable that runs from 0 to size - 1.
-
-    A loop that is `unrolled` becomes copies of its body however long it is.
-    """
+    """A loop variable from 0 to size - 1; an `unrolled` loop becomes copies of its body."""
 
     size: int
     name: str
     unrolled: bool = False
 
-    @property
-    def low(self) -> int:
-        """The smallest value."""
-        return 0
+    low = 0
 
     @property
     def high(self) -> int:

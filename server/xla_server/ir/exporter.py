@@ -23,14 +23,9 @@ def export_module(module: HloModule) -> hlo_pb2.HloModuleProto:
         entry_computation_id=module.entry.id,
         host_program_shape=program_shape_to_proto(module.entry_program_shape),
     )
-    fused = {
-        computation.id
-        for instruction in module.instructions()
-        if instruction.opcode is Opcode.FUSION
-        for computation in instruction.called
-    }
+    fused = module.fused()
     for computation in module.computations:
-        _write_computation(computation, proto.computations.add(), computation.id in fused)
+        _write_computation(computation, proto.computations.add(), computation in fused)
     if module.decoration is not None:
         copy_fields(module.decoration, proto, ())
     return proto

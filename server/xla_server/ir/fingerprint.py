@@ -1,7 +1,6 @@
 """The content of a program as a short key."""
 
 import hashlib
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape
 from xla_contract.wire.shape_proto import shape_to_proto
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.module import HloComputation, HloModule
 from xla_server.ir.participants import transfer_pairs
 
 
@@ -41,8 +40,8 @@ def _add_computation(
         proto = hlo_pb2.HloInstructionProto(
             opcode=str(instruction.opcode),
             shape=shape_to_proto(instruction.shape.without_layout()),
-            operand_ids=_numbers(instruction.operands, numbers),
-            control_predecessor_ids=_numbers(instruction.control_predecessors, numbers),
+            operand_ids=[numbers[operand] for operand in instruction.operands],
+            control_predecessor_ids=[numbers[part] for part in instruction.control_predecessors],
             called_computation_ids=[computations[called] for called in instruction.called],
         )
         if instruction.opcode is not Opcode.CONSTANT:
@@ -63,12 +62,6 @@ def _add_literal(digest: "hashlib.blake2b", literal: Literal) -> None:
         flat = np.ascontiguousarray(literal.value).reshape(-1)
         _add(digest, flat.view(np.uint8).data)
         _add(digest, np.asarray(literal.dynamic_sizes, np.int64).tobytes())
-
-
-def _numbers(
-    instructions: Sequence[HloInstruction], numbers: dict[HloInstruction, int]
-) -> list[int]:
-    return [numbers[instruction] for instruction in instructions]
 
 
 def _add(digest: "hashlib.blake2b", data: bytes | memoryview) -> None:

@@ -1,8 +1,4 @@
-"""The index maps of operations that move elements: where in the operand an element comes from.
-
-Fusion follows them to find values that are computed at several indices, code generation to compute
-an element.
-"""
+"""The index maps of operations that move elements: where in the operand an element comes from."""
 
 from collections.abc import Sequence
 

@@ -68,9 +68,10 @@ class HloComputation:
         found, known = [self], {self}
         for each in found:
             for instruction in each.instructions:
-                new = dict.fromkeys(called for called in instruction.called if called not in known)
-                known.update(new)
-                found += new
+                for called in instruction.called:
+                    if called not in known:
+                        known.add(called)
+                        found.append(called)
         return found
 
     def __repr__(self) -> str:
@@ -99,11 +100,13 @@ class HloModule:
         for computation in self.computations:
             yield from computation.instructions
 
-    def sequential(self) -> list[HloComputation]:
-        """Return the computations run instruction by instruction, callees before callers.
+    def fused(self) -> set[HloComputation]:
+        """Return the computations of fusions."""
+        fusions = (i for i in self.instructions() if i.opcode is Opcode.FUSION)
+        return {called for fusion in fusions for called in fusion.called}
 
-        They are the entry computation, and those that loops, conditionals and calls among them run.
-        """
+    def sequential(self) -> list[HloComputation]:
+        """Return the computations that run instruction by instruction, callees before callers."""
         found = {self.entry}
         for computation in reversed(self.computations):
             if computation in found:

@@ -74,10 +74,7 @@ class Placement(NamedTuple):
 
 
 def placements_of(instruction: HloInstruction, grid: DeviceGrid) -> tuple[Placement, ...]:
-    """The placement of each participant, alone where groups do not name it.
-
-    Raises ShapeError as `groups_of`.
-    """
+    """The placement of each participant, alone if no group names it; ShapeError as `groups_of`."""
     groups = {member: group for group in groups_of(instruction, grid) for member in group}
     sources = {member: member for member in groups}
     if instruction.opcode in _PERMUTES:

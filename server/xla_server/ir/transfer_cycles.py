@@ -7,8 +7,9 @@ and in computations that one call has. Loops and conditionals may never run thei
 explained at run time.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import TypeAlias
 
 from xla_contract.errors import InvalidArgumentError
@@ -16,6 +17,7 @@ from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.participants import transfers_of
+from xla_server.ir.traversal import reached
 
 _ENDS = (Opcode.SEND, Opcode.RECV, Opcode.RECV_DONE)
 _TRANSFERS = frozenset({*_ENDS, Opcode.SEND_DONE})
@@ -84,11 +86,8 @@ class _Program:
         self, entry: HloComputation, reachable: Sequence[HloComputation]
     ) -> set[HloComputation]:
         """Follow the calls; return the computations that run once."""
-        callers: defaultdict[HloComputation, int] = defaultdict(int)
-        for computation in reachable:
-            for i in computation.instructions:
-                for called in i.called:
-                    callers[called] += 1
+        instructions = (i for computation in reachable for i in computation.instructions)
+        callers = Counter(called for i in instructions for called in i.called)
         once, left = {entry}, [entry]
         while left:
             for i in left.pop().instructions:
@@ -134,21 +133,12 @@ class _Graph:
 
     def cycle(self) -> list[_Node]:
         """Return the nodes of a cycle, each waiting for the next; an empty list without any."""
-        done: set[_Node] = set()
-        for start in self._channel:
-            path: dict[_Node, list[_Node]] = {start: self._before(start)}
-            while path:
-                node = next(reversed(path))
-                if not path[node]:
-                    done.add(node)
-                    del path[node]
-                    continue
-                following = path[node].pop()
-                if following in path:
-                    nodes = list(path)
-                    return nodes[nodes.index(following) :]
-                if following not in done:
-                    path[following] = self._before(following)
+        waiting = {node: self._before(node) for node in reached(self._channel, self._before)}
+        try:
+            TopologicalSorter(waiting).prepare()
+        except CycleError as error:
+            cycle: list[_Node] = error.args[1]
+            return cycle[-2::-1]
         return []
 
     def _before(self, node: _Node) -> list[_Node]:

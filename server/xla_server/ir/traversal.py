@@ -1,16 +1,13 @@
-"""Traversals of graphs of any depth, without recursion."""
+"""Traversals of graphs of any depth, without recursion, and of nested tuples."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
 def reached(roots: Iterable[T], behind: Callable[[T], Iterable[T]]) -> Iterator[T]:
-    """Yield the nodes that roots lead to, with them, each once.
-
-    The function `behind` gives the nodes that one leads to, once that has been yielded.
-    """
+    """Yield what roots lead to, with them, each once; `behind` is asked once a node was yielded."""
     found: set[T] = set()
     waiting = list(roots)
     while waiting:
@@ -33,3 +30,12 @@ def in_post_order(roots: Iterable[T], behind: Callable[[T], Iterable[T]]) -> Ite
             found.add(node)
             waiting.append((node, True))
             waiting += [(part, False) for part in reversed([*behind(node)])]
+
+
+def leaves(tree: Any) -> Iterator[Any]:
+    """Yield the parts of nested tuples that are neither tuples nor None, in order."""
+    if isinstance(tree, tuple):
+        for part in tree:
+            yield from leaves(part)
+    elif tree is not None:
+        yield tree

@@ -4,8 +4,6 @@ Runs in time linear in the module and allocates no value, so untrusted programs 
 they are evaluated.
 """
 
-from collections.abc import Iterable
-
 from xla_contract.errors import (
     InvalidArgumentError,
     ResourceExhaustedError,
@@ -15,7 +13,7 @@ from xla_contract.errors import (
 from xla_contract.ops.definitions import infer_shape
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import UNBOUNDED, ProgramShape, Shape
+from xla_contract.types.shape import UNBOUNDED, ProgramShape
 from xla_server.ir.aliases import check_aliases
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloComputation, HloInstruction, HloModule
 from xla_server.ir.participants import COLLECTIVES, check_participants_exist, transfers_of
@@ -80,18 +78,14 @@ def check_signature(declared: ProgramShape, actual: ProgramShape) -> None:
             "the entry signature must have as many parameters as the program, got "
             f"{len(declared.parameters)} and {len(actual.parameters)}"
         )
-    pairs = zip(declared.parameters, actual.parameters, strict=True)
-    for number, (theirs, ours) in enumerate(pairs):
+    names = [*(f"parameter {number} =" for number in range(len(actual.parameters))), "result"]
+    stated, own = (*declared.parameters, declared.result), (*actual.parameters, actual.result)
+    for name, theirs, ours in zip(names, stated, own, strict=True):
         if not theirs.compatible(ours):
             raise ShapeError(
                 "the entry signature must be compatible with the program, got "
-                f"parameter {number} = {theirs} for {ours}"
+                f"{name} {theirs} for {ours}"
             )
-    if not declared.result.compatible(actual.result):
-        raise ShapeError(
-            "the entry signature must be compatible with the program, got result "
-            f"{declared.result} for {actual.result}"
-        )
 
 
 class _Checker:
@@ -201,10 +195,7 @@ class _Checker:
                 ).at(instruction.opcode, instruction.name)
 
     def _check_participants(self, instruction: HloInstruction) -> None:
-        """Raise ShapeError for groups that the grid does not have.
-
-        A program on one device that names others is refused when it gets there.
-        """
+        """Raise ShapeError for groups that the grid lacks; one device refuses them as it runs."""
         if self._grid.size == 1:
             return
         try:
@@ -229,7 +220,7 @@ class _Checker:
     def _check_shape(self, instruction: HloInstruction) -> None:
         inferred = infer_shape(
             instruction.opcode,
-            _shapes(instruction.operands),
+            [operand.shape for operand in instruction.operands],
             instruction.attributes,
             [self.signatures[called] for called in instruction.called],
             instruction=instruction.name,
@@ -270,7 +261,3 @@ def _check_channel(instruction: HloInstruction) -> None:
             f"{ours.channel_id}, {ours.is_host_transfer} and {theirs.channel_id}, "
             f"{theirs.is_host_transfer} in {half} %{first.name}"
         ).at(instruction.opcode, instruction.name)
-
-
-def _shapes(instructions: Iterable[HloInstruction]) -> list[Shape]:
-    return [instruction.shape for instruction in instructions]

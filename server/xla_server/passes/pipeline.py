@@ -62,7 +62,7 @@ _LOCAL: tuple[Pass, ...] = (
 
 @functools.cache
 def pipeline(target: Target) -> tuple[Pass, ...]:
-    """Return the passes before fusion, in their order."""
+    """Return the passes before fusion, in their order, for modules whose shapes are static."""
     capability = target.capability
     control: tuple[Pass, ...] = (
         ConditionalSimplifier(target),

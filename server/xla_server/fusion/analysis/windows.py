@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.framework.queries import combiner
-from xla_server.passes.reductions.tree_reduction import neutral_of
+from xla_server.passes.framework.queries import combiner, neutral_of
 from xla_server.target.capability import Capability
 
 IDEMPOTENT = frozenset({Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.AND, Opcode.OR})

@@ -2,16 +2,12 @@
 
 from collections.abc import Iterator
 
-from xla_contract.types.opcode import Opcode
+from xla_server.ir.drawings.html import kind_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 
 
 def print_dot(module: HloModule) -> str:
-    """The module as a digraph: a cluster for each computation, an edge for each operand.
-
-    Dashed edges lead from a called computation's root to its caller, dotted ones from what must
-    run before.
-    """
+    """The module as a digraph: clusters are computations, dashed edges calls, dotted orders."""
     return "\n".join(_lines(module)) + "\n"
 
 
@@ -40,10 +36,7 @@ def _cluster(
     yield f"  subgraph cluster_{number} {{"
     yield f"    label={_quoted(('ENTRY ' if is_entry else '') + computation.name)};"
     for part in computation.instructions:
-        kind = str(part.opcode)
-        if part.opcode is Opcode.PARAMETER:
-            kind = f"parameter({part.attributes.number})"
-        label = _quoted(f"{part.name}\n{kind}\n{part.shape}")
+        label = _quoted(f"{part.name}\n{kind_of(part)}\n{part.shape}")
         bold = ", style=bold" if part is computation.root else ""
         yield f"    {nodes[part]} [label={label}{bold}];"
     yield "  }"

@@ -1,7 +1,7 @@
 """HloModule -> one page of HTML: a drawing and a table of each computation, with links."""
 
-import html
 from collections.abc import Iterator
+from html import escape as _text
 
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
@@ -65,7 +65,7 @@ def _table(
         calls = ", ".join(_link(anchors[called], called.name) for called in part.called)
         yield (
             f'<tr id="{ids[part]}"><td>{root}{_text(part.name)}<td>{_text(str(part.shape))}'
-            f"<td>{_kind(part)}<td>{operands}<td>{calls}</tr>"
+            f"<td>{kind_of(part)}<td>{operands}<td>{calls}</tr>"
         )
     yield "</table>"
 
@@ -96,7 +96,7 @@ def _drawing(computation: HloComputation, ids: dict[HloInstruction, str]) -> Ite
         yield (
             f'<a href="#{ids[part]}" class="{kinds}"><rect x="{left}" y="{top}" '
             f'width="{_WIDTH}" height="{_HEIGHT}" rx="4"/>'
-            f"<title>{_text(part.name)} = {_text(str(part.shape))} {_kind(part)}</title>"
+            f"<title>{_text(part.name)} = {_text(str(part.shape))} {kind_of(part)}</title>"
             f'<text x="{left + 6}" y="{top + 18}">{_text(_short(part.name))}</text>'
             f'<text x="{left + 6}" y="{top + 35}">'
             f"{_text(_short(f'{part.opcode} {part.shape.without_layout()}'))}</text></a>"
@@ -129,7 +129,8 @@ def _places(computation: HloComputation) -> dict[HloInstruction, tuple[int, int]
     return places
 
 
-def _kind(part: HloInstruction) -> str:
+def kind_of(part: HloInstruction) -> str:
+    """The opcode, of a parameter with its number."""
     if part.opcode is Opcode.PARAMETER:
         return f"parameter({part.attributes.number})"
     return str(part.opcode)
@@ -141,7 +142,3 @@ def _link(target: str, name: str) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
-
-
-def _text(text: str) -> str:
-    return html.escape(text)

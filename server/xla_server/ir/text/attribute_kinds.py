@@ -54,10 +54,6 @@ def in_braces(kind: AttributeKind) -> AttributeKind:
     )
 
 
-def _write_float(value: float) -> str:
-    return f"{value:.9g}"
-
-
 def _read_float(reader: HloReader) -> float:
     with np.errstate(over="ignore"):
         return float(np.float32(reader.real()))
@@ -68,10 +64,6 @@ def _read_single(reader: HloReader) -> int:
     number = reader.signed("one dimension number")
     reader.expect("}")
     return number
-
-
-def _write_window(window: Window) -> str:
-    return str(window) if window.dimensions else "{}"
 
 
 _SIZES = re.compile(r"[0-9]{1,18}(?:x[0-9]{1,18})*")
@@ -130,7 +122,6 @@ _DIM_LABELS = re.compile(r"([0-9bf]+)_([0-9io]+)->([0-9bf]+)")
 
 
 def _read_dim_labels(reader: HloReader) -> ConvolutionDimensionNumbers:
-    reader.space()
     start = reader.at
     found = reader.match(_DIM_LABELS, "dimension labels such as b01f_01io->b01f")
     parts: list[Any] = []
@@ -178,7 +169,7 @@ def _read_json_or_string(reader: HloReader) -> bytes:
 BOOL = AttributeKind(lambda value: str(bool(value)).lower(), HloReader.boolean)
 INTEGER = AttributeKind(str, HloReader.signed)
 NARROW = AttributeKind(str, HloReader.narrow)
-FLOAT = AttributeKind(_write_float, _read_float)
+FLOAT = AttributeKind("{:.9g}".format, _read_float)
 DOUBLE = AttributeKind(repr, HloReader.real)
 INTEGERS = in_braces(INTEGER)
 SINGLE = AttributeKind(lambda number: f"{{{number}}}", _read_single)
@@ -190,7 +181,7 @@ STRING = AttributeKind(
 )
 SHAPE = AttributeKind(str, lambda reader: reader.shape())
 SHAPES = in_braces(SHAPE)
-WINDOW = AttributeKind(_write_window, _read_window)
+WINDOW = AttributeKind(lambda window: str(window) if window.dimensions else "{}", _read_window)
 PADDING = AttributeKind(str, _read_padding)
 DIM_LABELS = AttributeKind(str, _read_dim_labels)
 SLICES = AttributeKind(

@@ -8,7 +8,6 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.ir.text.attribute_kinds import AttributeKind
 from xla_server.ir.text.decorations import IGNORED, read_decoration
 from xla_server.ir.text.forms.form import REQUIRED, Form
 from xla_server.ir.text.scanner import HloReader
@@ -56,14 +55,14 @@ def read_attributes(
     read = Attributes()
     seen: set[str] = set()
     while reader.skip(","):
-        reader.space()
         start = reader.at
         name = reader.word("the name of an attribute")
         reader.expect("=")
         if name in seen:
             reader.refuse("an attribute may be said once", repr(name), start)
         seen.add(name)
-        kind = _kind(forms, name)
+        kinds = (each.kind for form in forms for each in form.attributes if each.name == name)
+        kind = next(kinds, None)
         if kind is not None:
             read.values[name] = kind.read(reader)
         elif any(name in form.call_names for form in forms):
@@ -75,14 +74,6 @@ def read_attributes(
         elif not read_decoration(reader, name, read.decoration):
             reader.refuse("the opcode must have the attribute", repr(name), start)
     return read
-
-
-def _kind(forms: Sequence[Form], name: str) -> AttributeKind | None:
-    for form in forms:
-        for attribute in form.attributes:
-            if attribute.name == name:
-                return attribute.kind
-    return None
 
 
 def _read_computations(

@@ -1,11 +1,7 @@
-"""The attributes that any instruction may have and that do not change what it computes.
+"""The attributes of any instruction that do not change what it computes, kept in wire form."""
 
-They are kept in wire form, as HloInstruction.decoration is.
-"""
-
-import dataclasses
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from google.protobuf.message import Message
@@ -145,114 +141,87 @@ def _read_aliasing(reader: HloReader) -> list[xla_data_pb2.OutputOperandAliasing
     return reader.braced(read_alias)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Decoration:
-    """An attribute and the field of the instruction's message that holds its value."""
-
-    name: str
-    field: str
-    write: Callable[[Any], str]
-    read: Callable[[HloReader], Any]
-
-
-def _of_kind(name: str, field: str, kind: kinds.AttributeKind) -> _Decoration:
-    return _Decoration(name, field, kind.write, kind.read)
-
-
 def _converted(
-    name: str,
-    field: str,
-    kind: kinds.AttributeKind,
-    from_proto: Callable[[Any], Any],
-    to_proto: Callable[..., Any],
-) -> _Decoration:
-    """A decoration whose message is converted to what a kind writes, and from what it reads."""
-    return _Decoration(
-        name,
-        field,
-        lambda proto: kind.write(from_proto(proto)),
-        lambda reader: to_proto(kind.read(reader)),
+    kind: kinds.AttributeKind, from_proto: Callable[[Any], Any], to_proto: Callable[..., Any]
+) -> kinds.AttributeKind:
+    """The kind of a message that is converted to what `kind` writes, and from what it reads."""
+    return kinds.AttributeKind(
+        lambda proto: kind.write(from_proto(proto)), lambda reader: to_proto(kind.read(reader))
     )
 
 
-def _enumerated(name: str, field: str, kind: Any) -> _Decoration:
-    return _of_kind(name, field, kinds.words({number: text for text, number in kind.items()}))
+def _enumerated(kind: Any) -> kinds.AttributeKind:
+    return kinds.words({number: text for text, number in kind.items()})
 
 
-_DECORATIONS = (
+_DECORATIONS: Mapping[str, kinds.AttributeKind] = {
     # Those of a convolution, on a custom call that computes one.
-    _converted(
-        "window",
-        "window",
+    "window": _converted(
         kinds.WINDOW,
         lambda proto: record_from_proto(Window, proto),
         lambda window: record_to_proto(window, xla_data_pb2.Window()),
     ),
-    _converted(
-        "dim_labels",
-        "convolution_dimension_numbers",
+    "dim_labels": _converted(
         kinds.DIM_LABELS,
         lambda proto: record_from_proto(ConvolutionDimensionNumbers, proto),
         lambda numbers: record_to_proto(numbers, xla_data_pb2.ConvolutionDimensionNumbers()),
     ),
-    _of_kind("feature_group_count", "feature_group_count", kinds.INTEGER),
-    _of_kind("is_composite", "is_composite", kinds.BOOL),
-    _of_kind("is_host_transfer", "is_host_transfer", kinds.BOOL),
-    _enumerated("padding_type", "padding_type", xla_data_pb2.PaddingType),
-    _enumerated("schedule", "custom_call_schedule", hlo_pb2.CustomCallSchedule),
-    _of_kind("cross_program_prefetch_index", "cross_program_prefetch_index", kinds.NARROW),
-    _converted(
-        "parameter_replication",
-        "parameter_replication",
+    "feature_group_count": kinds.INTEGER,
+    "is_composite": kinds.BOOL,
+    "is_host_transfer": kinds.BOOL,
+    "padding_type": _enumerated(xla_data_pb2.PaddingType),
+    "schedule": _enumerated(hlo_pb2.CustomCallSchedule),
+    "cross_program_prefetch_index": kinds.NARROW,
+    "parameter_replication": _converted(
         kinds.in_braces(kinds.BOOL),
         lambda proto: proto.replicated_at_leaf_buffers,
         lambda flags: xla_data_pb2.ParameterReplication(replicated_at_leaf_buffers=flags),
     ),
-    _Decoration(
-        "output_to_operand_aliasing", "output_operand_aliasing", _aliasing_text, _read_aliasing
-    ),
-    _converted(
-        "operand_layout_constraints",
-        "operand_shapes_with_layout",
+    "output_to_operand_aliasing": kinds.AttributeKind(_aliasing_text, _read_aliasing),
+    "operand_layout_constraints": _converted(
         kinds.SHAPES,
         lambda protos: map(shape_from_proto, protos),
         lambda shapes: list(map(shape_to_proto, shapes)),
     ),
-    _Decoration("result_accuracy", "result_accuracy", _accuracy_text, _read_accuracy),
-    _of_kind("sharding", "sharding", SHARDING),
-    _Decoration("frontend_attributes", "frontend_attributes", frontend_text, read_frontend),
-    _Decoration("metadata", "metadata", _metadata_text, _read_metadata),
-    _of_kind("backend_config", "backend_config", kinds.JSON_OR_STRING),
-)
-_BY_NAME = {decoration.name: decoration for decoration in _DECORATIONS}
+    "result_accuracy": kinds.AttributeKind(_accuracy_text, _read_accuracy),
+    "sharding": SHARDING,
+    "frontend_attributes": kinds.AttributeKind(frontend_text, read_frontend),
+    "metadata": kinds.AttributeKind(_metadata_text, _read_metadata),
+    "backend_config": kinds.JSON_OR_STRING,
+}
+_FIELDS = {
+    "dim_labels": "convolution_dimension_numbers",
+    "schedule": "custom_call_schedule",
+    "output_to_operand_aliasing": "output_operand_aliasing",
+    "operand_layout_constraints": "operand_shapes_with_layout",
+}
+"""Fields of the message that are not named as their attributes."""
 
 
 def decoration_texts(proto: hlo_pb2.HloInstructionProto) -> Iterator[str]:
     """`name=value` of everything in `proto` that HLO text has words for."""
     present = {field.name for field, _ in proto.ListFields()}
-    for decoration in _DECORATIONS:
-        if decoration.field not in present:
-            continue
-        text = decoration.write(getattr(proto, decoration.field))
+    for name, kind in _DECORATIONS.items():
+        field = _FIELDS.get(name, name)
+        text = kind.write(getattr(proto, field)) if field in present else "{}"
         # Writers set messages that say nothing, and counts of one group.
-        if text != "{}" and (decoration.field, text) != ("feature_group_count", "1"):
-            yield f"{decoration.name}={text}"
+        if text != "{}" and (name, text) != ("feature_group_count", "1"):
+            yield f"{name}={text}"
 
 
 def read_decoration(reader: HloReader, name: str, proto: hlo_pb2.HloInstructionProto) -> bool:
     """Read the value of attribute `name` into `proto`; False, nothing read, for other names."""
-    decoration = _BY_NAME.get(name)
-    if decoration is None:
+    if name not in _DECORATIONS:
         return False
-    value = decoration.read(reader)
-    target = getattr(proto, decoration.field)
+    field, value = _FIELDS.get(name, name), _DECORATIONS[name].read(reader)
+    target = getattr(proto, field)
     if isinstance(target, Message):
         target.CopyFrom(value)
         target.SetInParent()
     elif isinstance(value, list):
         target.extend(value)
     else:
-        setattr(proto, decoration.field, value)
+        setattr(proto, field, value)
     if name == "operand_layout_constraints":
         proto.constrain_layout = True
     return True

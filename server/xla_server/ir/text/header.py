@@ -92,7 +92,6 @@ def read_header(reader: HloReader) -> Header:
     header = Header(reader.name("a module's name"), None, False, hlo_pb2.HloModuleProto())
     reader.skip(":")
     while reader.skip(","):
-        reader.space()
         start = reader.at
         name = reader.word("the name of a module's attribute")
         reader.expect("=")
@@ -123,7 +122,6 @@ _GRID_FIELDS = {"replica_count": "replicas", "num_partitions": "partitions"}
 
 def _read_grid(reader: HloReader, grid: DeviceGrid, field: str) -> DeviceGrid:
     """Return the grid with this count, if it has no more devices than a server may have."""
-    reader.space()
     start = reader.at
     count = reader.narrow()
     found = dataclasses.replace(grid, **{field: max(count, 1)})
@@ -131,10 +129,6 @@ def _read_grid(reader: HloReader, grid: DeviceGrid, field: str) -> DeviceGrid:
         rule = f"a program must run on 1 to {_MAX_DEVICES} devices"
         reader.refuse(rule, f"{count} {field}", start)
     return found
-
-
-def _index(numbers: Any) -> str:
-    return INTEGERS.write(numbers)
 
 
 def _read_alias(reader: HloReader, proto: hlo_pb2.HloModuleProto) -> None:
@@ -164,6 +158,9 @@ def _read_donor(reader: HloReader, proto: hlo_pb2.HloModuleProto) -> None:
 
 _NAME_SECTIONS = {"FileNames": "file_names", "FunctionNames": "function_names"}
 _RECORD_SECTIONS = {"FileLocations": "file_locations", "StackFrames": "stack_frames"}
+_index = INTEGERS.write
+_SECTION = re.compile(rf"(?:{'|'.join(_NAME_SECTIONS | _RECORD_SECTIONS)})\b")
+_DIGIT = re.compile("[0-9]")
 _LOCATION_FIELDS = (
     "file_name_id",
     "function_name_id",
@@ -194,39 +191,25 @@ def _frames_text(index: hlo_pb2.StackFrameIndexProto) -> Iterator[str]:
 
 def _read_frames(reader: HloReader, proto: hlo_pb2.HloModuleProto) -> None:
     index = proto.stack_frame_index
-    while True:
-        before = reader.at
-        title = "" if reader.peek("%") or reader.peek("{") else _word_or_nothing(reader)
-        if title not in _NAME_SECTIONS and title not in _RECORD_SECTIONS:
-            reader.at = before
-            return
+    reader.space()
+    while section := _SECTION.match(reader.text, reader.at):
         index.SetInParent()
-        while _begins_number(reader):
+        reader.at = section.end()
+        reader.space()
+        while _DIGIT.match(reader.text, reader.at):
             reader.narrow()
-            if title in _NAME_SECTIONS:
-                getattr(index, _NAME_SECTIONS[title]).append(STRING.read(reader))
+            if section[0] in _NAME_SECTIONS:
+                getattr(index, _NAME_SECTIONS[section[0]]).append(STRING.read(reader))
             else:
-                _read_record(reader, getattr(index, _RECORD_SECTIONS[title]).add())
-
-
-def _word_or_nothing(reader: HloReader) -> str:
-    reader.space()
-    return reader.word("a section") if reader.text[reader.at : reader.at + 1].isalpha() else ""
-
-
-def _begins_number(reader: HloReader) -> bool:
-    reader.space()
-    return reader.text[reader.at : reader.at + 1].isdigit()
+                _read_record(reader, getattr(index, _RECORD_SECTIONS[section[0]]).add())
+            reader.space()
 
 
 def _read_record(reader: HloReader, record: Any) -> None:
     reader.expect("{")
     while not reader.skip("}"):
-        reader.space()
-        start = reader.at
-        name = reader.word("a field or }")
+        fields = {name: name for name in record.DESCRIPTOR.fields_by_name}
+        name = reader.known(reader.word, "a field or }", fields, "a stack frame has no such field")
         reader.expect("=")
-        if name not in record.DESCRIPTOR.fields_by_name:
-            reader.refuse("a stack frame has no such field", repr(name), start)
         value = reader.narrow()
         setattr(record, name, max(0, value - 1) if name == "parent_frame_id" else value)

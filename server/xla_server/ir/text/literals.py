@@ -92,7 +92,7 @@ def _texts(array: Array, element_type: ElementType) -> list[str]:
     if not element_type.is_floating:
         return [str(int(item)) for item in flat.tolist()]
     if element_type is ElementType.F64:
-        texts = [_without_zero(repr(item)) for item in flat.tolist()]
+        texts = [repr(item).removesuffix(".0") for item in flat.tolist()]
     else:
         texts = [f"{item:.9g}" for item in flat.astype(np.float32).tolist()]
     # XLA reads -0 as an integer, which has no sign of zero.
@@ -105,10 +105,6 @@ def _texts(array: Array, element_type: ElementType) -> list[str]:
             int(storage(flat[place : place + 1], element_type)[0]), element_type
         )
     return texts
-
-
-def _without_zero(text: str) -> str:
-    return text[:-2] if text.endswith(".0") else text
 
 
 _MANTISSA_BITS = {
@@ -183,10 +179,9 @@ def _read_row(reader: HloReader, size: int, items: list[Any]) -> bool:
 
 
 def _read_element(reader: HloReader, element_type: ElementType) -> Any:
-    if not element_type.is_complex:
-        return reader.match(_NUMBER, f"a value of {element_type.text}")[0]
-    if not reader.skip("("):
-        return reader.match(_NUMBER, f"a value of {element_type.text}")[0], "0"
+    if not element_type.is_complex or not reader.skip("("):
+        value = reader.match(_NUMBER, f"a value of {element_type.text}")[0]
+        return (value, "0") if element_type.is_complex else value
     real = reader.match(_NUMBER, "a real part")[0]
     reader.expect(",")
     imaginary = reader.match(_NUMBER, "an imaginary part")[0]

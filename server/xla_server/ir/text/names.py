@@ -1,11 +1,13 @@
 """Names that differ."""
 
+from collections.abc import Iterable
+
 
 class UniqueNames:
     """Gives every name once; the second `x` becomes `x.1`."""
 
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
         self._next: dict[str, int] = {}
 
     def new(self, name: str) -> str:

@@ -9,7 +9,7 @@ instruction without a name, a text may have no header, and `f32[2,3] constant(1)
 import re
 from typing import NoReturn
 
-from xla_contract.errors import InvalidArgumentError, XlaError
+from xla_contract.errors import XlaError
 from xla_contract.ops.control.constant import ConstantAttributes
 from xla_contract.ops.control.parameter import ParameterAttributes
 from xla_contract.ops.definitions import definition, infer_shape
@@ -89,8 +89,6 @@ class _Parser:
         computations = list(self._computations.values())
         for number, computation in enumerate(computations):
             computation.id = number
-        if header.is_scheduled:
-            _add_schedule(header.decoration, computations)
         signature = entry.program_shape
         layout = header.layout or signature
         shape = ProgramShape(
@@ -98,12 +96,14 @@ class _Parser:
             layout.result.with_default_layout(),
             signature.parameter_names,
         )
-        decoration = decoration_of(header.decoration, ())
-        return HloModule(header.name, 0, computations, entry, shape, decoration, header.grid)
+        module = HloModule(header.name, 0, computations, entry, shape, None, header.grid)
+        if header.is_scheduled:
+            _add_schedule(header.decoration, module)
+        module.decoration = decoration_of(header.decoration, ())
+        return module
 
     def _computation(self) -> HloComputation:
         reader = self._reader
-        reader.space()
         start = reader.at
         name = reader.name("the name of a computation")
         if name in self._computations:
@@ -151,7 +151,7 @@ class _Parser:
         actual = computation.program_shape
         stated = (*signature.parameters, signature.result)
         found = (*actual.parameters, actual.result)
-        if len(stated) != len(found) or not all(map(_compatible, stated, found)):
+        if len(stated) != len(found) or not all(map(Shape.compatible, stated, found)):
             self._reader.refuse(
                 f"a computation must have the signature stated before it, {_clip(signature)}",
                 _clip(actual),
@@ -160,7 +160,6 @@ class _Parser:
 
     def _instruction(self, known: dict[str, HloInstruction]) -> HloInstruction:
         reader = self._reader
-        reader.space()
         start = reader.at
         name = reader.name("an instruction or }")
         if name in known:
@@ -229,15 +228,13 @@ class _Parser:
         if wrapped is not None and opcode is Opcode.ASYNC_START:
             computation = self._wrapped(instruction, wrapped, read, place)
             read.called["calls"] = (computation,)
-        try:
-            instruction.called = read.called_by(form)
-            if opcode not in _SHAPED:
-                declared = instruction.shape
-                if declared is _UNSTATED and form.of_shape is OfShape.ELEMENT_TYPE:
-                    declared = self._common_type(shapes, place)
+        instruction.called = read.called_by(form)
+        if opcode not in _SHAPED:
+            declared = instruction.shape
+            if declared is _UNSTATED and form.of_shape is OfShape.ELEMENT_TYPE:
+                declared = self._common_type(shapes, place)
+            with reader.placing(place):
                 instruction.attributes = read.record(form, declared, shapes)
-        except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"{error.message} at {reader.place(place)}") from error
         if instruction.shape is _UNSTATED:
             signatures = [called.program_shape for called in instruction.called]
             instruction.shape = infer_shape(opcode, shapes, instruction.attributes, signatures)
@@ -265,10 +262,8 @@ class _Parser:
         self, start: HloInstruction, opcode: Opcode, read: Attributes, place: int
     ) -> HloComputation:
         """The computation that a `<opcode>-start` calls."""
-        try:
+        with self._reader.placing(place):
             computation = wrap(start, opcode, read, self._names.new)
-        except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"{error.message} at {self._reader.place(place)}") from error
         while computation.name in self._computations:
             computation.name = self._computation_names.new(computation.name)
         self._computations[computation.name] = computation
@@ -297,7 +292,7 @@ class _Parser:
         operand = known.get(name)
         if operand is None:
             reader.refuse("operands must come before their users", repr(name), start)
-        if shape is not None and not _compatible(shape, operand.shape):
+        if shape is not None and not shape.compatible(operand.shape):
             reader.refuse(
                 f"an operand must have the shape of its instruction, {operand.shape}",
                 str(shape),
@@ -318,26 +313,16 @@ def _is_repeated(shape: Shape, reader: HloReader) -> bool:
     return shape.is_array and shape.rank > 0 and not reader.peek("{")
 
 
-def _compatible(stated: Shape, actual: Shape) -> bool:
-    return stated.compatible(actual)
-
-
 def _clip(signature: ProgramShape) -> str:
     text = str(signature)
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 
-def _add_schedule(decoration: hlo_pb2.HloModuleProto, computations: list[HloComputation]) -> None:
+def _add_schedule(decoration: hlo_pb2.HloModuleProto, module: HloModule) -> None:
     """Say that every computation that is not fused runs in the order it is written."""
-    fused = {
-        called
-        for computation in computations
-        for instruction in computation.instructions
-        if instruction.opcode is Opcode.FUSION
-        for called in instruction.called
-    }
+    fused = module.fused()
     decoration.schedule.SetInParent()
-    for computation in computations:
+    for computation in module.computations:
         if computation not in fused:
             decoration.schedule.sequences[computation.id].instruction_ids.extend(
                 (computation.id << 32) | instruction.id for instruction in computation.instructions

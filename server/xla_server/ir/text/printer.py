@@ -101,17 +101,14 @@ def _attribute_texts(form: Form, instruction: HloInstruction) -> Iterator[str]:
 
 def _call_texts(form: Form, instruction: HloInstruction, names: _Names) -> Iterator[str]:
     single = form.calls
-    if instruction.opcode is Opcode.CONDITIONAL and _chooses_by_predicate(instruction):
+    is_choice = instruction.opcode is Opcode.CONDITIONAL
+    if is_choice and instruction.operands[0].shape.element_type is ElementType.PRED:
         single = form.call_aliases
     elif form.call_list and instruction.called:
         yield f"{form.call_list}={_listed(instruction.called, names)}"
     # The later steps of an asynchronous call need not name the computation again.
     for name, called in zip(single, instruction.called, strict=False):
         yield f"{name}=%{names.of(called)}"
-
-
-def _chooses_by_predicate(instruction: HloInstruction) -> bool:
-    return instruction.operands[0].shape.element_type is ElementType.PRED
 
 
 def _listed(parts: Iterable[HloComputation | HloInstruction], names: _Names) -> str:

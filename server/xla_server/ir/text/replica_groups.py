@@ -1,17 +1,13 @@
 """Replica groups and meshes in HLO text: `{{0,1},{2,3}}`, `[2,2]<=[4]`, `mesh['x'=2] {'x'}`."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
 
-from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_data_pb2
-from xla_contract.types.replica_groups import GroupForm, Groups, ReplicaGroups
+from xla_contract.types.replica_groups import GroupForm, ReplicaGroups
 from xla_contract.wire.replica_groups_proto import iota_groups, mesh_axes_groups
 from xla_server.ir.text.attribute_kinds import INTEGER_PAIRS, AttributeKind
 from xla_server.ir.text.scanner import HloReader
-
-T = TypeVar("T")
 
 _AXIS_NAME = re.compile(r"'([^'\n]*)'|\"([^\"\n]*)\"")
 
@@ -31,24 +27,16 @@ def _read_groups(reader: HloReader) -> ReplicaGroups:
     if reader.peek("["):
         iota = _read_iota(reader)
         statement = iota.SerializeToString(deterministic=True)
-        return ReplicaGroups(
-            _worked_out(reader, iota_groups, iota, start), GroupForm.IOTA, statement
-        )
+        with reader.placing(start):
+            return ReplicaGroups(iota_groups(iota), GroupForm.IOTA, statement)
     if reader.peek("mesh["):
         axes = xla_data_pb2.MeshAxesReplicaGroupListProto()
         read_mesh(reader, axes.mesh)
         axes.axes.extend(read_axes(reader, axes.mesh))
         statement = axes.SerializeToString(deterministic=True)
-        groups = _worked_out(reader, mesh_axes_groups, axes, start)
-        return ReplicaGroups(groups, GroupForm.MESH_AXES, statement)
+        with reader.placing(start):
+            return ReplicaGroups(mesh_axes_groups(axes), GroupForm.MESH_AXES, statement)
     return ReplicaGroups(INTEGER_PAIRS.read(reader), GroupForm.LIST)
-
-
-def _worked_out(reader: HloReader, groups: Callable[[T], Groups], stated: T, start: int) -> Groups:
-    try:
-        return groups(stated)
-    except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"{error.message} at {reader.place(start)}") from error
 
 
 def iota_text(dimensions: Sequence[int], permutation: Sequence[int]) -> str:
@@ -114,13 +102,10 @@ def read_axes(reader: HloReader, mesh: xla_data_pb2.MeshProto) -> list[xla_data_
 
 def read_axis(reader: HloReader, mesh: xla_data_pb2.MeshProto) -> xla_data_pb2.AxisRefProto:
     """One axis of the mesh, or a part of one."""
-    reader.space()
-    start = reader.at
-    name = _axis_name(reader)
-    names = [axis.name for axis in mesh.axes]
-    if name not in names:
-        reader.refuse("an axis must be one of the mesh's", repr(name), start)
-    found = xla_data_pb2.AxisRefProto(mesh_axis_index=names.index(name))
+    numbers = {axis.name: number for number, axis in enumerate(mesh.axes)}
+    rule = "an axis must be one of the mesh's"
+    number = reader.known(lambda _: _axis_name(reader), "", numbers, rule)
+    found = xla_data_pb2.AxisRefProto(mesh_axis_index=number)
     if reader.skip(":("):
         found.sub_axis_info.pre_size = reader.signed()
         reader.expect(")")
@@ -149,7 +134,6 @@ def _iota_text(iota: xla_data_pb2.IotaReplicaGroupListProto) -> str:
 
 
 def _read_iota(reader: HloReader) -> xla_data_pb2.IotaReplicaGroupListProto:
-    reader.space()
     start = reader.at
     sizes = reader.listed("[", reader.signed, "]")
     if len(sizes) != 2:

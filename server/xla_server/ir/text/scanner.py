@@ -1,10 +1,8 @@
-"""The lexical part of HLO text: names, numbers, strings, braces, and where errors are.
+"""The lexical part of HLO text: names, numbers, strings, braces, and where errors are."""
 
-Semantics: XLA's HLO text form.
-"""
-
+import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NoReturn, TypeVar
 
 from xla_contract.errors import InvalidArgumentError
@@ -52,6 +50,14 @@ class HloReader(ShapeReader):
         line = self.text.count("\n", 0, position) + 1
         return f"{line}:{position - self.text.rfind(chr(10), 0, position)}"
 
+    @contextlib.contextmanager
+    def placing(self, position: int) -> Iterator[None]:
+        """Let an InvalidArgumentError say that it is about what begins at a position."""
+        try:
+            yield
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"{error.message} at {self.place(position)}") from error
+
     def fail(self, needed: str, subject: str = "HLO text") -> NoReturn:
         """Raise InvalidArgumentError: what is needed, what is here, and where here is."""
         super().fail(needed, subject)
@@ -80,11 +86,7 @@ class HloReader(ShapeReader):
         return self.match(_WORD, what)[0]
 
     def known(self, read: Callable[[str], str], what: str, known: Mapping[str, T], rule: str) -> T:
-        """The value of the name or word that `read` gives.
-
-        Raises InvalidArgumentError with the rule where `known` has none.
-        """
-        self.space()
+        """The value of the name that `read` gives; InvalidArgumentError with the rule without."""
         start = self.at
         name = read(what)
         if name not in known:
@@ -93,22 +95,18 @@ class HloReader(ShapeReader):
 
     def signed(self, what: str = "a number") -> int:
         """A number of 64 bits, with or without sign."""
-        self.space()
-        start = self.at
-        number = int(self.match(_SIGNED, what)[0])
-        if not -(2**63) <= number < 2**63:
-            self.at = start
-            self.fail("a number of 64 bits is")
-        return number
+        return self._bounded(what, 64)
 
     def narrow(self) -> int:
         """A number of 32 bits, with or without sign."""
-        self.space()
-        start = self.at
-        number = self.signed()
-        if not -(2**31) <= number < 2**31:
-            self.at = start
-            self.fail("a number of 32 bits is")
+        return self._bounded("a number", 32)
+
+    def _bounded(self, what: str, bits: int) -> int:
+        found = self.match(_SIGNED, what)
+        number = int(found[0])
+        if not -(1 << bits - 1) <= number < 1 << bits - 1:
+            self.at = found.start()
+            self.fail(f"a number of {bits} bits is")
         return number
 
     def real(self) -> float:
@@ -117,13 +115,11 @@ class HloReader(ShapeReader):
 
     def boolean(self) -> bool:
         """true or false; XLA takes 1 and 0 too."""
-        self.space()
-        start = self.at
-        word = self.match(IDENTIFIER, "true or false")[0]
-        if word not in ("true", "false", "1", "0"):
-            self.at = start
+        found = self.match(IDENTIFIER, "true or false")
+        if found[0] not in ("true", "false", "1", "0"):
+            self.at = found.start()
             self.fail("true or false is")
-        return word in ("true", "1")
+        return found[0] in ("true", "1")
 
     def string(self) -> bytes:
         """A string in double quotes with the escapes of C."""

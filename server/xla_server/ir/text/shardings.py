@@ -136,13 +136,9 @@ def _read_devices(reader: HloReader, sharding: Sharding) -> None:
 
 
 def _read_type(reader: HloReader) -> Any:
-    reader.space()
-    start = reader.at
-    word = reader.word("a kind of sharding")
-    kinds = dict(Sharding.Type.items())
-    if word.upper() not in kinds:
-        reader.refuse("there is no such kind of sharding", repr(word), start)
-    return kinds[word.upper()]
+    kinds = {name.lower(): kind for name, kind in Sharding.Type.items()}
+    rule = "there is no such kind of sharding"
+    return reader.known(reader.word, "a kind of sharding", kinds, rule)
 
 
 def _read_named(reader: HloReader, sharding: xla_data_pb2.NamedShardingProto) -> None:

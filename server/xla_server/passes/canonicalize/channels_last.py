@@ -7,10 +7,9 @@ convolutions, so that a network with channels first is transposed at its ends.
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
-from xla_contract.ops.reduction.reduce import ReduceAttributes
 from xla_contract.ops.reduction.reduce_window import ReduceWindowAttributes
-from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
 from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers, Window
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
@@ -32,13 +31,14 @@ class _Moving:
     def moved(self, i: HloInstruction) -> HloInstruction | None:
         """An instruction before a transpose instead of behind it; None where it stays."""
         if i.opcode is Opcode.CONVOLUTION:
-            made, order = self._convolution(i)
+            found = self._convolution(i)
         else:
-            order = self._order_of(i)
-            if order is None:
-                return None
-            made, order = _RULES[i.opcode](i, order, self._editor)
-        if made is None or order is None or list(order) == sorted(order):
+            given = self._order_of(i)
+            found = None if given is None else _RULES[i.opcode](i, given, self._editor)
+        if found is None:
+            return None
+        made, order = found
+        if list(order) == sorted(order):
             return made
         result = self._editor.transpose(made, order)
         self._readers[result] = self._readers[i]
@@ -59,31 +59,28 @@ class _Moving:
                 return None
         return tuple(*orders)
 
-    def _convolution(
-        self, i: HloInstruction
-    ) -> tuple[HloInstruction | None, tuple[int, ...] | None]:
+    def _convolution(self, i: HloInstruction) -> "Moved":
         """Return a convolution with channels last of the operands before their transposes."""
         numbers = i.attributes.dimension_numbers
         operands = list(i.operands)
-        for place, renumbered in ((0, input_numbers), (1, kernel_numbers)):
+        for place, array in enumerate(("input", "kernel")):
             if operands[place] in self._made:
                 order = operands[place].attributes.permutation
                 (operands[place],) = operands[place].operands
-                numbers = renumbered(numbers, order)
-        back = None
+                numbers = renumbered(numbers, array, order)
+        back: tuple[int, ...] = ()
         is_taken = operands[0] is not i.operands[0]
         if is_worth_it(i, self._target) or (is_taken and has_one_place(i)):
             into = _last(numbers.input_order)
             operands[0] = self._editor.transpose(operands[0], into)
-            numbers = input_numbers(numbers, _inverse(into))
+            numbers = renumbered(numbers, "input", _inverse(into))
             inputs, outputs, *window = numbers.kernel_order
             operands[1] = self._editor.transpose(operands[1], (*window, inputs, outputs))
-            numbers = kernel_numbers(numbers, _inverse((*window, inputs, outputs)))
-            order = _last(numbers.output_order)
-            numbers = output_numbers(numbers, order)
-            back = _inverse(order)
+            numbers = renumbered(numbers, "kernel", _inverse((*window, inputs, outputs)))
+            back = _inverse(_last(numbers.output_order))
+            numbers = renumbered(numbers, "output", back)
         if operands == list(i.operands) and numbers == i.attributes.dimension_numbers:
-            return None, None
+            return None
         attributes = dataclasses.replace(i.attributes, dimension_numbers=numbers)
         made = self._editor.add(Opcode.CONVOLUTION, operands, attributes)
         made.control_predecessors = i.control_predecessors
@@ -134,44 +131,21 @@ def is_worth_it(i: HloInstruction, target: Target) -> bool:
     return is_tiled and bool(i.shape.element_count * depth >= moved * capability.MIN_TAPS)
 
 
-def input_numbers(
-    numbers: ConvolutionDimensionNumbers, order: Sequence[int]
+def renumbered(
+    numbers: ConvolutionDimensionNumbers, array: str, order: Sequence[int]
 ) -> ConvolutionDimensionNumbers:
-    """The numbers where dimension d of the input is `order[d]` now."""
-    return dataclasses.replace(
-        numbers,
-        input_batch_dimension=order[numbers.input_batch_dimension],
-        input_feature_dimension=order[numbers.input_feature_dimension],
-        input_spatial_dimensions=tuple(order[d] for d in numbers.input_spatial_dimensions),
-    )
+    """The numbers where dimension d of "input", "kernel" or "output" is `order[d]` now."""
+    changed: dict[str, Any] = {}
+    for field in dataclasses.fields(numbers):
+        if field.name.startswith(array):
+            old = getattr(numbers, field.name)
+            is_list = isinstance(old, tuple)
+            changed[field.name] = tuple(order[d] for d in old) if is_list else order[old]
+    return dataclasses.replace(numbers, **changed)
 
 
-def kernel_numbers(
-    numbers: ConvolutionDimensionNumbers, order: Sequence[int]
-) -> ConvolutionDimensionNumbers:
-    """The same of the kernel."""
-    return dataclasses.replace(
-        numbers,
-        kernel_input_feature_dimension=order[numbers.kernel_input_feature_dimension],
-        kernel_output_feature_dimension=order[numbers.kernel_output_feature_dimension],
-        kernel_spatial_dimensions=tuple(order[d] for d in numbers.kernel_spatial_dimensions),
-    )
-
-
-def output_numbers(
-    numbers: ConvolutionDimensionNumbers, order: Sequence[int]
-) -> ConvolutionDimensionNumbers:
-    """The numbers where the output's dimension d is what `order[d]` was."""
-    return dataclasses.replace(
-        numbers,
-        output_batch_dimension=order.index(numbers.output_batch_dimension),
-        output_feature_dimension=order.index(numbers.output_feature_dimension),
-        output_spatial_dimensions=tuple(order.index(d) for d in numbers.output_spatial_dimensions),
-    )
-
-
-Moved = tuple[HloInstruction | None, tuple[int, ...] | None]
-"""An instruction before a transpose, and the permutation of the transpose."""
+Moved: TypeAlias = tuple[HloInstruction, tuple[int, ...]] | None
+"""An instruction before a transpose, and the permutation of the transpose; None if it stays."""
 
 
 def _elementwise(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> Moved:
@@ -192,12 +166,10 @@ def _elementwise(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> M
 def _reduce(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> Moved:
     """A reduction over the dimensions where they were, whose others may stand in another order."""
     if len(i.operands) != 2 or i.operands[0].opcode is not Opcode.TRANSPOSE:
-        return None, None
-    reduced = tuple(order[d] for d in i.attributes.dimensions)
+        return None
+    reduced = [order[d] for d in i.attributes.dimensions]
     (source,) = i.operands[0].operands
-    made = editor.add(
-        Opcode.REDUCE, (source, i.operands[1]), ReduceAttributes(reduced), called=i.called
-    )
+    made = editor.reduce(source, i.operands[1], reduced, i.called[0])
     kept = [order[d] for d in range(len(order)) if d not in i.attributes.dimensions]
     return made, tuple(sorted(kept).index(d) for d in kept)
 
@@ -205,7 +177,7 @@ def _reduce(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> Moved:
 def _reduce_window(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> Moved:
     """A window whose dimensions are in the order before."""
     if len(i.operands) != 2 or i.operands[0].opcode is not Opcode.TRANSPOSE:
-        return None, None
+        return None
     window = i.attributes.window.dimensions
     attributes = ReduceWindowAttributes(Window(tuple(window[d] for d in _inverse(order))))
     (source,) = i.operands[0].operands
@@ -216,10 +188,9 @@ def _reduce_window(i: HloInstruction, order: tuple[int, ...], editor: Editor) ->
 def _concatenate(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> Moved:
     """Concatenate operands before their transposes, if all of them have one."""
     if any(part.opcode is not Opcode.TRANSPOSE for part in i.operands):
-        return None, None
+        return None
     sources = [part.operands[0] for part in i.operands]
-    attributes = ConcatenateAttributes(order[i.attributes.dimension])
-    return editor.add(Opcode.CONCATENATE, sources, attributes), order
+    return editor.concatenate(sources, order[i.attributes.dimension]), order
 
 
 _RULES: Mapping[Opcode, Callable[[HloInstruction, tuple[int, ...], Editor], Moved]] = {

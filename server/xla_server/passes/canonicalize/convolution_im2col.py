@@ -6,14 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from xla_contract.ops.contraction.convolution import ConvolutionAttributes
 from xla_contract.ops.contraction.dot import DotAttributes
-from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
-from xla_contract.ops.shaping.pad import PadAttributes
 from xla_contract.ops.shaping.reverse import ReverseAttributes
-from xla_contract.types.dimension_numbers import (
-    DotDimensionNumbers,
-    PaddingConfig,
-    PaddingDimension,
-)
+from xla_contract.types.dimension_numbers import DotDimensionNumbers, PaddingDimension
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.canonicalize.library_convolution import library_convolution
@@ -46,7 +40,8 @@ class ConvolutionIm2col(TargetRewritePass):
             return None
         width = i.operands[0].shape.element_type.byte_width
         sizes = im2col.rows, im2col.features, im2col.depth
-        if not capability.multiplies_im2col(sizes, im2col.slices, width):
+        slices = min(count(im2col.positions), count(im2col.window))
+        if not capability.multiplies_im2col(sizes, slices, width):
             return None
         return im2col.product(editor)
 
@@ -86,11 +81,6 @@ class _Im2col:
         """The columns of the matrix, which are added up."""
         return count(self.window) * self.inputs
 
-    @property
-    def slices(self) -> int:
-        """The number of slices that are concatenated."""
-        return min(count(self.positions), count(self.window))
-
     def product(self, editor: Editor) -> HloInstruction:
         """Return the convolution as a product."""
         i, numbers = self.i, self.i.attributes.dimension_numbers
@@ -108,15 +98,11 @@ class _Im2col:
     def _kernel(self, editor: Editor) -> HloInstruction:
         """Return the kernel as [depth, features]."""
         numbers, kernel = self.i.attributes.dimension_numbers, self.i.operands[1]
-        spatial = numbers.kernel_spatial_dimensions
+        inputs, outputs, *spatial = numbers.kernel_order
         window = zip(spatial, self.i.attributes.window.dimensions, strict=True)
         reversed_dimensions = tuple(d for d, dimension in window if dimension.window_reversal)
         if reversed_dimensions:
             kernel = editor.add(Opcode.REVERSE, (kernel,), ReverseAttributes(reversed_dimensions))
-        inputs, outputs = (
-            numbers.kernel_input_feature_dimension,
-            numbers.kernel_output_feature_dimension,
-        )
         kernel = editor.transpose(kernel, (*spatial, inputs, outputs))
         return editor.reshape(kernel, (self.depth, self.features))
 
@@ -132,7 +118,7 @@ class _Im2col:
         dimension = len(shape) - 1 if by_window else 1
         joined = parts[0]
         if len(parts) > 1:
-            joined = editor.add(Opcode.CONCATENATE, parts, ConcatenateAttributes(dimension))
+            joined = editor.concatenate(parts, dimension)
         return editor.reshape(joined, (self.rows, self.depth))
 
     def _boxes(
@@ -157,13 +143,8 @@ class _Im2col:
 
     def _padded(self, editor: Editor) -> HloInstruction:
         """Return the input as [batch, *spatial, inputs], padded and dilated."""
-        numbers, base = self.i.attributes.dimension_numbers, self.i.operands[0]
-        order = (
-            numbers.input_batch_dimension,
-            *numbers.input_spatial_dimensions,
-            numbers.input_feature_dimension,
-        )
-        base = editor.transpose(base, order)
+        batch, inputs, *spatial = self.i.attributes.dimension_numbers.input_order
+        base = editor.transpose(self.i.operands[0], (batch, *spatial, inputs))
         none = PaddingDimension()
         padding = [
             PaddingDimension(d.padding_low, d.padding_high, d.base_dilation - 1)
@@ -172,5 +153,4 @@ class _Im2col:
         if all(each == none for each in padding):
             return base
         zero = editor.constant(0, base.shape.element_type)
-        config = PaddingConfig((none, *padding, none))
-        return editor.add(Opcode.PAD, (base, zero), PadAttributes(config))
+        return editor.pad(base, zero, (none, *padding, none))

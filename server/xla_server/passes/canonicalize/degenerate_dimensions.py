@@ -1,18 +1,14 @@
 """Dimensions of size 1 taken out of what computes and put back behind it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 
-from xla_contract.ops.reduction.reduce import ReduceAttributes
-from xla_contract.ops.shaping.iota import IotaAttributes
 from xla_contract.ops.shaping.reverse import ReverseAttributes
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.rewrite_pass import RewritePass
+from xla_server.passes.framework.rewrite_pass import EditorRule, RewritePass
 from xla_server.passes.simplify.map_inliner import applied
-
-Squeezed = Callable[[HloInstruction, Editor], HloInstruction]
 
 
 def long(dimensions: tuple[int, ...]) -> list[int]:
@@ -33,10 +29,10 @@ def _same(i: HloInstruction, editor: Editor) -> HloInstruction:
     return editor.add(i.opcode, operands, i.attributes, i.called)
 
 
-def _broadcast(i: HloInstruction, editor: Editor) -> HloInstruction:
+def _broadcast(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     if not i.operands[0].shape.rank:
         # A repeated scalar is as good in any shape, and better without a reshape behind it.
-        return i
+        return None
     kept = long(i.shape.dimensions)
     (operand,) = i.operands
     mapped = [
@@ -52,48 +48,45 @@ def _iota(i: HloInstruction, editor: Editor) -> HloInstruction:
     along = i.attributes.iota_dimension
     if along not in kept:
         return editor.full(0, i.shape.element_type, sizes)
-    attributes = IotaAttributes(i.shape.with_dimensions(sizes), kept.index(along))
-    return editor.add(Opcode.IOTA, (), attributes)
+    return editor.iota(i.shape.element_type, sizes, kept.index(along))
+
+
+def _kept(i: HloInstruction, dimensions: Sequence[int]) -> list[int]:
+    """The new numbers of those dimensions of the first operand that are kept."""
+    kept = long(i.operands[0].shape.dimensions)
+    return [kept.index(d) for d in dimensions if d in kept]
 
 
 def _reduce(i: HloInstruction, editor: Editor) -> HloInstruction:
-    operand, initial = i.operands
-    kept = long(operand.shape.dimensions)
-    dimensions = tuple(kept.index(d) for d in i.attributes.dimensions if d in kept)
-    flat = _flat(operand, editor)
+    flat, initial = _flat(i.operands[0], editor), i.operands[1]
+    dimensions = _kept(i, i.attributes.dimensions)
     if dimensions:
-        return editor.add(Opcode.REDUCE, (flat, initial), ReduceAttributes(dimensions), i.called)
+        return editor.reduce(flat, initial, dimensions, i.called[0])
     return applied(i.called[0], (initial, flat), flat.shape.dimensions, editor)
 
 
 def _transpose(i: HloInstruction, editor: Editor) -> HloInstruction:
-    (operand,) = i.operands
-    kept = long(operand.shape.dimensions)
-    order = [kept.index(d) for d in i.attributes.permutation if d in kept]
-    return editor.transpose(_flat(operand, editor), order)
+    return editor.transpose(_flat(i.operands[0], editor), _kept(i, i.attributes.permutation))
 
 
 def _reverse(i: HloInstruction, editor: Editor) -> HloInstruction:
-    (operand,) = i.operands
-    kept = long(operand.shape.dimensions)
-    dimensions = tuple(kept.index(d) for d in i.attributes.dimensions if d in kept)
-    flat = _flat(operand, editor)
-    return (
-        editor.add(Opcode.REVERSE, (flat,), ReverseAttributes(dimensions)) if dimensions else flat
-    )
+    flat, dimensions = _flat(i.operands[0], editor), tuple(_kept(i, i.attributes.dimensions))
+    if not dimensions:
+        return flat
+    return editor.add(Opcode.REVERSE, (flat,), ReverseAttributes(dimensions))
 
 
-def _slice(i: HloInstruction, editor: Editor) -> HloInstruction:
+def _slice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     (operand,) = i.operands
     kept = long(operand.shape.dimensions)
     if len(kept) == operand.shape.rank:
-        return i
+        return None
     a = i.attributes
     boxes = ([part[d] for d in kept] for part in (a.starts, a.limits, a.strides))
     return editor.sliced(_flat(operand, editor), *boxes)
 
 
-_SQUEEZES: Mapping[Opcode, Squeezed] = {
+_SQUEEZES: Mapping[Opcode, EditorRule] = {
     **dict.fromkeys(ELEMENTWISE, _same),
     Opcode.BROADCAST: _broadcast,
     Opcode.IOTA: _iota,
@@ -123,4 +116,5 @@ class Squeeze(RewritePass):
         # Empty dimensions are the business of another pass.
         if 0 in sizes:
             return None
-        return editor.reshape(_SQUEEZES[i.opcode](i, editor), i.shape.dimensions)
+        squeezed = _SQUEEZES[i.opcode](i, editor)
+        return None if squeezed is None else editor.reshape(squeezed, i.shape.dimensions)

@@ -14,6 +14,7 @@ from xla_server.passes.canonicalize.dot_types import (
     is_in_order,
     is_matrix_product,
     is_narrow_product,
+    is_stored_as_matrices,
 )
 from xla_server.passes.canonicalize.thin_dots import thin_dot
 from xla_server.passes.framework.editor import Editor
@@ -74,7 +75,7 @@ class _Side:
     @property
     def lies_well(self) -> bool:
         """True if an arrangement is the operand's memory order, ignoring dimensions of size 1."""
-        return any(is_in_order(self.operand, order) for order in self.arrangements)
+        return is_stored_as_matrices(self.operand, self.batch, self.free, self.contracted)
 
     @property
     def is_read_in_order(self) -> bool:
@@ -138,10 +139,7 @@ def _canonical(i: HloInstruction, editor: Editor, target: Target) -> HloInstruct
 
 
 def _is_large_and_stored(i: HloInstruction, min_bytes: int) -> bool:
-    """Return whether a matrix is read from memory in any case, more of it than a cache holds.
-
-    A sum can read a smaller one faster, and compute one that is not stored while it adds it up.
-    """
+    """Return whether a matrix is stored in any case, and too large for a sum to read faster."""
     while i.opcode is Opcode.RESHAPE:
         (i,) = i.operands
     size = i.shape.element_count * i.shape.element_type.byte_width
@@ -149,10 +147,7 @@ def _is_large_and_stored(i: HloInstruction, min_bytes: int) -> bool:
 
 
 def _has_few_rows(matrix: _Side, tuning: ThinDots) -> bool:
-    """Return whether a product with one vector has fewer sums than work items need.
-
-    A reduction is divided along its sums as well.
-    """
+    """Return whether a product with a vector has too few sums; reductions are divided further."""
     batch, rows, depth = (
         count(matrix.sizes(part)) for part in (matrix.batch, matrix.free, matrix.contracted)
     )

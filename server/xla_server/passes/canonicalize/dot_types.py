@@ -32,6 +32,14 @@ def operand_types(i: HloInstruction) -> frozenset[ElementType]:
     return frozenset(operand.shape.element_type for operand in i.operands)
 
 
+def is_stored_as_matrices(
+    i: HloInstruction, batch: Sequence[int], free: Sequence[int], contracting: Sequence[int]
+) -> bool:
+    """Return whether an operand is stored as a batch of matrices, transposed or not."""
+    orders = (*batch, *free, *contracting), (*batch, *contracting, *free)
+    return any(is_in_order(i, order) for order in orders)
+
+
 def is_in_order(i: HloInstruction, dimensions: Sequence[int]) -> bool:
     """Return whether these dimensions ascend, those of size 1 aside."""
     long = [d for d in dimensions if i.shape.dimensions[d] != 1]

@@ -69,25 +69,21 @@ def _reduction(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 
 def _by(reducer: HloComputation, i: HloInstruction, editor: Editor) -> HloInstruction:
     """Return the reduction by a wide reducer, rounded to the types it has."""
+    # Initial values come last, accumulators first.
+    count = len(i.operands) // 2
+    narrow, wide = (
+        [each.shape.element_type for each in (*parameters[count:], *parameters[:count])]
+        for parameters in (i.called[0].parameters, reducer.parameters)
+    )
     # The interpreter rounds what it is given to the reducer's type first; so do these.
     operands = [
-        editor.convert(editor.convert(operand, narrow.shape.element_type), wide.shape.element_type)
-        for operand, narrow, wide in zip(
-            (*i.operands[len(i.operands) // 2 :], *i.operands[: len(i.operands) // 2]),
-            i.called[0].parameters,
-            reducer.parameters,
-            strict=True,
-        )
+        editor.convert(editor.convert(operand, first), second)
+        for operand, first, second in zip(i.operands, narrow, wide, strict=True)
     ]
-    count = len(operands) // 2
-    wide = editor.add(i.opcode, (*operands[count:], *operands[:count]), i.attributes, (reducer,))
-    if not i.shape.is_tuple:
-        return editor.convert(wide, i.shape.element_type)
-    parts = [
-        editor.convert(editor.element(wide, number), part.element_type)
-        for number, part in enumerate(i.shape.tuple_shapes)
-    ]
-    return editor.add(Opcode.TUPLE, parts)
+    made = editor.add(i.opcode, operands, i.attributes, (reducer,))
+    kinds = [leaf.element_type for leaf in i.shape.leaves()]
+    parts = zip(editor.elements(made), kinds, strict=True)
+    return editor.results_as(i, [editor.convert(part, kind) for part, kind in parts])
 
 
 def _own(computation: HloComputation, editor: Editor) -> HloComputation:

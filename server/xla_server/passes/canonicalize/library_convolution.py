@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
 
 from xla_contract.ops.contraction.convolution import ConvolutionAttributes
 from xla_contract.ops.contraction.precision import allows_tf32
@@ -10,7 +9,8 @@ from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers, Wi
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.canonicalize.channels_last import kernel_numbers, output_numbers
+from xla_server.passes.canonicalize.channels_last import renumbered
+from xla_server.passes.canonicalize.dot_types import is_in_order
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 from xla_server.target.capability import Capability
@@ -50,8 +50,7 @@ class LibraryForm:
         return self.filter is i.operands[1] and self._lies(i)
 
     def _lies(self, i: HloInstruction) -> bool:
-        shape = i.shape if self._is_gradient else self.filter.shape
-        return _follows(self.order, shape.dimensions)
+        return is_in_order(i if self._is_gradient else self.filter, self.order)
 
     @property
     def _is_gradient(self) -> bool:
@@ -64,10 +63,8 @@ class LibraryForm:
         if self._lies(i):
             return editor.add(Opcode.CONVOLUTION, (i.operands[0], kernel), attributes)
         places = [self.order.index(d) for d in range(len(self.order))]
-        if self._is_gradient:
-            moved = output_numbers(numbers, self.order)
-        else:
-            moved = kernel_numbers(numbers, places)
+        moved = renumbered(numbers, "output" if self._is_gradient else "kernel", places)
+        if not self._is_gradient:
             kernel = editor.transpose(kernel, self.order)
         attributes = dataclasses.replace(attributes, dimension_numbers=moved)
         made = editor.add(Opcode.CONVOLUTION, (i.operands[0], kernel), attributes)
@@ -93,26 +90,21 @@ def form_of(i: HloInstruction) -> LibraryForm | None:
     wide = [d for d in window.dimensions if d.size > 1]
     is_dilated = any(d.base_dilation > 1 for d in window.dimensions)
     is_reversed = bool(wide) and all(d.window_reversal for d in wide)
-    if is_dilated or is_reversed:
-        is_data = is_reversed or not wide
-        return _gradient_of_data(i, kernel, window) if is_data else None
-    if any(d.window_reversal for d in wide):
+    if wide and not is_reversed and (is_dilated or any(d.window_reversal for d in wide)):
         return None
-    positions = [i.shape.dimensions[d] for d in _numbers(i).output_spatial_dimensions]
-    if math.prod(d.size for d in window.dimensions) > math.prod(positions):
-        return _gradient_of_filter(i, kernel, window)
-    return _forward(i, kernel, window)
-
-
-def _numbers(i: HloInstruction) -> ConvolutionDimensionNumbers:
+    if is_dilated or is_reversed:
+        return _form(i, Direction.DATA_GRADIENT, kernel, window)
     numbers: ConvolutionDimensionNumbers = i.attributes.dimension_numbers
-    return numbers
+    positions = [i.shape.dimensions[d] for d in numbers.output_spatial_dimensions]
+    is_filter = math.prod(d.size for d in window.dimensions) > math.prod(positions)
+    direction = Direction.FILTER_GRADIENT if is_filter else Direction.FORWARD
+    return _form(i, direction, kernel, window)
 
 
 def _unreversed(i: HloInstruction) -> tuple[HloInstruction, Window]:
     """Return the filter without reverses of spatial dimensions, and the window that has them."""
     kernel, window = i.operands[1], i.attributes.window
-    spatial, turned = _numbers(i).kernel_spatial_dimensions, set[int]()
+    spatial, turned = i.attributes.dimension_numbers.kernel_spatial_dimensions, set[int]()
     while kernel.opcode is Opcode.REVERSE and set(kernel.attributes.dimensions) <= set(spatial):
         turned ^= set(kernel.attributes.dimensions)
         kernel = kernel.operands[0]
@@ -121,60 +113,6 @@ def _unreversed(i: HloInstruction) -> tuple[HloInstruction, Window]:
         for d, each in zip(spatial, window.dimensions, strict=True)
     )
     return kernel, Window(tuple(dimensions))
-
-
-def _forward(i: HloInstruction, kernel: HloInstruction, window: Window) -> LibraryForm | None:
-    numbers, attributes = _numbers(i), i.attributes
-    if attributes.batch_group_count != 1:
-        return None
-    inputs, outputs, *taps = numbers.kernel_order
-    arrays = (
-        _Array(i.operands[0], numbers.input_order),
-        _Array(kernel, (outputs, inputs, *taps)),
-        _Array(i, numbers.output_order),
-    )
-    lines = [
-        _Line(d.stride, d.window_dilation, d.padding_low, d.padding_high) for d in window.dimensions
-    ]
-    return _form(i, Direction.FORWARD, arrays, window, lines, attributes.feature_group_count)
-
-
-def _gradient_of_data(
-    i: HloInstruction, kernel: HloInstruction, window: Window
-) -> LibraryForm | None:
-    numbers, attributes = _numbers(i), i.attributes
-    is_grouped = (attributes.feature_group_count, attributes.batch_group_count) != (1, 1)
-    if is_grouped or any(d.stride > 1 for d in window.dimensions):
-        return None
-    arrays = (
-        _Array(i, numbers.output_order),
-        _Array(kernel, numbers.kernel_order),
-        _Array(i.operands[0], numbers.input_order),
-    )
-    lines = [
-        _Line(d.base_dilation, d.window_dilation, d.dilated_size - 1 - d.padding_low)
-        for d in window.dimensions
-    ]
-    return _form(i, Direction.DATA_GRADIENT, arrays, window, lines, 1)
-
-
-def _gradient_of_filter(
-    i: HloInstruction, kernel: HloInstruction, window: Window
-) -> LibraryForm | None:
-    numbers, attributes = _numbers(i), i.attributes
-    if attributes.feature_group_count != 1:
-        return None
-    # The sums, over the library's batch, are over features here.
-    batch, inputs, *image = numbers.input_order
-    filter_batch, outputs, *taps = numbers.output_order
-    arrays = (
-        _Array(i.operands[0], (inputs, batch, *image)),
-        _Array(i, (outputs, filter_batch, *taps)),
-        _Array(kernel, numbers.kernel_order),
-    )
-    lines = [_Line(d.window_dilation, d.stride, d.padding_low) for d in window.dimensions]
-    groups = attributes.batch_group_count
-    return _form(i, Direction.FILTER_GRADIENT, arrays, window, lines, groups)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -187,6 +125,12 @@ class _Array:
     @property
     def sizes(self) -> tuple[int, ...]:
         return tuple(self.i.shape.dimensions[d] for d in self.order)
+
+    @property
+    def exchanged(self) -> "_Array":
+        """The array with its first two dimensions exchanged."""
+        first, second, *spatial = self.order
+        return _Array(self.i, (second, first, *spatial))
 
     def last(self, *, is_channels_last: bool) -> tuple[int, ...]:
         """Return the order with channels last, or as it is."""
@@ -214,44 +158,58 @@ class _Line:
 
 
 def _form(
-    i: HloInstruction,
-    direction: Direction,
-    arrays: tuple[_Array, _Array, _Array],
-    window: Window,
-    lines: Sequence[_Line],
-    groups: int,
+    i: HloInstruction, direction: Direction, kernel: HloInstruction, window: Window
 ) -> LibraryForm | None:
-    """Return the form of arrays x, w and y; None where images have another order."""
-    x, w, y = arrays
+    """Return the form in a direction; None where it has no such groups, or images another order."""
+    attributes: ConvolutionAttributes = i.attributes
+    numbers, dimensions = attributes.dimension_numbers, window.dimensions
+    image, taps, result = (
+        _Array(i.operands[0], numbers.input_order),
+        _Array(kernel, numbers.kernel_order),
+        _Array(i, numbers.output_order),
+    )
+    groups = attributes.feature_group_count, attributes.batch_group_count
+    match direction:
+        case Direction.FORWARD:
+            is_known, x, w, y = groups[1] == 1, image, taps.exchanged, result
+            lines = [
+                _Line(d.stride, d.window_dilation, d.padding_low, d.padding_high)
+                for d in dimensions
+            ]
+        case Direction.DATA_GRADIENT:
+            is_known, x, w, y = groups == (1, 1), result, taps, image
+            is_known &= all(d.stride == 1 for d in dimensions)
+            lines = [
+                _Line(d.base_dilation, d.window_dilation, d.dilated_size - 1 - d.padding_low)
+                for d in dimensions
+            ]
+        case Direction.FILTER_GRADIENT:
+            # The sums, over the library's batch, are over features here.
+            is_known, x, w, y = groups[0] == 1, image.exchanged, result.exchanged, taps
+            lines = [_Line(d.window_dilation, d.stride, d.padding_low) for d in dimensions]
     orders = [
         is_last
         for is_last in (True, False)
-        if all(
-            _follows(each.last(is_channels_last=is_last), each.i.shape.dimensions)
-            for each in (x, y)
-        )
+        if all(is_in_order(each.i, each.last(is_channels_last=is_last)) for each in (x, y))
     ]
-    if not orders or not lines:
+    if not is_known or not orders or not lines:
         return None
-    (batch, inputs, *image), (_, _, *taps), (_, outputs, *positions) = (
-        each.sizes for each in arrays
+    (batch, inputs, *sizes), (_, _, *size), (_, outputs, *positions) = (
+        each.sizes for each in (x, w, y)
     )
-    high = [
-        line.padding(*sizes) for line, *sizes in zip(lines, image, taps, positions, strict=True)
-    ]
+    high = [line.padding(*each) for line, *each in zip(lines, sizes, size, positions, strict=True)]
     # Libraries have two spatial dimensions at least.
     ones, zeros = ((1,), (0,)) if len(lines) == 1 else ((), ())
     element = i.shape.element_type
-    attributes: ConvolutionAttributes = i.attributes
     convolution = Convolution(
         direction,
         element,
         batch,
         inputs,
         outputs,
-        groups,
-        (*ones, *image),
-        (*ones, *taps),
+        math.prod(groups),
+        (*ones, *sizes),
+        (*ones, *size),
         (*ones, *positions),
         (*ones, *(line.stride for line in lines)),
         (*ones, *(line.dilation for line in lines)),
@@ -261,11 +219,4 @@ def _form(
         rounds_operands=element is ElementType.F32
         and allows_tf32(attributes.precision, attributes.algorithm),
     )
-    kernel = arrays[2].i if direction is Direction.FILTER_GRADIENT else arrays[1].i
     return LibraryForm(convolution, kernel, window, w.last(is_channels_last=orders[0]))
-
-
-def _follows(order: Sequence[int], sizes: Sequence[int]) -> bool:
-    """Return whether dimensions in this order are as they lie: those of size 1 lie anywhere."""
-    wide = [d for d in order if sizes[d] > 1]
-    return wide == sorted(wide)

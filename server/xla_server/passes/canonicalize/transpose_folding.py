@@ -1,19 +1,17 @@
-"""Dots, convolutions and reductions that read what their operands are transposes of.
-
-These operations name the role of each operand dimension, so an operand can be read in the order in
-which it is stored. XLA's TransposeFolding does the same for dots of matrices, its algebraic
-simplifier for reductions to vectors and scalars.
-"""
+"""Dots, convolutions and reductions that read what their operands are transposes of."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
 
 from xla_contract.ops.contraction.dot import free_dimensions
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.passes.canonicalize.channels_last import input_numbers, is_worth_it, kernel_numbers
-from xla_server.passes.canonicalize.dot_types import has_packing_kernel, is_in_order
+from xla_server.passes.canonicalize.channels_last import is_worth_it, renumbered
+from xla_server.passes.canonicalize.dot_types import (
+    has_packing_kernel,
+    is_in_order,
+    is_stored_as_matrices,
+)
 from xla_server.passes.canonicalize.transposed_operands import (
     Readers,
     are_reductions,
@@ -31,122 +29,103 @@ class TransposeFolding(TargetRewritePass):
     done before the transpose instead. A transpose that something else reads as well stays for that
     reader. The product may have dimensions of size 1 in other positions; a reshape restores them.
     A large reduction may have its dimensions in another order, in which a transpose of the result,
-    which is smaller than the operand, puts them.
+    which is smaller than the operand, puts them. XLA's TransposeFolding does the same for dots, its
+    algebraic simplifier for reductions.
     """
 
     name = "transpose-folding"
     opcodes = (Opcode.DOT, Opcode.CONVOLUTION, Opcode.REDUCE)
 
     def _rule_in(self, computation: HloComputation, editor: Editor) -> Rule:
-        readers = users(computation)
-
-        def folded(i: HloInstruction) -> HloInstruction | None:
-            if i.control_predecessors:
-                return None
-            return _FOLDS[i.opcode](i, readers, editor, self.target)
-
-        return folded
+        return _Folding(users(computation), editor, self.target).folded
 
 
-def _dot(
-    i: HloInstruction, readers: Readers, editor: Editor, target: Target
-) -> HloInstruction | None:
-    """Return the dot of the operands before their transposes, None if it can read neither."""
-    numbers = i.attributes.dimension_numbers
-    roles = [
-        (numbers.lhs_batch_dimensions, numbers.lhs_contracting_dimensions),
-        (numbers.rhs_batch_dimensions, numbers.rhs_contracting_dimensions),
-    ]
-    operands = list(i.operands)
-    for number, (batch, contracting) in enumerate(roles):
-        # A loop nest takes the left matrix by rows.
-        if number == 0 and not has_packing_kernel(i, target.capability):
-            continue
-        operand = operands[number]
-        source = before_transpose(operand, i, readers, editor)
-        if source is None:
-            continue
-        free = free_dimensions(operand.shape.rank, batch, contracting)
-        # The result has the free dimensions in the order in which the operand has them.
-        if not is_in_order(source.value, source.of(free)):
-            continue
-        before = source.of(batch), source.of(free), tuple(sorted(source.of(contracting)))
-        # An operand that is no matrix before the transpose is copied in any case, to rows of
-        # contracted elements.
-        if not _is_matrix(source.value, *before) and is_in_order(
-            operand, (*batch, *free, *sorted(contracting))
-        ):
-            continue
-        operands[number] = source.value
-        roles[number] = source.of(batch), source.of(contracting)
-    if operands == list(i.operands):
-        return None
-    (lhs_batch, lhs_contracting), (rhs_batch, rhs_contracting) = roles
-    attributes = dataclasses.replace(
-        i.attributes,
-        dimension_numbers=DotDimensionNumbers(
-            lhs_contracting, rhs_contracting, lhs_batch, rhs_batch
-        ),
-    )
-    return editor.reshape(editor.add(Opcode.DOT, operands, attributes), i.shape.dimensions)
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Folding:
+    """The operations of one computation that read operands before their transposes."""
 
+    readers: Readers
+    editor: Editor
+    target: Target
 
-def _is_matrix(
-    i: HloInstruction, batch: Sequence[int], free: Sequence[int], contracting: Sequence[int]
-) -> bool:
-    """Return whether an operand is stored as a batch of matrices, transposed or not."""
-    return is_in_order(i, (*batch, *free, *contracting)) or is_in_order(
-        i, (*batch, *contracting, *free)
-    )
+    def folded(self, i: HloInstruction) -> HloInstruction | None:
+        if i.control_predecessors:
+            return None
+        if i.opcode is Opcode.REDUCE:
+            return self._reduce(i)
+        return self._dot(i) if i.opcode is Opcode.DOT else self._convolution(i)
 
-
-def _convolution(
-    i: HloInstruction, readers: Readers, editor: Editor, target: Target
-) -> HloInstruction | None:
-    """Return the convolution of the operands before their transposes.
-
-    The result is None if there are none, or if `ChannelsLast` would transpose them again.
-    """
-    operands, numbers = list(i.operands), i.attributes.dimension_numbers
-    for number, renumbered in enumerate((input_numbers, kernel_numbers)):
-        source = before_transpose(operands[number], i, readers, editor)
-        if source is not None:
+    def _dot(self, i: HloInstruction) -> HloInstruction | None:
+        """Return the dot of the operands before their transposes, None if it can read neither."""
+        numbers = i.attributes.dimension_numbers
+        roles = [
+            (numbers.lhs_batch_dimensions, numbers.lhs_contracting_dimensions),
+            (numbers.rhs_batch_dimensions, numbers.rhs_contracting_dimensions),
+        ]
+        operands = list(i.operands)
+        for number, (batch, contracting) in enumerate(roles):
+            # A loop nest takes the left matrix by rows.
+            if number == 0 and not has_packing_kernel(i, self.target.capability):
+                continue
+            operand = operands[number]
+            source = before_transpose(operand, i, self.readers, self.editor)
+            if source is None:
+                continue
+            free = free_dimensions(operand.shape.rank, batch, contracting)
+            # The result has the free dimensions in the order in which the operand has them.
+            if not is_in_order(source.value, source.of(free)):
+                continue
+            before = source.of(batch), source.of(free), tuple(sorted(source.of(contracting)))
+            # An operand that is no matrix before the transpose is copied in any case, to rows of
+            # contracted elements.
+            rows = (*batch, *free, *sorted(contracting))
+            if not is_stored_as_matrices(source.value, *before) and is_in_order(operand, rows):
+                continue
             operands[number] = source.value
-            numbers = renumbered(numbers, source.order)
-    if operands == list(i.operands):
-        return None
-    attributes = dataclasses.replace(i.attributes, dimension_numbers=numbers)
-    folded = dataclasses.replace(i, operands=tuple(operands), attributes=attributes)
-    # It would be brought into the order that it has now.
-    if is_worth_it(folded, target):
-        return None
-    return editor.add(Opcode.CONVOLUTION, operands, attributes, shape=i.shape)
+            roles[number] = source.of(batch), source.of(contracting)
+        if operands == list(i.operands):
+            return None
+        (lhs_batch, lhs_contracting), (rhs_batch, rhs_contracting) = roles
+        attributes = dataclasses.replace(
+            i.attributes,
+            dimension_numbers=DotDimensionNumbers(
+                lhs_contracting, rhs_contracting, lhs_batch, rhs_batch
+            ),
+        )
+        return self.editor.reshape(
+            self.editor.add(Opcode.DOT, operands, attributes), i.shape.dimensions
+        )
 
+    def _convolution(self, i: HloInstruction) -> HloInstruction | None:
+        """Return the convolution before transposes; None if `ChannelsLast` would undo that."""
+        operands, numbers = list(i.operands), i.attributes.dimension_numbers
+        for number, array in enumerate(("input", "kernel")):
+            source = before_transpose(operands[number], i, self.readers, self.editor)
+            if source is not None:
+                operands[number] = source.value
+                numbers = renumbered(numbers, array, source.order)
+        if operands == list(i.operands):
+            return None
+        attributes = dataclasses.replace(i.attributes, dimension_numbers=numbers)
+        folded = dataclasses.replace(i, operands=tuple(operands), attributes=attributes)
+        # It would be brought into the order that it has now.
+        if is_worth_it(folded, self.target):
+            return None
+        return self.editor.add(Opcode.CONVOLUTION, operands, attributes, shape=i.shape)
 
-def _reduce(
-    i: HloInstruction, readers: Readers, editor: Editor, target: Target
-) -> HloInstruction | None:
-    """Return the reduction of an operand before its transpose, which nothing else reads."""
-    if len(i.operands) != 2:
-        return None
-    operand, initial = i.operands
-    source = before_transpose(operand, i, readers, editor)
-    if source is None or not are_reductions(source.transpose, readers):
-        return None
-    reduced = i.attributes.dimensions
-    kept = source.of([d for d in range(operand.shape.rank) if d not in reduced])
-    is_large = operand.shape.element_count >= target.capability.MIN_TILED_TRANSPOSE
-    if not is_large and not is_in_order(source.value, kept):
-        return None
-    result = editor.reduce(source.value, initial, sorted(source.of(reduced)), i.called[0])
-    in_source = sorted(kept)
-    return editor.transpose(result, [in_source.index(d) for d in kept])
-
-
-_Fold = Callable[[HloInstruction, Readers, Editor, Target], HloInstruction | None]
-
-_FOLDS: Mapping[Opcode, _Fold] = {
-    Opcode.DOT: _dot,
-    Opcode.CONVOLUTION: _convolution,
-    Opcode.REDUCE: _reduce,
-}
+    def _reduce(self, i: HloInstruction) -> HloInstruction | None:
+        """Return the reduction of an operand before its transpose, which nothing else reads."""
+        if len(i.operands) != 2:
+            return None
+        operand, initial = i.operands
+        source = before_transpose(operand, i, self.readers, self.editor)
+        if source is None or not are_reductions(source.transpose, self.readers):
+            return None
+        reduced = i.attributes.dimensions
+        kept = source.of([d for d in range(operand.shape.rank) if d not in reduced])
+        is_large = operand.shape.element_count >= self.target.capability.MIN_TILED_TRANSPOSE
+        if not is_large and not is_in_order(source.value, kept):
+            return None
+        result = self.editor.reduce(source.value, initial, sorted(source.of(reduced)), i.called[0])
+        in_source = sorted(kept)
+        return self.editor.transpose(result, [in_source.index(d) for d in kept])

@@ -1,9 +1,4 @@
-"""Transposes of elementwise operations on transposes, brought together on the operands.
-
-XLA's reshape mover does the same for reshapes. In transpose(multiply(transpose(x), transpose(y)))
-the outer transpose moves through the multiplication and meets the inner ones. Each array is then
-transposed once, or not at all where the two cancel.
-"""
+"""Transposes of elementwise operations on transposes, brought together on the operands."""
 
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
@@ -22,7 +17,8 @@ class TransposeMover(RewritePass):
     """Moves transposes behind elementwise operations in front of them.
 
     All arrays that these read must be transposes or known (`_KNOWN`), and nothing else may read the
-    operations' results: then no transpose is added and the outer one is gone.
+    operations' results: then no transpose is added and the outer one is gone. XLA's reshape mover
+    does the same for reshapes.
     """
 
     name = "transpose-mover"

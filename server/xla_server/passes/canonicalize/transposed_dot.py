@@ -11,11 +11,7 @@ from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
 
 
 class TransposedDot(RewritePass):
-    """Exchanges the operands of a dot whose result is only read with rows and columns exchanged.
-
-    Gradients of weights are written so. The product can be had in either order, and nothing is
-    moved.
-    """
+    """Exchanges the operands of a dot that only a transpose reads, as in gradients of weights."""
 
     name = "transposed-dot"
     opcodes = (Opcode.TRANSPOSE,)

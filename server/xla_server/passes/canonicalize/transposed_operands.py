@@ -55,10 +55,7 @@ def before_transpose(
 
 
 def are_reductions(i: HloInstruction, readers: Readers) -> bool:
-    """Return whether reductions alone read an instruction, or what is computed from it by elements.
-
-    Each of those computations has one reader, as `before_transpose` asks for.
-    """
+    """Return whether reductions alone read an instruction, or chains of elementwise ones on it."""
     for reader in readers.get(i, ()):
         for _ in range(_MAX_CHAIN):
             following = readers.get(reader, ())
@@ -112,10 +109,7 @@ def _reshaped(
 def _common_factors(
     before: Sequence[int], after: Sequence[int]
 ) -> list[tuple[list[int], list[int]]] | None:
-    """Return the smallest groups of dimensions with equal element counts, without size 1.
-
-    The result is None where there are no elements.
-    """
+    """Return the smallest groups of dimensions with equal counts, without size 1; None if empty."""
     if 0 in before:
         return None
     sides = [[(d, size) for d, size in enumerate(part) if size != 1] for part in (before, after)]

@@ -31,10 +31,7 @@ ArgumentIndex: TypeAlias = tuple[int, int]
 
 
 class KnownSizes:
-    """Numbers that are known while a program is written, computed from its arguments.
-
-    `asked` are the arguments whose values were used: the program is valid for these values only.
-    """
+    """Numbers computed from a program's arguments, which is valid for the `asked` values only."""
 
     def __init__(self) -> None:
         self.asked: set[ArgumentIndex] = set()

@@ -6,7 +6,7 @@ operands, write slices and pads here.
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 from xla_contract.errors import XlaError
@@ -18,7 +18,8 @@ from xla_server.evaluator.dynamic_shapes import ANY_SIZE, actual_shape, has_dyna
 from xla_server.evaluator.plan import in_order
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ir.side_effects import SIDE_EFFECTS
+from xla_server.ir.side_effects import SIDE_EFFECTS, acts, instructions_inside
+from xla_server.ir.traversal import leaves
 from xla_server.ops.evaluation import TOKEN, Array, Token
 from xla_server.passes.dynamic_sizes.known_sizes import KnownSizes
 from xla_server.passes.dynamic_sizes.sized_operations import (
@@ -57,10 +58,7 @@ program is walked call by call, which can be cancelled."""
 
 
 class SizeSpecialiser:
-    """Writes instructions of `module` at sizes that are known.
-
-    `numbers` says what is known of sizes that programs compute.
-    """
+    """Writes instructions of `module` at known sizes; `numbers` has those that programs compute."""
 
     def __init__(self, module: HloModule, numbers: KnownSizes) -> None:
         self._module = dataclasses.replace(module, computations=[])
@@ -70,9 +68,10 @@ class SizeSpecialiser:
         self._copies: dict[HloComputation, HloComputation] = {}
         self._parameters: list[HloInstruction] = []
         self._written = 0
-        count = sum(len(computation.instructions) for computation in module.computations)
-        self._most = max(MOST_INSTRUCTIONS, MOST_REPETITIONS * count)
-        self._keeps_hidden = any(map(_may_show_hidden, _all_of(module)))
+        self._most = max(
+            MOST_INSTRUCTIONS, MOST_REPETITIONS * sum(1 for _ in module.instructions())
+        )
+        self._keeps_hidden = any(map(_may_show_hidden, module.instructions()))
 
     def parameter(self, shape: Shape, extents: PaddedExtents) -> Known:
         """The next parameters of the program: the whole arrays of a value of this shape."""
@@ -133,7 +132,9 @@ class SizeSpecialiser:
     def _control(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
         is_static = not any(map(has_dynamic_shapes, i.called))
         if is_static and all(map(_is_full, i.operands, operands)):
-            if any(part.opcode is Opcode.RNG_GET_AND_UPDATE_STATE for part in _inside(i)):
+            if any(
+                part.opcode is Opcode.RNG_GET_AND_UPDATE_STATE for part in instructions_inside(i)
+            ):
                 # The states belong to the instructions of the program itself.
                 raise UnspecialisedError
             inside = [packed(self.editor, operand) for operand in operands]
@@ -285,12 +286,7 @@ class SizeSpecialiser:
 
 def has_effect(i: HloInstruction) -> bool:
     """Return whether an instruction, or one that it calls, has an effect outside of the program."""
-    return _is_seen(i) or any(map(_is_seen, _inside(i)))
-
-
-def _all_of(module: HloModule) -> Iterator[HloInstruction]:
-    for computation in module.computations:
-        yield from computation.instructions
+    return _is_seen(i) or any(map(_is_seen, instructions_inside(i)))
 
 
 def _may_show_hidden(i: HloInstruction) -> bool:
@@ -301,27 +297,13 @@ def _may_show_hidden(i: HloInstruction) -> bool:
 
 
 def _is_seen(i: HloInstruction) -> bool:
-    return i.opcode in HOST or (
-        i.opcode is Opcode.CUSTOM_CALL and bool(i.attributes.has_side_effect)
-    )
-
-
-def _inside(i: HloInstruction) -> Iterator[HloInstruction]:
-    """The instructions of all that an instruction calls."""
-    for called in i.called:
-        for computation in called.reachable():
-            yield from computation.instructions
+    return i.opcode in HOST or acts(i)
 
 
 def _is_full(i: HloInstruction, operand: Known) -> bool:
-    """Return whether an operand of `i` has the sizes of its shape."""
-    return _fills(operand, i.shape)
-
-
-def _fills(value: Known, shape: Shape) -> bool:
-    if isinstance(value, tuple):
-        return all(map(_fills, value, shape.tuple_shapes))
-    return isinstance(value, Token) or value.shape == shape.dimensions
+    """Return whether an operand, the value of `i`, has the sizes of its shape."""
+    parts = zip(leaves(operand), i.shape.leaves(), strict=True)
+    return all(isinstance(part, Token) or part.shape == shape.dimensions for part, shape in parts)
 
 
 def _static(shape: Shape) -> Shape:

@@ -36,27 +36,6 @@ _Rule: TypeAlias = Callable[[Operation], Known]
 UnspecialisedError where that depends on what is not known, or where the evaluator refuses."""
 
 
-def _passed_on(o: Operation) -> Known:
-    return o.operands[0]
-
-
-def _token(o: Operation) -> Known:
-    return TOKEN
-
-
-def _tuple(o: Operation) -> Known:
-    return tuple(o.operands)
-
-
-def _element(o: Operation) -> Known:
-    index: int = o.i.attributes.index
-    return cast(tuple[Known, ...], o.operands[0])[index]
-
-
-def _constant(o: Operation) -> Known:
-    return _literal(o.i.attributes.literal, o.editor)
-
-
 def _literal(literal: Literal, editor: Editor) -> Known:
     if literal.shape.is_tuple:
         return tuple(_literal(part, editor) for part in literal.elements)
@@ -105,27 +84,23 @@ def _number(size: Known, numbers: KnownSizes) -> int:
 
 
 SIZED_OPERATIONS: Mapping[Opcode, _Rule] = {
-    Opcode.ADD_DEPENDENCY: _passed_on,
-    Opcode.AFTER_ALL: _token,
-    Opcode.CONSTANT: _constant,
-    Opcode.COPY: _passed_on,
-    Opcode.DOMAIN: _passed_on,
+    Opcode.ADD_DEPENDENCY: lambda o: o.operands[0],
+    Opcode.AFTER_ALL: lambda o: TOKEN,
+    Opcode.CONSTANT: lambda o: _literal(o.i.attributes.literal, o.editor),
+    Opcode.COPY: lambda o: o.operands[0],
+    Opcode.DOMAIN: lambda o: o.operands[0],
     Opcode.DYNAMIC_RESHAPE: _dynamic_reshape,
     Opcode.GET_DIMENSION_SIZE: _dimension_size,
-    Opcode.GET_TUPLE_ELEMENT: _element,
-    Opcode.OPT_BARRIER: _passed_on,
+    Opcode.GET_TUPLE_ELEMENT: lambda o: cast(Any, o.operands[0])[o.i.attributes.index],
+    Opcode.OPT_BARRIER: lambda o: o.operands[0],
     Opcode.SET_DIMENSION_SIZE: _set_dimension_size,
-    Opcode.TUPLE: _tuple,
+    Opcode.TUPLE: lambda o: tuple(o.operands),
 }
 """Rules for operations on sizes and on values of any size, applied while the program is written."""
 
 
 def updated(i: HloInstruction, arrays: Sequence[SizedArray]) -> SizedArray:
-    """Return the dynamic-update-slice of arrays that may be smaller than their bounds.
-
-    The rule is that of evaluator/dynamic_shapes.py: the elements of the update that count are
-    written where its bounds fit.
-    """
+    """Return a dynamic-update-slice of smaller arrays, as evaluator/dynamic_shapes.py has it."""
     operand, update = arrays[:2]
     editor = operand.editor
     bounds, box = (part.shape.dimensions for part in i.operands[:2])

@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from xla_contract.ops.shaping.pad import PadAttributes
-from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
+from xla_contract.types.dimension_numbers import PaddingDimension
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
+from xla_server.ir.traversal import leaves
 from xla_server.ops.evaluation import TOKEN, Array, Token, Value
 from xla_server.ops.numerics.dynamic_bounds import cut, filled, part_of, stretched, whole_of
 from xla_server.passes.framework.editor import Editor
@@ -46,11 +46,6 @@ class SizedArray:
         return len(self.shape)
 
     @property
-    def extent(self) -> PaddedExtent:
-        """The sizes of the whole and of the part."""
-        return PaddedExtent(self.whole.shape.dimensions, self.shape)
-
-    @property
     def plain(self) -> "SizedArray":
         """The part that counts as an array of its own."""
         if self.whole.shape.dimensions == self.shape:
@@ -80,9 +75,9 @@ def _(array: SizedArray, sizes: Sequence[int]) -> Any:
         return array
     editor, operand = array.editor, array.plain.whole
     missing = zip(array.shape, sizes, strict=True)
-    config = PaddingConfig(tuple(PaddingDimension(0, size - old, 0) for old, size in missing))
     zero = editor.constant(0, operand.shape.element_type)
-    return array_of(editor, editor.add(Opcode.PAD, (operand, zero), PadAttributes(config)))
+    padding = [PaddingDimension(0, size - old, 0) for old, size in missing]
+    return array_of(editor, editor.pad(operand, zero, padding))
 
 
 @stretched.register
@@ -100,19 +95,17 @@ def extents_of(value: "Value | Known") -> PaddedExtents:
     if isinstance(value, Token):
         return None
     if isinstance(value, SizedArray):
-        return value.extent
+        return PaddedExtent(value.whole.shape.dimensions, value.shape)
     return PaddedExtent(whole_of(value).shape, value.shape)
 
 
 def arrays_of(value: Value) -> Iterator[Array]:
     """The whole arrays of a value of a run, in order, row-major in memory."""
-    if isinstance(value, tuple):
-        for part in value:
-            yield from arrays_of(part)
-    elif not isinstance(value, Token):
-        whole = whole_of(value)
-        # numpy makes an array of rank 0 one of rank 1 on the way.
-        yield np.ascontiguousarray(whole).reshape(whole.shape)
+    for leaf in leaves(value):
+        if not isinstance(leaf, Token):
+            whole = whole_of(leaf)
+            # numpy makes an array of rank 0 one of rank 1 on the way.
+            yield np.ascontiguousarray(whole).reshape(whole.shape)
 
 
 def value_of(extents: PaddedExtents, arrays: Iterator[Array]) -> Value:
@@ -153,6 +146,4 @@ def packed(editor: Editor, value: Known) -> HloInstruction:
 
 def wholes(value: Known) -> list[HloInstruction]:
     """The whole arrays of a value, in order."""
-    if isinstance(value, tuple):
-        return [instruction for part in value for instruction in wholes(part)]
-    return [value.whole] if isinstance(value, SizedArray) else []
+    return [leaf.whole for leaf in leaves(value) if isinstance(leaf, SizedArray)]

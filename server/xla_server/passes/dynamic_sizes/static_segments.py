@@ -1,5 +1,4 @@
-"""The steps of a computation that can run as one program once the sizes of their operands are
-known."""
+"""The steps of a computation that can run as one program once sizes of operands are known."""
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence

@@ -11,10 +11,7 @@ from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
 
 
 class BitcastExpander(RewritePass):
-    """Replaces bitcast by transposes, reshape and bitcast-convert.
-
-    It stands before everything else: afterwards no instruction means anything by its layout.
-    """
+    """Replaces bitcast by transposes, reshape and bitcast-convert, before passes drop layouts."""
 
     name = "bitcast-expander"
     opcodes = (Opcode.BITCAST,)

@@ -1,8 +1,4 @@
-"""Expansion of operations in halves, and of collectives without other participants.
-
-A collective whose groups are single participants of the grid needs no other, and halves become the
-whole operation: nothing runs beside the program.
-"""
+"""Expansion of operations in halves, and of collectives without other participants."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -12,12 +8,11 @@ from xla_contract.ops.collectives.collective_permute import CollectivePermuteAtt
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import Shape
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.module import HloInstruction
 from xla_server.ir.participants import COLLECTIVES, WHOLE_OF_START, check_participants_exist
 from xla_server.ops.collectives.collective import are_all_alone
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
+from xla_server.passes.framework.rewrite_pass import RewritePass
 
 _SECOND_HALVES: Mapping[Opcode, int | None] = {
     Opcode.ALL_GATHER_DONE: 1,
@@ -40,49 +35,37 @@ _EXPANDED = {
 
 
 class CollectiveExpander(RewritePass):
-    """Replaces halves by whole operations, and collectives by what one exchanges with itself.
-
-    A collective among several participants stays. It fails when it runs where there are none.
-    """
+    """Replaces halves by whole operations, and collectives of single participants by operands."""
 
     name = "collective-expander"
     opcodes = frozenset(_EXPANDED)
 
-    def apply(self, module: HloModule) -> bool:
-        """Rewrite everywhere; whether anything was."""
-
-        def rule_in(computation: HloComputation, editor: Editor) -> Rule:
-            return lambda i: _expanded(i, module.grid, editor)
-
-        return self._rewrite(module, rule_in)
-
-
-def _expanded(i: HloInstruction, grid: DeviceGrid, editor: Editor) -> HloInstruction | None:
-    if i.opcode in _SECOND_HALVES:
-        index = _SECOND_HALVES[i.opcode]
-        return i.operands[0] if index is None else editor.element(i.operands[0], index)
-    if i.opcode is Opcode.REPLICA_ID:
-        return editor.constant(0, ElementType.U32) if grid.replicas == 1 else None
-    if i.opcode is Opcode.PARTITION_ID:
-        return editor.constant(0, ElementType.U32) if grid.partitions == 1 else None
-    if i.opcode is Opcode.ASYNC_START:
-        result = editor.add(Opcode.CALL, i.operands, called=i.called)
-        return _first_half(editor.add(Opcode.TUPLE, i.operands), result, i, editor)
-    if i.opcode is Opcode.COPY_START:
-        zero = editor.zeros(Shape.scalar(ElementType.U32))
-        return editor.add(Opcode.TUPLE, (*i.operands, *i.operands, zero))
-    whole = WHOLE_OF_START.get(i.opcode)
-    alone = _alone(i, grid, editor)
-    if whole is None:
-        return alone
-    if alone is None:
-        attributes = i.attributes
-        if isinstance(attributes, CollectivePermuteAttributes):
-            attributes = dataclasses.replace(attributes, context=())
-        alone = editor.add(whole, i.operands, attributes, i.called)
-    if whole is Opcode.ALL_REDUCE:
-        return alone
-    return _first_half(_one_or_tuple(i.operands, editor), alone, i, editor)
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        grid = editor.module.grid
+        if i.opcode in _SECOND_HALVES:
+            index = _SECOND_HALVES[i.opcode]
+            return i.operands[0] if index is None else editor.element(i.operands[0], index)
+        if i.opcode in (Opcode.REPLICA_ID, Opcode.PARTITION_ID):
+            count = grid.replicas if i.opcode is Opcode.REPLICA_ID else grid.partitions
+            return editor.constant(0, ElementType.U32) if count == 1 else None
+        if i.opcode is Opcode.ASYNC_START:
+            result = editor.add(Opcode.CALL, i.operands, called=i.called)
+            return _first_half(editor.add(Opcode.TUPLE, i.operands), result, i, editor)
+        if i.opcode is Opcode.COPY_START:
+            zero = editor.constant(0, ElementType.U32)
+            return editor.add(Opcode.TUPLE, (*i.operands, *i.operands, zero))
+        whole = WHOLE_OF_START.get(i.opcode)
+        alone = _alone(i, grid, editor)
+        if whole is None:
+            return alone
+        if alone is None:
+            attributes = i.attributes
+            if isinstance(attributes, CollectivePermuteAttributes):
+                attributes = dataclasses.replace(attributes, context=())
+            alone = editor.add(whole, i.operands, attributes, i.called)
+        if whole is Opcode.ALL_REDUCE:
+            return alone
+        return _first_half(_one_or_tuple(i.operands, editor), alone, i, editor)
 
 
 def _first_half(

@@ -14,10 +14,7 @@ _EXPANDED = frozenset({"TopK", approximate_topk.TARGET.name, *partitioning_marke
 
 
 class CustomCallExpander(RewritePass):
-    """Expands custom calls to topk, to a stable sort with a slice, or to the marked value.
-
-    Calls that their targets refuse stay; lowering reports them.
-    """
+    """Expands calls to topk, a stable sort, or the marked value; lowering reports refused ones."""
 
     name = "custom-call-expander"
     opcodes = (Opcode.CUSTOM_CALL,)
@@ -39,10 +36,8 @@ class CustomCallExpander(RewritePass):
 
 def _first(i: HloInstruction, editor: Editor) -> HloInstruction:
     """The first of the arrays, which are the first half of the operands, by the comparator."""
-    count = len(i.operands) // 2
     attributes = SortAttributes(approximate_topk.reduction_dimension(i), is_stable=True)
-    ordered = editor.add(Opcode.SORT, i.operands[:count], attributes, i.called)
-    arrays = [ordered] if count == 1 else [editor.element(ordered, n) for n in range(count)]
+    ordered = editor.add(Opcode.SORT, i.operands[: len(i.operands) // 2], attributes, i.called)
     limits = i.shape.tuple_shapes[0].dimensions
-    parts = [editor.sliced(array, (0,) * len(limits), limits) for array in arrays]
+    parts = [editor.sliced(array, (0,) * len(limits), limits) for array in editor.elements(ordered)]
     return editor.add(Opcode.TUPLE, parts)

@@ -1,9 +1,7 @@
 """A scatter of one element into each row written as a comparison with every index."""
 
 from xla_contract.ops.elementwise.compare import ComparisonDirection
-from xla_contract.ops.shaping.iota import IotaAttributes
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import count
@@ -38,8 +36,6 @@ class OneHotScatter(RewritePass):
             return None
         if count(indices.shape.dimensions) != count(sizes) or not i.shape.element_count:
             return None
-        if any(part.shape.dynamic_dimensions for part in i.operands):
-            return None
         (combiner,) = i.called
         kinds = {part.shape.element_type for part in (*combiner.parameters, combiner.root, update)}
         index_type, length = indices.shape.element_type, dimensions[along[0]]
@@ -49,8 +45,7 @@ class OneHotScatter(RewritePass):
         def spread(part: HloInstruction) -> HloInstruction:
             return editor.broadcast(editor.reshape(part, sizes), rows, dimensions)
 
-        line = IotaAttributes(Shape.array(index_type, dimensions), along[0])
-        places = editor.add(Opcode.IOTA, (), line)
+        places = editor.iota(index_type, dimensions, along[0])
         is_there = editor.compare(places, spread(indices), ComparisonDirection.EQ)
         new = spread(update)
         if combiner.root is not combiner.parameters[1]:

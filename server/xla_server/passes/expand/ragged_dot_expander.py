@@ -5,12 +5,9 @@ from collections.abc import Sequence
 from xla_contract.ops.contraction.dot import DotAttributes
 from xla_contract.ops.contraction.ragged_dot import RaggedMode
 from xla_contract.ops.elementwise.compare import ComparisonDirection
-from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
-from xla_contract.ops.shaping.iota import IotaAttributes
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import RewritePass
@@ -75,36 +72,25 @@ class _Ragged:
             rhs = self._masked(self._rhs, members, there)
             product = _dot(self._i, lhs, rhs, self._i.attributes.dimension_numbers, self._editor)
             parts.append(self._editor.reshape(product, (1, *product.shape.dimensions)))
-        return self._editor.add(Opcode.CONCATENATE, parts, ConcatenateAttributes(0))
+        return self._editor.concatenate(parts, 0)
 
     def _members(self) -> list[HloInstruction]:
         """Return for each group whether it has each position of the ragged dimensions."""
         editor, sizes = self._editor, [self._lhs.shape.dimensions[d] for d in self._cut]
-        shape = Shape.array(ElementType.S64, sizes)
-        places = editor.add(Opcode.IOTA, (), IotaAttributes(shape, len(sizes) - 1))
+        places = editor.iota(ElementType.S64, sizes, len(sizes) - 1)
         prefix = self._sizes.shape.dimensions[:-1]
         stop = editor.full(0, ElementType.S64, prefix)
         found = []
         for group in range(self._groups):
             own = editor.at(self._sizes, group, len(prefix))
             start, stop = stop, editor.add(Opcode.ADD, (stop, own))
-            inside = [
-                self._compared(places, bound, direction)
-                for bound, direction in (
-                    (start, ComparisonDirection.GE),
-                    (stop, ComparisonDirection.LT),
-                )
-            ]
-            found.append(editor.add(Opcode.AND, inside))
+            first, end = (
+                editor.broadcast(each, range(len(prefix)), sizes) for each in (start, stop)
+            )
+            is_behind = editor.compare(places, first, ComparisonDirection.GE)
+            is_before = editor.compare(places, end, ComparisonDirection.LT)
+            found.append(editor.add(Opcode.AND, (is_behind, is_before)))
         return found
-
-    def _compared(
-        self, places: HloInstruction, bound: HloInstruction, direction: ComparisonDirection
-    ) -> HloInstruction:
-        wide = self._editor.broadcast(
-            bound, tuple(range(bound.shape.rank)), places.shape.dimensions
-        )
-        return self._editor.compare(places, wide, direction)
 
     def _masked(
         self, operand: HloInstruction, members: HloInstruction, dimensions: Sequence[int]

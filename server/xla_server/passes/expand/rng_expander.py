@@ -34,7 +34,7 @@ class RngExpander(RewritePass):
         if not i.shape.is_static:
             return None
         if not i.shape.element_count:
-            return editor.empty(i.shape)
+            return editor.zeros(i.shape)
         numbers = _Numbers(editor, i)
         if i.shape.element_type.is_integer:
             return numbers.uniform_integers()

@@ -30,9 +30,7 @@ class ScanExpander(RewritePass):
                 place = editor.add(Opcode.SUBTRACT, (last, number))
             slices = [read_slice(editor, array, place, attributes.dimension) for array in given]
             taken = editor.add(Opcode.CALL, (*slices, *results[outputs:]), called=(step,))
-            new = [taken]
-            if step.root.shape.is_tuple:
-                new = [editor.element(taken, n) for n in range(len(results))]
+            new = editor.elements(taken)
             for n, output in enumerate(results[:outputs]):
                 new[n] = write_slice(editor, output, new[n], place, attributes.dimension)
             return new

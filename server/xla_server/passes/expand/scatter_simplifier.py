@@ -1,7 +1,6 @@
 """A scatter of one window written as the update of a box."""
 
 from xla_contract.ops.elementwise.compare import ComparisonDirection
-from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
@@ -30,9 +29,6 @@ class SingleScatter(RewritePass):
         mapped = numbers.scatter_dims_to_operand_dims
         if numbers.input_batching_dims or _window_count(i) != 1:
             return None
-        # Elements beyond a dynamic size must not be written.
-        if operand.shape.dynamic_dimensions or indices.shape.dynamic_dimensions:
-            return None
         (combiner,) = i.called
         kinds = {part.shape.element_type for part in (*combiner.parameters, combiner.root, update)}
         if not dimensions or not update.shape.element_count or kinds != {i.shape.element_type}:
@@ -45,8 +41,7 @@ class SingleScatter(RewritePass):
             return None
         starts = editor.index_elements(indices, mapped, len(dimensions))
         new = editor.reshape(update, box)
-        attributes = DynamicSliceAttributes(tuple(box))
-        old = editor.add(Opcode.DYNAMIC_SLICE, (operand, *starts), attributes)
+        old = editor.dynamic_slice(operand, starts, box)
         if combiner.root is not combiner.parameters[1]:
             new = applied(combiner, (old, new), box, editor)
         for d in mapped:

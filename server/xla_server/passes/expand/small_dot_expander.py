@@ -77,10 +77,7 @@ class _Dot:
 
     @property
     def has_short_rows(self) -> bool:
-        """Return whether the dot is one product with many rows and a short sum and few columns.
-
-        Many columns and few rows count as well if the elements of each column are neighbours.
-        """
+        """Return whether the dot has many rows, or contiguous columns, of few short sums each."""
         batch, rows, columns, depth = self._sizes
         many, few = rows, columns
         if columns > rows:

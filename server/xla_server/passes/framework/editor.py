@@ -14,11 +14,16 @@ from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.ops.definitions import infer_shape
 from xla_contract.ops.elementwise.compare import CompareAttributes, ComparisonDirection
 from xla_contract.ops.elementwise.convert import ConvertAttributes
+from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
 from xla_contract.ops.reduction.reduce import ReduceAttributes
 from xla_contract.ops.shaping.broadcast import BroadcastAttributes
+from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
+from xla_contract.ops.shaping.iota import IotaAttributes
+from xla_contract.ops.shaping.pad import PadAttributes
 from xla_contract.ops.shaping.reshape import ReshapeAttributes
 from xla_contract.ops.shaping.slice import SliceAttributes
 from xla_contract.ops.shaping.transpose import TransposeAttributes
+from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
@@ -26,6 +31,7 @@ from xla_contract.types.shape import Shape
 from xla_server.custom_calls.targets import random_state
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.side_effects import has_side_effect
+from xla_server.ir.text.names import UniqueNames
 
 
 class Editor:
@@ -37,10 +43,9 @@ class Editor:
     """
 
     def __init__(self, module: HloModule) -> None:
-        taken = {instruction.name for instruction in module.instructions()}
         highest = max((instruction.id for instruction in module.instructions()), default=0)
-        self._taken = taken
-        self._numbers: dict[str, int] = {}
+        self.module = module
+        self._names = UniqueNames(instruction.name for instruction in module.instructions())
         self._ids = itertools.count(highest + 1)
         self._computation_ids = itertools.count(
             1 + max((part.id for part in module.computations), default=0)
@@ -91,7 +96,7 @@ class Editor:
                 [computation.program_shape for computation in called],
             )
         made = HloInstruction(
-            self.name(str(opcode)),
+            self._names.new(str(opcode)),
             next(self._ids),
             opcode,
             shape,
@@ -108,21 +113,12 @@ class Editor:
         """The same operation on other operands."""
         made = dataclasses.replace(
             instruction,
-            name=self.name(instruction.name),
+            name=self._names.new(instruction.name),
             id=next(self._ids),
             operands=tuple(operands),
         )
         self._made[made] = None
         return made
-
-    def name(self, wish: str) -> str:
-        """A name that no instruction has: the wish, or the wish with a number behind."""
-        name = wish
-        while name in self._taken:
-            self._numbers[wish] = number = self._numbers.get(wish, 0) + 1
-            name = f"{wish}.{number}"
-        self._taken.add(name)
-        return name
 
     def constant(self, value: Any, element_type: ElementType) -> HloInstruction:
         """A constant array of this type; Python numbers are converted to it."""
@@ -181,6 +177,31 @@ class Editor:
         attributes = SliceAttributes(tuple(starts), tuple(limits), steps)
         return self.add(Opcode.SLICE, (operand,), attributes)
 
+    def dynamic_slice(
+        self, operand: HloInstruction, starts: Sequence[HloInstruction], sizes: Sequence[int]
+    ) -> HloInstruction:
+        """A box of the operand that begins at computed indices, one for each dimension."""
+        attributes = DynamicSliceAttributes(tuple(sizes))
+        return self.add(Opcode.DYNAMIC_SLICE, (operand, *starts), attributes)
+
+    def pad(
+        self, operand: HloInstruction, value: HloInstruction, padding: Iterable[PaddingDimension]
+    ) -> HloInstruction:
+        """The operand with a scalar around and between its elements."""
+        attributes = PadAttributes(PaddingConfig(tuple(padding)))
+        return self.add(Opcode.PAD, (operand, value), attributes)
+
+    def concatenate(self, parts: Sequence[HloInstruction], dimension: int) -> HloInstruction:
+        """The parts one behind the other along a dimension."""
+        return self.add(Opcode.CONCATENATE, parts, ConcatenateAttributes(dimension))
+
+    def iota(
+        self, element_type: ElementType, dimensions: Sequence[int], along: int
+    ) -> HloInstruction:
+        """The index of each element along one dimension."""
+        attributes = IotaAttributes(Shape.array(element_type, dimensions), along)
+        return self.add(Opcode.IOTA, (), attributes)
+
     def index_elements(
         self, indices: HloInstruction, mapped: Sequence[int], rank: int
     ) -> list[HloInstruction]:
@@ -217,20 +238,22 @@ class Editor:
             return operand.operands[index]
         return self.add(Opcode.GET_TUPLE_ELEMENT, (operand,), GetTupleElementAttributes(index))
 
+    def elements(self, value: HloInstruction) -> list[HloInstruction]:
+        """The elements of a tuple; an array alone."""
+        if not value.shape.is_tuple:
+            return [value]
+        return [self.element(value, n) for n in range(len(value.shape.tuple_shapes))]
+
     def zeros(self, shape: Shape) -> HloInstruction:
         """Zeros of any shape; a token where the shape has one."""
         if shape.is_tuple:
             return self.add(Opcode.TUPLE, [self.zeros(part) for part in shape.tuple_shapes])
         if shape.is_token:
             return self.add(Opcode.AFTER_ALL, ())
-        if not shape.element_count:
-            return self.empty(shape)
-        return self.full(0, shape.element_type, shape.dimensions)
-
-    def empty(self, shape: Shape) -> HloInstruction:
-        """The constant of an array shape without elements."""
         kind = shape.element_type
-        return self.constant(np.empty(shape.dimensions, kind.dtype), kind)
+        if not shape.element_count:
+            return self.constant(np.empty(shape.dimensions, kind.dtype), kind)
+        return self.full(0, kind, shape.dimensions)
 
     def parameter(self, number: int, shape: Shape) -> HloInstruction:
         """A parameter of a computation that is being made."""

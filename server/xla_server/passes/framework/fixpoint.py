@@ -30,10 +30,7 @@ class PassObserver(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Fixpoint:
-    """Runs passes one after the other, round after round, while a round changes anything.
-
-    There are at most `rounds` rounds, so that passes that undo each other do not run for ever.
-    """
+    """Runs passes round after round, at most `rounds` times, while a round changes anything."""
 
     name: str
     passes: tuple[Pass, ...]
@@ -61,10 +58,7 @@ class Fixpoint:
 def run_once(
     passes: Sequence[Pass], module: HloModule, observer: PassObserver | None = None
 ) -> bool:
-    """Every pass once, in order; whether any of them changed anything.
-
-    An observer is called for each run of a pass, those inside of fixpoints included.
-    """
+    """Every pass once, in order, those in fixpoints observed too; whether any changed anything."""
 
     def run(step: Pass) -> bool:
         if isinstance(step, Fixpoint):

@@ -25,8 +25,32 @@ def count(dimensions: Sequence[int]) -> int:
     return math.prod(dimensions)
 
 
-def extremes(kind: ElementType) -> tuple[Any, Any] | None:
-    """The neutral elements of max and min, the lowest and the highest value."""
+FREE_ORDER = frozenset(
+    {Opcode.ADD, Opcode.AND, Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.MULTIPLY, Opcode.OR}
+)
+"""Operations whose operands may be combined in any order."""
+
+
+def neutral_of(opcode: Opcode | None, kind: ElementType) -> Any:
+    """The value that an operation combines with any other into that other, or None."""
+    if opcode not in FREE_ORDER or kind.bit_width < 8:
+        return None
+    if kind.is_complex:
+        return complex(-0.0, -0.0) if opcode is Opcode.ADD else None
+    match opcode:
+        case Opcode.ADD:
+            return -0.0 if kind.is_floating else 0
+        case Opcode.MULTIPLY:
+            return 1
+        case Opcode.OR:
+            return 0
+        case Opcode.AND:
+            return np.invert(np.zeros((), kind.dtype))
+    return _extremes(kind)[opcode is Opcode.MINIMUM]
+
+
+def _extremes(kind: ElementType) -> tuple[Any, Any]:
+    """The lowest and the highest value, which max and min change nothing with; None if unknown."""
     if kind is ElementType.PRED:
         return False, True
     if kind.is_integer:
@@ -34,7 +58,7 @@ def extremes(kind: ElementType) -> tuple[Any, Any] | None:
         return int(info.min), int(info.max)
     if kind in (ElementType.F16, ElementType.BF16, ElementType.F32, ElementType.F64):
         return -np.inf, np.inf
-    return None
+    return None, None
 
 
 def combiner(computation: HloComputation) -> Opcode | None:

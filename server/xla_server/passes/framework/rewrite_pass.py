@@ -18,9 +18,8 @@ Rule = Callable[[HloInstruction], HloInstruction | None]
 class RewritePass:
     """Applies a rule to the instructions of the `opcodes`, in every computation of a module.
 
-    Computations that nothing calls any more are dropped.
-
     A pass defines `_rule`, or `_rule_in` where the rule depends on the rest of a computation.
+    Computations that nothing calls any more are dropped.
     """
 
     name: ClassVar[str]

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from xla_contract.ops.elementwise.compare import ComparisonDirection
-from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
@@ -38,7 +37,7 @@ def counted_loop(
     goes_on = editor.compare(editor.element(state, 0), limit, ComparisonDirection.LT)
     condition = editor.computation(f"{name}.condition", editor.take(), goes_on, [state])
     state = editor.parameter(0, start.shape)
-    number, *parts = (editor.element(state, n) for n in range(len(start.operands)))
+    number, *parts = editor.elements(state)
     kept = parts[: len(given)]
     changed = turn(number, kept, parts[len(given) :])
     after = editor.add(Opcode.ADD, (number, editor.constant(1, ElementType.S64)))
@@ -47,18 +46,15 @@ def counted_loop(
     editor.put_back(outside)
     editor.inner += [body, condition]
     loop = editor.add(Opcode.WHILE, (start,), called=(body, condition))
-    return [editor.element(loop, 1 + len(given) + n) for n in range(len(initial))]
+    return editor.elements(loop)[1 + len(given) :]
 
 
 def read_slice(
     editor: Editor, array: HloInstruction, index: HloInstruction, dimension: int = 0
 ) -> HloInstruction:
     """Return an array's slice at index `index` of a dimension, which is dropped."""
-    sizes = list(array.shape.dimensions)
-    sizes[dimension] = 1
-    box = DynamicSliceAttributes(tuple(sizes))
-    starts = _starts(editor, index, dimension, len(sizes))
-    part = editor.add(Opcode.DYNAMIC_SLICE, (array, *starts), box)
+    starts, sizes = _box(editor, array, index, dimension)
+    part = editor.dynamic_slice(array, starts, sizes)
     return editor.reshape(part, sizes[:dimension] + sizes[dimension + 1 :])
 
 
@@ -70,15 +66,14 @@ def write_slice(
     dimension: int = 0,
 ) -> HloInstruction:
     """Return the array with a slice replaced at one index of a dimension, which the slice lacks."""
-    sizes = list(array.shape.dimensions)
-    sizes[dimension] = 1
-    starts = _starts(editor, index, dimension, len(sizes))
+    starts, sizes = _box(editor, array, index, dimension)
     update = editor.reshape(part, sizes)
     return editor.add(Opcode.DYNAMIC_UPDATE_SLICE, (array, update, *starts))
 
 
-def _starts(
-    editor: Editor, index: HloInstruction, dimension: int, rank: int
-) -> Sequence[HloInstruction]:
-    zero = editor.constant(0, index.shape.element_type)
-    return [index if n == dimension else zero for n in range(rank)]
+def _box(
+    editor: Editor, array: HloInstruction, index: HloInstruction, dimension: int
+) -> tuple[Values, list[int]]:
+    zero, sizes = editor.constant(0, index.shape.element_type), list(array.shape.dimensions)
+    sizes[dimension] = 1
+    return [index if n == dimension else zero for n in range(len(sizes))], sizes

@@ -2,8 +2,9 @@
 
 import dataclasses
 import functools
+from collections import Counter
+from collections.abc import Sequence
 
-from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_contract.ops.elementwise.compare import ComparisonDirection
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
@@ -15,26 +16,18 @@ _D = ComparisonDirection
 _SWAPPED = {_D.LT: _D.GT, _D.GT: _D.LT, _D.LE: _D.GE, _D.GE: _D.LE, _D.EQ: _D.EQ, _D.NE: _D.NE}
 
 
-def callers(module: HloModule) -> dict[HloComputation, int]:
+def callers(module: HloModule) -> Counter[HloComputation]:
     """Return the number of calls of each computation; an instruction may call it twice."""
-    counts = dict.fromkeys(module.computations, 0)
-    for instruction in module.instructions():
-        for called in instruction.called:
-            counts[called] += 1
-    return counts
+    return Counter(called for i in module.instructions() for called in i.called)
 
 
 @dataclasses.dataclass(frozen=True)
 class WhileLoop:
-    """A while whose state is a tuple that body and condition only take apart.
-
-    `reads` and `tests` are the get-tuple-elements of the state in body and condition.
-    """
+    """A while whose state is a tuple that is only taken apart, in the condition by `tests`."""
 
     instruction: HloInstruction
     body: HloComputation
     condition: HloComputation
-    reads: tuple[HloInstruction, ...]
     tests: tuple[HloInstruction, ...]
 
     @property
@@ -93,16 +86,13 @@ def loop_of(i: HloInstruction) -> WhileLoop | None:
     body, condition = i.called
     if body.root.opcode is not Opcode.TUPLE:
         return None
-    found = []
+    readers: list[HloInstruction] = []
     for computation in (body, condition):
         (parameter,) = computation.parameters
-        if computation.root is parameter:
-            return None
         readers = [part for part in computation.instructions if parameter in part.operands]
         if any(part.opcode is not Opcode.GET_TUPLE_ELEMENT for part in readers):
             return None
-        found.append(tuple(readers))
-    return WhileLoop(i, body, condition, *found)
+    return WhileLoop(i, body, condition, tuple(readers))
 
 
 def is_element(part: HloInstruction, parameter: HloInstruction) -> bool:
@@ -116,18 +106,21 @@ def resize(
     numbers: dict[int, int],
     root: HloInstruction,
     editor: Editor,
+    handed_in: Sequence[HloInstruction] = (),
 ) -> None:
     """Give a computation another state type: element `old` is element `numbers[old]` now.
 
-    `root` becomes the root; elements without a new index must have no users left.
+    The last elements replace instructions that are `handed_in`. `root` becomes the root;
+    elements without a new index must have no users left.
     """
     (parameter,) = computation.parameters
     new = editor.parameter(0, state)
     elements: dict[HloInstruction, HloInstruction] = {parameter: new}
     for part in computation.instructions:
         if is_element(part, parameter) and part.attributes.index in numbers:
-            attributes = GetTupleElementAttributes(numbers[part.attributes.index])
-            elements[part] = editor.add(Opcode.GET_TUPLE_ELEMENT, (new,), attributes)
+            elements[part] = editor.element(new, numbers[part.attributes.index])
+    for number, part in enumerate(handed_in, len(state.tuple_shapes) - len(handed_in)):
+        elements[part] = editor.element(new, number)
     kept = [part for part in computation.instructions if part is not parameter]
     for part in (*kept, root):
         if part not in elements:

@@ -1,8 +1,5 @@
 """Loop-invariant code motion: invariants of a loop are computed once before it."""
 
-import dataclasses
-
-from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
@@ -67,14 +64,16 @@ def _hoisted(
     state = Shape.tuple_of(
         [part.without_layout() for part in (*i.shape.tuple_shapes, *(h.shape for h in handed_in))]
     )
-    _hand_in(loop, handed_in, state, editor)
+    places = {k: k for k in range(loop.size)}
+    root = editor.add(Opcode.TUPLE, [*loop.body.root.operands, *handed_in])
+    resize(loop.body, state, places, root, editor, handed_in)
+    resize(loop.condition, state, places, loop.condition.root, editor)
     # The rewrite inserts new instructions of the body before their readers there, not here.
     editor.take()
     (start,) = i.operands
-    given = [editor.element(start, k) for k in range(loop.size)]
-    first = editor.add(Opcode.TUPLE, [*given, *(results[part] for part in handed_in)])
-    new = editor.add(Opcode.WHILE, (first,), called=i.called)
-    return editor.add(Opcode.TUPLE, [editor.element(new, k) for k in range(loop.size)])
+    given = [*editor.elements(start), *(results[part] for part in handed_in)]
+    new = editor.add(Opcode.WHILE, (editor.add(Opcode.TUPLE, given),), called=i.called)
+    return editor.add(Opcode.TUPLE, editor.elements(new)[: loop.size])
 
 
 def _invariant(loop: WhileLoop) -> set[HloInstruction]:
@@ -139,28 +138,3 @@ def _outside(
         elif part in needed:
             copies[part] = editor.copy(part, [copies[operand] for operand in part.operands])
     return copies
-
-
-def _hand_in(
-    loop: WhileLoop, handed_in: list[HloInstruction], state: Shape, editor: Editor
-) -> None:
-    """Let body and condition take the larger state, and the body read results from it."""
-    places = {k: k for k in range(loop.size)}
-    parameter = loop.body.parameters[0]
-    # They get the larger state with everything else that reads elements.
-    wide = dataclasses.replace(parameter, shape=state)
-    elements = {
-        part: editor.add(
-            Opcode.GET_TUPLE_ELEMENT, (wide,), GetTupleElementAttributes(loop.size + number)
-        )
-        for number, part in enumerate(handed_in)
-    }
-    for part in loop.body.instructions:
-        part.operands = tuple(elements.get(operand, operand) for operand in part.operands)
-    for added in elements.values():
-        added.operands = (parameter,)
-    loop.body.instructions.extend(elements.values())
-    places |= {loop.size + number: loop.size + number for number in range(len(handed_in))}
-    root = editor.add(Opcode.TUPLE, [*loop.body.root.operands, *elements.values()])
-    resize(loop.body, state, places, root, editor)
-    resize(loop.condition, state, places, loop.condition.root, editor)

@@ -8,7 +8,13 @@ from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.side_effects import has_side_effect
 from xla_server.passes.framework.editor import Editor, rearrange, rewrite, users
-from xla_server.passes.loops.while_analysis import WhileLoop, callers, loop_of, resize
+from xla_server.passes.loops.while_analysis import (
+    WhileLoop,
+    callers,
+    is_element,
+    loop_of,
+    resize,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,11 +78,7 @@ def _replace(
     """Write a constant where an element is read; what hands it on goes on reading the element."""
     (parameter,) = inside.parameters
     found = {
-        i
-        for i in inside.instructions
-        if i.opcode is Opcode.GET_TUPLE_ELEMENT
-        and i.operands[0] is parameter
-        and i.attributes.index == index
+        i for i in inside.instructions if is_element(i, parameter) and i.attributes.index == index
     }
     readers = users(inside)
     reading = [r for i in found for r in readers[i] if r not in handing_on]
@@ -155,7 +157,7 @@ def _dependencies(loop: WhileLoop, needed: set[int]) -> list[int]:
     wanted = sum(1 << k for k in needed | tested)
     for part in loop.body.instructions:
         mask = 0
-        if part.opcode is Opcode.GET_TUPLE_ELEMENT and part.operands[0] is parameter:
+        if is_element(part, parameter):
             mask = 1 << part.attributes.index
         else:
             for before in (*part.operands, *part.control_predecessors):

@@ -22,7 +22,7 @@ from xla_server.passes.partitioning.shardy_text import read_manual_axes, read_me
 HINTS = frozenset({"Sharding", "xla.sdy.FuncResultSharding"})
 """Targets of calls that give their operand and say where it would best be."""
 
-_GSPMD_HINT, _GSPMD_ENTRY, _GSPMD_EXIT = "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"
+_GSPMD_ENTRY, _GSPMD_EXIT = "SPMDFullToShardShape", "SPMDShardToFullShape"
 _SHARDY_ENTRY, _SHARDY_EXIT = "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"
 _ENTRIES = frozenset({_GSPMD_ENTRY, _SHARDY_ENTRY})
 _EXITS = frozenset({_GSPMD_EXIT, _SHARDY_EXIT})
@@ -99,10 +99,7 @@ def read_markers(module: HloModule, partitions: int) -> dict[HloInstruction, Mar
 
 
 def stated_sharding(instruction: HloInstruction) -> Sharding | None:
-    """The sharding in an instruction's own field, which only some may have.
-
-    Raises InvalidArgumentError, with the instruction, for one that cannot be read.
-    """
+    """The sharding in an instruction's own field; InvalidArgumentError if it cannot be read."""
     decoration = instruction.decoration
     if decoration is None or not decoration.HasField("sharding"):
         return None

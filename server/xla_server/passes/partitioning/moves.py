@@ -9,7 +9,6 @@ from xla_contract.ops.collectives.all_gather import AllGatherAttributes
 from xla_contract.ops.collectives.all_reduce import AllReduceAttributes
 from xla_contract.ops.collectives.collective import Participants
 from xla_contract.ops.collectives.collective_broadcast import CollectiveBroadcastAttributes
-from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
@@ -27,10 +26,7 @@ _LARGEST_S32 = 2**31 - 1
 def gather(
     editor: Editor, local: HloInstruction, sharding: Sharding, replicas: int
 ) -> HloInstruction:
-    """The whole value, from the parts of the partitions that hold other tiles than this one.
-
-    Partitions that differ in their subgroup alone do not hear of each other.
-    """
+    """The whole value, from partitions with other tiles; subgroups do not hear of each other."""
     tiles, sizes = sharding.tiles, local.shape.dimensions
     count = math.prod(tiles)
     split = [number for number, n in enumerate(tiles) if n > 1]
@@ -99,8 +95,7 @@ def addend_of(
 
 def _entry(editor: Editor, table: HloInstruction, partition_id: HloInstruction) -> HloInstruction:
     """The scalar that a table has for this partition."""
-    chosen = editor.add(Opcode.DYNAMIC_SLICE, (table, partition_id), DynamicSliceAttributes((1,)))
-    return editor.reshape(chosen, ())
+    return editor.reshape(editor.dynamic_slice(table, [partition_id], (1,)), ())
 
 
 def part_of(
@@ -118,5 +113,4 @@ def part_of(
         if n > 1:
             column = editor.constant(places[:, number], kind)
             starts[number] = _entry(editor, column, partition_id)
-    attributes = DynamicSliceAttributes(tuple(sizes))
-    return editor.add(Opcode.DYNAMIC_SLICE, (whole, *starts), attributes)
+    return editor.dynamic_slice(whole, starts, sizes)

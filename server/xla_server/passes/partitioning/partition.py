@@ -84,12 +84,12 @@ def partition(module: HloModule, *, max_replicated_bytes: int | None = None) -> 
     if not needs_partitioning(module):
         return Partitioned(module, sharded_signature(module), ReplicatedWork())
     markers = read_markers(module, module.grid.partitions)
-    regions = find_regions(module, markers)
+    calls, automatic = find_regions(module, markers)
     partitioner = _Partitioner(module, markers)
     signature = partitioner.run()
     sources = {whole: local for whole, (local, _) in partitioner.gathered.items()}
-    values = replicated_values(module, regions.calls, sources, partitioner.parts)
-    work = ReplicatedWork(values, regions.automatic)
+    values = replicated_values(module, calls, sources, partitioner.parts)
+    work = ReplicatedWork(values, automatic)
     work.check(max_replicated_bytes)
     if work.notes and module.decoration is not None:
         # Dumps print the attributes of a module.
@@ -267,12 +267,9 @@ class _Partitioner:
         """Let the entry give the parts that a partition holds; the shardings of its leaves."""
         entry, editor = self._module.entry, self._editor
         root = entry.root
-        if root.shape.is_tuple:
-            if any(part.is_tuple for part in root.shape.tuple_shapes):
-                return [REPLICATED] * len(stated)
-            leaves = [editor.element(root, n) for n in range(len(root.shape.tuple_shapes))]
-        else:
-            leaves = [root]
+        if any(part.is_tuple for part in root.shape.tuple_shapes):
+            return [REPLICATED] * len(stated)
+        leaves = editor.elements(root)
         shardings, parts = [], []
         for leaf, wish in zip(leaves, stated, strict=True):
             known = self.gathered.get(leaf)

@@ -71,16 +71,10 @@ class ReplicatedWork:
                 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Regions:
+def find_regions(
+    module: HloModule, markers: Mapping[HloInstruction, Marker]
+) -> tuple[set[HloInstruction], tuple[str, ...]]:
     """The calls of a module that run a region, and sentences about the axes they leave alone."""
-
-    calls: frozenset[HloInstruction]
-    automatic: tuple[str, ...]
-
-
-def find_regions(module: HloModule, markers: Mapping[HloInstruction, Marker]) -> Regions:
-    """The regions between the markers of a module as its writer left it."""
     calls: set[HloInstruction] = set()
     automatic: list[str] = []
     inside: set[HloComputation] = set()
@@ -98,7 +92,7 @@ def find_regions(module: HloModule, markers: Mapping[HloInstruction, Marker]) ->
             for i in computation.instructions
             if i in markers and markers[i].is_entry and markers[i].automatic
         ]
-    return Regions(frozenset(calls), tuple(automatic))
+    return calls, tuple(automatic)
 
 
 def _is_region(

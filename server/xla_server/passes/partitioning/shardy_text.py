@@ -21,10 +21,7 @@ _PRIORITY = re.compile(r"\s*p[0-9]{1,9}")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MeshSharding:
-    """A sharding stated along axes of a mesh.
-
-    `dimensions` has the parts of axes that split each dimension of an array, the first one major.
-    """
+    """A sharding along axes of a mesh: `dimensions` has what splits each, the major part first."""
 
     mesh: Mesh
     dimensions: tuple[tuple[AxisPart, ...], ...]
@@ -57,11 +54,6 @@ class MeshSharding:
             dimensions.append(parts[:count])
         unreduced = [part for part in self.unreduced if part.axis in kept]
         return Sharding.along(self.mesh, dimensions, unreduced=unreduced)
-
-    @property
-    def sharding(self) -> Sharding:
-        """The sharding along all axes."""
-        return Sharding.along(self.mesh, self.dimensions, unreduced=self.unreduced)
 
 
 def read_meshes(text: str) -> dict[str, Mesh]:
@@ -109,10 +101,10 @@ class _ShardyReader(HloReader):
         super().fail(needed, subject)
 
     def named_mesh(self) -> tuple[str, Mesh]:
-        found = self.match(_MESH_NAME, "the name of a mesh")
+        name = self._mesh_name("the name of a mesh")
         self.expect("=")
         self.expect("#sdy.")
-        return found[1] or found[2], self._mesh()
+        return name, self._mesh()
 
     def sharding(self) -> MeshSharding:
         self.expect("<")
@@ -155,12 +147,12 @@ class _ShardyReader(HloReader):
     def _mesh_of_sharding(self) -> Mesh:
         if not self.skip("@"):
             return self._mesh()
-        start = self.at
-        found = self.match(_MESH_NAME, "the name of a mesh")
-        name = found[1] or found[2]
-        if name not in self._meshes:
-            self.refuse("a sharding must name a mesh of the module", repr(name), start)
-        return self._meshes[name]
+        rule = "a sharding must name a mesh of the module"
+        return self.known(self._mesh_name, "the name of a mesh", self._meshes, rule)
+
+    def _mesh_name(self, what: str) -> str:
+        found = self.match(_MESH_NAME, what)
+        return found[1] or found[2]
 
     def _dimension(self, mesh: Mesh) -> tuple[AxisPart, ...]:
         parts: list[AxisPart] = []
@@ -176,12 +168,9 @@ class _ShardyReader(HloReader):
         return tuple(parts)
 
     def _part(self, mesh: Mesh) -> AxisPart:
-        self.space()
-        start = self.at
-        name = self.axis_name()
-        if name not in mesh.names:
-            self.refuse("an axis must be one of the mesh's", repr(name), start)
-        number = mesh.names.index(name)
+        numbers = {name: number for number, name in enumerate(mesh.names)}
+        rule = "an axis must be one of the mesh's"
+        number = self.known(lambda _: self.axis_name(), "", numbers, rule)
         if not self.skip(":("):
             return AxisPart(number)
         before = self.signed()

@@ -12,9 +12,8 @@ from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ir.traversal import in_post_order
 from xla_server.passes.framework.editor import Editor, users
-from xla_server.passes.framework.queries import count, splat
+from xla_server.passes.framework.queries import count, neutral_of, splat
 from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
-from xla_server.passes.reductions.tree_reduction import neutral_of
 
 _EXTREMUM = {ComparisonDirection.GT: Opcode.MAXIMUM, ComparisonDirection.LT: Opcode.MINIMUM}
 

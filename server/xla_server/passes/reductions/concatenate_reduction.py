@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.passes.framework.editor import Editor, users
-from xla_server.passes.framework.queries import combiner
+from xla_server.passes.framework.queries import combiner, neutral_of
 from xla_server.passes.framework.rewrite_pass import Rule, TargetRewritePass
 from xla_server.passes.reductions.stacked_elements import needs_parts
-from xla_server.passes.reductions.tree_reduction import neutral_of
 from xla_server.passes.simplify.map_inliner import applied
 
 

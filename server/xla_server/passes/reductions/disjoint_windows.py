@@ -10,10 +10,7 @@ from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 
 
 class DisjointWindows(TargetRewritePass):
-    """Replaces windows side by side along one dimension, and those over everything, by reductions.
-
-    There must be no padding and no dilation.
-    """
+    """Replaces unpadded windows side by side along one dimension, or over all, by reductions."""
 
     name = "disjoint-windows"
     opcodes = (Opcode.REDUCE_WINDOW,)

@@ -8,6 +8,7 @@ from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor, users
 from xla_server.passes.framework.queries import combiner
 from xla_server.passes.framework.rewrite_pass import Rule, TargetRewritePass
+from xla_server.passes.simplify.rules.slices import part_of
 
 MOST_OPERATIONS = 64
 """Operations on parts that are made of those on one concatenation."""
@@ -66,27 +67,19 @@ def needs_parts(reader: HloInstruction, source: HloInstruction, whole: HloInstru
     if reader.opcode is Opcode.REDUCE:
         is_known = combiner(reader.called[0]) is not None
         return is_known and reader.operands[0] is source and d in reader.attributes.dimensions
-    if reader.opcode is not Opcode.SLICE or not reader.shape.dimensions[d]:
-        return False
-    a = reader.attributes
-    last = a.starts[d] + (reader.shape.dimensions[d] - 1) * a.strides[d]
-    ends = _ends(whole)
-    return any(
-        begin <= a.starts[d] and last < end for begin, end in zip((0, *ends), ends, strict=False)
-    )
+    return reader.opcode is Opcode.SLICE and part_of(reader, whole) is not None
 
 
-def _ends(whole: HloInstruction) -> list[int]:
-    """Where each part of a concatenation ends along its dimension."""
-    d, end = whole.attributes.dimension, 0
-    return [end := end + part.shape.dimensions[d] for part in whole.operands]
+def _sizes(whole: HloInstruction) -> list[int]:
+    """The sizes of the parts of a concatenation along its dimension."""
+    return [part.shape.dimensions[whole.attributes.dimension] for part in whole.operands]
 
 
 def _is_divisible(operand: HloInstruction, whole: HloInstruction) -> bool:
     """True for what has parts as `whole` has: concatenated alike, or alike along its dimension."""
     d = whole.attributes.dimension
     if operand.opcode is Opcode.CONCATENATE:
-        return operand.attributes.dimension == d and _ends(operand) == _ends(whole)
+        return operand.attributes.dimension == d and _sizes(operand) == _sizes(whole)
     is_alike = operand.opcode is Opcode.BROADCAST and d not in operand.attributes.dimensions
     return is_alike or not operand.shape.rank
 

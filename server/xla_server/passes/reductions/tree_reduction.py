@@ -1,30 +1,13 @@
 """Long reductions cut into parts that can be computed side by side."""
 
-from typing import Any
-
-import numpy as np
-
-from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.queries import combiner, count, extremes
+from xla_server.passes.framework.queries import combiner, count, neutral_of
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 from xla_server.target.target import Target
-
-FREE_ORDER = frozenset(
-    {
-        Opcode.ADD,
-        Opcode.AND,
-        Opcode.MAXIMUM,
-        Opcode.MINIMUM,
-        Opcode.MULTIPLY,
-        Opcode.OR,
-    }
-)
-"""Operations whose operands may be combined in any order."""
 
 _INDEXED = frozenset({Opcode.IOTA, Opcode.REVERSE, Opcode.SLICE, Opcode.TRANSPOSE})
 """Operations whose elements are found by their index in each dimension."""
@@ -58,24 +41,6 @@ class TreeReduction(TargetRewritePass):
         if opcode is None or neutral is None:
             return None
         return _Cut(i, editor.constant(neutral, kind), editor, self.target).made()
-
-
-def neutral_of(opcode: Opcode | None, kind: ElementType) -> Any:
-    """The value that an operation combines with any other into that other, or None."""
-    if opcode not in FREE_ORDER or kind.bit_width < 8:
-        return None
-    if kind.is_complex:
-        return complex(-0.0, -0.0) if opcode is Opcode.ADD else None
-    if opcode is Opcode.ADD:
-        return -0.0 if kind.is_floating else 0
-    if opcode is Opcode.MULTIPLY:
-        return 1
-    if opcode is Opcode.OR:
-        return 0
-    if opcode is Opcode.AND:
-        return np.invert(np.zeros((), kind.dtype))
-    known = extremes(kind)
-    return None if known is None else known[opcode is Opcode.MINIMUM]
 
 
 class _Cut:
@@ -134,14 +99,13 @@ class _Cut:
             return first
         rest = self._editor.sliced(flat, (0, whole, 0), (outer, length, inner))
         tail = self._editor.reshape(self._reduce(rest, self._neutral, (1,)), (outer, 1, inner))
-        return self._editor.add(Opcode.CONCATENATE, (first, tail), ConcatenateAttributes(1))
+        return self._editor.concatenate((first, tail), 1)
 
     def _joined(self, partial: HloInstruction) -> HloInstruction:
         """Combine partial results [outer, parts, inner] with the initial value."""
         narrow, wide = ElementType.F32, ElementType.F64
-        if not self._tuning.joins_in_f64:
-            return self._reduce(partial, self._initial, (1,))
-        if combiner(self._reducer) is not Opcode.ADD or partial.shape.element_type is not narrow:
+        is_sum = combiner(self._reducer) is Opcode.ADD and partial.shape.element_type is narrow
+        if not is_sum or not self._tuning.joins_in_f64:
             return self._reduce(partial, self._initial, (1,))
         adder = self._editor.binary_computation(Opcode.ADD, wide)
         operands = [self._editor.convert(each, wide) for each in (partial, self._initial)]
@@ -164,10 +128,7 @@ def _last_run(reduced: list[int]) -> tuple[int, int]:
 
 
 def _is_indexed(operand: HloInstruction, run: frozenset[int], limit: int) -> bool:
-    """Return whether elements depend on the index in some dimensions of `run`, not in all.
-
-    Elementwise operations are followed, up to as many as become one loop with the reduction.
-    """
+    """Return whether elements of one loop depend on indices in some of `run`, not in all."""
     behind = [operand]
     seen = {operand}
     for i in behind:

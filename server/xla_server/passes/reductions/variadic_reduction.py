@@ -3,8 +3,8 @@
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import FREE_ORDER
 from xla_server.passes.framework.rewrite_pass import RewritePass
-from xla_server.passes.reductions.tree_reduction import FREE_ORDER
 
 _ROUNDING = frozenset({Opcode.ADD, Opcode.MULTIPLY})
 

@@ -41,10 +41,7 @@ TRACED = ELEMENTWISE | {
 
 
 class ScalarComputations:
-    """Scalar computations that kernels can hold as formulas.
-
-    Results are cached by computation: in a chain, each may call the next one twice.
-    """
+    """Scalar computations that kernels can hold, cached, as each may call the next one twice."""
 
     def __init__(self) -> None:
         self._known: dict[HloComputation, bool] = {}
@@ -80,10 +77,7 @@ class ScalarCallEmitter:
             self.editor.convert(argument, parameter.shape.element_type)
             for argument, parameter in zip(arguments, self.computation.parameters, strict=True)
         )
-        result = copied(self.computation, given, self.editor)
-        if not result.shape.is_tuple:
-            return [result]
-        return [self.editor.element(result, n) for n in range(len(result.shape.tuple_shapes))]
+        return self.editor.elements(copied(self.computation, given, self.editor))
 
     def one_where(
         self, condition: HloInstruction, arguments: Values, otherwise: Values
@@ -95,7 +89,7 @@ class ScalarCallEmitter:
         branches = []
         for is_called in (True, False):
             parameter = editor.parameter(0, given.shape)
-            parts = [editor.element(parameter, n) for n in range(len(given.operands))]
+            parts = editor.elements(parameter)
             others = parts[len(arguments) :]
             results = others
             if is_called:
@@ -109,7 +103,7 @@ class ScalarCallEmitter:
         editor.put_back(outside)
         editor.inner += branches
         chosen = editor.add(Opcode.CONDITIONAL, (condition, given, given), called=branches)
-        return [editor.element(chosen, n) for n in range(len(otherwise))]
+        return editor.elements(chosen)
 
     def each(
         self, arrays: Values, condition: HloInstruction | None = None, otherwise: Values = ()
@@ -128,7 +122,7 @@ class ScalarCallEmitter:
             shapes = [part.shape for part in otherwise]
         results = [Shape.array(shape.element_type, (size,)) for shape in shapes]
         if not size:
-            return [editor.reshape(editor.empty(shape), dimensions) for shape in results]
+            return [editor.reshape(editor.zeros(shape), dimensions) for shape in results]
         given = [*arrays, *otherwise, *([] if condition is None else [condition])]
 
         def called(scalars: Values) -> list[HloInstruction]:

@@ -2,9 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.framework.editor import Editor, rewrite
 from xla_server.passes.framework.queries import count
@@ -37,8 +35,6 @@ def _unwrapped(i: HloInstruction) -> HloInstruction | None:
 def _written_out(
     i: HloInstruction, editor: Editor, scalars: ScalarComputations
 ) -> HloInstruction | None:
-    if any(shape.dynamic_dimensions for shape in _arrays(i)):
-        return None
     fits = scalars.fits_loops if i.opcode in _TRACED else scalars.fits_text
     if all(map(fits, i.called)):
         return None
@@ -49,10 +45,6 @@ def _written_out(
         for result, shape in zip(results, shapes, strict=True)
     ]
     return editor.results_as(i, found)
-
-
-def _arrays(i: HloInstruction) -> list[Shape]:
-    return [leaf for part in (i, *i.operands) for leaf in part.shape.leaves()]
 
 
 def _map(i: HloInstruction, callers: list[ScalarCallEmitter]) -> Values:
@@ -93,12 +85,8 @@ def _reduce(i: HloInstruction, callers: list[ScalarCallEmitter]) -> Values:
             [_rows(editor, array, first, depth // 2 * 2, 2) for first in (0, 1) for array in rows]
         )
         if depth % 2:
-            joined = ConcatenateAttributes(0)
             last = [_rows(editor, array, depth - 1, depth, 1) for array in rows]
-            pairs = [
-                editor.add(Opcode.CONCATENATE, parts, joined)
-                for parts in zip(pairs, last, strict=True)
-            ]
+            pairs = [editor.concatenate(parts, 0) for parts in zip(pairs, last, strict=True)]
         rows, depth = pairs, depth // 2 + depth % 2
     return caller.each([*start, *(editor.reshape(array, rest) for array in rows)])
 

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from xla_contract.ops.elementwise.compare import ComparisonDirection
-from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
 from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.formula import Term
 from xla_server.passes.framework.queries import count
 from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice
 from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter
@@ -35,8 +35,7 @@ def scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values
     def turn(number: HloInstruction, given: Values, results: Values) -> Values:
         vector = read_slice(editor, given[0], number)
         starts = _starts(editor, vector, number, batch, numbers, len(sizes))
-        attributes = DynamicSliceAttributes(tuple(box))
-        old = [editor.add(Opcode.DYNAMIC_SLICE, (part, *starts), attributes) for part in results]
+        old = [editor.dynamic_slice(part, starts, box) for part in results]
         new = [read_slice(editor, part, number) for part in given[1:]]
         fits = editor.broadcast(_fits(editor, starts, box, sizes), (), box)
         combined = caller.each([*old, *new], fits, old)
@@ -86,12 +85,8 @@ def _starts(
     pairs = zip(numbers.input_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
     for d, of_indices in pairs:
         place = of_indices - (of_indices > numbers.index_vector_dim)
-        size, behind = (
-            editor.constant(part, ElementType.S64)
-            for part in (batch[place], count(batch[place + 1 :]))
-        )
-        row = editor.add(Opcode.DIVIDE, (number, behind))
-        starts[d] = editor.add(Opcode.REMAINDER, (row, size))
+        row = Term(editor, number) / count(batch[place + 1 :])
+        starts[d] = row.apply(Opcode.REMAINDER, batch[place]).instruction
     return starts
 
 

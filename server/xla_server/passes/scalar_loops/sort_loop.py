@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 
 from xla_contract.ops.elementwise.compare import ComparisonDirection
-from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
-from xla_contract.ops.shaping.iota import IotaAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.formula import Term
 from xla_server.passes.framework.queries import count
 from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice, write_slice
 from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter
@@ -70,8 +68,7 @@ def _place(
     def turn(number: HloInstruction, given: Values, bounds: Values) -> Values:
         low, high = bounds
         goes_on = editor.compare(low, high, ComparisonDirection.LT)
-        one, two = (editor.constant(part, ElementType.S64) for part in (1, 2))
-        middle = editor.add(Opcode.DIVIDE, (editor.add(Opcode.ADD, (low, high)), two))
+        middle = ((Term(editor, low) + Term(editor, high)) / 2).instruction
         pairs = [
             part
             for value, array in zip(given[:at_new], given[at_new:], strict=True)
@@ -79,9 +76,9 @@ def _place(
         ]
         no = editor.constant(False, ElementType.PRED)
         (comes_before,) = caller.one_where(goes_on, pairs, (no,))
-        is_behind = editor.add(Opcode.NOT, (comes_before,))
-        rises = editor.add(Opcode.AND, (goes_on, is_behind))
-        next_low = editor.add(Opcode.SELECT, (rises, editor.add(Opcode.ADD, (middle, one)), low))
+        rises = editor.add(Opcode.AND, (goes_on, editor.add(Opcode.NOT, (comes_before,))))
+        above = (Term(editor, middle) + 1).instruction
+        next_low = editor.add(Opcode.SELECT, (rises, above, low))
         return [next_low, editor.add(Opcode.SELECT, (comes_before, middle, high))]
 
     zero = editor.constant(0, ElementType.S64)
@@ -97,13 +94,9 @@ def _inserted(
     (length,) = array.shape.dimensions
     moved = array
     if length > 1:
-        parts = (
-            editor.sliced(array, (0,), (1,)),
-            editor.sliced(array, (0,), (length - 1,)),
-        )
-        moved = editor.add(Opcode.CONCATENATE, parts, ConcatenateAttributes(0))
-    counting = IotaAttributes(Shape.array(ElementType.S64, (length,)), 0)
-    index = editor.add(Opcode.IOTA, (), counting)
+        parts = [editor.sliced(array, (0,), (limit,)) for limit in (1, length - 1)]
+        moved = editor.concatenate(parts, 0)
+    index = editor.iota(ElementType.S64, (length,), 0)
     wide = editor.broadcast(place, (), (length,))
     is_here = editor.compare(index, wide, ComparisonDirection.EQ)
     is_before = editor.compare(index, wide, ComparisonDirection.LT)

@@ -1,20 +1,14 @@
-"""reduce-window and select-and-scatter as loops over the elements of a window.
-
-Each turn takes what lies under one element of the window, at all positions at once.
-"""
+"""reduce-window and select-and-scatter as loops over window elements, all positions at once."""
 
 from collections.abc import Sequence
 
 from xla_contract.ops.elementwise.compare import ComparisonDirection
-from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
-from xla_contract.ops.shaping.iota import IotaAttributes
-from xla_contract.ops.shaping.pad import PadAttributes
-from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension, Window
+from xla_contract.types.dimension_numbers import PaddingDimension, Window
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.formula import Term
 from xla_server.passes.framework.queries import count
 from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice, write_slice
 from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter
@@ -38,16 +32,8 @@ def folded_under_windows(i: HloInstruction, callers: Sequence[ScalarCallEmitter]
     ]
     if not count(positions) or not count(base):
         return totals
-    nothing = [editor.constant(0, array.shape.element_type) for array in arrays]
     is_element = editor.full(True, ElementType.PRED, base)
-    padded = [
-        _padded(editor, array, value, window)
-        for array, value in zip(
-            (*arrays, is_element),
-            (*nothing, editor.constant(False, ElementType.PRED)),
-            strict=True,
-        )
-    ]
+    padded = [_padded(editor, array, window) for array in (*arrays, is_element)]
 
     def turn(number: HloInstruction, given: Values, totals: Values) -> Values:
         *parts, holds = (_under(editor, array, window, positions, number) for array in given)
@@ -90,18 +76,11 @@ def _kept_places(i: HloInstruction, select: ScalarCallEmitter) -> HloInstruction
     operand, source, _ = i.operands
     window: Window = i.attributes.window
     sizes, positions = operand.shape.dimensions, source.shape.dimensions
-    counting = IotaAttributes(Shape.array(ElementType.S64, (count(sizes),)), 0)
-    places = editor.reshape(editor.add(Opcode.IOTA, (), counting), sizes)
+    places = editor.reshape(editor.iota(ElementType.S64, (count(sizes),), 0), sizes)
     nothing = editor.constant(0, operand.shape.element_type)
     nowhere = editor.constant(NOWHERE, ElementType.S64)
-    padded = [
-        _padded(editor, operand, nothing, window),
-        _padded(editor, places, nowhere, window),
-    ]
-    initial = [
-        editor.broadcast(nothing, (), positions),
-        editor.broadcast(nowhere, (), positions),
-    ]
+    padded = [_padded(editor, operand, window), _padded(editor, places, window, NOWHERE)]
+    initial = [editor.broadcast(value, (), positions) for value in (nothing, nowhere)]
 
     def turn(number: HloInstruction, given: Values, kept: Values) -> Values:
         later = [_under(editor, array, window, positions, number) for array in given]
@@ -109,8 +88,7 @@ def _kept_places(i: HloInstruction, select: ScalarCallEmitter) -> HloInstruction
         has_kept = editor.add(Opcode.AND, (is_element, _is_somewhere(editor, kept[1])))
         no = editor.full(False, ElementType.PRED, positions)
         (stays,) = select.each([kept[0], later[0]], has_kept, (no,))
-        goes = editor.add(Opcode.NOT, (stays,))
-        replaces = editor.add(Opcode.AND, (is_element, goes))
+        replaces = editor.add(Opcode.AND, (is_element, editor.add(Opcode.NOT, (stays,))))
         return [
             editor.add(Opcode.SELECT, (replaces, new, old))
             for new, old in zip(later, kept, strict=True)
@@ -126,15 +104,13 @@ def _is_somewhere(editor: Editor, place: HloInstruction) -> HloInstruction:
 
 
 def _padded(
-    editor: Editor, array: HloInstruction, value: HloInstruction, window: Window
+    editor: Editor, array: HloInstruction, window: Window, value: int = 0
 ) -> HloInstruction:
-    config = PaddingConfig(
-        tuple(
-            PaddingDimension(d.padding_low, d.padding_high, d.base_dilation - 1)
-            for d in window.dimensions
-        )
+    padding = (
+        PaddingDimension(d.padding_low, d.padding_high, d.base_dilation - 1)
+        for d in window.dimensions
     )
-    return editor.add(Opcode.PAD, (array, value), PadAttributes(config))
+    return editor.pad(array, editor.constant(value, array.shape.element_type), padding)
 
 
 def _under(
@@ -145,16 +121,11 @@ def _under(
     number: HloInstruction,
 ) -> HloInstruction:
     """Return the elements under a window element with a row-major number, at each position."""
-    starts = []
+    starts, left = [], Term(editor, number)
     for d in reversed(window.dimensions):
-        size, step = (
-            editor.constant(part, ElementType.S64) for part in (d.size, d.window_dilation)
-        )
-        index = editor.add(Opcode.REMAINDER, (number, size))
-        starts.append(editor.add(Opcode.MULTIPLY, (index, step)))
-        number = editor.add(Opcode.DIVIDE, (number, size))
+        starts.append((left.apply(Opcode.REMAINDER, d.size) * d.window_dilation).instruction)
+        left = left / d.size
     strides = [d.stride for d in window.dimensions]
     spans = [(size - 1) * stride + 1 for size, stride in zip(positions, strides, strict=True)]
-    box = DynamicSliceAttributes(tuple(spans))
-    part = editor.add(Opcode.DYNAMIC_SLICE, (padded, *reversed(starts)), box)
+    part = editor.dynamic_slice(padded, starts[::-1], spans)
     return editor.sliced(part, (0,) * len(spans), spans, strides)

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ir.traversal import leaves
 
 _FIRST_OPERAND = frozenset(
     {Opcode.ADD_DEPENDENCY, Opcode.COPY, Opcode.DOMAIN, Opcode.OPT_BARRIER, Opcode.RESHAPE}
@@ -40,10 +41,7 @@ Tree: TypeAlias = "AliasedBuffer | tuple[Tree, ...] | None"
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Overwrite:
-    """An instruction that writes over `old` if nothing reads it later, and copies it otherwise.
-
-    `new` is the buffer of the result that begins as `old`; None where that is not known.
-    """
+    """A write over `old`, which later readers make a copy; `new` begins as `old`, where known."""
 
     writer: HloInstruction
     old: AliasedBuffer
@@ -73,13 +71,9 @@ def storage_of(
     *,
     is_loop_body: bool = False,
 ) -> Storage:
-    """Analyse a computation.
+    """Analyse a computation that runs instruction by instruction.
 
-    Args:
-        computation: one that runs instruction by instruction.
-        known: the storage of the computations that it calls.
-        is_loop_body: whether the root is copied into the parameter, so that the instructions that
-            compute the root overwrite the parameter.
+    `known` has those that it calls. The root of a loop body overwrites its parameter.
     """
     analysis = _Analysis(known)
     for i in computation.instructions:
@@ -106,15 +100,6 @@ def dependences(
             total |= found[part]
         found[i] = total
     return found
-
-
-def leaves(tree: Tree) -> Iterator[AliasedBuffer]:
-    """Yield the buffers of a tree in order."""
-    if isinstance(tree, tuple):
-        for part in tree:
-            yield from leaves(part)
-    elif tree is not None:
-        yield tree
 
 
 class _Analysis:

@@ -68,10 +68,7 @@ def _has_effect(i: HloInstruction, effects: Mapping[HloComputation, bool]) -> bo
 
 
 class _Orders:
-    """The copied bytes and the peak memory of orders of one computation.
-
-    `peaks` are the peak memories of the computations that it calls.
-    """
+    """Copied bytes and peak memory of orders of a computation; `peaks` are those of its callees."""
 
     def __init__(
         self, storage: Storage, peaks: Mapping[HloComputation, int], *, is_entry: bool
@@ -95,11 +92,7 @@ class _Orders:
                 self._inside.setdefault(o.writer, []).append(o)
 
     def improved(self, effects: Sequence[HloInstruction]) -> list[HloInstruction] | None:
-        """Return an order with more overwrites without a copy, or None if none is found.
-
-        Args:
-            effects: the instructions with side effects, which keep this order.
-        """
+        """Return an order with fewer copies, that of `effects` kept; None if there is none."""
         missed = [o for o in self._overwrites if not self._order.is_in_place(o)]
         if not missed:
             return None
@@ -120,10 +113,7 @@ class _Orders:
         return None
 
     def peak(self, order: Sequence[HloInstruction]) -> int:
-        """Return the most bytes live at once, parameters and constants excluded.
-
-        A result shares the memory of an operand only where it overwrites it.
-        """
+        """Return the most bytes live at once; arguments, constants, reused operands aside."""
         placed = _Order(order, self._storage.readers)
         reused = {
             o.new: o.old
@@ -150,10 +140,7 @@ class _Orders:
         return top
 
     def _inner_peak(self, i: HloInstruction, order: "_Order") -> int:
-        """Return the peak of the computations that an instruction calls.
-
-        They copy operands that they overwrite and that are read later.
-        """
+        """Return the peak of what an instruction calls, with the copies of its operands."""
         if i.opcode not in SEQUENTIAL_CALLERS:
             return 0
         copies = sum(o.old.byte_size for o in self._inside.get(i, ()) if not order.is_in_place(o))
@@ -161,10 +148,6 @@ class _Orders:
 
     def _readers(self, buffer: AliasedBuffer) -> Sequence[HloInstruction]:
         return self._storage.readers.get(buffer, ())
-
-    def _others(self, overwrite: Overwrite) -> set[HloInstruction]:
-        """Return the readers of the old array other than the writer."""
-        return set(self._readers(overwrite.old)) - {overwrite.writer}
 
     def _is_fixed(self, buffer: AliasedBuffer) -> bool:
         """Return whether a buffer is an argument, which is overwritten only if it is donated."""
@@ -178,19 +161,15 @@ class _Orders:
         )
 
     def _priority(self, overwrite: Overwrite) -> tuple[int, int, int]:
-        """Order overwrites by the bytes saved; of equal ones, the last writer needs no copy
-        already.
-
-        Arguments come last: whether they are donated is not known.
-        """
+        """Order overwrites by bytes saved, none for arguments; of equals the last is kept."""
         size = overwrite.old.byte_size
         saved = 0 if self._is_fixed(overwrite.old) else size
         return saved, size, self._stored[overwrite.writer]
 
     def _soft_dependence(self, overwrite: Overwrite) -> SoftDependence:
-        readers = sorted(self._stored[reader] for reader in self._others(overwrite))
         writer = self._stored[overwrite.writer]
-        return SoftDependence(writer, tuple(readers), self._priority(overwrite))
+        others = {self._stored[reader] for reader in self._readers(overwrite.old)} - {writer}
+        return SoftDependence(writer, tuple(sorted(others)), self._priority(overwrite))
 
     def _predecessors(self, effects: Sequence[HloInstruction]) -> list[list[int]]:
         """Return for each position those it depends on: operands, control, side effects."""

@@ -24,11 +24,7 @@ def schedule(predecessors: Sequence[Sequence[int]], soft: Sequence[SoftDependenc
 
     The next node is the lowest one whose dependences are scheduled, so the order changes only where
     a dependence requires it. The time is O((nodes + edges) log nodes), plus the lengths of the
-    cycles on which soft dependences are dropped.
-
-    Args:
-        predecessors: for each node those that must come before it, each once; without cycles.
-        soft: dependences to respect where possible.
+    cycles on which soft dependences are dropped. `predecessors` has each node once, and no cycles.
     """
     first = _Schedule(predecessors, soft)
     order = first.run()

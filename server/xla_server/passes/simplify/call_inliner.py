@@ -23,11 +23,7 @@ class CallInliner(_Inliner):
 
 
 class FusionInliner(_Inliner):
-    """Replaces fusions by their computations.
-
-    Fusions of the input are another compiler's partition; ours decides anew. They may hold
-    operations that no kernel of ours can.
-    """
+    """Inlines `fusion`: another compiler's partition, of operations that no kernel may hold."""
 
     name = "fusion-inliner"
     opcodes = (Opcode.FUSION,)
@@ -39,10 +35,7 @@ A chain of 20,000 loops has 300,000."""
 
 
 def require_inlinable(module: HloModule) -> None:
-    """Raise ResourceExhaustedError for a program that is too long once its calls are inlined.
-
-    A computation may call the next one twice, and that the one after it.
-    """
+    """Raise ResourceExhaustedError for a program that is too long once its calls are inlined."""
     lengths: dict[HloComputation, int] = {}
     for computation in module.computations:
         lengths[computation] = len(computation.instructions) + sum(

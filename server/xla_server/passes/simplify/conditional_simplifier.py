@@ -76,13 +76,8 @@ def _selected(i: HloInstruction, editor: Editor) -> HloInstruction:
         zero = editor.constant(0, predicate.shape.element_type)
         predicate = editor.compare(predicate, zero, ComparisonDirection.EQ)
     results = [
-        copied(branch, (operand,), editor)
+        editor.elements(copied(branch, (operand,), editor))
         for branch, operand in zip(i.called, i.operands[1:], strict=True)
     ]
-    if i.shape.is_array:
-        return editor.add(Opcode.SELECT, (predicate, *results))
-    parts = [
-        editor.add(Opcode.SELECT, (predicate, *(editor.element(result, k) for result in results)))
-        for k in range(len(i.shape.tuple_shapes))
-    ]
-    return editor.add(Opcode.TUPLE, parts)
+    parts = [editor.add(Opcode.SELECT, (predicate, *pair)) for pair in zip(*results, strict=True)]
+    return editor.results_as(i, parts)

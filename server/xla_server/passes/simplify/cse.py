@@ -17,10 +17,7 @@ _LARGEST_CONSTANT = 4096
 
 @dataclasses.dataclass(frozen=True)
 class CommonSubexpressions:
-    """Merges instructions with equal opcodes, attributes and operands into the first of them.
-
-    Called computations are equal if their instructions are, whatever their names.
-    """
+    """Merges instructions with equal opcodes, attributes, operands and called computations."""
 
     name: str = "cse"
 
@@ -100,14 +97,11 @@ class EqualComputations:
             (
                 numbers.setdefault(each, len(numbers)),
                 each.shape,
-                None if each.shape.rank else self._constant(each),
+                self.key(each) if each.shape.is_scalar and each.opcode is Opcode.CONSTANT else None,
             )
             for each in instruction.operands
         )
         return None if key is None else (key, operands)
-
-    def _constant(self, i: HloInstruction) -> object:
-        return self.key(i) if i.opcode is Opcode.CONSTANT else None
 
     def _text(self, computation: HloComputation) -> object:
         """A computation without its names; None where each call of it may do something else."""

@@ -14,11 +14,9 @@ class DeadCode:
 
     def apply(self, module: HloModule) -> bool:
         """Drop everywhere; whether anything was."""
-        before = sum(len(computation.instructions) for computation in module.computations)
-        count = len(module.computations)
+        before = [len(computation.instructions) for computation in module.computations]
         for computation in module.computations:
             rearrange(computation)
         # Last, as what was dropped may have been the only caller.
         drop_uncalled(module)
-        after = sum(len(computation.instructions) for computation in module.computations)
-        return (before, count) != (after, len(module.computations))
+        return before != [len(computation.instructions) for computation in module.computations]

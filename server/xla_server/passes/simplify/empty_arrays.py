@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from xla_contract.types.opcode import Opcode
-from xla_server.ir.module import HloInstruction, HloModule
+from xla_server.ir.module import SEQUENTIAL_CALLERS, HloInstruction, HloModule
 from xla_server.ir.side_effects import has_side_effect
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import is_empty
 from xla_server.passes.framework.rewrite_pass import EditorRule, RewritePass
 
 _KEPT = frozenset({Opcode.CONSTANT, Opcode.PARAMETER, Opcode.CUSTOM_CALL, Opcode.TUPLE})
+_MAY_NOT_END = SEQUENTIAL_CALLERS | {Opcode.FUSION}
 
 
 class EmptyArrays(RewritePass):
@@ -32,22 +33,11 @@ class EmptyArrays(RewritePass):
             return None
         leaves = list(i.shape.leaves())
         if leaves and all(leaf.is_array and 0 in leaf.dimensions for leaf in leaves):
-            return _all_empty(i, editor)
+            return None if i.opcode in _MAY_NOT_END else editor.zeros(i.shape)
         numbers, rule = _RULES.get(i.opcode, ((), None))
         if rule is None or not any(is_empty(i.operands[number]) for number in numbers):
             return None
         return rule(i, editor)
-
-
-def _all_empty(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """Return constants for a result without elements; loops stay, as they may not end."""
-    if i.opcode in (Opcode.WHILE, Opcode.CALL, Opcode.CONDITIONAL, Opcode.FUSION):
-        return None
-    if i.shape.is_array:
-        return editor.empty(i.shape)
-    if any(not part.is_array for part in i.shape.tuple_shapes):
-        return None
-    return editor.add(Opcode.TUPLE, [editor.empty(part) for part in i.shape.tuple_shapes])
 
 
 def _initial(i: HloInstruction, editor: Editor) -> HloInstruction:

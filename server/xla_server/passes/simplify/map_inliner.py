@@ -50,11 +50,7 @@ def applied(
     dimensions: Sequence[int],
     editor: Editor,
 ) -> HloInstruction:
-    """The computation's result for each element of the arguments, scalars standing for all.
-
-    Arguments are converted to the parameters' types. A computation that cannot be lifted is
-    applied by a `map`.
-    """
+    """The result for each element of converted arguments, by a `map` if it cannot be lifted."""
     wide = _wide(computation, arguments, dimensions, editor)
     if not is_liftable(computation):
         return editor.add(
@@ -71,10 +67,7 @@ def results_applied(
     dimensions: Sequence[int],
     editor: Editor,
 ) -> list[HloInstruction] | None:
-    """Return the elements of the computation's tuple for each element of the arguments.
-
-    The result is None if the computation cannot be lifted.
-    """
+    """Return the elements of the computation's tuple for arguments, None if not liftable."""
     root = computation.root
     inside = [i for i in computation.instructions if i is not root]
     if root.opcode is not Opcode.TUPLE or not _are_liftable(inside):

@@ -1,10 +1,6 @@
 """get-dimension-size of what has one size is that size."""
 
-import numpy as np
-
-from xla_contract.ops.control.constant import ConstantAttributes
 from xla_contract.types.element_type import ElementType
-from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
@@ -21,5 +17,4 @@ class StaticSizes(RewritePass):
         dimension, operand = i.attributes.dimension, i.operands[0].shape
         if operand.is_dynamic(dimension):
             return None
-        size = np.array(operand.dimensions[dimension], ElementType.S32.dtype)
-        return editor.add(Opcode.CONSTANT, (), ConstantAttributes(Literal.from_numpy(size)))
+        return editor.constant(operand.dimensions[dimension], ElementType.S32)

@@ -192,10 +192,17 @@ keep { ROOT x = f32[100] parameter(0) }
 """
 
 
-def test_branches_are_ordered_and_readers_come_before_a_conditional() -> None:
+CALLS = (
+    ("conditional(z, a, a), true_computation=change, false_computation=keep", 800),
+    ("call(a), to_apply=change", 400),
+)
+
+
+@pytest.mark.parametrize(("call", "copied"), CALLS)
+def test_called_computations_are_ordered_and_readers_come_first(call: str, copied: int) -> None:
     module = entry(
         "z = pred[] constant(true)",
-        "d = f32[100] conditional(z, a, a), true_computation=change, false_computation=keep",
+        f"d = f32[100] {call}",
         "r = f32[100] exponential(a)",
         "ROOT t = (f32[100], f32[100]) tuple(d, r)",
         before=BRANCHES.replace("  y =", "  ROOT y ="),
@@ -203,20 +210,7 @@ def test_branches_are_ordered_and_readers_come_before_a_conditional() -> None:
     after = rewritten(module, InPlaceOrder())
     assert order(after, "d", "r") == ["r", "d"]
     assert order(after, "d", "r", inside="change") == ["r", "d"]
-    assert (bytes_of(module)[0], bytes_of(after)[0]) == (800, 0)
-
-
-def test_a_called_computation_is_ordered() -> None:
-    module = entry(
-        "d = f32[100] call(a), to_apply=change",
-        "r = f32[100] exponential(a)",
-        "ROOT t = (f32[100], f32[100]) tuple(d, r)",
-        before=BRANCHES.replace("  y =", "  ROOT y ="),
-    )
-    after = rewritten(module, InPlaceOrder())
-    assert order(after, "d", "r") == ["r", "d"]
-    assert order(after, "d", "r", inside="change") == ["r", "d"]
-    assert bytes_of(after)[0] == 0
+    assert (bytes_of(module)[0], bytes_of(after)[0]) == (copied, 0)
 
 
 def test_the_next_state_of_a_loop_is_computed_after_readers_of_the_old_one() -> None:

@@ -24,7 +24,3 @@ ENTRY e {
     (asked,) = [i for i in after.entry.instructions if i.opcode is Opcode.GET_DIMENSION_SIZE]
     assert asked.attributes.dimension == 0
     passed(after, StaticSizes(), fires=False)
-
-
-def test_without_sizes_nothing_changes() -> None:
-    passed(stated(["f32[3]"], "f32[3] negate(x0)"), StaticSizes(), fires=False)

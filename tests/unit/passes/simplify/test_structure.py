@@ -114,8 +114,8 @@ class TestEditor:
         module = stated(["f32[]"], "f32[] add(x0, o)")
         editor = Editor(module)
         taken = {i.name for i in module.instructions()}
-        made = [editor.name("x0") for _ in range(3)]
-        assert len({*made, *taken}) == 3 + len(taken)
+        made = [editor.parameter(0, module.entry.root.shape) for _ in range(3)]
+        assert len({*(i.name for i in made), *taken}) == 3 + len(taken)
 
     def test_rewriting_a_chain_reaches_its_end(self) -> None:
         before = stated(["f32[4]"], "f32[4] negate(b)", "a = f32[4] abs(x0)", "b = f32[4] abs(a)")

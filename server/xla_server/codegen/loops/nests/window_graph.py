@@ -20,8 +20,7 @@ from xla_server.fusion.analysis.windows import has_free_order
 from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.framework.queries import combiner
-from xla_server.passes.reductions.tree_reduction import neutral_of
+from xla_server.passes.framework.queries import combiner, neutral_of
 
 MakeBy: TypeAlias = Callable[[Index, Mapping[Opcode, Rule]], Sequence[Store]]
 """Function from an element's index, and the rules of opcodes, to the stores that compute it."""

@@ -1,6 +1,8 @@
 """HLO text of operations that contract, reduce, move by index or draw random numbers."""
 
+import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from xla_contract.ops.linear_algebra.fft import FftType
 from xla_contract.ops.linear_algebra.triangular_solve import Transpose
@@ -16,7 +18,7 @@ from xla_contract.types.dimension_numbers import (
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.text import attribute_kinds as kinds
-from xla_server.ir.text.forms.form import Attribute, Nested, Row, fields
+from xla_server.ir.text.forms.form import REQUIRED, Attribute, Nested, Row, fields
 
 _PRECISIONS = {
     number: name.lower() for name, number in xla_data_pb2.PrecisionConfig.Precision.items()
@@ -41,6 +43,20 @@ _CONTRACTION = Nested(
         Attribute("rhs_batch_dims", kinds.INTEGERS, ()),
     ),
 )
+
+
+def _by_index(record: type[Any]) -> Nested:
+    """Numbers with the names that the record has; those of batching may be left out."""
+    attributes = (
+        Attribute(
+            field.name,
+            kinds.INTEGER if field.type is int else kinds.INTEGERS,
+            () if "batching" in field.name else REQUIRED,
+        )
+        for field in dataclasses.fields(record)
+    )
+    return Nested(record, tuple(attributes))
+
 
 _BATCH_NORM = fields(
     Attribute("epsilon", kinds.FLOAT),
@@ -72,17 +88,7 @@ COMPOUND: dict[Opcode, Row] = {
         Attribute("fft_length", kinds.INTEGERS),
     ),
     Opcode.GATHER: fields(
-        Nested(
-            GatherDimensionNumbers,
-            (
-                Attribute("offset_dims", kinds.INTEGERS),
-                Attribute("collapsed_slice_dims", kinds.INTEGERS),
-                Attribute("start_index_map", kinds.INTEGERS),
-                Attribute("index_vector_dim", kinds.INTEGER),
-                Attribute("operand_batching_dims", kinds.INTEGERS, ()),
-                Attribute("start_indices_batching_dims", kinds.INTEGERS, ()),
-            ),
-        ),
+        _by_index(GatherDimensionNumbers),
         Attribute("slice_sizes", kinds.INTEGERS),
         Attribute("indices_are_sorted", kinds.BOOL, False),
     ),
@@ -118,17 +124,7 @@ COMPOUND: dict[Opcode, Row] = {
         calls=("to_apply",),
     ),
     Opcode.SCATTER: fields(
-        Nested(
-            ScatterDimensionNumbers,
-            (
-                Attribute("update_window_dims", kinds.INTEGERS),
-                Attribute("inserted_window_dims", kinds.INTEGERS),
-                Attribute("scatter_dims_to_operand_dims", kinds.INTEGERS),
-                Attribute("index_vector_dim", kinds.INTEGER),
-                Attribute("input_batching_dims", kinds.INTEGERS, ()),
-                Attribute("scatter_indices_batching_dims", kinds.INTEGERS, ()),
-            ),
-        ),
+        _by_index(ScatterDimensionNumbers),
         Attribute("indices_are_sorted", kinds.BOOL, False),
         Attribute("unique_indices", kinds.BOOL, False),
         calls=("to_apply",),

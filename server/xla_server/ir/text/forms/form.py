@@ -34,14 +34,6 @@ class Attribute:
     of_operands: Callable[[Sequence[Shape]], Any] | None = None
 
 
-def _no_values(record: Any) -> Sequence[Any]:
-    return ()
-
-
-def _no_record(shape: Shape) -> Any:
-    return NO_ATTRIBUTES
-
-
 class OfShape(enum.Enum):
     """The part of the declared shape that a record has, which decides whether it can be absent."""
 
@@ -62,8 +54,8 @@ class Form:
     """
 
     attributes: tuple[Attribute, ...] = ()
-    take: Callable[[Any], Sequence[Any]] = _no_values
-    make: Callable[..., Any] = _no_record
+    take: Callable[[Any], Sequence[Any]] = lambda record: ()
+    make: Callable[..., Any] = lambda shape: NO_ATTRIBUTES
     calls: tuple[str, ...] = ()
     call_list: str = ""
     call_aliases: tuple[str, ...] = ()
@@ -83,16 +75,13 @@ class Nested:
     attributes: tuple[Attribute, ...]
 
 
-Field: TypeAlias = Attribute | Nested | Callable[[Shape], Any]
-"""A written field of a record, or a function that takes the field from the declared shape."""
+Field: TypeAlias = Attribute | Nested | Callable[[Shape, Mapping[str, Any]], Any]
+"""A written field of a record, or a function that takes the field from the declared shape and the
+fields before it."""
 
 
-FormOf: TypeAlias = Callable[[OpDefinition], Form]
-"""Gives the form of an opcode, of its definition."""
-
-
-Row: TypeAlias = FormOf | Form
-"""An entry of a table of forms."""
+Row: TypeAlias = Form | Callable[[OpDefinition], Form]
+"""An entry of a table of forms: a form, or what makes it of the opcode's definition."""
 
 
 def forms(rows: Mapping[Opcode, Row]) -> dict[Opcode, Form]:
@@ -108,7 +97,7 @@ def forms(rows: Mapping[Opcode, Row]) -> dict[Opcode, Form]:
     }
 
 
-def fields(*written: Field, **calls: Any) -> FormOf:
+def fields(*written: Field, **calls: Any) -> Row:
     """Return what makes the form of a record of which these are the first fields in the text.
 
     Fields that the contract takes from the declared shape are not listed; others are defaults.
@@ -143,7 +132,7 @@ def _record_form(
             elif isinstance(field, Nested):
                 made[name] = field.record(**dict(zip(_inside(field), left, strict=False)))
             else:
-                made[name] = field(shape)
+                made[name] = field(shape, made)
         return record(**made)
 
     return Form(

@@ -1,11 +1,10 @@
 """The table of forms: every opcode that has a definition, and how its attributes are written."""
 
-import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from xla_contract.ops.collectives.collective import Participants, declared_sizes
 from xla_contract.ops.control.fusion import FusionKind
-from xla_contract.ops.definition import OpDefinition
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import GroupForm, ReplicaGroups
@@ -15,10 +14,9 @@ from xla_server.ir.text.forms.arrays import ARRAYS
 from xla_server.ir.text.forms.compound import COMPOUND
 from xla_server.ir.text.forms.form import (
     Attribute,
+    Field,
     Form,
-    FormOf,
     Nested,
-    OfShape,
     Row,
     element,
     fields,
@@ -44,33 +42,19 @@ _PARTICIPANTS = Nested(
 )
 
 
-def _context(shape: Shape) -> tuple[Shape, ...]:
+def _context(shape: Shape, made: Mapping[str, Any]) -> tuple[Shape, ...]:
     element(shape, 1)
     return tuple(part.without_layout() for part in shape.tuple_shapes[2:])
 
 
-def _of_parts(position: int | None, *calls: str) -> FormOf:
-    """Return what makes the form of a record that has, second, each operand's part of a dimension.
-
-    `position` is that of the result among what the operation gives; None if it gives nothing else.
-    """
-    alone_of = fields(
-        Attribute("dimensions", kinds.SINGLE), lambda shape: (), _PARTICIPANTS, calls=calls
+def _parts(position: int | None) -> Field:
+    """Take each operand's part of the dimension from the result, or an element of what is given."""
+    return lambda shape, made: declared_sizes(
+        shape if position is None else element(shape, position), made["dimension"]
     )
 
-    def form_of(definition: OpDefinition) -> Form:
-        alone, record = alone_of(definition), definition.attributes
 
-        def make(shape: Shape, dimension: int, *values: Any) -> Any:
-            made = alone.make(shape, dimension, *values)
-            given = shape if position is None else element(shape, position)
-            return record(dimension, declared_sizes(given, dimension), made.participants)
-
-        return dataclasses.replace(alone, make=make, of_shape=OfShape.ALL)
-
-    return form_of
-
-
+_DIMENSION = Attribute("dimensions", kinds.SINGLE)
 _ALL_REDUCE = fields(_PARTICIPANTS, calls=("to_apply",))
 _PERMUTE = (
     Attribute("channel_id", kinds.INTEGER, 0, field="channel_id"),
@@ -79,8 +63,8 @@ _PERMUTE = (
 _THREAD = Attribute("async_execution_thread", kinds.STRING, "")
 
 _COLLECTIVES: dict[Opcode, Row] = {
-    Opcode.ALL_GATHER: _of_parts(None),
-    Opcode.ALL_GATHER_START: _of_parts(1),
+    Opcode.ALL_GATHER: fields(_DIMENSION, _parts(None), _PARTICIPANTS),
+    Opcode.ALL_GATHER_START: fields(_DIMENSION, _parts(1), _PARTICIPANTS),
     Opcode.ALL_REDUCE: _ALL_REDUCE,
     Opcode.ALL_REDUCE_START: _ALL_REDUCE,
     Opcode.ALL_TO_ALL: fields(Attribute("dimensions", kinds.SINGLE, None), _PARTICIPANTS),
@@ -89,7 +73,7 @@ _COLLECTIVES: dict[Opcode, Row] = {
     Opcode.COLLECTIVE_PERMUTE: fields(*_PERMUTE),
     Opcode.COLLECTIVE_PERMUTE_START: fields(*_PERMUTE, _context),
     Opcode.RAGGED_ALL_TO_ALL: fields(_PARTICIPANTS),
-    Opcode.REDUCE_SCATTER: _of_parts(None, "to_apply"),
+    Opcode.REDUCE_SCATTER: fields(_DIMENSION, _parts(None), _PARTICIPANTS, calls=("to_apply",)),
 }
 
 _CALLS: dict[Opcode, Row] = {

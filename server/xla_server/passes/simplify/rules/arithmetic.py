@@ -11,7 +11,7 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.queries import extremes, splat
+from xla_server.passes.framework.queries import neutral_of, splat
 from xla_server.passes.framework.rewrite_pass import EditorRule
 
 
@@ -29,73 +29,69 @@ def _filled(i: HloInstruction, value: Any, editor: Editor) -> HloInstruction:
     return editor.full(value, i.shape.element_type, i.shape.dimensions)
 
 
-def _same_shape(i: HloInstruction, other: HloInstruction) -> HloInstruction | None:
-    """The other instruction where it can stand for this one."""
-    return other if other.shape.compatible(i.shape) else None
+_BY_ONE = frozenset({Opcode.DIVIDE, Opcode.POWER})
+_SHIFTS = (Opcode.SHIFT_LEFT, Opcode.SHIFT_RIGHT_ARITHMETIC, Opcode.SHIFT_RIGHT_LOGICAL)
+_BY_ZERO = frozenset({Opcode.SUBTRACT, *_SHIFTS})
+"""Operations that change no left operand if the right one is 1, or 0."""
 
+_ONE_SIDED = _BY_ONE | _BY_ZERO
 
-def _is_zero(value: Any, *, negative: bool) -> bool:
-    number = float(value)
-    return number == 0 and bool(np.signbit(number)) is negative
+_DUAL = {
+    Opcode.AND: Opcode.OR,
+    Opcode.MAXIMUM: Opcode.MINIMUM,
+    Opcode.MINIMUM: Opcode.MAXIMUM,
+    Opcode.OR: Opcode.AND,
+}
+"""Operations on whole numbers whose result is the neutral element of another, if an operand is."""
 
 
 def _with_constants(
     i: HloInstruction,
 ) -> Iterator[tuple[HloInstruction, HloInstruction, Any]]:
-    """Each operand of a commutative operation, the other one, and the constant that that is."""
-    for this, other in (i.operands, i.operands[::-1]):
+    """Each operand that may be alone, the other one, and the constant that that is."""
+    pairs = (i.operands, i.operands[::-1])
+    for this, other in pairs[: 1 if i.opcode in _ONE_SIDED else 2]:
         value = splat(other)
         if value is not None:
             yield this, other, value
 
 
-def simplify_add(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """x + 0 of integers and x + -0 of floats are x; constants go to the right."""
-    if i.shape.element_type.is_complex:
+def simplify_constant(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """x + 0 of integers, x + -0 of floats, x * 1, x / 1 and their like are x.
+
+    Products with 0, max(x, highest) and their like are the constant, of whole numbers.
+    """
+    kind = i.shape.element_type
+    if kind.is_complex:
         return None
-    for this, _, value in _with_constants(i):
-        if _is_whole(i) and i.shape.element_type is not ElementType.PRED and int(value) == 0:
-            return _same_shape(i, this)
-        if _is_real_float(i) and _is_zero(value, negative=True):
-            return _same_shape(i, this)
+    for this, other, value in _with_constants(i):
+        is_one = i.opcode in _BY_ONE
+        neutral = int(is_one) if i.opcode in _ONE_SIDED else neutral_of(i.opcode, kind)
+        final = 0 if i.opcode is Opcode.MULTIPLY else neutral_of(_DUAL.get(i.opcode), kind)
+        # Zeros are equal whatever their signs are.
+        if value == neutral and np.signbit(float(value)) == np.signbit(float(neutral)):
+            return this
+        if _is_whole(i) and value == final:
+            return other
     return None
 
 
-def simplify_subtract(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """x - 0 is x; x - x of integers is 0."""
+def combine_with_itself(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """x - x of integers and xor(x, x) are 0; and(x, x), max(x, x) and their like are x."""
     lhs, rhs = i.operands
-    value = splat(rhs)
-    if i.shape.element_type.is_integer:
-        if lhs is rhs:
-            return _filled(i, 0, editor)
-        return _same_shape(i, lhs) if value is not None and int(value) == 0 else None
-    if _is_real_float(i) and value is not None and _is_zero(value, negative=False):
-        return _same_shape(i, lhs)
-    return None
-
-
-def simplify_multiply(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """x * 1 is x; x * 0 of integers is 0."""
-    if i.shape.element_type.is_complex:
+    if lhs is not rhs:
         return None
-    for this, _, value in _with_constants(i):
-        if float(value) == 1:
-            return _same_shape(i, this)
-        if i.shape.element_type.is_integer and int(value) == 0:
-            return _filled(i, 0, editor)
-    return None
+    if i.opcode in (Opcode.SUBTRACT, Opcode.XOR):
+        return _filled(i, 0, editor) if _is_whole(i) else None
+    return lhs
 
 
 def simplify_divide(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """x / 1 is x; division by a power of two is multiplication by its exact reciprocal."""
+    """Division by a power of two is multiplication by its exact reciprocal."""
     lhs, rhs = i.operands
     value = splat(rhs)
-    kind = i.shape.element_type
-    if value is None or kind.is_complex:
-        return None
-    if float(value) == 1:
-        return _same_shape(i, lhs)
-    if kind not in (ElementType.F32, ElementType.F64) or not np.isfinite(value) or value == 0:
+    is_known = value is not None and i.shape.element_type in (ElementType.F32, ElementType.F64)
+    if not is_known or not np.isfinite(value) or value == 0:
         return None
     mantissa, exponent = np.frexp(value)
     if abs(mantissa) != 0.5 or abs(int(exponent)) > 120:
@@ -121,16 +117,11 @@ def cancel_twice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 def apply_once(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     """abs, floor and their like change nothing the second time."""
     (operand,) = i.operands
-    if operand.opcode is i.opcode and operand.attributes == i.attributes:
-        return _same_shape(i, operand)
-    return None
+    return operand if (operand.opcode, operand.attributes) == (i.opcode, i.attributes) else None
 
 
 def simplify_log(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """log(exp(x - x)) is x - x, which is 0 or NaN: a log-softmax along one element makes it.
-
-    The exponential may be added to 0, as the sum of one element is.
-    """
+    """log(exp(x - x)), or of that sum with 0, is x - x: a log-softmax of one element makes it."""
     if not _is_real_float(i):
         return None
     (power,) = i.operands
@@ -143,7 +134,7 @@ def simplify_log(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     (exponent,) = power.operands
     if exponent.opcode is not Opcode.SUBTRACT or exponent.operands[0] is not exponent.operands[1]:
         return None
-    return _same_shape(i, exponent)
+    return exponent
 
 
 def simplify_power(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -155,8 +146,6 @@ def simplify_power(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     power = float(value)
     if power == 0:
         return _filled(i, 1, editor)
-    if power == 1:
-        return _same_shape(i, base)
     if power in (2, 3, 4):
         square = editor.add(Opcode.MULTIPLY, (base, base))
         other = {2: None, 3: base, 4: square}[int(power)]
@@ -198,49 +187,14 @@ def simplify_select(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     return None
 
 
-def simplify_extremum(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """max(x, x) is x, and so is max(x, lowest); the highest swallows whole numbers."""
-    lhs, rhs = i.operands
-    if lhs is rhs:
-        return lhs
-    known = extremes(i.shape.element_type)
-    if known is None:
-        return None
-    neutral, final = known if i.opcode is Opcode.MAXIMUM else known[::-1]
-    for this, other, value in _with_constants(i):
-        if value == neutral:
-            return _same_shape(i, this)
-        if value == final and _is_whole(i):
-            return _same_shape(i, other)
-    return None
-
-
-def simplify_logic(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """and, or, xor with all bits, with none and with the same."""
-    lhs, rhs = i.operands
-    if lhs is rhs:
-        return _filled(i, 0, editor) if i.opcode is Opcode.XOR else lhs
-    is_predicate = i.shape.element_type is ElementType.PRED
-    for this, other, value in _with_constants(i):
-        is_none = not value
-        is_all = bool(value) if is_predicate else int(np.invert(value)) == 0
-        if i.shape.element_type.bit_width < 8 and not is_none:
-            continue
-        if is_none:
-            return _same_shape(i, other if i.opcode is Opcode.AND else this)
-        if is_all and i.opcode is Opcode.AND:
-            return _same_shape(i, this)
-        if is_all and i.opcode is Opcode.OR:
-            return _same_shape(i, other)
-        if is_all and i.opcode is Opcode.XOR:
+def simplify_xor(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """xor with all bits negates, with none it changes nothing."""
+    for this, _, value in _with_constants(i):
+        if not value:
+            return this
+        if value == neutral_of(Opcode.AND, i.shape.element_type):
             return editor.add(Opcode.NOT, (this,))
     return None
-
-
-def simplify_shift(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """A shift by nothing."""
-    value = splat(i.operands[1])
-    return _same_shape(i, i.operands[0]) if value is not None and int(value) == 0 else None
 
 
 _HOLDS_FOR_EQUAL = frozenset(
@@ -265,7 +219,7 @@ def simplify_compare(i: HloInstruction, editor: Editor) -> HloInstruction | None
             (ComparisonDirection.EQ, True),
             (ComparisonDirection.NE, False),
         ):
-            return _same_shape(i, lhs)
+            return lhs
         if direction in (ComparisonDirection.EQ, ComparisonDirection.NE):
             return editor.add(Opcode.NOT, (lhs,))
     elif int(value) == 0 and (kind.is_unsigned_integer or _is_index(lhs)):
@@ -321,29 +275,27 @@ def _holds(wide: ElementType, narrow: ElementType) -> bool:
 
 ARITHMETIC_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = {
     Opcode.ABS: (apply_once,),
-    Opcode.ADD: (simplify_add,),
-    Opcode.AND: (simplify_logic,),
+    Opcode.ADD: (simplify_constant,),
+    Opcode.AND: (combine_with_itself, simplify_constant),
     Opcode.CEIL: (apply_once,),
     Opcode.COMPARE: (simplify_compare,),
     Opcode.CONVERT: (simplify_convert,),
-    Opcode.DIVIDE: (simplify_divide,),
+    Opcode.DIVIDE: (simplify_constant, simplify_divide),
     Opcode.FLOOR: (apply_once,),
     Opcode.LOG: (simplify_log,),
-    Opcode.MAXIMUM: (simplify_extremum,),
-    Opcode.MINIMUM: (simplify_extremum,),
-    Opcode.MULTIPLY: (simplify_multiply,),
+    Opcode.MAXIMUM: (combine_with_itself, simplify_constant),
+    Opcode.MINIMUM: (combine_with_itself, simplify_constant),
+    Opcode.MULTIPLY: (simplify_constant,),
     Opcode.NEGATE: (cancel_twice,),
     Opcode.NOT: (cancel_twice,),
-    Opcode.OR: (simplify_logic,),
-    Opcode.POWER: (simplify_power,),
+    Opcode.OR: (combine_with_itself, simplify_constant),
+    Opcode.POWER: (simplify_constant, simplify_power),
     Opcode.REDUCE_PRECISION: (apply_once,),
     Opcode.REMAINDER: (simplify_remainder,),
     Opcode.ROUND_NEAREST_AFZ: (apply_once,),
     Opcode.ROUND_NEAREST_EVEN: (apply_once,),
     Opcode.SELECT: (simplify_select,),
-    Opcode.SHIFT_LEFT: (simplify_shift,),
-    Opcode.SHIFT_RIGHT_ARITHMETIC: (simplify_shift,),
-    Opcode.SHIFT_RIGHT_LOGICAL: (simplify_shift,),
-    Opcode.SUBTRACT: (simplify_subtract,),
-    Opcode.XOR: (simplify_logic,),
+    **dict.fromkeys(_SHIFTS, (simplify_constant,)),
+    Opcode.SUBTRACT: (combine_with_itself, simplify_constant),
+    Opcode.XOR: (combine_with_itself, simplify_xor),
 }

@@ -28,10 +28,13 @@ class _Form:
     mapped: tuple[int, ...]
     sizes: tuple[int, ...]
 
-    def of(self, element: HloInstruction, i: HloInstruction, editor: Editor) -> HloInstruction:
-        """Return an element of each source repeated, in the dimensions of `i`."""
-        whole = editor.broadcast(element, self.mapped, self.sizes)
-        return editor.reshape(whole, i.shape.dimensions)
+    def kept(
+        self, result: HloInstruction, own: Sequence[int], reduced: Sequence[int], editor: Editor
+    ) -> HloInstruction:
+        """Return a result for each of its `own` dimensions, repeated along all that are kept."""
+        kept = [d for d in range(len(self.sizes)) if d not in reduced]
+        places = [kept.index(d) for d in own if d not in reduced]
+        return editor.broadcast(result, places, [self.sizes[d] for d in kept])
 
 
 def _repeated(i: HloInstruction) -> tuple[HloInstruction, _Form] | None:
@@ -69,7 +72,8 @@ def hoist_repeats(i: HloInstruction, editor: Editor) -> HloInstruction | None:
         else editor.broadcast(source, range(source.shape.rank), alike.before)
         for given, source in zip(i.operands, sources, strict=True)
     ]
-    return alike.of(editor.add(i.opcode, operands, i.attributes), i, editor)
+    element = editor.add(i.opcode, operands, i.attributes)
+    return editor.reshape(alike.kept(element, alike.mapped, (), editor), i.shape.dimensions)
 
 
 def reduce_repeated(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -117,10 +121,7 @@ def _equal_results(
     operand = editor.broadcast(source, [inside.index(d) for d in form.mapped], sizes)
     along = [inside.index(d) for d in reduced]
     result = editor.reduce(operand, i.operands[1], along, i.called[0])
-    kept = [d for d in range(len(form.sizes)) if d not in reduced]
-    places = [kept.index(d) for d in inside if d not in reduced]
-    whole = editor.broadcast(result, places, [form.sizes[d] for d in kept])
-    return editor.reshape(whole, i.shape.dimensions)
+    return editor.reshape(form.kept(result, inside, reduced, editor), i.shape.dimensions)
 
 
 def _equal_elements(
@@ -147,9 +148,7 @@ def _equal_elements(
         element = editor.add(Opcode.MULTIPLY, (source, factor))
     if rest:
         element = editor.reduce(element, initial, rest, i.called[0])
-    kept = [d for d in range(len(form.sizes)) if d not in reduced]
-    places = [kept.index(d) for d in form.mapped if d not in reduced]
-    result = editor.broadcast(element, places, [form.sizes[d] for d in kept])
+    result = form.kept(element, form.mapped, reduced, editor)
     result = editor.reshape(result, i.shape.dimensions)
     if rest:
         return result

@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from xla_contract.ops.shaping.iota import IotaAttributes
 from xla_contract.types.dimension_numbers import WindowDimension
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
@@ -75,8 +74,7 @@ def simplify_transpose(i: HloInstruction, editor: Editor) -> HloInstruction | No
         return editor.broadcast(operand.operands[0], mapped, i.shape.dimensions)
     if operand.opcode is Opcode.IOTA:
         along = permutation.index(operand.attributes.iota_dimension)
-        attributes = IotaAttributes(i.shape.without_layout(), along)
-        return editor.add(Opcode.IOTA, (), attributes)
+        return editor.iota(i.shape.element_type, i.shape.dimensions, along)
     return None
 
 
@@ -101,17 +99,6 @@ def simplify_iota(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     if i.shape.dimensions[along] == 1:
         return editor.full(0, i.shape.element_type, i.shape.dimensions)
     return None
-
-
-def simplify_get_dimension_size(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """Values have exactly the dimensions of their shapes, so every size is known."""
-    size = i.operands[0].shape.dimensions[i.attributes.dimension]
-    return editor.constant(size, i.shape.element_type)
-
-
-def simplify_copy(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """A copy is its operand: nothing is written to a value."""
-    return i.operands[0]
 
 
 def simplify_reduce(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -201,8 +188,8 @@ def simplify_sort(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 
 SHAPE_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = {
     Opcode.BROADCAST: (simplify_broadcast,),
-    Opcode.COPY: (simplify_copy,),
-    Opcode.GET_DIMENSION_SIZE: (simplify_get_dimension_size,),
+    # Nothing is written to a value.
+    Opcode.COPY: (lambda i, editor: i.operands[0],),
     Opcode.IOTA: (simplify_iota,),
     Opcode.REDUCE: (simplify_reduce, reduce_repeated),
     Opcode.REDUCE_WINDOW: (simplify_reduce_window,),

@@ -3,10 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
-from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
-from xla_contract.ops.shaping.pad import PadAttributes
-from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
+from xla_contract.types.dimension_numbers import PaddingDimension
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
@@ -48,24 +45,29 @@ def _along(starts: Sequence[int], offsets: Sequence[int], strides: Sequence[int]
     ]
 
 
+def part_of(i: HloInstruction, joined: HloInstruction) -> tuple[HloInstruction, int] | None:
+    """Return the part of a concatenation that all elements of a slice are in, and its begin."""
+    d, a = joined.attributes.dimension, i.attributes
+    last, begin = a.starts[d] + (i.shape.dimensions[d] - 1) * a.strides[d], 0
+    for part in joined.operands:
+        end = begin + part.shape.dimensions[d]
+        if begin <= a.starts[d] <= last < end:
+            return part, begin
+        begin = end
+    return None
+
+
 def _of_one_part(
     i: HloInstruction, joined: HloInstruction, editor: Editor
 ) -> HloInstruction | None:
-    d = joined.attributes.dimension
-    a = i.attributes
-    size = i.shape.dimensions[d]
-    if not size:
+    found, d, a = part_of(i, joined), joined.attributes.dimension, i.attributes
+    if found is None:
         return None
-    first, last = a.starts[d], a.starts[d] + (size - 1) * a.strides[d]
-    begin = 0
-    for part in joined.operands:
-        end = begin + part.shape.dimensions[d]
-        if begin <= first and last < end:
-            starts, limits = list(a.starts), list(a.limits)
-            starts[d], limits[d] = first - begin, last + 1 - begin
-            return editor.sliced(part, starts, limits, a.strides)
-        begin = end
-    return None
+    part, begin = found
+    last = a.starts[d] + (i.shape.dimensions[d] - 1) * a.strides[d]
+    starts, limits = list(a.starts), list(a.limits)
+    starts[d], limits[d] = a.starts[d] - begin, last + 1 - begin
+    return editor.sliced(part, starts, limits, a.strides)
 
 
 def _of_broadcast(
@@ -99,19 +101,18 @@ def simplify_pad(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 def _cut(
     i: HloInstruction, operand: HloInstruction, value: HloInstruction, editor: Editor
 ) -> HloInstruction | None:
-    edges, kept, starts, limits = [], [], [], []
+    kept, starts, limits = [], [], []
     for edge, size in zip(i.attributes.config.dimensions, operand.shape.dimensions, strict=True):
         low, high = (0, 0) if edge.interior else (max(0, -edge.low), max(0, -edge.high))
         if low + high > size:
             return None
         starts.append(low)
         limits.append(size - high)
-        edges.append(edge)
         kept.append(PaddingDimension(edge.low + low, edge.high + high, edge.interior))
     cut = editor.sliced(operand, starts, limits)
     if all(edge == PaddingDimension() for edge in kept):
         return cut
-    return editor.add(Opcode.PAD, (cut, value), PadAttributes(PaddingConfig(tuple(kept))))
+    return editor.pad(cut, value, kept)
 
 
 def simplify_concatenate(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -133,7 +134,7 @@ def simplify_concatenate(i: HloInstruction, editor: Editor) -> HloInstruction | 
         return merged[0]
     if merged == list(i.operands):
         return None
-    return editor.add(Opcode.CONCATENATE, merged, ConcatenateAttributes(d))
+    return editor.concatenate(merged, d)
 
 
 def _neighbours(parts: list[HloInstruction], d: int, editor: Editor) -> list[HloInstruction]:
@@ -210,14 +211,12 @@ def simplify_gather(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     mapped = numbers.start_index_map
     if numbers.operand_batching_dims or not i.shape.element_count or not sizes or 0 in sizes:
         return None
-    if operand.shape.dynamic_dimensions or indices.shape.dynamic_dimensions:
-        return None
     if all(sizes[dimension] == operand.shape.dimensions[dimension] for dimension in mapped):
         return _repeated(i, editor)
     if i.shape.element_count != math.prod(sizes):
         return None
     starts = editor.index_elements(indices, mapped, len(sizes))
-    box = editor.add(Opcode.DYNAMIC_SLICE, (operand, *starts), DynamicSliceAttributes(sizes))
+    box = editor.dynamic_slice(operand, starts, sizes)
     # All batch dimensions have size 1, and slices keep the order of their dimensions.
     return editor.reshape(box, i.shape.dimensions)
 

@@ -186,7 +186,6 @@ FIRES: tuple[tuple[Any, ...], ...] = (
         "zero = f32[] constant(0)",
         "padded = f32[9,19] pad(x0, zero), padding=1_1_1x1_2_2",
     ),
-    ({"constant": 1}, [X], "s32[] get-dimension-size(x0), dimensions={1}"),
     (
         {"tuple": 1},
         ["f32[3,1]", "s32[3,1]"],
