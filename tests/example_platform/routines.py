@@ -18,7 +18,7 @@ from tests.example_platform.winograd import WINOGRAD
 from xla_server.codegen.compiler.shared_functions import PythonFunction
 from xla_server.codegen.namespace import vocabulary
 from xla_server.codegen.routines.contraction import direct_block, winograd_block
-from xla_server.codegen.routines.indexing.radix_sort import sorter
+from xla_server.codegen.routines.indexing.sorting import sorter
 from xla_server.codegen.routines.movement import concatenation
 from xla_server.codegen.routines.movement.transposed_tiles import BLOCKS, SIDES, tile_name
 
