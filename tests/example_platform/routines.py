@@ -170,7 +170,7 @@ ROUTINES: Mapping[str, Callable[..., int | None]] = {
     **_IN_ANY_ORDER,
     "copy_bytes": _copy_bytes,
     "clear_bytes": _clear_bytes,
-    "product_tile_at": lambda arrays, tile, *operands: routine_at(tile)(arrays, *operands),
+    "call_at": lambda arrays, tile, *operands: routine_at(tile)(arrays, *operands),
     **{
         sorter(words, size).name: functools.partial(_sort_entries, words)
         for words, size in ((1, 1), (1, 2), (1, 4), (2, 8))

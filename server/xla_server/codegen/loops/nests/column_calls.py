@@ -7,7 +7,7 @@ from xla_server.codegen.kernel_ir.expressions import Address, Apply, Expression,
 from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.reductions.vector_reductions import strict
-from xla_server.codegen.routines.column_sums import FILLED, JOINED, fill_routine, join_routine
+from xla_server.codegen.routines.column_sums import COLUMN_SUMS, FILLED, JOINED
 from xla_server.codegen.trace.graph import ReductionResult, Store, variables_of
 from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.target.loop_tuning import LoopNests
@@ -51,10 +51,10 @@ def fill(address: Address, count: Expression, kind: str, value: Expression) -> C
     width = Type(kind).byte_size
     bits = Apply(f"bits_{FILLED[width]}", (value,), Type(FILLED[width]))
     given = {"address": address, "count": count, "bits": integer_op("to_i64", bits)}
-    return Call.of(fill_routine(width), given)
+    return Call.of(COLUMN_SUMS[f"fill_{8 * width}"].routine, given)
 
 
 def join(outside: Address, inside: Address, count: Expression, kind: str) -> Call:
     """Return the call that adds a run of sums to those outside, and begins it anew."""
     given = {"outside": outside, "inside": inside, "count": count}
-    return Call.of(join_routine(kind), given)
+    return Call.of(COLUMN_SUMS[f"join_{kind}"].routine, given)

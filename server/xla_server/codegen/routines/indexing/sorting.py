@@ -5,7 +5,6 @@ the number of its element. Addresses and words are int64, little-endian.
 """
 
 import functools
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from numba import njit
@@ -22,8 +21,15 @@ from xla_server.codegen.instructions.intrinsics import (
 )
 from xla_server.codegen.instructions.memory import MEMORY, clear_bytes, watch_i64
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
-from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.kernel_ir.routine import (
+    Cancelled,
+    Count,
+    Number,
+    Routine,
+    Update,
+    Write,
+    routine_of,
+)
 
 COUNT_WORDS = 8 * 256
 """Words of scratch memory for the counts of a sort."""
@@ -41,26 +47,6 @@ _COLUMN = 8 * 256
 """Bytes of the counts for one byte of the keys."""
 
 _peek, _poke, _byte = MEMORY["peek_i64"], MEMORY["poke_i64"], MEMORY["peek_u8"]
-
-
-def sorter(words: int, size: int) -> Routine:
-    """Return the routine that sorts entries of so many words, by so many bytes of their keys.
-
-    It returns where the sorted ones are: in `entries`, or in `room`, which is as large. Once the
-    flag at `cancelled` is set their order is undefined, and none of them may be used.
-    """
-    return Routine(
-        f"sort_entries_{words}_{size}",
-        (
-            *parameters(Unit.UPDATE, "entries"),
-            *parameters(Unit.WRITE, "room", "counts"),
-            *parameters(Unit.COUNT, "length"),
-            *parameters(Unit.CANCELLED, "cancelled"),
-        ),
-        (Type.I64,),
-        # A pass for each byte, and one that counts.
-        cost=lambda n: 12 * (size + 1) * n["length"],
-    )
 
 
 @njit(error_model="numpy")
@@ -96,18 +82,23 @@ def _count_twice(count: Any, size: int) -> Any:
     return twice
 
 
-def _radix_sort(words: int, size: int) -> Callable[..., Any]:
-    """Return the function that sorts by the bytes of keys, the lowest first.
+def _sorter(words: int, size: int) -> PythonFunction:
+    """Return the function that sorts entries of so many words by so many bytes of their keys.
 
-    A pass moves entries to 256 regions of the memory beside them, in their order; the next pass
-    brings them back. Each byte of the keys has its own counts, which become addresses.
+    It returns where the sorted ones are: in `entries`, or in `room`, which is as large. Once the
+    flag at `cancelled` is set their order is undefined, and none of them may be used.
+
+    A pass, one for each byte from the lowest on, moves entries to 256 regions of the memory beside
+    them, in their order. Each byte of the keys has its own counts, which become addresses.
     """
     # In one word the key is the upper half.
     first = 4 if words == 1 else 0
     entry_bytes = 8 * words
     count = functools.reduce(_count_twice, (n for n in (1, 2, 4) if n < size), _count)
 
-    def sort(entries, room, counts, length, cancelled):  # type: ignore[no-untyped-def]
+    def sort(
+        entries: Update, room: Write, counts: Write, length: Count, cancelled: Cancelled
+    ) -> int:
         if length <= _FEW:
             _insert(entries, length, words)
             return entries
@@ -145,34 +136,9 @@ def _radix_sort(words: int, size: int) -> Callable[..., Any]:
                 entries, room = room, entries
         return entries
 
-    return sort
-
-
-KEEP = Routine(
-    "keep_entry",
-    (
-        *parameters(Unit.UPDATE, "heap"),
-        *parameters(Unit.COUNT, "count", "seen"),
-        *parameters(Unit.NUMBER, "key"),
-    ),
-    cost=lambda n: 8 * n["count"].bit_length(),
-)
-"""Puts entry number `seen` into a heap of the `count` smallest, the largest first.
-
-Numbers count up from 0. The entry is one of the first `count`, or its key is less than the largest
-that is there. Equal keys are ordered by their numbers.
-"""
-
-SORT = Routine(
-    "sort_heap",
-    (
-        *parameters(Unit.UPDATE, "heap"),
-        *parameters(Unit.COUNT, "count"),
-        *parameters(Unit.CANCELLED, "cancelled"),
-    ),
-    cost=lambda n: 8 * n["count"] * n["count"].bit_length(),
-)
-"""Puts the entries of a heap in order, smallest first; in none once the flag is set."""
+    # A pass for each byte, and one that counts.
+    name, each = f"sort_entries_{words}_{size}", 12 * (size + 1)
+    return PythonFunction(routine_of(name, sort, lambda n: each * n["length"]), sort, Effort.PLAIN)
 
 
 @njit(error_model="numpy")
@@ -205,7 +171,7 @@ def _sink(heap, length, key, number):  # type: ignore[no-untyped-def]
     _put(heap, at, key, number)
 
 
-def _keep(heap, count, seen, key):  # type: ignore[no-untyped-def]
+def _keep(heap: Update, count: Count, seen: Count, key: Number) -> None:
     if seen >= count:
         _sink(heap, count, key, seen)
     else:
@@ -218,7 +184,15 @@ def _keep(heap, count, seen, key):  # type: ignore[no-untyped-def]
         _put(heap, at, key, seen)
 
 
-def _sort_heap(heap, count, cancelled):  # type: ignore[no-untyped-def]
+KEEP = routine_of("keep_entry", _keep, lambda n: 8 * n["count"].bit_length())
+"""Puts entry number `seen` into a heap of the `count` smallest, the largest first.
+
+Numbers count up from 0. The entry is one of the first `count`, or its key is less than the largest
+that is there. Equal keys are ordered by their numbers.
+"""
+
+
+def _sort_heap(heap: Update, count: Count, cancelled: Cancelled) -> None:
     for last in range(count - 1, 0, -1):
         if whole_mod(last, _HEAP_LOOK) == 0 and watch_i64(cancelled) != 0:
             return
@@ -227,10 +201,20 @@ def _sort_heap(heap, count, cancelled):  # type: ignore[no-untyped-def]
         _sink(heap, last, key, number)
 
 
-_FUNCTIONS: Sequence[tuple[Routine, Callable[..., Any]]] = (
-    *((sorter(*kind), _radix_sort(*kind)) for kind in ((1, 1), (1, 2), (1, 4), (2, 8))),
-    (KEEP, _keep),
-    (SORT, _sort_heap),
+SORT = routine_of("sort_heap", _sort_heap, lambda n: 8 * n["count"] * n["count"].bit_length())
+"""Puts the entries of a heap in order, smallest first; in none once the flag is set."""
+
+_SORTERS = {kind: _sorter(*kind) for kind in ((1, 1), (1, 2), (1, 4), (2, 8))}
+SORTING = by_name(
+    (
+        *_SORTERS.values(),
+        PythonFunction(KEEP, _keep, Effort.PLAIN),
+        PythonFunction(SORT, _sort_heap, Effort.PLAIN),
+    )
 )
-SORTING = by_name(PythonFunction(*each, Effort.PLAIN) for each in _FUNCTIONS)
 """Every function of this module by its name in kernels."""
+
+
+def sorter(words: int, size: int) -> Routine:
+    """Return the routine that sorts entries of so many words, by so many bytes of their keys."""
+    return _SORTERS[words, size].routine
