@@ -1,6 +1,7 @@
 """Entries sorted by radix in scratch memory, and the smallest of many, kept in a heap."""
 
 import ctypes
+import threading
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from xla_server.codegen.routines.indexing.sorting import (
     SORTING,
     sorter,
 )
+from xla_server.execution.cancellation import Cancellation
 
 LOADER = Loader(HOST)
 STAYS, STOPS = np.zeros(1, np.int64), np.ones(1, np.int64)
@@ -82,13 +84,12 @@ class Sorter:
         self._call = function(sorter(words, size))
         self._words = words
 
-    def sorted(self, entries: Any, *, cancelled: int = 0) -> Any:
-        """The entries after a sort of them."""
+    def sorted(self, entries: Any, flag: int = STAYS.ctypes.data) -> Any:
+        """The entries after a sort of them; `flag` is the address of the cancellation flag."""
         places = [entries.copy(), np.zeros_like(entries), np.full(COUNT_WORDS, 7)]
-        word = np.array([cancelled])
         addresses = [place.ctypes.data for place in places]
         length = entries.size // self._words
-        found = self._call(*addresses, length, word.ctypes.data)
+        found = self._call(*addresses, length, flag)
         return places[addresses.index(found)]
 
 
@@ -120,4 +121,13 @@ def test_long_ones_are_done_in_spans() -> None:
 
 def test_nothing_is_moved_once_the_word_is_set() -> None:
     entries = entries_of(np.arange(100)[::-1], 2)
-    np.testing.assert_array_equal(Sorter(2, 8).sorted(entries, cancelled=1), entries)
+    np.testing.assert_array_equal(Sorter(2, 8).sorted(entries, STOPS.ctypes.data), entries)
+
+
+def test_a_paused_sort_goes_on_where_it_waited() -> None:
+    """A flag that says WAIT is no cancellation: all entries are sorted once it says GO."""
+    entries, cancellation = entries_of(np.arange(100)[::-1], 1), Cancellation()
+    cancellation.pause()
+    threading.Timer(0.1, cancellation.proceed).start()
+    found = Sorter(1, 4).sorted(entries, flag=cancellation.word)
+    np.testing.assert_array_equal(found, np.sort(entries))
