@@ -147,8 +147,8 @@ class Arrays:
         array.store(kind, offset // kind.byte_size + index, value, None)
 
     def spill(self, value: Any) -> int:
-        """Return the address of new memory that holds a numpy scalar."""
-        content = np.array([value]).view(np.uint8)
+        """Return the address of new memory that holds a numpy scalar or row."""
+        content = np.array(value, ndmin=1).view(np.uint8)
         self._arrays.append(Array(StackArray("spilled", content.size), content))
         return _address(len(self._arrays) - 1)
 

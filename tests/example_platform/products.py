@@ -1,27 +1,21 @@
-"""The routines of products, by numpy: panels, tiles, the loops around them, and transforms."""
+"""The routines of products, by numpy: panels and tiles."""
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from tests.example_platform.memory import Arrays
 from tests.processors import HOST
-from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.routines.contraction import product_tiles, thin_products
 from xla_server.codegen.routines.contraction.gemm_functions import panel_name, tile_name
-from xla_server.codegen.routines.contraction.gemm_loops import BAND, BAND_BY_ROWS, LAYOUT
 from xla_server.codegen.routines.contraction.gemm_tiles import KINDS, TileKind, heights, widths
 from xla_server.target.machine import Machine
 
 WALKED = (HOST, Machine.avx2(cores=1))
 """Machines whose routines are defined: the host, and that of the example platform."""
-
-Execute = Callable[..., Any]
-At = Callable[[int], Callable[..., Any]]
-"""Returns the routine with an address."""
 
 _DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i16": np.int16}
 
@@ -81,74 +75,6 @@ def _tile(
             sums += lefts[k, :, n].astype(sums.dtype)[:, None] * factors
     for number, row in enumerate(sums):
         _put(arrays, result + number * pitch, row, adds=adds)
-
-
-def _layout(at: At, arrays: Arrays, *operands: int) -> None:
-    o = dict(zip(LAYOUT.names, operands, strict=True))
-    for item in range(o["start"], o["stop"]):
-        matrix, group = divmod(item, o["groups"])
-        source = o["source"] + matrix * o["matrix_ahead"] + group * o["group_ahead"]
-        target = o["target"] + matrix * o["matrix_bytes"] + group * o["group_bytes"]
-        there = min(o["members"] - group * o["group"], o["group"])
-        for step, (number, panel) in itertools.product(
-            range(0, o["depth"], o["run"]), enumerate(range(0, there, o["height"]))
-        ):
-            at(o["lay_out"])(
-                arrays,
-                source + step * o["step_ahead"] + number * o["panel_ahead"],
-                o["ahead"],
-                target + step * o["step_bytes"] + number * o["panel_bytes"],
-                min(o["depth"] - step, o["run"]),
-                min(there - panel, o["height"]),
-            )
-
-
-def _band(at: At, arrays: Arrays, *operands: int) -> None:
-    o = dict(zip(BAND.names, operands, strict=True))
-    for item in range(o["start"], o["stop"]):
-        rest, block = divmod(item, o["across"])
-        batch, band = divmod(rest, o["down"])
-        row, column = band * o["band_rows"], block * o["block_columns"]
-        left = o["left"] + batch * o["left_batch_ahead"] + row * o["member_ahead"]
-        right = o["right"] + batch * o["right_batch_ahead"] + block * o["block_ahead"]
-        result = o["result"] + (batch * o["rows"] + row) * o["pitch"] + column * o["width"]
-        rows, columns = min(o["rows"] - row, o["band_rows"]), o["columns"] - column
-        sizes = rows, min(columns, o["block_columns"])
-        for step in range(0, o["depth"], o["run"]):
-            starts = left + step * o["step_ahead"], right + step * o["right_step_ahead"], result
-            _multiply(at, arrays, o, step, sizes, starts)
-
-
-def _multiply(
-    at: At,
-    arrays: Arrays,
-    o: Mapping[str, int],
-    step: int,
-    sizes: tuple[int, int],
-    starts: tuple[int, int, int],
-) -> None:
-    """Multiply a band of rows and a block of columns over a run of steps."""
-    (rows, columns), (left, right, result) = sizes, starts
-    steps = min(o["depth"] - step, o["run"])
-    bands = [o["band"] + n * o["band_panel_bytes"] for n in range(-(-rows // o["height"]))]
-    for n, panel in enumerate(bands):
-        source = left + n * o["height"] * o["member_ahead"]
-        there = min(rows - n * o["height"], o["height"])
-        at(o["lay_out_left"])(arrays, source, o["left_ahead"], panel, steps, there)
-    for number, first in enumerate(range(0, columns, o["panel_columns"])):
-        factors, ahead = right + number * o["panel_ahead"], o["right_ahead"]
-        width = min(columns - first, o["panel_columns"])
-        tile = o["first_tile"]
-        if columns - first < o["narrow"]:
-            at(o["lay_out_right"])(arrays, factors, ahead, o["room"], steps, width)
-            factors, ahead, tile = o["room"], o["laid_out_ahead"], o["tile"]
-        for n, panel in enumerate(bands):
-            height = min(rows - n * o["height"], o["height"])
-            into = result + first * o["width"] + n * o["height"] * o["pitch"]
-            of_tile = (ahead, -(-steps // o["per_step"]), o["pitch"], height, width, int(step > 0))
-            at(tile)(arrays, panel, factors, into, o["room"], *of_tile)
-            if tile != o["tile"]:
-                factors, ahead, tile = o["room"], o["laid_out_ahead"], o["tile"]
 
 
 def _product_tile(kind: str, rows: int, is_depthwise: bool, arrays: Arrays, *operands: int) -> None:
@@ -222,9 +148,6 @@ def _tiles(machine: Machine) -> Iterator[tuple[str, Callable[..., Any]]]:
         yield name, functools.partial(thin, name.split("_")[2])
 
 
-def products(at: At) -> dict[str, Callable[..., Any]]:
-    """Return every routine of products by its name, where `at` returns that at an address."""
-    loops: tuple[tuple[Routine, Callable[..., Any]], ...]
-    loops = ((LAYOUT, _layout), (BAND, _band), (BAND_BY_ROWS, _band))
-    tiles = {name: f for machine in WALKED for name, f in _tiles(machine)}
-    return {**tiles, **{each.name: functools.partial(f, at) for each, f in loops}}
+def products() -> dict[str, Callable[..., Any]]:
+    """Return every tile and panel of products by its name."""
+    return {name: f for machine in WALKED for name, f in _tiles(machine)}

@@ -32,7 +32,7 @@ NAMES = {
 }
 _TYPES = {dtype: kind for kind, dtype in DTYPES.items()}
 _COMPUTED = {computed: Type(kind) for kind, computed in COMPUTED.items()}
-_ON_MEMORY = {"copy_bytes", "clear_bytes", "product_tile_at"}
+_ON_MEMORY = {"copy_bytes", "clear_bytes", "call_at"}
 _LOADS, _STORES = ("load", "reload", "kept", "peek"), ("store", "keep", "poke")
 
 
@@ -72,6 +72,8 @@ class PythonFunctions:
         match name:
             case "watch_i64":
                 return lambda at: int(self._arrays.load(Type.I64, int(at), 0) == run_word.STOP)
+            case "room_for":
+                return lambda size: self._arrays.spill(np.zeros(int(size), np.uint8))
             case _ if isinstance(called, LibraryRoutine):
                 return lambda *operands: self._execute(
                     name, self._arrays, *map(self._argument, called.form, operands)

@@ -1,7 +1,6 @@
 """The routines that kernels call, on the memory of the walker. Operands are integers of Python."""
 
 import functools
-import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,10 +16,10 @@ from tests.example_platform.python_functions import PythonFunctions
 from tests.example_platform.winograd import WINOGRAD
 from xla_server.codegen.compiler.shared_functions import PythonFunction
 from xla_server.codegen.namespace import vocabulary
-from xla_server.codegen.routines.contraction import direct_block, winograd_block
-from xla_server.codegen.routines.indexing.radix_sort import sorter
-from xla_server.codegen.routines.movement import concatenation
-from xla_server.codegen.routines.movement.transposed_tiles import BLOCKS, SIDES, tile_name
+from xla_server.codegen.routines.contraction.direct_block import DIRECT_BLOCK
+from xla_server.codegen.routines.contraction.gemm_loops import GEMM_LOOPS
+from xla_server.codegen.routines.contraction.winograd_block import WINOGRAD_BLOCK
+from xla_server.codegen.routines.movement.transposed_tiles import SIDES, tile_name
 
 
 def _copy_bytes(arrays: Arrays, target: int, source: int, count: int) -> None:
@@ -31,37 +30,6 @@ def _clear_bytes(arrays: Arrays, target: int, count: int) -> None:
     arrays.at(target, count)[:] = 0
 
 
-def _words(arrays: Arrays, address: int, count: int) -> np.ndarray[Any, Any]:
-    return arrays.at(address, 8 * count).view(np.int64)
-
-
-def _sort_entries(
-    words: int, arrays: Arrays, entries: int, room: int, counts: int, count: int, cancelled: int
-) -> int:
-    """Sort entries by their signed keys, equal ones in their order, and return where they are."""
-    rows = _words(arrays, entries, words * count).reshape(count, words)
-    # The key of an entry of one word is its upper half, the number its lower half.
-    keys = rows[:, 0] >> 32 if words == 1 else rows[:, 0]
-    rows[:] = rows[np.argsort(keys, kind="stable")]
-    return entries
-
-
-def _keep_entry(arrays: Arrays, heap: int, count: int, seen: int, key: int) -> None:
-    """Keep entry number `seen` among the `count` smallest, in descending order."""
-    kept = _words(arrays, heap, 2 * min(count, seen + 1)).reshape(-1, 2)
-    if seen < count:
-        kept[-1] = key, seen
-    else:
-        kept[0] = key, seen
-    kept[:] = kept[np.lexsort((kept[:, 1], kept[:, 0]))[::-1]]
-
-
-def _sort_heap(arrays: Arrays, heap: int, count: int, cancelled: int) -> None:
-    """Put the entries that were kept in ascending order."""
-    kept = _words(arrays, heap, 2 * count).reshape(count, 2)
-    kept[:] = kept[::-1].copy()
-
-
 def _transpose(
     width: int, side: int, arrays: Arrays, source: int, ahead: int, target: int, target_ahead: int
 ) -> None:
@@ -70,40 +38,6 @@ def _transpose(
     tile = np.stack([arrays.at(source + n * ahead, size).reshape(side, width) for n in range(side)])
     for n in range(side):
         arrays.at(target + n * target_ahead, size)[:] = tile[:, n].ravel()
-
-
-def _transpose_blocks(arrays: Arrays, *operands: int) -> None:
-    """Transpose blocks of whole tiles; the last tiles begin earlier where they would not fit."""
-    named = dict(zip(BLOCKS.names, operands, strict=True))
-    start, stop, down, tile, side, width = operands[:6]
-    tall, wide = named["tall"], named["wide"]
-    for block in range(start, stop):
-        for y, x in itertools.product(range(0, tall, side), range(0, wide, side)):
-            row = min(block % down * tall + y, named["last_row"])
-            column = min(block // down * wide + x, named["last_column"])
-            source = named["source"] + column * named["source_ahead"] + row * width
-            target = named["target"] + row * named["target_ahead"] + column * width
-            routine_at(tile)(arrays, source, named["source_ahead"], target, named["target_ahead"])
-
-
-def _interleave(
-    arrays: Arrays, buffers: int, start: int, stop: int, tile: int, side: int, width: int
-) -> None:
-    """Put single elements of operands side by side, TILE_BYTES of each operand at a time."""
-    table, result = (int(each) for each in _words(arrays, buffers, 2))
-    head = [int(each) for each in _words(arrays, table, concatenation.HEAD_WORDS)]
-    count, tall = head[concatenation.COUNT], concatenation.TILE_BYTES // width
-    entries = _words(
-        arrays, table + 8 * concatenation.HEAD_WORDS, concatenation.ENTRY_WORDS * count
-    ).reshape(count, concatenation.ENTRY_WORDS)
-    for block in range(start, stop):
-        first = min(block * tall, head[concatenation.ROWS] - tall)
-        for number, (buffer, offset) in enumerate(entries[:, :2].tolist()):
-            source = int(_words(arrays, buffers + 8 * buffer, 1)[0]) + offset + first * width
-            elements = arrays.at(source, tall * width).reshape(tall, width)
-            for row, element in enumerate(elements, first):
-                place = result + row * head[concatenation.ROW_BYTES] + number * width
-                arrays.at(place, width)[:] = element
 
 
 def routine_at(address: int) -> Callable[..., int | None]:
@@ -127,7 +61,8 @@ def is_defined(name: str) -> bool:
 
 def is_in_any_order(name: str) -> bool:
     """Return whether the order of a routine's sums is that of the machine's vectors."""
-    return name in _IN_ANY_ORDER or name in (direct_block.BLOCK.name, winograd_block.BLOCK.name)
+    around_tiles = {*DIRECT_BLOCK, *GEMM_LOOPS, *WINOGRAD_BLOCK}
+    return name in _IN_ANY_ORDER or name in around_tiles
 
 
 def _found(name: str) -> Callable[..., int | None]:
@@ -162,7 +97,7 @@ ADDRESSES: Mapping[str, int] = {
 """The address of each routine by the instruction for it: no address of memory is negative."""
 
 _IN_ANY_ORDER: Mapping[str, Callable[..., int | None]] = {
-    **products(routine_at),
+    **products(),
     **FOURIER,
     **WINOGRAD,
 }
@@ -170,19 +105,11 @@ ROUTINES: Mapping[str, Callable[..., int | None]] = {
     **_IN_ANY_ORDER,
     "copy_bytes": _copy_bytes,
     "clear_bytes": _clear_bytes,
-    "product_tile_at": lambda arrays, tile, *operands: routine_at(tile)(arrays, *operands),
-    **{
-        sorter(words, size).name: functools.partial(_sort_entries, words)
-        for words, size in ((1, 1), (1, 2), (1, 4), (2, 8))
-    },
-    "keep_entry": _keep_entry,
-    "sort_heap": _sort_heap,
+    "call_at": lambda arrays, tile, *operands: routine_at(tile)(arrays, *operands),
     **{
         tile_name(width, side): functools.partial(_transpose, width, side)
         for width in (1, 2, 4, 8)
         for side in SIDES
     },
-    BLOCKS.name: _transpose_blocks,
-    "interleave_tiles": _interleave,
 }
 """Routines whose code is LLVM's, by their names; those with a result return an integer."""

@@ -28,7 +28,7 @@ from xla_server.codegen.routines.contraction.exact_sums import EXACT_SUMS
 from xla_server.codegen.routines.contraction.gemm_functions import gemm_functions
 from xla_server.codegen.routines.contraction.product_tiles import product_tiles
 from xla_server.codegen.routines.contraction.thin_products import thin_products
-from xla_server.codegen.routines.contraction.winograd_block import winograd_block
+from xla_server.codegen.routines.contraction.winograd_block import WINOGRAD_BLOCK
 from xla_server.codegen.routines.contraction.winograd_transforms import WINOGRAD_TRANSFORMS
 from xla_server.codegen.routines.fourier.fourier_blocks import FOURIER_BLOCKS
 from xla_server.codegen.routines.fourier.fourier_moves import FOURIER_MOVES
@@ -61,11 +61,12 @@ _NAMES: Mapping[str, Any] = {
     **PERTURBED,
     **RANDOM_WORDS,
     **TILES,
+    **WINOGRAD_BLOCK,
     **WINOGRAD_TRANSFORMS,
 }
 """Functions whose code LLVM alone adapts to a machine."""
 
-_OF_MACHINES = (gemm_functions, half_floats, product_tiles, thin_products, winograd_block)
+_OF_MACHINES = (gemm_functions, half_floats, product_tiles, thin_products)
 """Tables of functions whose names or sizes follow from a machine."""
 
 

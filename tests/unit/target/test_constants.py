@@ -44,8 +44,7 @@ ORDERS_OF_SUMS = {
 CANCELLATION = {
     "codegen/loops/nests/scalar_loop.py": {"_WORK_UNSEEN"},
     "codegen/loops/builders/stopping.py": {"LONG_WORK_ITEM", "SPAN"},
-    "codegen/routines/indexing/heaps.py": {"_LOOK"},
-    "codegen/routines/indexing/radix_sort.py": {"LOOK"},
+    "codegen/routines/indexing/sorting.py": {"LOOK", "_HEAP_LOOK"},
 }
 """Bounds on what an execution does after it is cancelled."""
 
@@ -87,7 +86,7 @@ ROUTINES = {
         "_VECTORS",
     },
     "codegen/routines/contraction/product_tiles.py": {"VECTORS"},
-    "codegen/routines/indexing/radix_sort.py": {"_FEW"},
+    "codegen/routines/indexing/sorting.py": {"_FEW"},
     "codegen/routines/movement/transposed_tiles.py": {"SIDES"},
 }
 """Sizes that the code of routines is written for, in vectors and cache lines of any machine."""
@@ -151,9 +150,8 @@ FACTS = {
     "codegen/routines/contraction/exact_sums.py": {"SPATIAL"},
     "codegen/routines/fourier/fourier_passes.py": {"CALL_COST", "PASS_COST", "RADICES"},
     "codegen/routines/contraction/gemm_panels.py": {"SLACK", "_QUARTER"},
-    "codegen/routines/indexing/heaps.py": {"_BYTES"},
     "codegen/routines/contraction/product_tiles.py": {"LEVELS", "_ROWS_OF_A_POINTER"},
-    "codegen/routines/indexing/radix_sort.py": {"COUNT_WORDS", "_VALUES"},
+    "codegen/routines/indexing/sorting.py": {"COUNT_WORDS", "_COLUMN"},
     "codegen/routines/movement/transposed_tiles.py": {"_REGISTERS", "_SHORT"},
     "codegen/lower/contraction/exact_sums.py": {"_ALL"},
     "passes/simplify/rules/repeats.py": {"_LARGEST_EXACT"},

@@ -8,6 +8,7 @@ decide that it is not taken.
 """
 
 import ast
+import builtins
 import functools
 import linecache
 import textwrap
@@ -19,19 +20,26 @@ from llvmlite import ir
 from numba import types
 from numba.core.dispatcher import Dispatcher
 
-from xla_server.codegen.compiler.blocks import module_of, write_body
-from xla_server.codegen.compiler.direct_expressions import Expressions
+from xla_server.codegen.compiler.blocks import BlockWriter, module_of, write_body
 from xla_server.codegen.compiler.direct_names import ssa_names, stored_names
 from xla_server.codegen.compiler.direct_values import (
+    BUILT_IN,
     FORMS,
     WORD,
     Typed,
     UnsupportedError,
+    binary,
+    compare,
     constant,
+    is_known,
+    joined,
+    negated,
     parts,
     truth,
+    whole,
     widened,
 )
+from xla_server.codegen.instructions.instruction import Instruction
 from xla_server.target.machine import Machine
 
 _DEEPEST = 16
@@ -136,7 +144,7 @@ class _Text:
         )
 
 
-class _Function(Expressions):
+class _Function(BlockWriter):
     """One function while it is emitted at a builder's position, for these operands.
 
     `depth` is how many calls may still be inside of each other.
@@ -188,11 +196,12 @@ class _Function(Expressions):
             self._do(statement)
 
     def _do(self, statement: ast.stmt) -> None:
+        b = self._builder
         match statement:
             case ast.Assign(targets=[target], value=value):
                 self._assign_to(target, self._value(value))
             case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
-                self._assign(name, self._binary(op, self._local(name), self._value(value)))
+                self._assign(name, binary(b, op, self._local(name), self._value(value)))
             case ast.Expr(value=ast.Call() as call):
                 self._call(call)
             case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
@@ -200,11 +209,10 @@ class _Function(Expressions):
             case ast.For(target=ast.Name(id=name), orelse=[]):
                 self._count_range(name, statement)
             case ast.While(test=test, body=body, orelse=[]):
-                self._repeat(
-                    lambda: truth(self._builder, self._value(test)), lambda: self._do_all(body)
-                )
+                self._repeat(lambda: truth(b, self._value(test)), lambda: self._do_all(body))
             case ast.If(test=test, body=body, orelse=orelse):
-                self._choose_between(test, body, orelse)
+                condition = truth(b, self._value(test))
+                self._choose(condition, lambda: self._do_all(body), lambda: self._do_all(orelse))
             case ast.Return(value=value):
                 self._leave(None if value is None else self._value(value))
             case ast.Break():
@@ -235,12 +243,6 @@ class _Function(Expressions):
             self._do_all(loop.body)
 
         self._count(low, high, step, inside)
-
-    def _choose_between(
-        self, test: ast.expr, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt]
-    ) -> None:
-        condition = truth(self._builder, self._value(test))
-        self._choose(condition, lambda: self._do_all(body), lambda: self._do_all(orelse))
 
     def _leave(self, value: Typed | None) -> None:
         self._returned.append((self._builder.block, value))
@@ -288,19 +290,91 @@ class _Function(Expressions):
             return self._local(name)
         return constant(self._text.names.get(name))
 
-    def _called(self, name: str) -> Any:
+    def _value(self, expression: ast.expr) -> Typed:
+        b = self._builder
+        match expression:
+            case ast.Name(id=name):
+                return self._named(name)
+            case ast.Constant(value=bool() as fact):
+                return constant(fact)
+            case ast.Constant(value=int() as number):
+                return whole(number)
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as number)):
+                return whole(-number)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return binary(b, ast.Sub(), whole(0), self._value(operand))
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return types.boolean, negated(b, truth(b, self._value(operand)))
+            case ast.Call():
+                return self._call(expression)
+            case ast.BinOp(left=left, op=op, right=right):
+                return binary(b, op, self._value(left), self._value(right))
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                return compare(b, op, self._value(left), self._value(right))
+            case ast.BoolOp(op=op, values=values):
+                return self._shortened(isinstance(op, ast.And), values)
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                return self._chosen(test, body, orelse)
+            case ast.Tuple(elts=elements):
+                return joined([self._value(element) for element in elements])
+        raise UnsupportedError(type(expression).__name__)
+
+    def _word(self, expression: ast.expr) -> Any:
+        return widened(self._builder, self._value(expression))[1]
+
+    def _shortened(self, is_and: bool, values: Sequence[ast.expr]) -> Typed:
+        """Truth values that are asked for until one decides."""
+        decided = []
+        (end,) = self._blocks("decided")
+        for number, expression in enumerate(values):
+            kind, bit = self._value(expression)
+            if kind != types.boolean:
+                raise UnsupportedError("and, or of something else")
+            is_last = number == len(values) - 1
+            if is_known((kind, bit)) and not is_last and bool(bit.constant) == is_and:
+                continue
+            decided.append((self._builder.block, (types.boolean, bit)))
+            if is_last or is_known((kind, bit)):
+                self._go_to(end)
+                break
+            (more,) = self._blocks("undecided")
+            self._go_either_way(bit, *((more, end) if is_and else (end, more)))
+            self._go_on_at(more)
+        self._go_on_at(end)
+        return self._merged(decided)
+
+    def _chosen(self, test: ast.expr, body: ast.expr, orelse: ast.expr) -> Typed:
+        condition = truth(self._builder, self._value(test))
+        if is_known((types.boolean, condition)):
+            return self._value(body if condition.constant else orelse)
+        then, other, after = self._blocks("then", "else", "after")
+        self._go_either_way(condition, then, other)
+        values = []
+        for block, expression in ((then, body), (other, orelse)):
+            self._go_on_at(block)
+            value = self._value(expression)
+            values.append((self._builder.block, value))
+            self._go_to(after)
+        self._go_on_at(after)
+        return self._merged(values)
+
+    def _call(self, call: ast.Call) -> Typed:
+        if not isinstance(call.func, ast.Name) or call.keywords:
+            raise UnsupportedError("a call of something else")
+        name = call.func.id
         if name in self._known or name in self._text.assigned:
             raise UnsupportedError("a call of a value")
-        return self._text.names.get(name, self._built_in(name))
-
-    def _expanded(self, function: Any, given: Sequence[Typed]) -> Typed:
-        """Return the result of a function that is inlined here."""
-        if not isinstance(function, Dispatcher) or not self._depth:
+        called = self._text.names.get(name, getattr(builtins, name, None))
+        given = [self._value(argument) for argument in call.args]
+        if isinstance(called, Instruction):
+            return self._instruct(called, given)
+        if called in BUILT_IN:
+            return BUILT_IN[called](self._builder, *given)
+        if not isinstance(called, Dispatcher) or not self._depth:
             raise UnsupportedError("a call of something else")
-        text = _Text.of(function.py_func)
+        text = _Text.of(called.py_func)
         inner = _Function(self._builder, self._reached, text, given, self._machine, self._depth - 1)
-        result = inner.write()
-        return (types.void, None) if result is None else result
+        return inner.write() or (types.void, None)
 
     def _merged(self, values: Sequence[tuple[Any, Typed]]) -> Typed:
         """The value that came from the block that was run, at the beginning of one they go to."""

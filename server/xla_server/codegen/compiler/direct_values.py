@@ -125,6 +125,13 @@ def truth(builder: Any, value: Typed) -> Any:
     return builder.icmp_unsigned("!=", code, ir.Constant(code.type, 0))
 
 
+def negated(builder: Any, bit: Any) -> Any:
+    """The other truth value."""
+    if isinstance(bit, ir.Constant):
+        return ir.Constant(BIT, 1 - int(bit.constant))
+    return builder.not_(bit)
+
+
 def widened(builder: Any, value: Typed) -> Typed:
     """A whole number as int64."""
     kind, code = value

@@ -112,10 +112,6 @@ class FunctionText:
         """The difference of two numbers."""
         return self.let(f"sub i64 {one}, {other}")
 
-    def divided(self, one: str, other: str) -> tuple[str, str]:
-        """(remainder, quotient) of numbers that are not negative."""
-        return self.let(f"urem i64 {one}, {other}"), self.let(f"udiv i64 {one}, {other}")
-
     def address(self, start: str, *terms: tuple[str, str | int]) -> str:
         """start + the sum of the products."""
         for one, other in terms:
@@ -192,17 +188,6 @@ class FunctionText:
         yield
         self.do(f"br label %{after}")
         self.start(after)
-
-    def is_cancelled(self) -> str:
-        """Return whether the flag at the address `%cancelled` is set."""
-        flag = self.pointer("%cancelled")
-        return self.let(
-            f"icmp ne i64 {self.let(f'load atomic i64, ptr {flag} seq_cst, align 8')}, 0"
-        )
-
-    def invoke(self, function: str, *operands: str) -> None:
-        """Call the function at a pointer, which returns nothing."""
-        self.do(f"call void {function}({', '.join(f'i64 {operand}' for operand in operands)})")
 
     def clear(self, pointer: str, count: int | str) -> None:
         """Set so many bytes to zero."""

@@ -17,7 +17,7 @@ from numba import types
 from xla_server.codegen.compiler.direct_compiler import write_function
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import Declaration, FunctionText, ModuleText
-from xla_server.codegen.instructions.instruction import Instruction, instruction_of
+from xla_server.codegen.instructions.instruction import Instruction, instruction, instruction_of
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.target.machine import Machine
@@ -49,6 +49,7 @@ class SharedFunction(Instruction):
         write: Write,
         effort: Effort = Effort.WRITTEN,
     ) -> None:
+        self.routine = routine
         self.symbol = f"{_PREFIX}{routine.name}"
         self._write = write
         self._effort = effort
@@ -124,6 +125,19 @@ class TextFunction(SharedFunction):
     def _module(self, machine: Machine) -> Any:
         f = self._begin(Declaration(self.symbol, self._names, machine))
         return ModuleText(f.text(self._code(f) or ""))
+
+
+@instruction
+def call_at(typing_context, address, *operands):  # type: ignore[no-untyped-def]
+    """Call the function of int64 at an address, which returns nothing."""
+    words = [types.int64] * len(operands)
+
+    def generate(context: Any, b: Any, signature: Any, args: Sequence[Any]) -> Any:
+        form = ir.FunctionType(ir.VoidType(), [_WORD] * len(words))
+        b.call(b.inttoptr(args[0], ir.PointerType(form)), args[1:])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, *words), generate
 
 
 def by_name(functions: Iterable[SharedFunction]) -> dict[str, SharedFunction]:

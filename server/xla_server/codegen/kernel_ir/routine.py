@@ -3,7 +3,7 @@
 import dataclasses
 import enum
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from xla_server.codegen.kernel_ir.expressions import Apply, Expression, whole
 from xla_server.codegen.kernel_ir.types import Type
@@ -47,6 +47,21 @@ class Unit(enum.Enum):
     def types(self) -> tuple[Type, ...]:
         """The types that an operand may have."""
         return {Unit.FLAG: (Type.I64, Type.B1), Unit.BITS: (Type.U64,)}.get(self, (Type.I64,))
+
+
+Read = Annotated[int, Unit.READ]
+Write = Annotated[int, Unit.WRITE]
+Update = Annotated[int, Unit.UPDATE]
+Cancelled = Annotated[int, Unit.CANCELLED]
+Table = Annotated[int, Unit.TABLE]
+Function = Annotated[int, Unit.FUNCTION]
+Offset = Annotated[int, Unit.OFFSET]
+Elements = Annotated[int, Unit.ELEMENTS]
+Count = Annotated[int, Unit.COUNT]
+Flag = Annotated[int, Unit.FLAG]
+Letter = Annotated[int, Unit.LETTER]
+Number = Annotated[int, Unit.NUMBER]
+"""Parameters of routines that are functions of Python, by their units."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,6 +122,19 @@ class Routine:
 def parameters(unit: Unit, *names: str) -> tuple[Parameter, ...]:
     """Return parameters of one unit."""
     return tuple(Parameter(name, unit) for name in names)
+
+
+def routine_of(
+    name: str, function: Callable[..., Any], cost: Cost | None = None, *, is_inlined: bool = False
+) -> Routine:
+    """Return the routine of a function of Python, whose annotations are units.
+
+    Its result is an int64, if it is annotated.
+    """
+    units = dict(getattr(function, "py_func", function).__annotations__)
+    results = () if units.pop("return") is None else (Type.I64,)
+    given = tuple(Parameter(each, unit.__metadata__[0]) for each, unit in units.items())
+    return Routine(name, given, results, is_inlined, cost)
 
 
 def function_address(name: str) -> Expression:

@@ -4,74 +4,50 @@ Every reduction by columns has these loops, the same in each but for addresses a
 a small part of its time, but were a fourth of its compilation.
 """
 
-from collections.abc import Callable
-from typing import Any
-
-from xla_server.codegen.compiler.shared_functions import PythonFunction
+from xla_server.codegen.compiler.shared_functions import PythonFunction, by_name
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.instructions.intrinsics import add
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.routine import Count, Number, Update, Write, routine_of
 
 FILLED = {4: "i32", 8: "i64"}
-"""Integers that `fill_routine` writes, by their bytes."""
+"""Integers that `fill` writes, by their bytes."""
 
 JOINED = {"f32": CONSTANTS["f32"](1 << 31), "f64": CONSTANTS["f64"](1 << 63)}
 """Initial values of sums: -0, as x + -0 is x for every x."""
 
 
-def _fill(kind: str) -> Callable[..., None]:
+def _fill(byte_width: int) -> PythonFunction:
+    """Return the routine that writes one value to consecutive elements."""
+    kind = FILLED[byte_width]
     store, narrow = MEMORY[f"store_{kind}"], MEMORY[f"to_{kind}"]
 
-    def fill(address, count, bits):  # type: ignore[no-untyped-def]
+    def fill(address: Write, count: Count, bits: Number) -> None:
         for number in range(count):
             store(address, number, narrow(bits))
 
-    return fill
+    routine = routine_of(f"fill_{8 * byte_width}", fill, lambda n: n["count"])
+    return PythonFunction(routine, fill, Effort.OPTIMISED)
 
 
-def _join(kind: str) -> Callable[..., None]:
-    neutral = JOINED[kind]
-    load, store = MEMORY[f"reload_{kind}"], MEMORY[f"store_{kind}"]
-    kept, keep = MEMORY[f"kept_{kind}"], MEMORY[f"keep_{kind}"]
-
-    def join(outside, inside, count):  # type: ignore[no-untyped-def]
-        for number in range(count):
-            store(outside, number, add(load(outside, number), kept(inside, number)))
-            keep(inside, number, neutral)
-
-    return join
-
-
-def fill_routine(byte_width: int) -> Routine:
-    """Return the routine that writes one value to consecutive elements."""
-    return Routine(
-        f"fill_{8 * byte_width}",
-        (
-            *parameters(Unit.WRITE, "address"),
-            *parameters(Unit.COUNT, "count"),
-            *parameters(Unit.NUMBER, "bits"),
-        ),
-        cost=lambda n: n["count"],
-    )
-
-
-def join_routine(kind: str) -> Routine:
+def _join(kind: str) -> PythonFunction:
     """Return the routine that adds a run of sums to those outside, and resets it.
 
     The two do not overlap.
     """
-    addresses = parameters(Unit.UPDATE, "outside", "inside")
-    given = *addresses, *parameters(Unit.COUNT, "count")
-    return Routine(f"join_{kind}", given, cost=lambda n: 5 * n["count"])
+    neutral = JOINED[kind]
+    load, store = MEMORY[f"reload_{kind}"], MEMORY[f"store_{kind}"]
+    kept, keep = MEMORY[f"kept_{kind}"], MEMORY[f"keep_{kind}"]
+
+    def join(outside: Update, inside: Update, count: Count) -> None:
+        for number in range(count):
+            store(outside, number, add(load(outside, number), kept(inside, number)))
+            keep(inside, number, neutral)
+
+    routine = routine_of(f"join_{kind}", join, lambda n: 5 * n["count"])
+    return PythonFunction(routine, join, Effort.OPTIMISED)
 
 
-COLUMN_SUMS: dict[str, Any] = {
-    routine.name: PythonFunction(routine, function, Effort.OPTIMISED)
-    for routine, function in (
-        *((fill_routine(width), _fill(kind)) for width, kind in FILLED.items()),
-        *((join_routine(kind), _join(kind)) for kind in JOINED),
-    )
-}
-"""Every function of this module by its name in kernels."""
+COLUMN_SUMS = by_name((*map(_fill, FILLED), *map(_join, JOINED)))
+"""Every function of this module by its name in kernels: `fill` by bits, and `join` by type."""

@@ -2,12 +2,16 @@
 
 import pytest
 
+from tests.corpus.jax.cases import CASES
+from tests.corpus.jax.programs import lower
+from tests.unit.codegen.compiled import imported
 from tests.unit.passes.passing import stated
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen.loops import schedules
 from xla_server.codegen.loops.builders.scheduled import ScheduledKernel
 from xla_server.codegen.loops.schedules import SCHEDULES, ElementGraph, Schedule
 from xla_server.codegen.lower.loop_nests import loop_kernel
+from xla_server.codegen.lower.lowering import kernels_of
 
 _ZERO = "zero = f32[] constant(0)"
 _LOGARITHMS = (
@@ -54,3 +58,11 @@ def test_a_program_has_the_schedule_that_is_for_it(
 def test_every_schedule_has_a_program_and_says_what_it_is_for() -> None:
     assert [schedule.name for schedule in SCHEDULES] == list(PROGRAMS)
     assert all(schedule.fits and schedule.reason for schedule in SCHEDULES)
+
+
+def test_a_program_has_the_same_kernels_whenever_it_is_compiled() -> None:
+    """Loops of one work item are compared in their order, not in that of a set."""
+    function, arguments = CASES["convolution"]()
+    module = imported(lower(function, *arguments))
+    compiled = [kernels_of(compile_module(module).code) for _ in range(20)]
+    assert len({tuple(thunk.source for thunk in thunks) for thunks in compiled}) == 1

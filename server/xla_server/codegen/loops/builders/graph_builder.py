@@ -173,8 +173,10 @@ class GraphBuilder(abc.ABC):
         begin = body.let(self._names("v"), ir.integer_op("select", test, start, 0))
         return ir.Index(0, ((begin, 1), (self._indices[loop], 1))), None
 
-    def _innermost(self, loops: Iterable[Variable]) -> Variable | None:
-        return max(loops, key=lambda loop: self._bodies[loop].depth, default=None)
+    def _innermost(self, loops: Set[Variable]) -> Variable | None:
+        """Return the loop of these that is inside of the others; the last one of a work item."""
+        found = (loop for loop in reversed(self._bodies) if loop in loops)
+        return max(found, key=lambda loop: self._bodies[loop].depth, default=None)
 
     @abc.abstractmethod
     def _reduced(self, reduction: graph.Reduction) -> Deep[Sequence[ir.Expression]]:

@@ -22,17 +22,17 @@ from xla_server.codegen.kernel_ir.expressions import (
 )
 from xla_server.codegen.kernel_ir.expressions import Apply as ApplyExpression
 from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
-from xla_server.codegen.kernel_ir.statements import Stop
+from xla_server.codegen.kernel_ir.statements import Call, Stop
 from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.builders.loop_builder import LoopBuilder, Nest, close, looking_if_long
 from xla_server.codegen.loops.builders.scheduled import ScheduledKernel
 from xla_server.codegen.loops.builders.stopping import SPAN
 from xla_server.codegen.loops.builders.stored_nodes import all_nodes
-from xla_server.codegen.loops.nests.column_calls import fill, join, may_call, row_start
 from xla_server.codegen.loops.reductions.reduction_groups import needed_reductions
 from xla_server.codegen.loops.reductions.sum_levels import SumLoop, is_even, steps_of, turn_of
 from xla_server.codegen.loops.reductions.vector_reductions import neutral_of, strict
+from xla_server.codegen.routines.column_sums import COLUMN_SUMS, FILLED, JOINED
 from xla_server.codegen.trace.graph import (
     Load,
     Node,
@@ -41,9 +41,10 @@ from xla_server.codegen.trace.graph import (
     Store,
     own_inputs,
     reached,
+    variables_of,
 )
 from xla_server.fusion.analysis.windows import is_short_window
-from xla_server.ir.affine import Affine, Variable
+from xla_server.ir.affine import Affine, Variable, variable
 
 
 def column_kernel(nest: Nest) -> ScheduledKernel | None:
@@ -213,7 +214,7 @@ class _ColumnBuilder(LoopBuilder):
             for name, result in zip(names, summed, strict=True):
                 byte_size = depth * columns.size * Type(result.type).byte_size
                 columns.partial[result] = self._stack_array(name, byte_size)
-        columns.calls = may_call(columns.last, columns.size, results, columns.partial, self._tuned)
+        columns.calls = self._may_call()
         self._begin_columns(body)
         opened = self._open_rows(reductions, steps, body)
         run = self._open_columns(opened[-1])
@@ -239,6 +240,26 @@ class _ColumnBuilder(LoopBuilder):
                 self._join(depth, opened[-1])
                 depth -= 1
         close(opened)
+
+    def _may_call(self) -> bool:
+        """Return whether runs along a block that begin or join results can be calls."""
+        columns, results, tuned = self._columns, self._homes, self._tuned
+        last, size, summed = columns.last, columns.size, columns.partial
+        rows = math.prod(loop.size for loop in results[0][1].reduction.loops)
+        if size < tuned.min_call_columns or size * rows < tuned.min_call_elements:
+            return False
+        return all(
+            result.type == store.kernel_type.storage
+            and result.type[0] in "iuf"
+            and Type(result.type).byte_size in FILLED
+            and last not in variables_of(_row_start(store, last))
+            and last not in result.reduction.initial[result.number].variables
+            and (
+                result not in summed
+                or (strict(result.reduction) == "add" and result.type in JOINED)
+            )
+            for store, result in results
+        )
 
     def _open_rows(
         self, reductions: Sequence[Reduction], steps: Sequence[SumLoop], body: Body
@@ -278,7 +299,7 @@ class _ColumnBuilder(LoopBuilder):
         width = Type(result.type).byte_size
         if result in columns.partial and depth:
             return Address(columns.partial[result], Index((depth - 1) * columns.size), width)
-        index = plus(self._index(row_start(store, columns.last)), columns.low or 0)
+        index = plus(self._index(_row_start(store, columns.last)), columns.low or 0)
         return Address(self._buffers[store.argument], index, width)
 
     def _open_columns(self, body: Body) -> Loop:
@@ -316,12 +337,12 @@ class _ColumnBuilder(LoopBuilder):
         if columns.calls:
             for (store, result), value in zip(results, starts, strict=True):
                 address = self._address(0, store, result)
-                body.add(fill(address, columns.count, result.type, value))
+                body.add(_fill(address, columns.count, result.type, value))
                 if result in columns.partial:
                     neutral = self._value(neutral_of(result.reduction))
                     address = Address(columns.partial[result])
                     count = Index(columns.depth * columns.size)
-                    body.add(fill(address, count, result.type, neutral))
+                    body.add(_fill(address, count, result.type, neutral))
             return
         run = self._open_columns(body)
         for (store, result), value in zip(results, starts, strict=True):
@@ -339,7 +360,7 @@ class _ColumnBuilder(LoopBuilder):
             for store, result in summed:
                 inside = self._address(depth, store, result)
                 outside = self._address(depth - 1, store, result)
-                body.add(join(outside, inside, columns.count, result.type))
+                body.add(_join_sums(outside, inside, columns.count, result.type))
             return
         run = self._open_columns(body)
         for store, result in summed:
@@ -349,3 +370,22 @@ class _ColumnBuilder(LoopBuilder):
             around.store(run, ApplyExpression(strict(result.reduction), parts, own.type))
             own.store(run, self._value(neutral_of(result.reduction)))
         run.close()
+
+
+def _row_start(store: Store, last: Variable) -> Affine:
+    """Return where a row of a store begins: `last` is in it if neighbours are not contiguous."""
+    return store.offset + variable(last) * -1
+
+
+def _fill(address: Address, count: Expression, kind: str, value: Expression) -> Call:
+    """Return the call that writes a value to `count` neighbours."""
+    width = Type(kind).byte_size
+    bits = ApplyExpression(f"bits_{FILLED[width]}", (value,), Type(FILLED[width]))
+    given = {"address": address, "count": count, "bits": integer_op("to_i64", bits)}
+    return Call.of(COLUMN_SUMS[f"fill_{8 * width}"].routine, given)
+
+
+def _join_sums(outside: Address, inside: Address, count: Expression, kind: str) -> Call:
+    """Return the call that adds a run of sums to those outside, and begins it anew."""
+    given = {"outside": outside, "inside": inside, "count": count}
+    return Call.of(COLUMN_SUMS[f"join_{kind}"].routine, given)

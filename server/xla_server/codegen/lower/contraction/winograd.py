@@ -225,12 +225,14 @@ def _sizes(tiled: Tiled) -> Operands:
     down, across = phase.lines
     square = 4 * phase.inputs * phase.outputs
     *_, (_, rest, _) = panels(phase)
-    widths = min(phase.outputs, panel_width(phase.target.machine)), rest
+    panel_columns = panel_width(phase.target.machine)
+    widths = min(phase.outputs, panel_columns), rest
     tile, narrow = (tile_name(phase.target.machine, "f32", tiled.rows, width) for width in widths)
     tiles_down, tiles_across = tiled.grid
     return {
         "block": tiled.block,
         "rows": tiled.rows,
+        "panel_columns": panel_columns,
         "tiles_down": tiles_down,
         "tiles_across": tiles_across,
         "height": down.size,

@@ -29,8 +29,7 @@ from xla_server.codegen.loops.builders.stopping import is_long
 from xla_server.codegen.lower.indexing.sort_keys import Key, element_key, key_of
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.routines.indexing.heaps import KEEP, SORT
-from xla_server.codegen.routines.indexing.radix_sort import COUNT_WORDS, LOOK, sorter
+from xla_server.codegen.routines.indexing.sorting import COUNT_WORDS, KEEP, LOOK, SORT, sorter
 from xla_server.codegen.trace.graph import Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloComputation, HloInstruction

@@ -10,12 +10,19 @@ from typing import Any
 
 from numba import njit
 
-from xla_server.codegen.compiler.shared_functions import PythonFunction
+from xla_server.codegen.compiler.shared_functions import PythonFunction, call_at
 from xla_server.codegen.instructions.intrinsics import select
 from xla_server.codegen.instructions.memory import clear_bytes, copy_bytes
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
-from xla_server.codegen.routines.contraction.product_tiles import product_tile_at
+from xla_server.codegen.kernel_ir.routine import (
+    Count,
+    Function,
+    Offset,
+    Read,
+    Update,
+    Write,
+    routine_of,
+)
 
 
 def _products(n: Mapping[str, int]) -> float:
@@ -25,77 +32,41 @@ def _products(n: Mapping[str, int]) -> float:
     return results * features * math.prod(n[f"iterations{loop}"] for loop in range(4))
 
 
-BLOCK = Routine(
-    "direct_block",
-    (
-        *parameters(Unit.READ, "source", "weights"),
-        *parameters(Unit.UPDATE, "result"),
-        # Memory for what the block reads of the input; 0 where that is read where it is.
-        *parameters(Unit.WRITE, "box"),
-        # The block's first result along the first and the last dimension, and how many along the
-        # first.
-        *parameters(Unit.COUNT, "image", "down", "across", "high"),
-        # The input, where its windows begin, positions from one to the next, and from position to
-        # position.
-        *parameters(Unit.COUNT, "size0", "size1", "size2", "start0", "start1", "start2"),
-        *parameters(Unit.COUNT, "step0", "step1", "step2"),
-        *parameters(Unit.OFFSET, "pixel"),
-        # Positions of what is read: of the box, or of the input.
-        *parameters(Unit.COUNT, "extent0", "extent1", "extent2"),
-        # The whole result, where this phase's results lie in it and how far apart, and from
-        # position to position.
-        *parameters(Unit.COUNT, "whole0", "whole1", "whole2", "first0", "first1", "first2"),
-        *parameters(Unit.COUNT, "apart0", "apart1", "apart2", "results1"),
-        *parameters(Unit.OFFSET, "to_place"),
-        # Rows of a tile, how many of these there are along the last dimension, and behind those how
-        # many with a row less.
-        *parameters(Unit.COUNT, "tall", "tall_count", "low_count"),
-        # Groups, and from one to the next.
-        *parameters(Unit.COUNT, "groups"),
-        *parameters(Unit.OFFSET, "group_read", "group_weights", "group_written"),
-        # Whole panels of weights and from one to the next, then the panel of what columns rest.
-        *parameters(Unit.COUNT, "panels", "columns"),
-        *parameters(Unit.OFFSET, "panel_read", "panel_weights", "panel_written"),
-        *parameters(Unit.COUNT, "rest"),
-        *parameters(Unit.OFFSET, "rest_weights"),
-        # A row of weights in a panel and in the last one, and the row that sums begin with.
-        *parameters(Unit.OFFSET, "row", "rest_row"),
-        *parameters(Unit.COUNT, "first_row"),
-        # The loops of a sum: iterations, bytes on the left and rows of weights from one to the
-        # next.
-        *(
-            Parameter(f"{name}{loop}", unit)
-            for loop in range(4)
-            for name, unit in (
-                ("iterations", Unit.COUNT),
-                ("over", Unit.OFFSET),
-                ("down", Unit.COUNT),
-            )
-        ),
-        # Tiles, those with a row less, and both for the columns that rest.
-        *parameters(Unit.FUNCTION, "tile", "low_tile", "rest_tile", "low_rest_tile"),
-    ),
-    cost=_products,
-)
-"""Computes a block of a convolution."""
-
-
-def _block(  # type: ignore[no-untyped-def]
-    source, weights, result, box,
-    image, down, across, high,
-    size0, size1, size2, start0, start1, start2, step0, step1, step2, pixel,
-    extent0, extent1, extent2,
-    whole0, whole1, whole2, first0, first1, first2, apart0, apart1, apart2,
-    results1, to_place,
-    tall, tall_count, low_count,
-    groups, group_read, group_weights, group_written,
-    panels, columns, panel_read, panel_weights, panel_written,
-    rest, rest_weights,
-    row, rest_row, first_row,
-    iterations0, over0, down0, iterations1, over1, down1,
-    iterations2, over2, down2, iterations3, over3, down3,
-    tile, low_tile, rest_tile, low_rest_tile,
-):  # fmt: skip
+def _block(
+    source: Read, weights: Read, result: Update,
+    # Memory for what the block reads of the input; 0 where that is read where it is.
+    box: Write,
+    # The block's first result along the first and the last dimension, and how many along the first.
+    image: Count, down: Count, across: Count, high: Count,
+    # The input, where its windows begin, positions from one to the next, and from position to
+    # position.
+    size0: Count, size1: Count, size2: Count, start0: Count, start1: Count, start2: Count,
+    step0: Count, step1: Count, step2: Count, pixel: Offset,
+    # Positions of what is read: of the box, or of the input.
+    extent0: Count, extent1: Count, extent2: Count,
+    # The whole result, where this phase's results lie in it and how far apart, and from position to
+    # position.
+    whole0: Count, whole1: Count, whole2: Count, first0: Count, first1: Count, first2: Count,
+    apart0: Count, apart1: Count, apart2: Count, results1: Count, to_place: Offset,
+    # Rows of a tile, how many of these there are along the last dimension, and behind those how
+    # many with a row less.
+    tall: Count, tall_count: Count, low_count: Count,
+    # Groups, and from one to the next.
+    groups: Count, group_read: Offset, group_weights: Offset, group_written: Offset,
+    # Whole panels of weights and from one to the next, then the panel of what columns rest.
+    panels: Count, columns: Count,
+    panel_read: Offset, panel_weights: Offset, panel_written: Offset,
+    rest: Count, rest_weights: Offset,
+    # A row of weights in a panel and in the last one, and the row that sums begin with.
+    row: Offset, rest_row: Offset, first_row: Count,
+    # The loops of a sum: iterations, bytes on the left and rows of weights from one to the next.
+    iterations0: Count, over0: Offset, down0: Count,
+    iterations1: Count, over1: Offset, down1: Count,
+    iterations2: Count, over2: Offset, down2: Count,
+    iterations3: Count, over3: Offset, down3: Count,
+    # Tiles, those with a row less, and both for the columns that rest.
+    tile: Function, low_tile: Function, rest_tile: Function, low_rest_tile: Function,
+) -> None:  # fmt: skip
     at0 = start0 + down * step0
     at2 = start2 + across * step2
     base = source + (((image * size0 + at0) * size1 + start1) * size2 + at2) * pixel
@@ -127,7 +98,7 @@ def _block(  # type: ignore[no-untyped-def]
                     for x in range(0, tall_count + low_count):
                         is_tall = x < tall_count
                         number = x * tall - select(is_tall, 0, x - tall_count)
-                        product_tile_at(
+                        call_at(
                             select(is_tall, function, low_function),
                             left + number * step, right, to + number * ahead,
                             step, ahead, there,
@@ -159,6 +130,9 @@ def _lay_out(  # type: ignore[no-untyped-def]
                 clear_bytes(to, extent2 * pixel)
             to = to + extent2 * pixel
 
+
+BLOCK = routine_of("direct_block", _block, _products)
+"""Computes a block of a convolution."""
 
 DIRECT_BLOCK: dict[str, Any] = {BLOCK.name: PythonFunction(BLOCK, _block, Effort.UNOPTIMISED)}
 """The function by its name in kernels."""

@@ -4,65 +4,18 @@ Fast kernels multiply those zeros with weights, and an infinite weight makes NaN
 results whose window leaves the input are looked at, and only those that are NaN are summed again.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 from numba import njit
 
-from xla_server.codegen.compiler.shared_functions import PythonFunction
+from xla_server.codegen.compiler.shared_functions import PythonFunction, by_name
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.instructions.intrinsics import add, mul, ne, select, whole_div, whole_mod
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.routine import Count, Elements, Read, Routine, Update, routine_of
 
 SPATIAL = 3
 """Spatial dimensions, those missing having one position."""
-
-_PARAMETERS = (
-    *parameters(Unit.READ, "source", "weights"),
-    *parameters(Unit.UPDATE, "result"),
-    # The results: positions p0 .. p1, counted without features, and features.
-    *parameters(Unit.COUNT, "p0", "p1", "f0", "f1"),
-    # Positions behind the feature dimension, and features.
-    *parameters(Unit.COUNT, "after", "features"),
-    # The last dimension of positions: its size, and which of it have their windows in the input.
-    *parameters(Unit.COUNT, "line", "last_low", "last_high"),
-    # Features of a group, and from one group of the input to the next.
-    *parameters(Unit.COUNT, "group"),
-    *parameters(Unit.ELEMENTS, "group_read"),
-    # Positions from one image to the next, images, and from one in the input to the next.
-    *parameters(Unit.COUNT, "batch_apart", "batches"),
-    *parameters(Unit.ELEMENTS, "batch_read"),
-    # Input features of a group, and from one to the next; weights of an output feature.
-    *parameters(Unit.COUNT, "inputs"),
-    *parameters(Unit.ELEMENTS, "input_read", "input_weights", "output_weights", "first_weight"),
-    *(
-        Parameter(f"{name}{d}", unit)
-        for d in range(SPATIAL)
-        for unit, names in (
-            # Positions from one to the next, their number, and those with windows in the input;
-            # where windows begin, from one to the next; elements of a window, between them; the
-            # input's size and dilation.
-            (Unit.COUNT, ("apart", "count", "low", "high", "start", "stride", "taps", "reach")),
-            (Unit.COUNT, ("size", "gap")),
-            # Strides of input and window.
-            (Unit.ELEMENTS, ("read", "tap")),
-        )
-        for name in names
-    ),
-)
-
-
-def exact_sums(kind: str) -> Routine:
-    """Return the routine that sums results of a type again."""
-    return Routine(
-        f"exact_sums_{kind}",
-        _PARAMETERS,
-        # Results are looked at; few are summed again, if any.
-        cost=lambda n: (n["p1"] - n["p0"]) * (n["f1"] - n["f0"]),
-    )
 
 
 @njit(error_model="numpy")
@@ -70,7 +23,8 @@ def _is_between(number, low, high):  # type: ignore[no-untyped-def]
     return select(number >= low, select(number < high, 1, 0), 0)
 
 
-def _function(kind: str) -> Callable[..., None]:
+def _function(kind: str) -> PythonFunction:
+    """Return the function that sums results of a type again."""
     load, reload, store = (MEMORY[f"{name}_{kind}"] for name in ("load", "reload", "store"))
     is_complex = kind[0] == "c"
     zero = CONSTANTS[kind](0, 0) if is_complex else CONSTANTS[kind](0)
@@ -86,17 +40,31 @@ def _function(kind: str) -> Callable[..., None]:
             found = found | select(differs(value, value), 1, 0)
         return found
 
-    def exact(  # type: ignore[no-untyped-def]
-        source, weights, result, p0, p1, f0, f1,
-        after, features,
-        line, last_low, last_high,
-        group, group_read,
-        batch_apart, batches, batch_read,
-        inputs, input_read, input_weights, output_weights, first_weight,
-        apart0, count0, low0, high0, start0, stride0, taps0, reach0, size0, gap0, read0, tap0,
-        apart1, count1, low1, high1, start1, stride1, taps1, reach1, size1, gap1, read1, tap1,
-        apart2, count2, low2, high2, start2, stride2, taps2, reach2, size2, gap2, read2, tap2,
-    ):  # fmt: skip
+    def exact(
+        source: Read, weights: Read, result: Update,
+        # The results: positions p0 .. p1, counted without features, and features.
+        p0: Count, p1: Count, f0: Count, f1: Count,
+        # Positions behind the feature dimension, and features.
+        after: Count, features: Count,
+        # The last dimension of positions: its size, and where windows are in the input.
+        line: Count, last_low: Count, last_high: Count,
+        # Features of a group, and from one group of the input to the next.
+        group: Count, group_read: Elements,
+        # Positions from one image to the next, images, and from one in the input to the next.
+        batch_apart: Count, batches: Count, batch_read: Elements,
+        # Input features of a group, and from one to the next; weights of an output feature.
+        inputs: Count, input_read: Elements, input_weights: Elements,
+        output_weights: Elements, first_weight: Elements,
+        # Positions from one to the next, their number, and those with windows in the input; where
+        # windows begin, from one to the next; elements of a window, between them; the input's size
+        # and dilation; strides of input and window.
+        apart0: Count, count0: Count, low0: Count, high0: Count, start0: Count, stride0: Count,
+        taps0: Count, reach0: Count, size0: Count, gap0: Count, read0: Elements, tap0: Elements,
+        apart1: Count, count1: Count, low1: Count, high1: Count, start1: Count, stride1: Count,
+        taps1: Count, reach1: Count, size1: Count, gap1: Count, read1: Elements, tap1: Elements,
+        apart2: Count, count2: Count, low2: Count, high2: Count, start2: Count, stride2: Count,
+        taps2: Count, reach2: Count, size2: Count, gap2: Count, read2: Elements, tap2: Elements,
+    ) -> None:  # fmt: skip
         p = p0
         while p < p1:
             within = whole_mod(p, line)
@@ -160,11 +128,17 @@ def _function(kind: str) -> Callable[..., None]:
                             store(result, at + column, total)
             p = stop
 
-    return exact
+    # Results are looked at; few are summed again, if any.
+    routine = routine_of(
+        f"exact_sums_{kind}", exact, lambda n: (n["p1"] - n["p0"]) * (n["f1"] - n["f0"])
+    )
+    return PythonFunction(routine, exact, Effort.OPTIMISED)
 
 
-EXACT_SUMS: dict[str, Any] = {
-    exact_sums(kind).name: PythonFunction(exact_sums(kind), _function(kind), Effort.OPTIMISED)
-    for kind in ("f32", "f64", "c64", "c128")
-}
+EXACT_SUMS = by_name(map(_function, ("f32", "f64", "c64", "c128")))
 """Every function of this module by its name in kernels."""
+
+
+def exact_sums(kind: str) -> Routine:
+    """Return the routine that sums results of a type again."""
+    return EXACT_SUMS[f"exact_sums_{kind}"].routine

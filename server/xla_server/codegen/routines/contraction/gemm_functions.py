@@ -5,15 +5,7 @@ import itertools
 from typing import Any
 
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction, by_name
-from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.routines.contraction.gemm_loops import (
-    BAND,
-    BAND_BY_ROWS,
-    LAYOUT,
-    band_by_columns,
-    band_by_rows,
-    layout,
-)
+from xla_server.codegen.routines.contraction.gemm_loops import GEMM_LOOPS
 from xla_server.codegen.routines.contraction.gemm_panels import PANEL, PanelText, across, along
 from xla_server.codegen.routines.contraction.gemm_tiles import (
     KINDS,
@@ -60,9 +52,8 @@ def gemm_functions(machine: Machine) -> dict[str, Any]:
         sizes = {*tall, *(vectors * lanes for _, vectors in tiles)}
         for source, is_across in itertools.product(kind.sources, (True, False)):
             found += [_panel(kind, source, height, is_across=is_across) for height in sizes]
-    loops = ((LAYOUT, layout), (BAND, band_by_columns), (BAND_BY_ROWS, band_by_rows))
     return {
         **by_name(found),
         **{f"{function.__name__}_address": function.address() for function in found},
-        **{each.name: TextFunction(each, code, Effort.UNOPTIMISED) for each, code in loops},
+        **GEMM_LOOPS,
     }

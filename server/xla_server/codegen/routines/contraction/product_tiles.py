@@ -13,12 +13,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-
 from xla_server.codegen.compiler.llvm_text import ELEMENT_BYTES, FORM, Declaration, VectorText
 from xla_server.codegen.compiler.shared_functions import TextFunction, by_name
-from xla_server.codegen.instructions.instruction import Instruction, instruction_of
 from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
 from xla_server.codegen.routines.contraction.gemm_tiles import heights
 from xla_server.target.machine import Machine
@@ -27,7 +23,6 @@ LEVELS = 4
 """Loops of a sum."""
 _INNERMOST = LEVELS - 1
 
-_WORD = ir.IntType(64)
 TILE = Routine(
     "product_tile",
     (
@@ -50,7 +45,6 @@ TILE = Routine(
 )
 """Sums products over nested loops. Each tile has these parameters."""
 
-_ARGUMENTS = len(TILE.parameters)
 _ROWS_OF_A_POINTER = 7
 """Rows told from one pointer by 0 to 6 steps: those are 1, 3 or 5, times 1, 2 or 4 by itself."""
 
@@ -252,14 +246,7 @@ class TileText(VectorText):
         return starts
 
 
-@instruction_of(types.void(*[types.int64] * (1 + _ARGUMENTS)))
-def product_tile_at(b: Any, address: Any, *operands: Any) -> None:
-    """Call the function of a tile by its address; its operands follow."""
-    form = ir.FunctionType(ir.VoidType(), [_WORD] * _ARGUMENTS)
-    b.call(b.inttoptr(address, ir.PointerType(form)), operands)
-
-
-def product_tiles(machine: Machine) -> dict[str, Instruction]:
+def product_tiles(machine: Machine) -> dict[str, Any]:
     """Return every function of this module by name, and the instructions for their addresses."""
     tiles = [
         ProductTile(kind, rows, vectors, is_partial, is_depthwise)
@@ -277,4 +264,4 @@ def product_tiles(machine: Machine) -> dict[str, Instruction]:
         for tile in tiles
     ]
     addresses = {f"{tile.__name__}_address": tile.address() for tile in functions}
-    return {**by_name(functions), **addresses, "product_tile_at": product_tile_at}
+    return {**by_name(functions), **addresses}

@@ -3,12 +3,11 @@
 It is the loops round the transforms and the tiles of registers, for any sizes.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from numba import njit
 
-from xla_server.codegen.compiler.shared_functions import PythonFunction
+from xla_server.codegen.compiler.shared_functions import PythonFunction, by_name, call_at
 from xla_server.codegen.instructions.intrinsics import (
     bit_and,
     bit_not,
@@ -20,8 +19,16 @@ from xla_server.codegen.instructions.intrinsics import (
 )
 from xla_server.codegen.instructions.memory import clear_bytes, copy_bytes
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
-from xla_server.codegen.routines.contraction.product_tiles import VECTORS, lanes, product_tile_at
+from xla_server.codegen.kernel_ir.routine import (
+    Count,
+    Function,
+    Offset,
+    Read,
+    Update,
+    Write,
+    routine_of,
+)
+from xla_server.codegen.routines.contraction.product_tiles import VECTORS, lanes
 from xla_server.codegen.routines.contraction.winograd_transforms import (
     RESULTS,
     SIDE,
@@ -35,125 +42,105 @@ _ELEMENTS = (RESULTS - 1) * SIDE + RESULTS
 """Elements of a tile's input from the one of its first result to that of its last, in row-major
 order."""
 
-BLOCK = Routine(
-    "winograd_block",
-    (
-        # Numbers of the first tile, and of the one after the last.
-        *parameters(Unit.COUNT, "begin", "end"),
-        *parameters(Unit.READ, "source", "weights", "taps"),
-        *parameters(Unit.UPDATE, "result"),
-        *parameters(Unit.WRITE, "memory"),
-        # Tiles there is memory for, which are runs of so many rows, and tiles along an image.
-        *parameters(Unit.COUNT, "block", "rows", "tiles_down", "tiles_across"),
-        *parameters(Unit.COUNT, "height", "width", "top_start", "left_start"),
-        *parameters(Unit.COUNT, "results_down", "results_across", "inputs", "outputs"),
-        # The weights in their own order: to the first tap, and to the next each way.
-        *parameters(Unit.OFFSET, "tap", "tap_down", "tap_across"),
-        # Tiles for panels, and for the last one where that is narrower.
-        *parameters(Unit.FUNCTION, "tile", "narrow_tile"),
-    ),
-    # Transforms of an input feature take the time of some products.
-    cost=lambda n: (n["end"] - n["begin"]) * _SQUARE * n["inputs"] * (n["outputs"] + 8),
-)
-"""Computes a block of tiles."""
-
 
 def panel_width(machine: Machine) -> int:
     """Return the columns of a panel of weights but for the last."""
     return VECTORS * lanes(machine, "f32")
 
 
-def _block(machine: Machine) -> Callable[..., None]:
-    """Return the function for a machine, whose names are those of its parameters and transforms."""
-    panel_columns = panel_width(machine)
-    transform_input: Any = WINOGRAD_TRANSFORMS["winograd_input"]
-    transform_result: Any = WINOGRAD_TRANSFORMS["winograd_result"]
+_transform_input: Any = WINOGRAD_TRANSFORMS["winograd_input"]
+_transform_result: Any = WINOGRAD_TRANSFORMS["winograd_result"]
 
-    def run_block(  # type: ignore[no-untyped-def]
-        begin, end,
-        source, weights, taps, result, memory,
-        block, rows, tiles_down, tiles_across,
-        height, width, top_start, left_start, results_down, results_across,
-        inputs, outputs,
-        tap, tap_down, tap_across,
-        tile, narrow_tile,
-    ):  # fmt: skip
-        pixel, to_pixel = 4 * inputs, 4 * outputs
-        products = memory + _SQUARE * block * pixel
-        staging = products + _SQUARE * block * to_pixel
-        panels = whole_div(outputs + (panel_columns - 1), panel_columns)
-        for number in range(begin, end):
-            x = whole_mod(number, tiles_across) * RESULTS
-            rest = whole_div(number, tiles_across)
-            top = whole_mod(rest, tiles_down) * RESULTS + top_start
-            image = whole_div(rest, tiles_down)
+
+def _block(
+    # Numbers of the first tile, and of the one after the last.
+    begin: Count, end: Count,
+    source: Read, weights: Read, taps: Read, result: Update, memory: Write,
+    # Tiles there is memory for, which are runs of so many rows, and tiles along an image.
+    block: Count, rows: Count, tiles_down: Count, tiles_across: Count,
+    height: Count, width: Count, top_start: Count, left_start: Count,
+    results_down: Count, results_across: Count, inputs: Count, outputs: Count,
+    # Columns of a panel of weights but for the last.
+    panel_columns: Count,
+    # The weights in their own order: to the first tap, and to the next each way.
+    tap: Offset, tap_down: Offset, tap_across: Offset,
+    # Tiles for panels, and for the last one where that is narrower.
+    tile: Function, narrow_tile: Function,
+) -> None:  # fmt: skip
+    pixel, to_pixel = 4 * inputs, 4 * outputs
+    products = memory + _SQUARE * block * pixel
+    staging = products + _SQUARE * block * to_pixel
+    panels = whole_div(outputs + (panel_columns - 1), panel_columns)
+    for number in range(begin, end):
+        x = whole_mod(number, tiles_across) * RESULTS
+        rest = whole_div(number, tiles_across)
+        top = whole_mod(rest, tiles_down) * RESULTS + top_start
+        image = whole_div(rest, tiles_down)
+        left = x + left_start
+        origin = source + ((image * height + top) * width + left) * pixel
+        pitch = width * pixel
+        inside_down = bit_and(ge(top, 0), le(top, height - SIDE))
+        inside_across = bit_and(ge(left, 0), le(left, width - SIDE))
+        if bit_not(bit_and(inside_down, inside_across)):
+            _lay_out(staging, origin, top, left, height, width, pixel)
+            origin = staging
+            pitch = SIDE * pixel
+        into = memory + (number - begin) * pixel
+        step = block * pixel
+        _transform_input(origin, pitch, pixel, into, SIDE * step, step, inputs)
+    for k in range(0, _SQUARE):
+        lefts = memory + k * block * pixel
+        sums = products + k * block * to_pixel
+        for panel in range(0, panels):
+            column = panel * panel_columns
+            columns = min(panel_columns, outputs - column)
+            function = select(le(panel_columns, columns), tile, narrow_tile)
+            right = weights + k * inputs * to_pixel + column * pixel
+            for run in range(0, whole_div(end - begin + rows - 1, rows)):
+                call_at(
+                    function, lefts + run * rows * pixel, right,
+                    sums + run * rows * to_pixel + 4 * column, pixel, to_pixel, columns,
+                    1, 0, 0, 1, 0, 0, 1, 0, 0, inputs, 4, 4 * columns,
+                )  # fmt: skip
+    for number in range(begin, end):
+        x = whole_mod(number, tiles_across) * RESULTS
+        rest = whole_div(number, tiles_across)
+        y = whole_mod(rest, tiles_down) * RESULTS
+        image = whole_div(rest, tiles_down)
+        row = results_across * to_pixel
+        into = result + (image * results_down + y) * row + x * to_pixel
+        high = min(results_down - y, RESULTS)
+        wide = min(results_across - x, RESULTS)
+        is_whole = bit_and(ge(high, RESULTS), ge(wide, RESULTS))
+        read = products + (number - begin) * to_pixel
+        step = block * to_pixel
+        is_spoilt = _transform_result(
+            read, SIDE * step, step,
+            select(is_whole, into, staging), select(is_whole, row, SIDE * to_pixel), to_pixel,
+            outputs,
+        )  # fmt: skip
+        if is_spoilt:
+            # All products were taken, so their inputs can be overwritten.
+            top = y + top_start
             left = x + left_start
             origin = source + ((image * height + top) * width + left) * pixel
-            pitch = width * pixel
-            inside_down = bit_and(ge(top, 0), le(top, height - SIDE))
-            inside_across = bit_and(ge(left, 0), le(left, width - SIDE))
-            if bit_not(bit_and(inside_down, inside_across)):
-                _lay_out(staging, origin, top, left, height, width, pixel)
-                origin = staging
-                pitch = SIDE * pixel
-            into = memory + (number - begin) * pixel
-            step = block * pixel
-            transform_input(origin, pitch, pixel, into, SIDE * step, step, inputs)
-        for k in range(0, _SQUARE):
-            lefts = memory + k * block * pixel
-            sums = products + k * block * to_pixel
+            _lay_out(memory, origin, top, left, height, width, pixel)
             for panel in range(0, panels):
                 column = panel * panel_columns
                 columns = min(panel_columns, outputs - column)
                 function = select(le(panel_columns, columns), tile, narrow_tile)
-                right = weights + k * inputs * to_pixel + column * pixel
-                for run in range(0, whole_div(end - begin + rows - 1, rows)):
-                    product_tile_at(
-                        function, lefts + run * rows * pixel, right,
-                        sums + run * rows * to_pixel + 4 * column, pixel, to_pixel, columns,
-                        1, 0, 0, 1, 0, 0, 1, 0, 0, inputs, 4, 4 * columns,
+                right = taps + tap + 4 * column
+                # Sums between the rows of the tile's results are computed too, and ignored.
+                for run in range(0, whole_div(_ELEMENTS + rows - 1, rows)):
+                    call_at(
+                        function, memory + run * rows * pixel, right,
+                        staging + run * rows * to_pixel + 4 * column, pixel, to_pixel, columns,
+                        1, 0, 0, TAPS, SIDE * pixel, tap_down, TAPS, pixel, tap_across,
+                        inputs, 4, to_pixel,
                     )  # fmt: skip
-        for number in range(begin, end):
-            x = whole_mod(number, tiles_across) * RESULTS
-            rest = whole_div(number, tiles_across)
-            y = whole_mod(rest, tiles_down) * RESULTS
-            image = whole_div(rest, tiles_down)
-            row = results_across * to_pixel
-            into = result + (image * results_down + y) * row + x * to_pixel
-            high = min(results_down - y, RESULTS)
-            wide = min(results_across - x, RESULTS)
-            is_whole = bit_and(ge(high, RESULTS), ge(wide, RESULTS))
-            read = products + (number - begin) * to_pixel
-            step = block * to_pixel
-            is_spoilt = transform_result(
-                read, SIDE * step, step,
-                select(is_whole, into, staging), select(is_whole, row, SIDE * to_pixel), to_pixel,
-                outputs,
-            )  # fmt: skip
-            if is_spoilt:
-                # All products were taken, so their inputs can be overwritten.
-                top = y + top_start
-                left = x + left_start
-                origin = source + ((image * height + top) * width + left) * pixel
-                _lay_out(memory, origin, top, left, height, width, pixel)
-                for panel in range(0, panels):
-                    column = panel * panel_columns
-                    columns = min(panel_columns, outputs - column)
-                    function = select(le(panel_columns, columns), tile, narrow_tile)
-                    right = taps + tap + 4 * column
-                    # Sums between the rows of the tile's results are computed too, and ignored.
-                    for run in range(0, whole_div(_ELEMENTS + rows - 1, rows)):
-                        product_tile_at(
-                            function, memory + run * rows * pixel, right,
-                            staging + run * rows * to_pixel + 4 * column, pixel, to_pixel, columns,
-                            1, 0, 0, TAPS, SIDE * pixel, tap_down, TAPS, pixel, tap_across,
-                            inputs, 4, to_pixel,
-                        )  # fmt: skip
-            if is_spoilt != 0 or not is_whole:
-                for a in range(0, high):
-                    copy_bytes(into + a * row, staging + a * SIDE * to_pixel, wide * to_pixel)
-
-    return run_block
+        if is_spoilt != 0 or not is_whole:
+            for a in range(0, high):
+                copy_bytes(into + a * row, staging + a * SIDE * to_pixel, wide * to_pixel)
 
 
 @njit(error_model="numpy")
@@ -172,6 +159,13 @@ def _lay_out(  # type: ignore[no-untyped-def]
         )
 
 
-def winograd_block(machine: Machine) -> dict[str, PythonFunction]:
-    """Return the function by its name in kernels."""
-    return {BLOCK.name: PythonFunction(BLOCK, _block(machine), Effort.UNOPTIMISED)}
+BLOCK = routine_of(
+    "winograd_block",
+    _block,
+    # Transforms of an input feature take the time of some products.
+    lambda n: (n["end"] - n["begin"]) * _SQUARE * n["inputs"] * (n["outputs"] + 8),
+)
+"""Computes a block of tiles."""
+
+WINOGRAD_BLOCK = by_name((PythonFunction(BLOCK, _block, Effort.UNOPTIMISED),))
+"""The function by its name in kernels."""

@@ -14,7 +14,19 @@ from xla_server.codegen.instructions.blas import routine
 from xla_server.codegen.instructions.intrinsics import minimum, whole_div
 from xla_server.codegen.instructions.lapack import LETTER
 from xla_server.codegen.instructions.memory import MEMORY, clear_bytes, watch_i64
-from xla_server.codegen.kernel_ir.routine import Cost, Parameter, Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.routine import (
+    Cancelled,
+    Cost,
+    Count,
+    Elements,
+    Flag,
+    Letter,
+    Read,
+    Routine,
+    Update,
+    Write,
+    routine_of,
+)
 from xla_server.codegen.kernel_ir.types import Type
 
 BLOCK = 256
@@ -76,8 +88,8 @@ def _cholesky(computed: str) -> Any:
     potrf, trsm = (_by_value(LETTER[computed] + name) for name in ("potrf", "trsm"))
     less_product, piece = _less_product(computed), _piece(computed)
 
-    @njit(error_model="numpy")
-    def cholesky(a, n, is_lower, status, cancelled):  # type: ignore[no-untyped-def]
+    @njit(error_model="numpy")  # type: ignore[untyped-decorator]
+    def cholesky(a: Update, n: Count, is_lower: Flag, status: Write, cancelled: Cancelled) -> None:
         triangle = _L if is_lower else _U
         form = _N if is_lower else adjoint
         # Strides from one row of blocks to the next, seen from the triangle, and from column to
@@ -127,8 +139,10 @@ def _lu(computed: str) -> Any:
     less_product, piece = _less_product(computed), _piece(computed)
     one = Type(computed).dtype.type(1)
 
-    @njit(error_model="numpy")
-    def lu(a, m, n, pivots, status, cancelled):  # type: ignore[no-untyped-def]
+    @njit(error_model="numpy")  # type: ignore[untyped-decorator]
+    def lu(
+        a: Update, m: Count, n: Count, pivots: Write, status: Write, cancelled: Cancelled
+    ) -> None:
         down = m * width
         failed = 0
         for k in range(0, minimum(m, n), BLOCK):
@@ -171,10 +185,11 @@ def _solve(computed: str) -> Any:
     trsm, one = _by_value(LETTER[computed] + "trsm"), Type(computed).dtype.type(1)
     less_product, piece = _less_product(computed), _piece(computed)
 
-    @njit(error_model="numpy")
-    def solve(  # type: ignore[no-untyped-def]
-        a, b, order, others, ahead, is_left, goes_on, triangle, form, diagonal, cancelled
-    ):
+    @njit(error_model="numpy")  # type: ignore[untyped-decorator]
+    def solve(
+        a: Read, b: Update, order: Count, others: Count, ahead: Elements, is_left: Flag,
+        goes_on: Flag, triangle: Letter, form: Letter, diagonal: Letter, cancelled: Cancelled,
+    ) -> None:  # fmt: skip
         # Strides from one unknown to the next, and from one system to the next.
         step = width if is_left else ahead * width
         apart = ahead * width if is_left else width
@@ -218,8 +233,11 @@ def _qr(computed: str) -> Any:
     adjoint = ord("C" if is_complex else "T")
     piece = _piece(computed)
 
-    @njit(error_model="numpy")
-    def qr(a, m, n, factors, work, room_size, status, cancelled):  # type: ignore[no-untyped-def]
+    @njit(error_model="numpy")  # type: ignore[untyped-decorator]
+    def qr(
+        a: Update, m: Count, n: Count, factors: Write, work: Write, room_size: Elements,
+        status: Write, cancelled: Cancelled,
+    ) -> None:  # fmt: skip
         down = m * width
         for k in range(0, minimum(m, n), BLOCK):
             size = minimum(BLOCK, minimum(m, n) - k)
@@ -247,15 +265,16 @@ def _reflected(computed: str) -> Any:
     ormqr = _by_value(LETTER[computed] + ("unmqr" if is_complex else "ormqr"))
     piece = _piece(computed)
 
-    @njit(error_model="numpy")
-    def reflected(  # type: ignore[no-untyped-def]
-        a, m, n, reflectors, factors, work, room_size, status, cancelled
-    ):
+    @njit(error_model="numpy")  # type: ignore[untyped-decorator]
+    def reflected(
+        a: Update, m: Count, n: Count, count: Count, factors: Read, work: Write,
+        room_size: Elements, status: Write, cancelled: Cancelled,
+    ) -> None:  # fmt: skip
         down = m * width
-        last = (reflectors - 1) // BLOCK * BLOCK
+        last = (count - 1) // BLOCK * BLOCK
         for back in range(0, last + 1, BLOCK):
             k = last - back
-            size = minimum(BLOCK, reflectors - k)
+            size = minimum(BLOCK, count - k)
             corner, own = a + k * (width + down), factors + k * width
             # The last reflectors begin the columns behind their own as well.
             first = n if back == 0 else k + size
@@ -263,14 +282,14 @@ def _reflected(computed: str) -> Any:
             while first < n:
                 if watch_i64(cancelled) != 0:
                     return
-                count = minimum(piece(2 * BLOCK * (m - k)), n - first)
+                some = minimum(piece(2 * BLOCK * (m - k)), n - first)
                 column = a + first * down + k * width
-                for c in range(count):
+                for c in range(some):
                     clear_bytes(column + c * down, size * width)
                 ormqr(
-                    _L, _N, m - k, count, size, corner, m, own, column, m, work, room_size, status
+                    _L, _N, m - k, some, size, corner, m, own, column, m, work, room_size, status
                 )  # fmt: skip
-                first += count
+                first += some
             if watch_i64(cancelled) != 0:
                 return
             orgqr(m - k, columns, size, corner, m, own, work, room_size, status)
@@ -278,56 +297,22 @@ def _reflected(computed: str) -> Any:
     return reflected
 
 
-_MATRIX, _SIZE = parameters(Unit.UPDATE, "a"), parameters(Unit.COUNT, "m", "n")
-_ROOM = *parameters(Unit.WRITE, "work"), *parameters(Unit.ELEMENTS, "room_size")
-_END = *parameters(Unit.WRITE, "status"), *parameters(Unit.CANCELLED, "cancelled")
-_FUNCTIONS: Mapping[str, tuple[Callable[[str], Any], tuple[Parameter, ...], Cost]] = {
-    "cholesky": (
-        _cholesky,
-        (*_MATRIX, *parameters(Unit.COUNT, "n"), *parameters(Unit.FLAG, "is_lower"), *_END),
-        lambda n: n["n"] ** 3,
-    ),
-    "lu": (
-        _lu,
-        (*_MATRIX, *_SIZE, *parameters(Unit.WRITE, "pivots"), *_END),
-        lambda n: n["m"] * n["n"] * min(n["m"], n["n"]),
-    ),
-    "qr": (
-        _qr,
-        (*_MATRIX, *_SIZE, *parameters(Unit.WRITE, "factors"), *_ROOM, *_END),
-        lambda n: 2 * n["m"] * n["n"] * min(n["m"], n["n"]),
-    ),
-    "reflected": (
-        _reflected,
-        (
-            *(*_MATRIX, *_SIZE, *parameters(Unit.COUNT, "count")),
-            *(*parameters(Unit.READ, "factors"), *_ROOM, *_END),
-        ),
-        lambda n: 2 * n["m"] * n["n"] * n["count"],
-    ),
-    "solve": (
-        _solve,
-        (
-            *(*parameters(Unit.READ, "a"), *parameters(Unit.UPDATE, "b")),
-            *(*parameters(Unit.COUNT, "order", "others"), *parameters(Unit.ELEMENTS, "ahead")),
-            *parameters(Unit.FLAG, "is_left", "goes_on"),
-            *parameters(Unit.LETTER, "triangle", "form", "diagonal"),
-            *parameters(Unit.CANCELLED, "cancelled"),
-        ),
-        lambda n: n["order"] ** 2 * n["others"],
-    ),
+_FUNCTIONS: Mapping[str, tuple[Callable[[str], Any], Cost]] = {
+    "cholesky": (_cholesky, lambda n: n["n"] ** 3),
+    "lu": (_lu, lambda n: n["m"] * n["n"] * min(n["m"], n["n"])),
+    "qr": (_qr, lambda n: 2 * n["m"] * n["n"] * min(n["m"], n["n"])),
+    "reflected": (_reflected, lambda n: 2 * n["m"] * n["n"] * n["count"]),
+    "solve": (_solve, lambda n: n["order"] ** 2 * n["others"]),
 }
+MATRIX_BLOCKS: dict[str, Any] = {
+    f"{name}_{computed}": function(computed)
+    for name, (function, _) in _FUNCTIONS.items()
+    for computed in LETTER
+}
+"""The functions for each type by their names in kernels."""
 
 
 def matrix_routine(name: str, computed: str) -> Routine:
     """Return the routine of a factorization or solution by blocks, for a type."""
-    _, given, cost = _FUNCTIONS[name]
-    return Routine(f"{name}_{computed}", given, cost=cost)
-
-
-MATRIX_BLOCKS: dict[str, Any] = {
-    matrix_routine(name, computed).name: function(computed)
-    for name, (function, _, _) in _FUNCTIONS.items()
-    for computed in LETTER
-}
-"""The functions for each type by their names in kernels."""
+    kernel_name = f"{name}_{computed}"
+    return routine_of(kernel_name, MATRIX_BLOCKS[kernel_name], _FUNCTIONS[name][1])

@@ -23,7 +23,7 @@ from xla_server.codegen.instructions.intrinsics import (
     ne,
 )
 from xla_server.codegen.instructions.memory import MEMORY
-from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.routine import Count, Read, Routine, Update, Write, routine_of
 from xla_server.codegen.kernel_ir.types import Type
 
 _OF_REAL = {"f32": "real_f32", "f64": "real_f64", "c64": "c64_of_real", "c128": "c128_of_real"}
@@ -138,8 +138,11 @@ def _perturbed(computed: str) -> Any:
     size, minus, times = _instructions(computed, "absolute", "sub", "mul")
     width, epsilon = Type(computed).byte_size, np.finfo(Type(computed).part.dtype).eps
 
-    @njit(error_model="numpy")
-    def perturbed(below, diagonal, above, solution, upper, n, count):  # type: ignore[no-untyped-def]
+    @njit(error_model="numpy")  # type: ignore[untyped-decorator]
+    def perturbed(
+        below: Read, diagonal: Read, above: Read, solution: Update, upper: Write,
+        n: Count, count: Count,
+    ) -> None:  # fmt: skip
         eliminated(below, diagonal, above, solution, upper, n, count)
         # LAPACK ignores the row before the last, too.
         largest = maximum(size(peek(diagonal, 0)), size(peek(upper, 3 * n - 3)))
@@ -164,21 +167,11 @@ def _perturbed(computed: str) -> Any:
     return perturbed
 
 
+PERTURBED: dict[str, Any] = {f"perturbed_{kind}": _perturbed(kind) for kind in _OF_REAL}
+"""The function for each type by its name in kernels."""
+
+
 def perturbed(computed: str) -> Routine:
     """Return the routine for a type."""
-    return Routine(
-        f"perturbed_{computed}",
-        (
-            *parameters(Unit.READ, "below", "diagonal", "above"),
-            *parameters(Unit.UPDATE, "solution"),
-            *parameters(Unit.WRITE, "upper"),
-            *parameters(Unit.COUNT, "n", "count"),
-        ),
-        cost=lambda n: 30 * n["n"] * n["count"],
-    )
-
-
-PERTURBED: dict[str, Any] = {
-    perturbed(computed).name: _perturbed(computed) for computed in _OF_REAL
-}
-"""The function for each type by its name in kernels."""
+    name = f"perturbed_{computed}"
+    return routine_of(name, PERTURBED[name], lambda n: 30 * n["n"] * n["count"])

@@ -20,12 +20,18 @@ from typing import Any
 
 from numba import njit
 
-from xla_server.codegen.compiler.llvm_text import FunctionText, TextLoop
-from xla_server.codegen.compiler.shared_functions import PythonFunction, TextFunction
+from xla_server.codegen.compiler.shared_functions import PythonFunction, call_at
 from xla_server.codegen.instructions.intrinsics import minimum, whole_div, whole_mod
-from xla_server.codegen.instructions.memory import COPY_BYTES, MEMORY
+from xla_server.codegen.instructions.memory import COPY_BYTES, MEMORY, room_for
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.routine import (
+    Count,
+    Function,
+    Offset,
+    Routine,
+    Table,
+    routine_of,
+)
 from xla_server.codegen.routines.movement.transposed_tiles import SIDES
 
 COUNT, ROW_BYTES, COPIED_BYTES, ROWS, BLOCK_ROWS = range(5)
@@ -40,7 +46,7 @@ _word = MEMORY["peek_i64"]
 _copy = MEMORY["copy_bytes"]
 
 
-def _concatenate_bytes(buffers, start, stop):  # type: ignore[no-untyped-def]
+def _concatenate_bytes(buffers: Table, start: Count, stop: Count) -> None:
     """Copy lines `start` to `stop` of all bytes that the entries fill, in the result's order."""
     table, result = _word(buffers, 0), _word(buffers, 1)
     copied, row_bytes = _word(table, COPIED_BYTES), _word(table, ROW_BYTES)
@@ -72,7 +78,7 @@ def _concatenate_bytes(buffers, start, stop):  # type: ignore[no-untyped-def]
             row += 1
 
 
-def _concatenate_rows(buffers, start, stop):  # type: ignore[no-untyped-def]
+def _concatenate_rows(buffers: Table, start: Count, stop: Count) -> None:
     """Copy the runs of rows `start` to `stop`, short ones of which there are many.
 
     A block of rows is filled operand by operand, so that what an entry says is read once for it.
@@ -154,68 +160,50 @@ def copying(routine: Routine, bytes_each: int) -> Routine:
     return dataclasses.replace(routine, cost=lambda n: (n["stop"] - n["start"]) * each)
 
 
-_RANGE = *parameters(Unit.TABLE, "buffers"), *parameters(Unit.COUNT, "start", "stop")
-BY_BYTES = Routine("concatenate_bytes", _RANGE)
+BY_BYTES = routine_of("concatenate_bytes", _concatenate_bytes)
 """Copies lines of all bytes that the entries fill."""
 
-BY_ROWS = Routine("concatenate_rows", _RANGE)
+BY_ROWS = routine_of("concatenate_rows", _concatenate_rows)
 """Copies rows of the result."""
 
-INTERLEAVE = Routine(
-    "interleave_tiles",
-    (
-        *_RANGE,
-        *parameters(Unit.FUNCTION, "tile"),
-        *parameters(Unit.COUNT, "side"),
-        *parameters(Unit.OFFSET, "width"),
-    ),
-)
-"""Interleaves single elements of operands, tile by tile."""
 
-
-def _interleave(f: FunctionText) -> None:
-    """Write the function that interleaves single elements of operands, tile by tile.
+def _interleave(
+    buffers: Table, start: Count, stop: Count, tile: Function, side: Count, width: Offset
+) -> None:
+    """Interleave single elements of operands, tile by tile.
 
     The runs of all entries are one element of `width` bytes, side by side in operands and result.
     `tile` is the address of the function that transposes `side` operands and elements; there are
     at least so many operands, and at least TILE_BYTES of each. Iterations are TILE_BYTES of
     operands. The last ones begin earlier where they would not fit.
     """
-    room = f.let(f"alloca [{_MOST_OPERANDS * TILE_BYTES} x i8], align {LINE_BYTES}")
-    gathered, tile = f.let(f"ptrtoint ptr {room} to i64"), f.pointer("%tile")
-    with f.when(f.let("icmp slt i64 %start, %stop")):
-        table, result = _loaded(f, "%buffers", 0), _loaded(f, "%buffers", 1)
-        count, row_bytes = _loaded(f, table, COUNT), _loaded(f, table, ROW_BYTES)
-        entries = f.plus(table, str(8 * HEAD_WORDS))
-        tall = f.let(f"udiv i64 {TILE_BYTES}, %width")
-        last_row, last_entry = f.minus(_loaded(f, table, ROWS), tall), f.minus(count, "%side")
-        block = TextLoop(f, "%start", "%stop", 1, [])
-        row = f.smaller(f.address("0", (block.number, tall)), last_row)
-        group = TextLoop(f, "0", count, "%side", [])
-        first = f.smaller(group.number, last_entry)
-        operand = TextLoop(f, "0", "%side", 1, [])
-        entry = f.address(entries, (f.plus(first, operand.number), 8 * ENTRY_WORDS))
-        buffer = _loaded(f, f.address("%buffers", (_loaded(f, entry, BUFFER), 8)), 0)
-        source = f.address(f.plus(buffer, _loaded(f, entry, OFFSET)), (row, "%width"))
-        target = f.address(gathered, (operand.number, TILE_BYTES))
-        pointers = [f"ptr {f.pointer(pointer)}" for pointer in (target, source)]
-        f.call("void", "llvm.memcpy.p0.p0.i64", [*pointers, f"i64 {TILE_BYTES}", "i1 false"])
-        operand.end()
-        y = TextLoop(f, "0", tall, "%side", [])
-        read = f.address(gathered, (y.number, "%width"))
-        written = f.address(result, (f.plus(row, y.number), row_bytes), (first, "%width"))
-        f.invoke(tile, read, str(TILE_BYTES), written, row_bytes)
-        y.end()
-        group.end()
-        block.end()
+    room = room_for(_MOST_OPERANDS * TILE_BYTES)
+    table, result = _word(buffers, 0), _word(buffers, 1)
+    count, row_bytes = _word(table, COUNT), _word(table, ROW_BYTES)
+    tall = whole_div(TILE_BYTES, width)
+    for block in range(start, stop):
+        row = min(block * tall, _word(table, ROWS) - tall)
+        group = 0
+        while group < count:
+            first = min(group, count - side)
+            entry = table + 8 * HEAD_WORDS + first * (8 * ENTRY_WORDS)
+            for operand in range(side):
+                source = _word(buffers, _word(entry, BUFFER)) + _word(entry, OFFSET) + row * width
+                _copy(room + operand * TILE_BYTES, source, TILE_BYTES)
+                entry += 8 * ENTRY_WORDS
+            y = 0
+            while y < tall:
+                target = result + (row + y) * row_bytes + first * width
+                call_at(tile, room + y * width, TILE_BYTES, target, row_bytes)
+                y += side
+            group += side
 
 
-def _loaded(f: FunctionText, address: str, word: int) -> str:
-    return f.let(f"load i64, ptr {f.behind(f.pointer(address), 8 * word)}, align 8")
-
+INTERLEAVE = routine_of("interleave_tiles", _interleave)
+"""Interleaves single elements of operands, tile by tile."""
 
 CONCATENATION: dict[str, Any] = {
-    INTERLEAVE.name: TextFunction(INTERLEAVE, _interleave),
+    INTERLEAVE.name: PythonFunction(INTERLEAVE, _interleave, Effort.PLAIN),
     BY_BYTES.name: PythonFunction(BY_BYTES, _concatenate_bytes, Effort.PLAIN),
     BY_ROWS.name: PythonFunction(BY_ROWS, _concatenate_rows, Effort.PLAIN),
 }

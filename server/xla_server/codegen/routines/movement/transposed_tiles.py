@@ -8,9 +8,26 @@ have instructions for, are merged: each row of the upper half with one of the lo
 import functools
 from typing import Any
 
-from xla_server.codegen.compiler.llvm_text import FunctionText, TextLoop
-from xla_server.codegen.compiler.shared_functions import TextFunction, by_name
-from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
+from xla_server.codegen.compiler.llvm_text import FunctionText
+from xla_server.codegen.compiler.shared_functions import (
+    PythonFunction,
+    TextFunction,
+    by_name,
+    call_at,
+)
+from xla_server.codegen.instructions.intrinsics import whole_div, whole_mod
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.routine import (
+    Count,
+    Function,
+    Offset,
+    Read,
+    Routine,
+    Unit,
+    Write,
+    parameters,
+    routine_of,
+)
 
 SIDES = (16, 8, 4)
 """Rows of a tile, largest first. Sixteen times 4 bytes are a line of the cache."""
@@ -63,47 +80,37 @@ def tile_routine(width: int, side: int) -> Routine:
     return Routine(tile_name(width, side), of_rows, cost=lambda _: 2 * side * side)
 
 
-BLOCKS = Routine(
+def _transpose_blocks(
+    # Blocks to be done, and how many there are from the first row to the last.
+    start: Count, stop: Count, down: Count,
+    # The function for a tile, and its rows.
+    tile: Function, side: Count,
+    # Bytes of an element; matrices, from column to column of one and from row to row of the other.
+    width: Offset, source: Read, source_ahead: Offset, target: Write, target_ahead: Offset,
+    # Rows and columns of a block, and the last ones of the matrix that a tile may begin at.
+    tall: Count, wide: Count, last_row: Count, last_column: Count,
+) -> None:  # fmt: skip
+    for block in range(start, stop):
+        y = 0
+        while y < tall:
+            row = min(whole_mod(block, down) * tall + y, last_row)
+            x = 0
+            while x < wide:
+                column = min(whole_div(block, down) * wide + x, last_column)
+                read = source + column * source_ahead + row * width
+                written = target + row * target_ahead + column * width
+                call_at(tile, read, source_ahead, written, target_ahead)
+                x += side
+            y += side
+
+
+BLOCKS = routine_of(
     "transpose_blocks",
-    (
-        # Blocks to be done, and how many there are from the first row to the last.
-        *parameters(Unit.COUNT, "start", "stop", "down"),
-        # The function for a tile, and its rows.
-        *parameters(Unit.FUNCTION, "tile"),
-        *parameters(Unit.COUNT, "side"),
-        # Bytes of an element; matrices, from column to column of one and from row to row of the
-        # other.
-        *parameters(Unit.OFFSET, "width"),
-        *parameters(Unit.READ, "source"),
-        *parameters(Unit.OFFSET, "source_ahead"),
-        *parameters(Unit.WRITE, "target"),
-        *parameters(Unit.OFFSET, "target_ahead"),
-        # Rows and columns of a block, and the last ones of the matrix that a tile may begin at.
-        *parameters(Unit.COUNT, "tall", "wide", "last_row", "last_column"),
-    ),
-    cost=lambda n: 2 * (n["stop"] - n["start"]) * n["tall"] * n["wide"],
+    _transpose_blocks,
+    lambda n: 2 * (n["stop"] - n["start"]) * n["tall"] * n["wide"],
 )
 """Transposes blocks of a matrix. Blocks are whole tiles; the last tiles of the matrix begin earlier
 where they would not fit."""
-
-
-def _transpose_blocks(f: FunctionText) -> None:
-    tile = f.pointer("%tile")
-    with f.when(f.let("icmp slt i64 %start, %stop")):
-        block = TextLoop(f, "%start", "%stop", 1, [])
-        down, across = f.divided(block.number, "%down")
-        row, column = f.address("0", (down, "%tall")), f.address("0", (across, "%wide"))
-        y = TextLoop(f, "0", "%tall", "%side", [])
-        r = f.smaller(f.plus(row, y.number), "%last_row")
-        x = TextLoop(f, "0", "%wide", "%side", [])
-        c = f.smaller(f.plus(column, x.number), "%last_column")
-        read = f.address("%source", (c, "%source_ahead"), (r, "%width"))
-        written = f.address("%target", (r, "%target_ahead"), (c, "%width"))
-        f.invoke(tile, read, "%source_ahead", written, "%target_ahead")
-        x.end()
-        y.end()
-        block.end()
-
 
 _TILES = [
     TextFunction(tile_routine(width, side), functools.partial(_transpose, width=width, side=side))
@@ -115,6 +122,6 @@ _TILES = [
 TILES: dict[str, Any] = {
     **by_name(_TILES),
     **{f"{tile.__name__}_address": tile.address() for tile in _TILES},
-    BLOCKS.name: TextFunction(BLOCKS, _transpose_blocks),
+    BLOCKS.name: PythonFunction(BLOCKS, _transpose_blocks, Effort.PLAIN),
 }
 """Every function of this module by its name in kernels, and the instructions for addresses."""

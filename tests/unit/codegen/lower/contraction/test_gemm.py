@@ -1,8 +1,10 @@
 """Products of matrices by panels and tiles."""
 
+import ctypes
 import dataclasses
 import itertools
 import math
+import threading
 from typing import Any
 
 import jax
@@ -17,9 +19,11 @@ from tests.processors import HOST
 from tests.unit.codegen.compiled import imported, on_cpu
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.backends.compiled.cpu import Cpu
+from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.lower.contraction.gemm import Gemm, GemmOperand
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.routines.contraction.gemm_tiles import KINDS, heights
+from xla_server.execution.cancellation import Cancellation
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 from xla_server.target.tuning import tuning_of
@@ -305,3 +309,20 @@ def test_runs_of_steps_are_even_and_whole_squares(machine: Machine) -> None:
     assert gemm.run % gemm.lanes == 0
     assert -(-3000 // gemm.run) == -(-3000 * 4 // gemm.tuning.k_block_bytes)
     assert _gemm(machine, 64, 64, 100).run == 100
+
+
+@pytest.mark.parametrize("columns", [8, 70])
+def test_a_paused_product_goes_on_where_it_waited(columns: int) -> None:
+    """A flag that says WAIT is no cancellation: all results are there once it says GO."""
+    left, right = np.ones((90, 33), np.float32), np.ones((33, columns), np.float32)
+    (thunk,) = kernels_of(compile_module(imported(lower(jnp.dot, left, right))).code)
+    result, cancellation = np.zeros((90, columns), np.float32), Cancellation()
+    addresses = [each.ctypes.data for each in (left, right, result)]
+    table = np.array([*addresses, cancellation.word])
+    kernels = Kernels(machine=HOST)
+    loaded = kernels.get(thunk.kernel)
+    cancellation.pause()
+    threading.Timer(0.1, cancellation.proceed).start()
+    call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3)
+    call(loaded.address)(None, None, table.ctypes.data, 0, thunk.kernel.items)
+    np.testing.assert_array_equal(result, left @ right)
