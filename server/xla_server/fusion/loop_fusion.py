@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Collection
 
-from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
+from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.dimension_numbers import Window
 from xla_contract.types.opcode import Opcode
 from xla_server.fusion.analysis.fusible import (
@@ -46,15 +46,10 @@ class LoopFusion:
 
     def apply(self, module: HloModule) -> bool:
         """Fuse in the entry and in the computations of its loops and branches."""
-        editor = Editor(module)
-        bodies: dict[HloComputation, list[HloComputation]] = {}
-        changed = False
+        editor, changed = Editor(module), False
         for computation in module.sequential():
-            bodies[computation] = []
-            changed |= _fuse(computation, self.target, editor, bodies[computation])
-        module.computations = [
-            each for part in module.computations for each in (*bodies.get(part, ()), part)
-        ]
+            changed |= _fuse(computation, self.target, editor)
+            editor.insert_inner(module, computation)
         return changed
 
 
@@ -411,22 +406,19 @@ def _chains(computation: HloComputation, max_operations: int) -> dict[HloInstruc
     return found
 
 
-def _fuse(
-    computation: HloComputation, target: Target, editor: Editor, bodies: list[HloComputation]
-) -> bool:
+def _fuse(computation: HloComputation, target: Target, editor: Editor) -> bool:
     plan = _Plan(computation, target)
 
     def fused(i: HloInstruction) -> HloInstruction | None:
         if i not in plan.fusible or not plan.is_stored(i) or i.opcode is Opcode.RESHAPE:
             return None
         body, result = _body(i, plan, editor)
-        called = body.computation(f"fused_{i.name}", [result])
-        if len(called.instructions) - len(body.operands) < 2:
+        if len(body.instructions) < 2:
+            editor.take()
             return None
-        bodies.append(called)
-        kind = "kInput" if i.opcode is Opcode.REDUCE else "kLoop"
-        attributes = FusionAttributes(FusionKind(kind))
-        return editor.add(Opcode.FUSION, body.operands, attributes, [called], shape=i.shape)
+        kind = FusionKind.INPUT if i.opcode is Opcode.REDUCE else FusionKind.LOOP
+        (fusion,) = body.fusion([result], i.name, kind)
+        return fusion
 
     changed = rewrite(computation, fused, editor)
     rearrange(computation)

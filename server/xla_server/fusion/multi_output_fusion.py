@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
-from xla_contract.ops.control.tuple import GetTupleElementAttributes
+from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.opcode import Opcode
 from xla_server.fusion.analysis.fusible import is_fusible, is_trivial
 from xla_server.fusion.analysis.index_maps import scalars
@@ -270,7 +269,6 @@ def _merge(
         return False
     readers = users(computation)
     replaced: dict[HloInstruction, HloInstruction] = {}
-    bodies: list[HloComputation] = []
     for group in groups:
         body = FusedBody(editor)
         inside: dict[HloInstruction, HloInstruction] = {}
@@ -283,18 +281,7 @@ def _merge(
         kept = [
             i for i in inside if i is computation.root or any(r not in group for r in readers[i])
         ]
-        called = body.computation(f"fused_{group[-1].name}", [inside[i] for i in kept])
-        bodies.append(called)
-        attributes = FusionAttributes(FusionKind.LOOP)
-        fusion = editor.add(
-            Opcode.FUSION, body.operands, attributes, [called], shape=called.root.shape
-        )
-        for number, i in enumerate(kept):
-            replaced[i] = fusion
-            if len(kept) > 1:
-                place = GetTupleElementAttributes(number)
-                replaced[i] = editor.add(Opcode.GET_TUPLE_ELEMENT, [fusion], place)
-    position = module.computations.index(computation)
-    module.computations[position:position] = bodies
-    replace(computation, replaced, editor)
+        fused = body.fusion([inside[i] for i in kept], group[-1].name)
+        replaced.update(zip(kept, fused, strict=True))
+    replace(module, computation, replaced, editor)
     return True

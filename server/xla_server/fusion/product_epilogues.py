@@ -2,9 +2,9 @@
 
 import dataclasses
 
-from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
+from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.opcode import Opcode
-from xla_server.fusion.analysis.product_chain import ProductChain, ProductChains
+from xla_server.fusion.analysis.product_chain import ProductChains
 from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.framework.editor import Editor
@@ -36,27 +36,12 @@ class ProductEpilogues:
             chain = chains.take(dot)
             if not chain.inside:
                 continue
-            called = self._body(dot, chain, order, editor)
-            place = module.computations.index(computation)
-            module.computations.insert(place, called[0])
-            attributes = FusionAttributes(FusionKind.OUTPUT)
-            replaced[chain.last] = editor.add(
-                Opcode.FUSION, called[1], attributes, [called[0]], shape=chain.last.shape
-            )
-        replace(computation, replaced, editor)
+            body, copies = FusedBody(editor), dict[HloInstruction, HloInstruction]()
+            # Constants that are scalars are copied where they are read.
+            inside = (i for i in {dot, *chain.inside} if i.opcode is not Opcode.CONSTANT)
+            for i in sorted(inside, key=order.__getitem__):
+                (copies[i],) = body.take_in(i, copies)
+            last = chain.last
+            (replaced[last],) = body.fusion([copies[last]], last.name, FusionKind.OUTPUT)
+        replace(module, computation, replaced, editor)
         return bool(replaced)
-
-    def _body(
-        self,
-        dot: HloInstruction,
-        chain: ProductChain,
-        order: dict[HloInstruction, int],
-        editor: Editor,
-    ) -> tuple[HloComputation, list[HloInstruction]]:
-        """Return the computation of a chain, and the operands of its fusion."""
-        body, copies = FusedBody(editor), dict[HloInstruction, HloInstruction]()
-        # Constants that are scalars are copied where they are read.
-        inside = (i for i in {dot, *chain.inside} if i.opcode is not Opcode.CONSTANT)
-        for i in sorted(inside, key=order.__getitem__):
-            (copies[i],) = body.take_in(i, copies)
-        return body.computation(f"fused_{chain.last.name}", [copies[chain.last]]), body.operands

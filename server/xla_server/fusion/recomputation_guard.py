@@ -3,8 +3,7 @@
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
-from xla_contract.ops.control.tuple import GetTupleElementAttributes
+from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.evaluation_cost import COUNTED
 from xla_server.fusion.analysis.fusible import is_scalar_constant
@@ -54,20 +53,15 @@ class RecomputationGuard:
             return False
         readers = users(computation)
         replaced: dict[HloInstruction, HloInstruction] = {}
-        bodies: list[HloComputation] = []
         for fusion, inner in stored.items():
-            results = _Split(fusion, inner, editor, bodies).results()
+            results = _Split(fusion, inner, editor).results()
             if fusion.shape.is_tuple:
                 for reader in readers[fusion]:
                     if reader.opcode is Opcode.GET_TUPLE_ELEMENT:
                         replaced[reader] = results[reader.attributes.index]
-            replaced[fusion] = (
-                editor.add(Opcode.TUPLE, results) if fusion.shape.is_tuple else results[0]
-            )
+            replaced[fusion] = editor.results_as(fusion, results)
         # A fusion may read what replaces another one.
-        position = module.computations.index(computation)
-        module.computations[position:position] = bodies
-        replace(computation, replaced, editor)
+        replace(module, computation, replaced, editor)
         return True
 
 
@@ -114,16 +108,10 @@ class _Split:
     """The kernels of one fusion that store given instructions of it, and its results."""
 
     def __init__(
-        self,
-        fusion: HloInstruction,
-        stored: frozenset[HloInstruction],
-        editor: Editor,
-        bodies: list[HloComputation],
+        self, fusion: HloInstruction, stored: frozenset[HloInstruction], editor: Editor
     ) -> None:
         (self._called,) = fusion.called
-        self._stored = stored
-        self._editor = editor
-        self._bodies = bodies
+        self._stored, self._editor = stored, editor
         # Parameters and stored instructions, each with the instruction outside that has its value.
         self._outside = dict(zip(self._called.parameters, fusion.operands, strict=True))
 
@@ -150,22 +138,9 @@ class _Split:
         copies = {i: body.parameter(self._outside[i]) for i in inside if i in self._outside}
         for i in computed:
             (copies[i],) = body.take_in(i, copies)
-        called = body.computation(f"fused_{results[-1].name}", [copies[i] for i in results])
-        self._bodies.append(called)
-        kind = FusionKind.INPUT if results[0].opcode is Opcode.REDUCE else FusionKind.LOOP
-        fusion = self._editor.add(
-            Opcode.FUSION,
-            body.operands,
-            FusionAttributes(kind if len(results) == 1 else FusionKind.LOOP),
-            [called],
-            shape=called.root.shape,
-        )
-        if len(results) == 1:
-            return [fusion]
-        return [
-            self._editor.add(Opcode.GET_TUPLE_ELEMENT, [fusion], GetTupleElementAttributes(n))
-            for n in range(len(results))
-        ]
+        is_input = len(results) == 1 and results[0].opcode is Opcode.REDUCE
+        kind = FusionKind.INPUT if is_input else FusionKind.LOOP
+        return body.fusion([copies[i] for i in results], results[-1].name, kind)
 
     def _alone(self, i: HloInstruction) -> HloInstruction:
         """Add an instruction that needs no fusion."""
