@@ -8,7 +8,7 @@ concatenate are loops that store into the result.
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -35,7 +35,7 @@ from xla_server.codegen.lower.loop_nests.loop_kernel import (
     maker_of,
     units_of,
 )
-from xla_server.codegen.lower.loop_nests.loops import add_kernel, kernel_operands, lower_loop
+from xla_server.codegen.lower.loop_nests.loops import add_loops, lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.routines.movement.concatenation import (
     BUFFER,
@@ -111,16 +111,17 @@ def lower_concatenate(lowering: Lowering, i: HloInstruction) -> Tree:
     if division.copied:
         _add_copies(lowering, division.root, division.copied, result)
     if division.computed:
-        operands = kernel_operands(lowering, i)
-        is_repeated = lowering.loop_depth > 0
-        task = LoopTask.of(i, operands, (result,), lowering.target, is_repeated=is_repeated)
-        add_kernel(lowering, task, _loops)
+        add_loops(lowering, i, (result,), _loops)
     return result
 
 
-def concatenate_writer(fusion: HloInstruction, tuning: Tuning) -> Callable[[LoopTask], LoopKernel]:
-    """Return what writes the kernels of a fusion whose result is a concatenate."""
-    return loop_kernel if division_of(fusion, tuning).is_nest else _loops
+def write_loops(task: LoopTask) -> LoopKernel:
+    """Write the kernels of a task: loops for operands of a concatenate, else one loop nest."""
+    i = task.instruction
+    root = i.called[0].root if i.opcode is Opcode.FUSION else i
+    if task.root is not i or root.opcode is not Opcode.CONCATENATE:
+        return loop_kernel(task)
+    return loop_kernel(task) if division_of(i, task.target.tuning).is_nest else _loops(task)
 
 
 def runs_of(

@@ -155,7 +155,7 @@ class Product:
 
         `is_apart` has the product kept for itself, where its blocks overlap.
         """
-        read = kernel_operands(lowering, fusion)
+        read = kernel_operands(lowering, fusion.operands)
         shape = array_shapes(fusion.shape)[0]
         result = value = lowering.new(shape, fusion.name)
         types = {producer.shape.element_type, shape.element_type}
