@@ -23,24 +23,20 @@ from xla_server.target.capability import Capability
 from xla_server.target.target import Target
 
 
-def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:
-    """Add kernels of tiles, of products where BLAS knows the type, or a loop nest."""
-    phases, plan = _division(lowering.target, i)
-    if phases is not None:
-        return lower_directly(lowering, i, phases)
-    if plan is None:
-        return lower_loop(lowering, i)
-    return lower_products(Product.alone(lowering, i), plan)
+def lower_convolution(
+    lowering: Lowering, i: HloInstruction, fusion: HloInstruction | None = None
+) -> Tree:
+    """Add kernels of tiles, of products where BLAS knows the type, or a loop nest.
 
-
-def lower_convolution_fusion(lowering: Lowering, fusion: HloInstruction, i: HloInstruction) -> Tree:
-    """A convolution whose blocks go through the fusion's epilogue as soon as they are there."""
+    Blocks go through the epilogue of an output fusion as soon as they are there.
+    """
     phases, plan = _division(lowering.target, i)
-    if phases is not None and is_last(i.attributes.dimension_numbers.output_order):
+    order = i.attributes.dimension_numbers.output_order
+    if phases is not None and (fusion is None or is_last(order)):
         return lower_directly(lowering, i, phases, fusion)
     if plan is None:
-        return lower_loop(lowering, fusion)
-    return lower_products(Product.fused(lowering, fusion, i), plan)
+        return lower_loop(lowering, fusion or i)
+    return lower_products(Product.of(lowering, i, fusion), plan)
 
 
 def _division(target: Target, i: HloInstruction) -> tuple[list[Phase] | None, Im2colPlan | None]:

@@ -106,11 +106,7 @@ def lower_directly(
     """
     input_order, kernel_order, output_order = orders = _orders(i)
     shape = permuted(i.shape, output_order)
-    made = (
-        Product.fused(lowering, fusion, i, is_apart=do_overlap(phases))
-        if fusion
-        else Product.alone(lowering, i, shape)
-    )
+    made = Product.of(lowering, i, fusion, shape, do_overlap(phases))
     base, kernel = (
         in_order(lowering, value, operand.shape, order, f"{i.name}.{name}")
         for value, operand, order, name in zip(

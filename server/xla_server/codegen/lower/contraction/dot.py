@@ -39,22 +39,18 @@ STORED = MappingProxyType(
 """Names of element types in packed panels."""
 
 
-def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
-    """Kernels of panels and tiles; BLAS for other matrices of its types; else a loop nest."""
-    if gemm_of(lowering.target, i) is None and not is_by_blas(i, lowering.target.capability):
-        return lower_loop(lowering, i)
-    made = Product.alone(lowering, i)
-    if i.shape.element_count:
-        _add(made, NO_EPILOGUE)
-    return made.tree
+def lower_dot(
+    lowering: Lowering, dot: HloInstruction, fusion: HloInstruction | None = None
+) -> Tree:
+    """Kernels of panels and tiles; BLAS for other matrices of its types; else a loop nest.
 
-
-def lower_dot_fusion(lowering: Lowering, fusion: HloInstruction, dot: HloInstruction) -> Tree:
-    """A product whose pieces go through the fusion's epilogue as soon as they are there."""
-    if not is_by_blas(dot, lowering.target.capability) or not dot.shape.element_count:
-        return lower_loop(lowering, fusion)
-    made = Product.fused(lowering, fusion, dot)
-    columns = dot.shape.dimensions[-1]
+    Pieces go through the epilogue of an output fusion as soon as they are there.
+    """
+    is_alone, capability = fusion is None, lowering.target.capability
+    is_product = is_by_blas(dot, capability) or (is_alone and gemm_of(lowering.target, dot))
+    if not is_product or not dot.shape.element_count:
+        return lower_loop(lowering, fusion or dot)
+    made, columns = Product.of(lowering, dot, fusion), dot.shape.dimensions[-1]
     _add(made, made.epilogue(dot.shape.element_count // columns, columns))
     return made.tree
 
