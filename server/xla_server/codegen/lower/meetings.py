@@ -192,10 +192,6 @@ def _result(lowering: Lowering, making: _Making) -> Value | None:
     return result
 
 
-def _reduced(making: _Making) -> HloInstruction:
-    return _fold(making, making.of_all())
-
-
 def _fold(making: _Making, operands: Sequence[HloInstruction]) -> HloInstruction:
     """The reduction of operands in their order, of which smaller groups have the first ones.
 
@@ -226,27 +222,11 @@ def _joined(making: _Making, operands: Sequence[HloInstruction], dimension: int)
     return making.editor.add(Opcode.CONCATENATE, operands, ConcatenateAttributes(dimension))
 
 
-def _gathered(making: _Making) -> HloInstruction:
-    return _joined(making, making.of_all(), making.instruction.attributes.dimension)
-
-
-def _scattered(making: _Making) -> HloInstruction:
-    return _fold(making, _own_blocks(making, making.instruction.attributes.dimension))
-
-
 def _exchanged(making: _Making) -> HloInstruction:
     dimension = making.instruction.attributes.split_dimension
     if dimension is None:
         return making.or_zeros(making.read(making.number, BY_POSITION))
     return _joined(making, _own_blocks(making, dimension), dimension)
-
-
-def _first(making: _Making) -> HloInstruction:
-    return making.or_zeros(making.read(0, making.number))
-
-
-def _permuted(making: _Making) -> HloInstruction:
-    return making.or_zeros(making.read(BY_POSITION, making.number))
 
 
 def _own_blocks(making: _Making, dimension: int) -> list[HloInstruction]:
@@ -269,13 +249,13 @@ def _of_meeting(row: object) -> KernelThunk:
 
 
 _MAKE: Mapping[Opcode, Callable[[_Making], HloInstruction]] = {
-    Opcode.ALL_GATHER: _gathered,
-    Opcode.ALL_REDUCE: _reduced,
+    Opcode.ALL_GATHER: lambda m: _joined(m, m.of_all(), m.instruction.attributes.dimension),
+    Opcode.ALL_REDUCE: lambda m: _fold(m, m.of_all()),
     Opcode.ALL_TO_ALL: _exchanged,
-    Opcode.COLLECTIVE_BROADCAST: _first,
-    Opcode.COLLECTIVE_PERMUTE: _permuted,
-    Opcode.COLLECTIVE_REDUCE: _reduced,
-    Opcode.REDUCE_SCATTER: _scattered,
+    Opcode.COLLECTIVE_BROADCAST: lambda m: m.or_zeros(m.read(0, m.number)),
+    Opcode.COLLECTIVE_PERMUTE: lambda m: m.or_zeros(m.read(BY_POSITION, m.number)),
+    Opcode.COLLECTIVE_REDUCE: lambda m: _fold(m, m.of_all()),
+    Opcode.REDUCE_SCATTER: lambda m: _fold(m, _own_blocks(m, m.instruction.attributes.dimension)),
 }
 """The function that makes one result of each collective from the operands of members."""
 
