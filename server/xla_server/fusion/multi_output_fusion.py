@@ -11,8 +11,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.fusion.analysis.fusible import is_fusible, is_trivial
 from xla_server.fusion.analysis.index_maps import scalars
 from xla_server.fusion.analysis.levels import ALIASES, levels_from_parameters, levels_from_root
-from xla_server.fusion.analysis.row_kernels import continues_rows
-from xla_server.fusion.analysis.row_maps import maps_rows
+from xla_server.fusion.analysis.row_maps import continues_rows, maps_rows
 from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.traversal import reached

@@ -2,18 +2,29 @@
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.evaluation_cost import COUNTED
 from xla_server.fusion.analysis.fusible import is_scalar_constant
-from xla_server.fusion.cost_model import CostModel
 from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.traversal import reached
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor, drop_uncalled, users
 from xla_server.passes.simplify.cse import EqualComputations
+
+
+class CostModel(Protocol):
+    """Counts the evaluations of a fusion's loop nest: an interface, as loop nests are above."""
+
+    def stored(self, fusion: HloInstruction) -> frozenset[HloInstruction]:
+        """Return what is cheaper to store by kernels before a loop fusion than to evaluate in it.
+
+        The instructions are those inside of the fusion; none of them if it is best as it is.
+        """
+
 
 _LOOPS = frozenset({FusionKind.LOOP, FusionKind.INPUT})
 

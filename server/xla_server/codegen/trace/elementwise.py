@@ -1,4 +1,4 @@
-"""Rules for elementwise operations, comparisons, conversions and constants."""
+"""Rules for elementwise operations, comparisons, conversions, constants and called computations."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from xla_contract.ops.elementwise.compare import ComparisonType
 from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.functions.bits.narrow_floats import FORMATS, nan_bits
 from xla_server.codegen.functions.elementwise import function_of, widens_to_c128
 from xla_server.codegen.trace.graph import Immediate, Node
@@ -152,3 +153,26 @@ def _bits(value: "np.generic", computed: str) -> int:
     if computed in ("f32", "c64"):
         return int(np.asarray(value).astype(np.float32).view(np.uint32))
     return int(np.asarray(value).astype(np.float64).view(np.uint64))
+
+
+def trace_map(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
+    """The called computation of one element of each operand."""
+    elements: list[Node] = yield t.operands(i, len(i.operands), index)
+    results: tuple[Node, ...] = yield t.called(i.called[0], elements)
+    return results[number]
+
+
+def trace_fusion(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
+    """The element of the called computation's root, whose parameters are the operands."""
+    (called,) = i.called
+    t.enter(called, i.operands)
+    root = called.root
+    if root.opcode is Opcode.TUPLE:
+        root = root.operands[number]
+        number = 0
+    return t.element(root, index, number)
+
+
+def trace_parameter(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
+    """The element of the operand that a fusion binds the parameter to."""
+    return t.element(t.binding(i), index, number)

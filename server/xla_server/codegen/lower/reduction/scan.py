@@ -36,7 +36,7 @@ from xla_server.codegen.trace.graph import Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer
-from xla_server.fusion.analysis.running_window import is_backwards, running_axis
+from xla_server.fusion.analysis.windows import is_backwards, running_axis
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.numerics.scalar_function import recognise
 
