@@ -187,8 +187,7 @@ class _Planner:
 
     def _serial_reduction(self, kernel: LoopKernel) -> HloInstruction | None:
         """Return a reduction that each work item repeats, or one before the parallel loop of a
-        kernel that could have more chunks.
-        """
+        kernel that could have more chunks."""
         repeated = [i for i in kernel.repeated_reductions if i in self._order]
         if repeated:
             return max(repeated, key=evaluations_once)
