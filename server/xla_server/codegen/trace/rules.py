@@ -18,7 +18,7 @@ RULES: Mapping[Opcode, Rule] = {
     Opcode.CONSTANT: elementwise.trace_constant,
     Opcode.CONVERT: elementwise.trace_convert,
     Opcode.CONVOLUTION: trace_convolution,
-    Opcode.COPY: movement.trace_same,
+    Opcode.COPY: lambda t, i, index, number: t.operand(i, 0, index),
     Opcode.DOT: trace_dot,
     Opcode.DYNAMIC_SLICE: movement.trace_dynamic_slice,
     Opcode.DYNAMIC_UPDATE_SLICE: movement.trace_dynamic_update_slice,

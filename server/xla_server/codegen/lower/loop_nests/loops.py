@@ -87,19 +87,13 @@ def lower_dynamic_update_slice(
     operands = kernel_operands(lowering, i.operands[1:])
     buffers = list(dict.fromkeys([*operands.values(), result]))
     numbers = {operand: buffers.index(value) for operand, value in operands.items()}
-    sizes = i.shape.dimensions
 
     def make(index: Index) -> Sequence[Store]:
         tracer = Tracer(RULES, numbers)
-        starts = result_of(start_indices(tracer, i, 2, len(sizes)))
-        moved = tuple(
-            position + tracer.clamped(starts[d], sizes[d] - update.shape.dimensions[d])
-            for d, position in enumerate(index)
-        )
-        kernel_type = KERNEL_TYPE[i.shape.element_type]
-        return [
-            Store(len(buffers) - 1, kernel_type, linear(moved, sizes), tracer.value(update, index))
-        ]
+        starts = result_of(start_indices(tracer, i, 2, update.shape.dimensions))
+        moved = [position + start for position, start in zip(index, starts, strict=True)]
+        offset, kernel_type = linear(moved, i.shape.dimensions), KERNEL_TYPE[i.shape.element_type]
+        return [Store(len(buffers) - 1, kernel_type, offset, tracer.value(update, index))]
 
     nest = Nest(*collapsed(update.shape.dimensions, make), lowering.target)
     lowering.add(build(i.name, nest, buffers))
