@@ -57,7 +57,7 @@ class RecomputationGuard:
         stored = {
             i: found
             for i in computation.instructions
-            if is_loop_fusion(i) and may_repeat(i.called[0])
+            if i.opcode is Opcode.FUSION and i.attributes.kind in _LOOPS and may_repeat(i.called[0])
             if (found := plans.stored(i))
         }
         if not stored:
@@ -92,11 +92,6 @@ class _Plans:
             numbers = tuple(n for n, i in enumerate(inside) if i in found)
             self._known[key] = numbers
         return frozenset(inside[n] for n in numbers)
-
-
-def is_loop_fusion(i: HloInstruction) -> bool:
-    """Return whether an instruction is a fusion that is lowered to one loop nest."""
-    return i.opcode is Opcode.FUSION and i.attributes.kind in _LOOPS
 
 
 def may_repeat(called: HloComputation) -> bool:

@@ -11,7 +11,7 @@ from xla_server.codegen.functions.bits.narrow_floats import FORMATS, nan_bits
 from xla_server.codegen.functions.elementwise import function_of, widens_to_c128
 from xla_server.codegen.trace.graph import Immediate, Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
-from xla_server.codegen.trace.tracer import Index, Tracer, computed_type
+from xla_server.codegen.trace.tracer import Index, Tracer
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ROWS
@@ -30,7 +30,7 @@ def trace_elementwise(t: Tracer, i: HloInstruction, index: Index, number: int) -
         function = function_of(i.opcode, element_type, "c128")
         return t.apply("to_c64", [t.apply(function, operands, "c128")], "c64")
     function = function_of(i.opcode, element_type, operands[0].type)
-    result = t.apply(function, operands, computed_type(i).computed)
+    result = t.apply(function, operands, KERNEL_TYPE[i.shape.element_type].computed)
     if ROWS[i.opcode].is_exact and i.shape.element_type.bit_width >= 16:
         # Narrower types may lack the next whole number, -0, or the positive of the smallest number.
         return result
@@ -175,4 +175,4 @@ def trace_fusion(t: Tracer, i: HloInstruction, index: Index, number: int) -> Dee
 
 def trace_parameter(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The element of the operand that a fusion binds the parameter to."""
-    return t.element(t.binding(i), index, number)
+    return t.element(t.bindings[i], index, number)

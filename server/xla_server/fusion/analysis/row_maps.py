@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from xla_contract.types.opcode import Opcode
 from xla_server.fusion.analysis.fusible import ONE_TO_ONE
@@ -40,10 +40,7 @@ def follows_rows(
     for i in called.instructions:
         if i.opcode is Opcode.TUPLE or not {*i.operands} & (whole | rows):
             continue
-        if i.opcode is Opcode.RESHAPE or (
-            i.opcode in ONE_TO_ONE
-            and all(part.shape.dimensions == i.shape.dimensions for part in i.operands)
-        ):
+        if i.opcode is Opcode.RESHAPE or (i.opcode in ONE_TO_ONE and _has_equal_sizes(i)):
             (whole if {*i.operands} & whole else rows).add(i)
         elif columns is not None and _is_reduced(i, whole, rows, columns, is_first=is_first):
             rows.add(i)
@@ -165,21 +162,14 @@ def continues_rows(
     if is_first and (math.prod(whole) > max_columns or whole[1:] == whole[:-1]):
         return False
     if reader.opcode is not Opcode.FUSION:
-        return reader.opcode is Opcode.REDUCE or _is_one_to_one(reader)
+        return reader.opcode is Opcode.REDUCE or _has_equal_sizes(reader)
     (called,) = reader.called
-    starts = _starts(called, reader.operands, read)
+    pairs = zip(called.parameters, reader.operands, strict=True)
+    starts = {parameter: read[operand] for parameter, operand in pairs if operand in read}
     rows = {start for start, rank in starts.items() if rank < len(whole)}
     length = whole[0] if is_first else whole[-1]
     return follows_rows(called, starts.keys() - rows, rows, length, is_first=is_first)
 
 
-def _is_one_to_one(i: HloInstruction) -> bool:
+def _has_equal_sizes(i: HloInstruction) -> bool:
     return all(part.shape.dimensions == i.shape.dimensions for part in i.operands)
-
-
-def _starts(
-    called: HloComputation, operands: Sequence[HloInstruction], read: Mapping[HloInstruction, int]
-) -> dict[HloInstruction, int]:
-    """Return the parameters that are results of the producer, by the rank of each."""
-    pairs = zip(called.parameters, operands, strict=True)
-    return {parameter: read[operand] for parameter, operand in pairs if operand in read}
