@@ -135,8 +135,7 @@ class _Making:
         self._operand = operand
         self.sizes = {len(each.members) for each in placements}
         self._has_zeros = any(each.position < 0 for each in placements)
-        self.given: list[Value] = []
-        self.parameters: list[HloInstruction] = []
+        self.parameters: dict[Value, HloInstruction] = {}
 
     def read(self, member: int, operand: int) -> HloInstruction:
         """An operand of a member; either number may be BY_POSITION."""
@@ -169,23 +168,21 @@ class _Making:
         return self.select(POSITION, 0, result, self.editor.zeros(result.shape))
 
     def _parameter(self, value: Value, shape: Shape) -> HloInstruction:
-        if value in self.given:
-            return self.parameters[self.given.index(value)]
-        self.given.append(value)
-        self.parameters.append(self.editor.parameter(len(self.parameters), shape))
-        return self.parameters[-1]
+        if value not in self.parameters:
+            self.parameters[value] = self.editor.parameter(len(self.parameters), shape)
+        return self.parameters[value]
 
 
 def _result(lowering: Lowering, making: _Making) -> Value | None:
     """Add the kernels that make one result; None where they do not compile."""
     i, editor = making.instruction, making.editor
-    root = _MAKE[i.opcode](making)
-    parameters = making.parameters
+    root, values = _MAKE[i.opcode](making), tuple(making.parameters)
+    parameters = tuple(making.parameters.values())
     body = editor.computation(i.name, editor.take(), root, parameters)
     given = [editor.parameter(n, each.shape) for n, each in enumerate(parameters)]
     fusion = editor.add(Opcode.FUSION, given, FusionAttributes(FusionKind.LOOP), (body,))
     fusion.name = i.name if len(i.operands) == 1 else f"{i.name}.{making.number}"
-    for each, value in zip(given, making.given, strict=True):
+    for each, value in zip(given, values, strict=True):
         lowering.give(each, value)
     result = lowering.attempt(fusion, functools.partial(lower_fusion, lowering, fusion))
     assert result is None or isinstance(result, Value)
