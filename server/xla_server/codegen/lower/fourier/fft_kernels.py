@@ -100,7 +100,7 @@ class Options:
 class BlockKernel:
     """A kernel over blocks of lines: `inner` of each index of outer dimensions of `sizes`.
 
-    Of each line it loads `loaded` elements from `source` and stores `stored` at `target`, both of
+    It loads `loaded` elements of each line from `source` and stores `stored` at `target`, both of
     the real type `kind`. `transform` is the length of the transform, 0 for none. `before` is code
     on the block after the load, `after` that after the transform; it may need lanes to be lines of
     one outer index (`has_lane_tables`).

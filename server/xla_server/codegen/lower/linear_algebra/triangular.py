@@ -11,7 +11,7 @@ from xla_contract.ops.linear_algebra.cholesky import CholeskyAttributes
 from xla_contract.ops.linear_algebra.triangular_solve import Transpose, TriangularSolveAttributes
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.kernel_ir.builder import Branch
-from xla_server.codegen.kernel_ir.expressions import Expression, condition, whole
+from xla_server.codegen.kernel_ir.expressions import Expression, condition, load_at, whole
 from xla_server.codegen.lower.linear_algebra.matrix_kernel import (
     MatrixCall,
     MatrixKernel,
@@ -46,7 +46,7 @@ def lower_cholesky(lowering: Lowering, i: HloInstruction) -> Tree:
     kind, parts = k.real.text, 2 if k.element.is_complex else 1
     failed = k.body.declare("failed", k.is_failed(status))
     with k.loop(n) as r:
-        pivot = k.body.let("pivot", k.load(kind, factor, r * ((n + 1) * parts)))
+        pivot = k.body.let("pivot", load_at(kind, factor, r * ((n + 1) * parts)))
         is_nan = condition("ne", pivot, pivot)
         k.body.set(failed, condition("bit_or", failed, is_nan))
     branch = Branch(k.body, failed)
