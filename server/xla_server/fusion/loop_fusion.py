@@ -403,32 +403,26 @@ def _chains(computation: HloComputation, max_operations: int) -> dict[HloInstruc
 def _fuse(computation: HloComputation, target: Target, editor: Editor) -> bool:
     plan = _Plan(computation, target)
 
-    def fused(i: HloInstruction) -> HloInstruction | None:
-        if i not in plan.fusible or not plan.is_stored(i) or i.opcode is Opcode.RESHAPE:
+    def fused(root: HloInstruction) -> HloInstruction | None:
+        if root not in plan.fusible or not plan.is_stored(root) or root.opcode is Opcode.RESHAPE:
             return None
-        body, result = _body(i, plan, editor)
+
+        def is_inside(i: HloInstruction) -> bool:
+            return i is root or (i in plan.kernels and plan.is_inlined(i))
+
+        body, copies = FusedBody(editor), dict[HloInstruction, HloInstruction]()
+        for i in in_post_order([root], lambda i: i.operands if is_inside(i) else ()):
+            if is_inside(i):
+                (copies[i],) = body.take_in(i, copies)
+            else:
+                copies[i] = body.parameter(i)
         if len(body.instructions) < 2:
             editor.take()
             return None
-        kind = FusionKind.INPUT if i.opcode is Opcode.REDUCE else FusionKind.LOOP
-        (fusion,) = body.fusion([result], i.name, kind)
+        kind = FusionKind.INPUT if root.opcode is Opcode.REDUCE else FusionKind.LOOP
+        (fusion,) = body.fusion([copies[root]], root.name, kind)
         return fusion
 
     changed = rewrite(computation, fused, editor)
     rearrange(computation)
     return changed
-
-
-def _body(root: HloInstruction, plan: _Plan, editor: Editor) -> tuple[FusedBody, HloInstruction]:
-    """Return the body of the fusion of a root, and the copy of the root in it."""
-    body, copies = FusedBody(editor), dict[HloInstruction, HloInstruction]()
-
-    def is_inside(i: HloInstruction) -> bool:
-        return i is root or (i in plan.kernels and plan.is_inlined(i))
-
-    for i in in_post_order([root], lambda i: i.operands if is_inside(i) else ()):
-        if is_inside(i):
-            (copies[i],) = body.take_in(i, copies)
-        else:
-            copies[i] = body.parameter(i)
-    return body, copies[root]
