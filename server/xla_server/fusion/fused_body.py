@@ -2,21 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 
+from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
 from xla_contract.ops.control.parameter import ParameterAttributes
 from xla_contract.types.opcode import Opcode
 from xla_server.fusion.analysis.fusible import is_scalar_constant
-from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.framework.editor import Editor, rearrange, renew_operands
 
 
 class FusedBody:
-    """Builder of a fusion's computation. `operands` are those of the fusion, in order."""
+    """Builder of a fusion's computation. `operands` are those of the fusion, in order.
+
+    `instructions` are those inside that are no parameters.
+    """
 
     def __init__(self, editor: Editor) -> None:
         self.operands: list[HloInstruction] = []
         self._editor = editor
         self._parameters: dict[HloInstruction, HloInstruction] = {}
-        self._instructions: list[HloInstruction] = []
+        self.instructions: list[HloInstruction] = []
 
     def parameter(self, operand: HloInstruction) -> HloInstruction:
         """Return the parameter of an outer instruction, or the copy of a small constant."""
@@ -24,7 +28,7 @@ class FusedBody:
         if known is None:
             if is_scalar_constant(operand):
                 known = self._editor.copy(operand, ())
-                self._instructions.append(known)
+                self.instructions.append(known)
             else:
                 attributes = ParameterAttributes(len(self.operands), operand.shape)
                 known = self._editor.add(Opcode.PARAMETER, (), attributes, shape=operand.shape)
@@ -41,34 +45,48 @@ class FusedBody:
         """
         given = [inside.get(part) or self.parameter(part) for part in i.operands]
         if i.opcode is not Opcode.FUSION:
-            self._instructions.append(self._editor.copy(i, given))
-            return self._instructions[-1:]
+            self.instructions.append(self._editor.copy(i, given))
+            return self.instructions[-1:]
         (called,) = i.called
         copies = dict(zip(called.parameters, given, strict=True))
         for inner in called.instructions:
             if inner.opcode is not Opcode.PARAMETER and inner.opcode is not Opcode.TUPLE:
                 copies[inner] = self._editor.copy(inner, [copies[part] for part in inner.operands])
-                self._instructions.append(copies[inner])
+                self.instructions.append(copies[inner])
         root = called.root
         roots = root.operands if root.opcode is Opcode.TUPLE else (root,)
         return [copies[part] for part in roots]
 
-    def computation(self, name: str, results: Sequence[HloInstruction]) -> HloComputation:
-        """Return the computation of one result, or of a tuple of several."""
-        root = results[0]
+    def fusion(
+        self, results: Sequence[HloInstruction], name: str, kind: FusionKind = FusionKind.LOOP
+    ) -> list[HloInstruction]:
+        """Return what has each of the results: the fusion itself, or an element of its tuple.
+
+        The fused computation is one of the `inner` ones of the editor.
+        """
+        editor, root = self._editor, results[0]
         if len(results) > 1:
-            root = self._editor.add(Opcode.TUPLE, results)
-            self._instructions.append(root)
+            root = editor.add(Opcode.TUPLE, results)
+            self.instructions.append(root)
         parameters = [self._parameters[operand] for operand in self.operands]
-        return self._editor.computation(name, [*parameters, *self._instructions], root, parameters)
+        inside = [*parameters, *self.instructions]
+        called = editor.computation(f"fused_{name}", inside, root, parameters)
+        editor.inner.append(called)
+        attributes = FusionAttributes(kind)
+        fusion = editor.add(Opcode.FUSION, self.operands, attributes, [called], shape=root.shape)
+        if len(results) == 1:
+            return [fusion]
+        return [editor.element(fusion, number) for number in range(len(results))]
 
 
 def replace(
+    module: HloModule,
     computation: HloComputation,
     replaced: Mapping[HloInstruction, HloInstruction],
     editor: Editor,
 ) -> None:
     """Replace instructions by those that `editor` has made, and drop dead ones."""
+    editor.insert_inner(module, computation)
     computation.instructions += editor.take()
     for instruction in computation.instructions:
         renew_operands(instruction, replaced)

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Collection
 
-from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
+from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.dimension_numbers import Window
 from xla_contract.types.opcode import Opcode
 from xla_server.fusion.analysis.fusible import (
@@ -46,15 +46,10 @@ class LoopFusion:
 
     def apply(self, module: HloModule) -> bool:
         """Fuse in the entry and in the computations of its loops and branches."""
-        editor = Editor(module)
-        bodies: dict[HloComputation, list[HloComputation]] = {}
-        changed = False
+        editor, changed = Editor(module), False
         for computation in module.sequential():
-            bodies[computation] = []
-            changed |= _fuse(computation, self.target, editor, bodies[computation])
-        module.computations = [
-            each for part in module.computations for each in (*bodies.get(part, ()), part)
-        ]
+            changed |= _fuse(computation, self.target, editor)
+            editor.insert_inner(module, computation)
         return changed
 
 
@@ -125,8 +120,7 @@ class _Plan:
 
     def _may_take_in(self, reader: HloInstruction) -> bool:
         """Return whether a reader may compute its operands: a stored reshape moves nothing, and a
-        tiled transpose reads its operand from memory.
-        """
+        tiled transpose reads its operand from memory."""
         is_alias = reader.opcode is Opcode.RESHAPE and self.is_stored(reader)
         return reader in self.fusible and not is_alias and not is_tiled(reader, self._capability)
 
@@ -209,8 +203,7 @@ class _Plan:
 
     def _are_index_vectors(self, i: HloInstruction) -> bool:
         """Return whether a concatenate joins what gathers read by itself, each index from one
-        operand.
-        """
+        operand."""
         joined = i.attributes.dimension
         return all(part.shape.dimensions[joined] == 1 for part in i.operands) and all(
             reader.opcode is Opcode.GATHER
@@ -238,9 +231,7 @@ class _Plan:
 
     def _is_read_by(self, i: HloInstruction, opcodes: Collection[Opcode]) -> bool:
         """Return whether one of these opcodes reads an instruction or what is computed from it.
-
-        Computations in other kernels do not count, nor do those after a reduction.
-        """
+        Computations in other kernels do not count, nor do those after a reduction."""
 
         def readers_of(part: HloInstruction) -> list[HloInstruction]:
             """Return what reads a part and may be computed in the same kernel."""
@@ -310,10 +301,8 @@ class _Plan:
         return len(kernels) <= tuning.max_fusions and repeated <= tuning.max_repeated_operations
 
     def _is_finished(self, i: HloInstruction, kernels: Set) -> bool:
-        """Return whether a window's results are only used elementwise, at the kernel's index.
-
-        Long windows of several forms are not computed in one kernel.
-        """
+        """Return whether a window's results are only used elementwise, at the kernel's index. Long
+        windows of several forms are not computed in one kernel."""
         window = i.attributes.window
         is_short = is_short_window([d.size for d in window.dimensions], self._capability)
         others = {self.windows.get(kernel, window) for kernel in kernels}
@@ -411,38 +400,29 @@ def _chains(computation: HloComputation, max_operations: int) -> dict[HloInstruc
     return found
 
 
-def _fuse(
-    computation: HloComputation, target: Target, editor: Editor, bodies: list[HloComputation]
-) -> bool:
+def _fuse(computation: HloComputation, target: Target, editor: Editor) -> bool:
     plan = _Plan(computation, target)
 
-    def fused(i: HloInstruction) -> HloInstruction | None:
-        if i not in plan.fusible or not plan.is_stored(i) or i.opcode is Opcode.RESHAPE:
+    def fused(root: HloInstruction) -> HloInstruction | None:
+        if root not in plan.fusible or not plan.is_stored(root) or root.opcode is Opcode.RESHAPE:
             return None
-        body, result = _body(i, plan, editor)
-        called = body.computation(f"fused_{i.name}", [result])
-        if len(called.instructions) - len(body.operands) < 2:
+
+        def is_inside(i: HloInstruction) -> bool:
+            return i is root or (i in plan.kernels and plan.is_inlined(i))
+
+        body, copies = FusedBody(editor), dict[HloInstruction, HloInstruction]()
+        for i in in_post_order([root], lambda i: i.operands if is_inside(i) else ()):
+            if is_inside(i):
+                (copies[i],) = body.take_in(i, copies)
+            else:
+                copies[i] = body.parameter(i)
+        if len(body.instructions) < 2:
+            editor.take()
             return None
-        bodies.append(called)
-        kind = "kInput" if i.opcode is Opcode.REDUCE else "kLoop"
-        attributes = FusionAttributes(FusionKind(kind))
-        return editor.add(Opcode.FUSION, body.operands, attributes, [called], shape=i.shape)
+        kind = FusionKind.INPUT if root.opcode is Opcode.REDUCE else FusionKind.LOOP
+        (fusion,) = body.fusion([copies[root]], root.name, kind)
+        return fusion
 
     changed = rewrite(computation, fused, editor)
     rearrange(computation)
     return changed
-
-
-def _body(root: HloInstruction, plan: _Plan, editor: Editor) -> tuple[FusedBody, HloInstruction]:
-    """Return the body of the fusion of a root, and the copy of the root in it."""
-    body, copies = FusedBody(editor), dict[HloInstruction, HloInstruction]()
-
-    def is_inside(i: HloInstruction) -> bool:
-        return i is root or (i in plan.kernels and plan.is_inlined(i))
-
-    for i in in_post_order([root], lambda i: i.operands if is_inside(i) else ()):
-        if is_inside(i):
-            (copies[i],) = body.take_in(i, copies)
-        else:
-            copies[i] = body.parameter(i)
-    return body, copies[root]

@@ -6,14 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
-from xla_contract.ops.control.tuple import GetTupleElementAttributes
+from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.opcode import Opcode
 from xla_server.fusion.analysis.fusible import is_fusible, is_trivial
 from xla_server.fusion.analysis.index_maps import scalars
 from xla_server.fusion.analysis.levels import ALIASES, levels_from_parameters, levels_from_root
-from xla_server.fusion.analysis.row_kernels import continues_rows
-from xla_server.fusion.analysis.row_maps import maps_rows
+from xla_server.fusion.analysis.row_maps import continues_rows, maps_rows
 from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.traversal import reached
@@ -152,9 +150,7 @@ def _origin(operand: HloInstruction) -> HloInstruction:
 
 def _chains(computation: HloComputation, target: Target) -> list[list[HloInstruction]]:
     """Return pairs of a loop and one that reads its result at the same index, one pair per level.
-
-    With two pairs of one level, each might need the other's result.
-    """
+    With two pairs of one level, each might need the other's result."""
     levels, readers = levels_from_parameters(computation), users(computation)
     tuning = target.tuning.fusions
     found: dict[int, list[HloInstruction]] = {}
@@ -251,10 +247,8 @@ def _goes_on_with_rows(reader: HloInstruction, producer: HloInstruction, tuning:
 
 
 def _reads_alias(reader: HloInstruction, producer: HloInstruction) -> bool:
-    """Return whether a reader also reads its producer's result under another shape.
-
-    Such a reshape would be made of the result of the fusion that reads it.
-    """
+    """Return whether a reader also reads its producer's result under another shape. Such a reshape
+    would be made of the result of the fusion that reads it."""
     others = (part for part in reader.operands if _kernel_of(part) is not producer)
     return producer in reached(others, lambda part: part.operands if part.opcode in ALIASES else ())
 
@@ -270,7 +264,6 @@ def _merge(
         return False
     readers = users(computation)
     replaced: dict[HloInstruction, HloInstruction] = {}
-    bodies: list[HloComputation] = []
     for group in groups:
         body = FusedBody(editor)
         inside: dict[HloInstruction, HloInstruction] = {}
@@ -283,18 +276,7 @@ def _merge(
         kept = [
             i for i in inside if i is computation.root or any(r not in group for r in readers[i])
         ]
-        called = body.computation(f"fused_{group[-1].name}", [inside[i] for i in kept])
-        bodies.append(called)
-        attributes = FusionAttributes(FusionKind.LOOP)
-        fusion = editor.add(
-            Opcode.FUSION, body.operands, attributes, [called], shape=called.root.shape
-        )
-        for number, i in enumerate(kept):
-            replaced[i] = fusion
-            if len(kept) > 1:
-                place = GetTupleElementAttributes(number)
-                replaced[i] = editor.add(Opcode.GET_TUPLE_ELEMENT, [fusion], place)
-    position = module.computations.index(computation)
-    module.computations[position:position] = bodies
-    replace(computation, replaced, editor)
+        fused = body.fusion([inside[i] for i in kept], group[-1].name)
+        replaced.update(zip(kept, fused, strict=True))
+    replace(module, computation, replaced, editor)
     return True

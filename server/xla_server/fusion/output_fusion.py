@@ -3,8 +3,7 @@
 import dataclasses
 from collections.abc import Collection
 
-from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
-from xla_contract.ops.control.tuple import GetTupleElementAttributes
+from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.opcode import Opcode
 from xla_server.fusion.analysis.fusible import ONE_TO_ONE
 from xla_server.fusion.analysis.levels import levels_from_parameters
@@ -64,22 +63,9 @@ class OutputFusion:
             results = body.take_in(i, {producer: product})
             if readers[producer] != [i] or producer is computation.root:
                 results.append(product)
-            called = body.computation(f"fused_{i.name}", results)
-            module.computations.insert(module.computations.index(computation), called)
-            fusion = editor.add(
-                Opcode.FUSION,
-                body.operands,
-                FusionAttributes(FusionKind.OUTPUT),
-                [called],
-                shape=called.root.shape,
-            )
-            replaced[i] = fusion
-            if len(results) > 1:
-                replaced[i], replaced[producer] = (
-                    editor.add(Opcode.GET_TUPLE_ELEMENT, [fusion], GetTupleElementAttributes(n))
-                    for n in range(2)
-                )
-        replace(computation, replaced, editor)
+            fused = body.fusion(results, i.name, FusionKind.OUTPUT)
+            replaced.update(zip((i, producer), fused, strict=False))
+        replace(module, computation, replaced, editor)
         return bool(replaced)
 
     def _is_producer(self, i: HloInstruction) -> bool:
@@ -114,10 +100,8 @@ class OutputFusion:
 
 
 def _reduces_others(called: HloComputation, start: HloInstruction, max_reduced: int) -> bool:
-    """Return whether a loop reduces a large array other than the product to one element.
-
-    Each call of the product's kernel would do it again.
-    """
+    """Return whether a loop reduces a large array other than the product to one element. Each call
+    of the product's kernel would do it again."""
     behind = {start}
     for i in called.instructions:
         if not behind.isdisjoint(i.operands):

@@ -1,12 +1,11 @@
 """The passes that decide what is one kernel, in their order."""
 
 from xla_server.fusion.activation_masks import ActivationMasks
-from xla_server.fusion.cost_model import CostModel
 from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.fusion.multi_output_fusion import MultiOutputFusion
 from xla_server.fusion.output_fusion import OutputFusion
 from xla_server.fusion.product_epilogues import ProductEpilogues
-from xla_server.fusion.recomputation_guard import RecomputationGuard
+from xla_server.fusion.recomputation_guard import CostModel, RecomputationGuard
 from xla_server.fusion.update_barriers import UpdateBarriers
 from xla_server.passes.expand.optimization_barrier_expander import OptimizationBarrierExpander
 from xla_server.passes.framework.fixpoint import Pass

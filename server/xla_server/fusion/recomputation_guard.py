@@ -2,19 +2,29 @@
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
-from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
-from xla_contract.ops.control.tuple import GetTupleElementAttributes
+from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.evaluation_cost import COUNTED
 from xla_server.fusion.analysis.fusible import is_scalar_constant
-from xla_server.fusion.cost_model import CostModel
 from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.traversal import reached
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor, drop_uncalled, users
 from xla_server.passes.simplify.cse import EqualComputations
+
+
+class CostModel(Protocol):
+    """Counts the evaluations of a fusion's loop nest: an interface, as loop nests are above."""
+
+    def stored(self, fusion: HloInstruction) -> frozenset[HloInstruction]:
+        """Return what is cheaper to store by kernels before a loop fusion than to evaluate in it.
+
+        The instructions are those inside of the fusion; none of them if it is best as it is.
+        """
+
 
 _LOOPS = frozenset({FusionKind.LOOP, FusionKind.INPUT})
 
@@ -47,27 +57,22 @@ class RecomputationGuard:
         stored = {
             i: found
             for i in computation.instructions
-            if is_loop_fusion(i) and may_repeat(i.called[0])
+            if i.opcode is Opcode.FUSION and i.attributes.kind in _LOOPS and may_repeat(i.called[0])
             if (found := plans.stored(i))
         }
         if not stored:
             return False
         readers = users(computation)
         replaced: dict[HloInstruction, HloInstruction] = {}
-        bodies: list[HloComputation] = []
         for fusion, inner in stored.items():
-            results = _Split(fusion, inner, editor, bodies).results()
+            results = _Split(fusion, inner, editor).results()
             if fusion.shape.is_tuple:
                 for reader in readers[fusion]:
                     if reader.opcode is Opcode.GET_TUPLE_ELEMENT:
                         replaced[reader] = results[reader.attributes.index]
-            replaced[fusion] = (
-                editor.add(Opcode.TUPLE, results) if fusion.shape.is_tuple else results[0]
-            )
+            replaced[fusion] = editor.results_as(fusion, results)
         # A fusion may read what replaces another one.
-        position = module.computations.index(computation)
-        module.computations[position:position] = bodies
-        replace(computation, replaced, editor)
+        replace(module, computation, replaced, editor)
         return True
 
 
@@ -87,11 +92,6 @@ class _Plans:
             numbers = tuple(n for n, i in enumerate(inside) if i in found)
             self._known[key] = numbers
         return frozenset(inside[n] for n in numbers)
-
-
-def is_loop_fusion(i: HloInstruction) -> bool:
-    """Return whether an instruction is a fusion that is lowered to one loop nest."""
-    return i.opcode is Opcode.FUSION and i.attributes.kind in _LOOPS
 
 
 def may_repeat(called: HloComputation) -> bool:
@@ -114,16 +114,10 @@ class _Split:
     """The kernels of one fusion that store given instructions of it, and its results."""
 
     def __init__(
-        self,
-        fusion: HloInstruction,
-        stored: frozenset[HloInstruction],
-        editor: Editor,
-        bodies: list[HloComputation],
+        self, fusion: HloInstruction, stored: frozenset[HloInstruction], editor: Editor
     ) -> None:
         (self._called,) = fusion.called
-        self._stored = stored
-        self._editor = editor
-        self._bodies = bodies
+        self._stored, self._editor = stored, editor
         # Parameters and stored instructions, each with the instruction outside that has its value.
         self._outside = dict(zip(self._called.parameters, fusion.operands, strict=True))
 
@@ -150,22 +144,9 @@ class _Split:
         copies = {i: body.parameter(self._outside[i]) for i in inside if i in self._outside}
         for i in computed:
             (copies[i],) = body.take_in(i, copies)
-        called = body.computation(f"fused_{results[-1].name}", [copies[i] for i in results])
-        self._bodies.append(called)
-        kind = FusionKind.INPUT if results[0].opcode is Opcode.REDUCE else FusionKind.LOOP
-        fusion = self._editor.add(
-            Opcode.FUSION,
-            body.operands,
-            FusionAttributes(kind if len(results) == 1 else FusionKind.LOOP),
-            [called],
-            shape=called.root.shape,
-        )
-        if len(results) == 1:
-            return [fusion]
-        return [
-            self._editor.add(Opcode.GET_TUPLE_ELEMENT, [fusion], GetTupleElementAttributes(n))
-            for n in range(len(results))
-        ]
+        is_input = len(results) == 1 and results[0].opcode is Opcode.REDUCE
+        kind = FusionKind.INPUT if is_input else FusionKind.LOOP
+        return body.fusion([copies[i] for i in results], results[-1].name, kind)
 
     def _alone(self, i: HloInstruction) -> HloInstruction:
         """Add an instruction that needs no fusion."""

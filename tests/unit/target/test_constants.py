@@ -110,7 +110,7 @@ LIMITS = {
         "MIN_LEFT",
     },
     "codegen/lower/fourier/fft_plan.py": {"MAX_CONVOLUTION"},
-    "codegen/trace/convolution.py": {"MAX_TESTED_COPIES"},
+    "codegen/trace/contraction.py": {"MAX_TESTED_COPIES"},
     "codegen/trace/tracer.py": {"MOST_COPIES"},
     "fusion/update_barriers.py": {"MAX_UPDATES"},
     "passes/partitioning/replicated_work.py": {"_MAX_SHOWN"},

@@ -1,24 +1,15 @@
 """Lowering of fusions: loop nests, and products with what is done to them."""
 
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
-
 from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.opcode import Opcode
-from xla_server.codegen.lower.contraction.convolution import lower_convolution_fusion
-from xla_server.codegen.lower.contraction.dot import lower_dot_fusion
+from xla_server.codegen.lower.contraction.convolution import lower_convolution
+from xla_server.codegen.lower.contraction.dot import lower_dot
 from xla_server.codegen.lower.loop_nests.concatenate import lower_concatenate
 from xla_server.codegen.lower.loop_nests.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
 
-LowerEpilogue: TypeAlias = Callable[[Lowering, HloInstruction, HloInstruction], Tree]
-"""Adds the rows of an output fusion, given with the dot or convolution that it holds."""
-
-PRODUCERS: Mapping[Opcode, LowerEpilogue] = {
-    Opcode.DOT: lower_dot_fusion,
-    Opcode.CONVOLUTION: lower_convolution_fusion,
-}
+PRODUCERS = {Opcode.DOT: lower_dot, Opcode.CONVOLUTION: lower_convolution}
 """Producers of output fusions, each with its lowering."""
 
 
@@ -28,7 +19,7 @@ def lower_fusion(lowering: Lowering, i: HloInstruction) -> Tree:
         for inner in i.called[0].instructions:
             lower = PRODUCERS.get(inner.opcode)
             if lower is not None:
-                return lower(lowering, i, inner)
+                return lower(lowering, inner, i)
     if i.called[0].root.opcode is Opcode.CONCATENATE:
         return lower_concatenate(lowering, i)
     return lower_loop(lowering, i)

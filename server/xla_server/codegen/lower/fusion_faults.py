@@ -7,6 +7,7 @@ fusion has an error of its own.
 import logging
 import secrets
 import threading
+import traceback
 
 from xla_contract.errors import InternalError, XlaError
 from xla_contract.types.opcode import Opcode
@@ -37,11 +38,9 @@ class FusionFaults:
             self._count += 1
             count = self._count
         incident = secrets.token_hex(8)
-        trace, where = error.__traceback__, "unknown"
-        while trace is not None:
-            code = trace.tb_frame.f_code
-            where = f"{code.co_name}:{trace.tb_lineno}"
-            trace = trace.tb_next
+        where = "unknown"
+        for frame, line in traceback.walk_tb(error.__traceback__):
+            where = f"{frame.f_code.co_name}:{line}"
         _LOG.warning(
             "incident %s: a fusion of %d instructions failed to compile (%s in %s) and is compiled "
             "unfused, fault %d of this process",

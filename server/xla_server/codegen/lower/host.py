@@ -9,7 +9,7 @@
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import HostThunk
 from xla_server.codegen.lower.linear_algebra.lapack import LAPACK_CALLS, lower_lapack
+from xla_server.codegen.lower.loop_nests.loops import array_shapes
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.collectives.collective import exchanged
@@ -51,11 +52,8 @@ def lower_host(lowering: Lowering, i: HloInstruction) -> Tree:
 def lower_collective(lowering: Lowering, i: HloInstruction) -> Tree:
     """One row that meets the other participants."""
     exchange = EXCHANGES[i.opcode]
-    result = lowering.fresh(i.shape, i.name)
-    operands = [lowering.of(operand) for operand in i.operands]
     shapes = [operand.shape.dimensions for operand in i.operands]
-    parts = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
-    results = [part.dimensions for part in parts]
+    results = [part.dimensions for part in array_shapes(i.shape)]
 
     def call(run: Any, arrays: Sequence[Any], targets: Sequence[Any]) -> None:
         # Others read operands until all have made their results.
@@ -68,8 +66,16 @@ def lower_collective(lowering: Lowering, i: HloInstruction) -> Tree:
             if array is not target:
                 target[...] = array
 
-    reads = tuple(value for tree in operands for value in leaves(tree))
-    lowering.add(HostThunk(i.name, call, reads, tuple(leaves(result)), fills=True))
+    return _add(lowering, i, call, fills=True)
+
+
+def _add(
+    lowering: Lowering, i: HloInstruction, call: Callable[..., Any], *, fills: bool = False
+) -> Tree:
+    """Add the row that calls a function with the operands' arrays, and return its results."""
+    result = lowering.fresh(i.shape, i.name)
+    reads = tuple(value for operand in i.operands for value in leaves(lowering.of(operand)))
+    lowering.add(HostThunk(i.name, call, reads, tuple(leaves(result)), fills=fills))
     return result
 
 
@@ -87,8 +93,6 @@ def lower_custom_call(lowering: Lowering, i: HloInstruction) -> Tree:
 
 def lower_evaluator(lowering: Lowering, i: HloInstruction, evaluate: Evaluator) -> Tree:
     """One row that runs an evaluator on the operands' arrays."""
-    result = lowering.fresh(i.shape, i.name)
-    operands = [lowering.of(operand) for operand in i.operands]
     shapes = [operand.shape for operand in i.operands]
 
     def call(run: Any, arrays: Sequence[Any]) -> list[Any]:
@@ -97,9 +101,7 @@ def lower_evaluator(lowering: Lowering, i: HloInstruction, evaluate: Evaluator) 
         with placed(run, i), np.errstate(all="ignore"):
             return list(_arrays(evaluate(i, values, run)))
 
-    reads = tuple(value for tree in operands for value in leaves(tree))
-    lowering.add(HostThunk(i.name, call, reads, tuple(leaves(result))))
-    return result
+    return _add(lowering, i, call)
 
 
 @contextlib.contextmanager

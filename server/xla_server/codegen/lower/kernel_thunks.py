@@ -1,9 +1,9 @@
 """Thunks of kernels of the loop IR: what they read and write is what their buffers say."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
-from xla_server.codegen.kernel_ir.expressions import Role
+from xla_server.codegen.kernel_ir.expressions import Buffer, Role
 from xla_server.codegen.kernel_ir.kernel import Kernel
 
 
@@ -24,7 +24,7 @@ def kernel_thunk(
     def of(*roles: Role) -> tuple[Value, ...]:
         return tuple(values[buffer.number] for buffer in kernel.buffers if buffer.role in roles)
 
-    given = values if of(Role.WORD) else tuple(arguments)
+    given = values if of(Role.WORD) else tuple(arg for arg in values if arg is not CANCELLATION)
     work, prologue = kernel.work.times
     return KernelThunk(
         name,
@@ -38,3 +38,10 @@ def kernel_thunk(
         updates=updates,
         prologue=prologue,
     )
+
+
+def buffers_of(read: Iterable[Value], written: Iterable[Value]) -> dict[Value, Buffer]:
+    """Return the buffers of values that a kernel reads or writes, and of the cancellation flag."""
+    roles = dict.fromkeys(read, Role.READ) | dict.fromkeys(written, Role.WRITE)
+    roles[CANCELLATION] = Role.WORD
+    return {value: Buffer(n, role) for n, (value, role) in enumerate(roles.items())}

@@ -1,5 +1,6 @@
 """Lowering: the code of a program, one row after the other over values, from optimised HLO."""
 
+import dataclasses
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -31,40 +32,34 @@ Those that lower computations which run instruction by instruction are deep func
 T = TypeVar("T")
 
 
+@dataclasses.dataclass(eq=False)
 class Lowering:
-    """The code of one program while it is written."""
+    """The code of one program while it is written.
 
-    def __init__(
-        self,
-        table: Mapping[Opcode, Lower],
-        target: Target,
-        custom_calls: CustomCallRegistry = BUILTIN,
-        *,
-        fuses: bool = True,
-        grid: DeviceGrid = ALONE,
-    ) -> None:
-        """Without `fuses`, lower the instructions inside of fusions one by one."""
-        self.target = target
-        self._table = table
-        self._fuses = fuses
-        self.custom_calls = custom_calls
-        self.grid = grid
-        self.area_bytes = 0
-        """Bytes of what participants gather at a time, of all meetings."""
-        self.rows: list[Row] = []
-        self.constants: dict[Value, Any] = {}
-        self.origins: dict[Row, HloInstruction] = {}
-        self.costs: dict[HloInstruction, Cost] = {}
-        self.loop_depth = 0
-        self.carried: set[Value] = set()
-        """The values that loops hand from one iteration to the next."""
-        self.equal = EqualComputations()
-        self.kernels: dict[object, Any] = {}
-        """Kernels of loop nests, and epilogues, by what they compute: one for `equal` ones."""
-        self.numbers: dict[Opcode, Value] = {}
-        """The values that say which participant runs, by the opcodes that ask."""
-        self._scope: dict[HloInstruction, Tree] = {}
-        self._current: HloInstruction | None = None
+    Without `fuses`, the instructions inside of fusions are lowered one by one. `carried` are the
+    values that loops hand from one iteration to the next, `area_bytes` the bytes of what
+    participants gather at a time, of all meetings. `kernels` of loop nests, and epilogues, are kept
+    by what they compute: one for `equal` ones. `numbers` say which participant runs, by the opcodes
+    that ask.
+    """
+
+    table: Mapping[Opcode, Lower]
+    target: Target
+    custom_calls: CustomCallRegistry = BUILTIN
+    fuses: bool = True
+    grid: DeviceGrid = ALONE
+    equal: EqualComputations = dataclasses.field(default_factory=EqualComputations)
+    area_bytes: int = 0
+    loop_depth: int = 0
+    rows: list[Row] = dataclasses.field(default_factory=list)
+    constants: dict[Value, Any] = dataclasses.field(default_factory=dict)
+    origins: dict[Row, HloInstruction] = dataclasses.field(default_factory=dict)
+    costs: dict[HloInstruction, Cost] = dataclasses.field(default_factory=dict)
+    carried: set[Value] = dataclasses.field(default_factory=set)
+    kernels: dict[object, Any] = dataclasses.field(default_factory=dict)
+    numbers: dict[Opcode, Value] = dataclasses.field(default_factory=dict)
+    _scope: dict[HloInstruction, Tree] = dataclasses.field(default_factory=dict)
+    _current: HloInstruction | None = None
 
     def of(self, instruction: HloInstruction) -> Tree:
         """The values of an instruction that was lowered."""
@@ -137,7 +132,7 @@ class Lowering:
             self._scope = outer
 
     def _lowered(self, instruction: HloInstruction) -> Deep[Tree]:
-        lower = self._table.get(instruction.opcode)
+        lower = self.table.get(instruction.opcode)
         outer, self._current = self._current, instruction
         try:
             if lower is None:
@@ -158,29 +153,21 @@ class Lowering:
 
     def attempt(self, i: HloInstruction, lower: Callable[[], T | None]) -> T | None:
         """Return what lowers an instruction to fused code; None if that fails or is not wanted."""
-        if not self._fuses:
+        if not self.fuses:
             return None
-        before = [len(part) for part in self._parts()]
+        tables: tuple[dict[Any, Any], ...] = self.constants, self.costs
+        before, lengths = len(self.rows), list(map(len, tables))
         try:
             return lower()
         except Exception as error:
             if not is_fault(error):
                 raise
             FUSION_FAULTS.record(error, i)
-        self._cut(before)
+        self.take_back(before)
+        for table, length in zip(tables, lengths, strict=True):
+            for key in list(table)[length:]:
+                del table[key]
         return None
-
-    def _cut(self, lengths: Sequence[int]) -> None:
-        """Drop what was added since these lengths."""
-        for part, length in zip(self._parts(), lengths, strict=True):
-            if isinstance(part, list):
-                del part[length:]
-            else:
-                for key in list(part)[length:]:
-                    del part[key]
-
-    def _parts(self) -> "tuple[list[Any] | dict[Any, Any], ...]":
-        return self.rows, self.constants, self.origins, self.costs
 
     def _fusion(self, lower: Lower, i: HloInstruction) -> Deep[Tree]:
         """Lower a fusion as one, or its instructions one by one if that fails."""
@@ -209,8 +196,8 @@ def lower(
 
     Without `fuses`, the instructions inside of fusions are lowered one by one.
     """
-    lowering = Lowering(table, target, custom_calls, fuses=fuses, grid=module.grid)
-    lowering.equal = EqualComputations.of_elements(module)
+    equal = EqualComputations.of_elements(module)
+    lowering = Lowering(table, target, custom_calls, fuses, module.grid, equal)
     arguments = [
         lowering.fresh(parameter.shape, parameter.name) for parameter in module.entry.parameters
     ]

@@ -135,8 +135,7 @@ class _Making:
         self._operand = operand
         self.sizes = {len(each.members) for each in placements}
         self._has_zeros = any(each.position < 0 for each in placements)
-        self.given: list[Value] = []
-        self.parameters: list[HloInstruction] = []
+        self.parameters: dict[Value, HloInstruction] = {}
 
     def read(self, member: int, operand: int) -> HloInstruction:
         """An operand of a member; either number may be BY_POSITION."""
@@ -169,38 +168,30 @@ class _Making:
         return self.select(POSITION, 0, result, self.editor.zeros(result.shape))
 
     def _parameter(self, value: Value, shape: Shape) -> HloInstruction:
-        if value in self.given:
-            return self.parameters[self.given.index(value)]
-        self.given.append(value)
-        self.parameters.append(self.editor.parameter(len(self.parameters), shape))
-        return self.parameters[-1]
+        if value not in self.parameters:
+            self.parameters[value] = self.editor.parameter(len(self.parameters), shape)
+        return self.parameters[value]
 
 
 def _result(lowering: Lowering, making: _Making) -> Value | None:
     """Add the kernels that make one result; None where they do not compile."""
     i, editor = making.instruction, making.editor
-    root = _MAKE[i.opcode](making)
-    parameters = making.parameters
+    root, values = _MAKE[i.opcode](making), tuple(making.parameters)
+    parameters = tuple(making.parameters.values())
     body = editor.computation(i.name, editor.take(), root, parameters)
     given = [editor.parameter(n, each.shape) for n, each in enumerate(parameters)]
     fusion = editor.add(Opcode.FUSION, given, FusionAttributes(FusionKind.LOOP), (body,))
     fusion.name = i.name if len(i.operands) == 1 else f"{i.name}.{making.number}"
-    for each, value in zip(given, making.given, strict=True):
+    for each, value in zip(given, values, strict=True):
         lowering.give(each, value)
     result = lowering.attempt(fusion, functools.partial(lower_fusion, lowering, fusion))
     assert result is None or isinstance(result, Value)
     return result
 
 
-def _reduced(making: _Making) -> HloInstruction:
-    return _fold(making, making.of_all())
-
-
 def _fold(making: _Making, operands: Sequence[HloInstruction]) -> HloInstruction:
-    """The reduction of operands in their order, of which smaller groups have the first ones.
-
-    A participant alone keeps its operand.
-    """
+    """The reduction of operands in their order, of which smaller groups have the first ones. A
+    participant alone keeps its operand."""
     editor, sizes = making.editor, making.sizes
     (reducer,) = making.instruction.called
     opcode, kind = plain_opcode(reducer), reducer.root.shape.element_type
@@ -227,27 +218,11 @@ def _joined(making: _Making, operands: Sequence[HloInstruction], dimension: int)
     return making.editor.add(Opcode.CONCATENATE, operands, ConcatenateAttributes(dimension))
 
 
-def _gathered(making: _Making) -> HloInstruction:
-    return _joined(making, making.of_all(), making.instruction.attributes.dimension)
-
-
-def _scattered(making: _Making) -> HloInstruction:
-    return _fold(making, _own_blocks(making, making.instruction.attributes.dimension))
-
-
 def _exchanged(making: _Making) -> HloInstruction:
     dimension = making.instruction.attributes.split_dimension
     if dimension is None:
         return making.or_zeros(making.read(making.number, BY_POSITION))
     return _joined(making, _own_blocks(making, dimension), dimension)
-
-
-def _first(making: _Making) -> HloInstruction:
-    return making.or_zeros(making.read(0, making.number))
-
-
-def _permuted(making: _Making) -> HloInstruction:
-    return making.or_zeros(making.read(BY_POSITION, making.number))
 
 
 def _own_blocks(making: _Making, dimension: int) -> list[HloInstruction]:
@@ -270,13 +245,13 @@ def _of_meeting(row: object) -> KernelThunk:
 
 
 _MAKE: Mapping[Opcode, Callable[[_Making], HloInstruction]] = {
-    Opcode.ALL_GATHER: _gathered,
-    Opcode.ALL_REDUCE: _reduced,
+    Opcode.ALL_GATHER: lambda m: _joined(m, m.of_all(), m.instruction.attributes.dimension),
+    Opcode.ALL_REDUCE: lambda m: _fold(m, m.of_all()),
     Opcode.ALL_TO_ALL: _exchanged,
-    Opcode.COLLECTIVE_BROADCAST: _first,
-    Opcode.COLLECTIVE_PERMUTE: _permuted,
-    Opcode.COLLECTIVE_REDUCE: _reduced,
-    Opcode.REDUCE_SCATTER: _scattered,
+    Opcode.COLLECTIVE_BROADCAST: lambda m: m.or_zeros(m.read(0, m.number)),
+    Opcode.COLLECTIVE_PERMUTE: lambda m: m.or_zeros(m.read(BY_POSITION, m.number)),
+    Opcode.COLLECTIVE_REDUCE: lambda m: _fold(m, m.of_all()),
+    Opcode.REDUCE_SCATTER: lambda m: _fold(m, _own_blocks(m, m.instruction.attributes.dimension)),
 }
 """The function that makes one result of each collective from the operands of members."""
 

@@ -7,49 +7,31 @@ kernel is never left where it keeps a large kernel from being shared by threads.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping
 
 from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import Value
 from xla_server.codegen.loops.builders.chunks import calls_of
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS, is_fault
-from xla_server.codegen.lower.loop_nests.concatenate import concatenate_writer
-from xla_server.codegen.lower.loop_nests.loop_kernel import LoopKernel, LoopTask, loop_kernel
-from xla_server.codegen.lower.loop_nests.loops import array_shapes
+from xla_server.codegen.lower.loop_nests.concatenate import write_loops
+from xla_server.codegen.lower.loop_nests.loop_kernel import LoopKernel, LoopTask
+from xla_server.codegen.lower.loop_nests.loops import Write, array_shapes
 from xla_server.evaluator.evaluation_cost import evaluation_cost, evaluations_once
 from xla_server.fusion.analysis.fusible import is_scalar_constant
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.traversal import reached
 from xla_server.ops.elementwise.elementwise_table import CostClass
 from xla_server.target.target import Target
-from xla_server.target.tuning import Tuning
 
 TRANSCENDENTAL_UNITS = int(CostClass.TRANSCENDENTAL)
 """Time of a transcendental function in additions."""
 
 
-Writer: TypeAlias = Callable[[LoopTask], LoopKernel]
-"""Writes the kernel of a task."""
-
-WriterOf: TypeAlias = Callable[[HloInstruction, Tuning], Writer]
-"""Gives the writer of a fusion."""
-
-
 class LoopNestCosts:
-    """The cost model of fusion: it writes the kernels that a fusion would be, and counts them.
+    """The cost model of fusion: it writes the kernels that a fusion would be, and counts them."""
 
-    `write` writes a kernel of loops. Those of a fusion whose result is a concatenate are written by
-    what `write_joined` gives.
-    """
-
-    def __init__(
-        self,
-        target: Target,
-        write: Writer = loop_kernel,
-        write_joined: WriterOf = concatenate_writer,
-    ) -> None:
-        self._target, self._write, self._write_joined = target, write, write_joined
+    def __init__(self, target: Target, write: Write = write_loops) -> None:
+        self._target, self._write = target, write
 
     def stored(self, fusion: HloInstruction) -> frozenset[HloInstruction]:
         """Return what is cheaper to store by kernels before a loop fusion than to evaluate in it.
@@ -59,10 +41,7 @@ class LoopNestCosts:
         if not all(shape.element_count for shape in array_shapes(fusion.shape)):
             return frozenset()
         try:
-            write = self._write
-            if fusion.called[0].root.opcode is Opcode.CONCATENATE:
-                write = self._write_joined(fusion, self._target.tuning)
-            planner = _Planner(_task_of(fusion, self._target), write, self._write)
+            planner = _Planner(_task_of(fusion, self._target), self._write)
         except Exception:  # Lowering writes the same kernel, and reports the same error.
             return frozenset()
         try:
@@ -93,11 +72,10 @@ def _value(i: HloInstruction, name: str) -> Value:
 class _Planner:
     """Chooses which instructions of a fusion are stored."""
 
-    def __init__(self, task: LoopTask, write: Writer, write_part: Writer) -> None:
+    def __init__(self, task: LoopTask, write: Write) -> None:
         self._costs = task.target.tuning.evaluation_costs
         self._loops = task.target.tuning.loops
-        self._task = task
-        self._write, self._write_part = write, write_part
+        self._task, self._write = task, write
         (self._called,) = task.instruction.called
         self._results = _results(self._called.root)
         self._order = {i: n for n, i in enumerate(self._called.instructions)}
@@ -143,8 +121,7 @@ class _Planner:
         read = (stored & inside) - {root}
         kernel = self._known.get((root, read))
         if kernel is None:
-            write = self._write if root is self._task.instruction else self._write_part
-            kernel = self._known[root, read] = write(self._subtask(root, inside, read))
+            kernel = self._known[root, read] = self._write(self._subtask(root, inside, read))
         return kernel
 
     def _subtask(
@@ -210,8 +187,7 @@ class _Planner:
 
     def _serial_reduction(self, kernel: LoopKernel) -> HloInstruction | None:
         """Return a reduction that each work item repeats, or one before the parallel loop of a
-        kernel that could have more chunks.
-        """
+        kernel that could have more chunks."""
         repeated = [i for i in kernel.repeated_reductions if i in self._order]
         if repeated:
             return max(repeated, key=evaluations_once)

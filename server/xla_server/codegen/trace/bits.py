@@ -31,7 +31,7 @@ def trace_bitcast_convert(t: Tracer, i: HloInstruction, index: Index, number: in
     for part in range(ratio):
         node = yield t.operand(i, 0, (*index, Affine(part)))
         wide = t.apply(f"to_{storage}", [_bits(t, node, old)], storage)
-        shift = _constant(part * _width(old), storage)
+        shift = Immediate.of(storage, part * _width(old))
         parts.append(t.apply("shift_left", [wide, shift], storage))
     bits = functools.reduce(lambda low, high: t.apply("bit_or", [low, high], high.type), parts)
     return _of_bits(t, bits, new)
@@ -43,7 +43,7 @@ def _part(t: Tracer, i: HloInstruction, index: Index) -> Deep[Node]:
     node: Node = yield t.operand(i, 0, index[:-1])
     bits = _bits(t, node, old)
     part = t.apply(f"to_{bits.type}", [Position(index[-1])], bits.type)
-    distance = t.apply("mul", [part, _constant(_width(new), bits.type)], bits.type)
+    distance = t.apply("mul", [part, Immediate.of(bits.type, _width(new))], bits.type)
     moved = t.apply("shift_right_logical", [bits, distance], bits.type)
     return t.apply(f"to_{_storage(new)}", [moved], _storage(new))
 
@@ -58,24 +58,20 @@ def _complex(t: Tracer, i: HloInstruction, index: Index) -> Deep[Node]:
         parts = []
         for number in (0, 1):
             half: Node = yield t.operand(i, 0, (*index, Affine(number)))
-            low, high = (
-                t.apply("to_u64", [_bits(t, t.apply(f"{part}_c64", [half], "f32"), _F32)], "u64")
-                for part in ("real", "imag")
-            )
-            high = t.apply("shift_left", [high, _constant(32, "u64")], "u64")
+            reals = (t.apply(f"{part}_c64", [half], "f32") for part in ("real", "imag"))
+            words = (_bits(t, real, ElementType.F32) for real in reals)
+            low, high = (t.apply("to_u64", [word], "u64") for word in words)
+            high = t.apply("shift_left", [high, Immediate.of("u64", 32)], "u64")
             bits = t.apply("bit_or", [low, high], "u64")
             parts.append(t.apply("bits_f64", [bits], "f64"))
         return t.apply("complex_f64", parts, "c128")
     whole: Node = yield t.operand(i, 0, index[:-1])
-    first = t.apply("eq", [Position(index[-1]), _constant(0, "i64")], "b1")
+    first = t.apply("eq", [Position(index[-1]), Immediate.of("i64", 0)], "b1")
     real, imag = (t.apply(f"{part}_c128", [whole], "f64") for part in ("real", "imag"))
     bits = _bits(t, t.apply("select", [first, real, imag], "f64"), ElementType.F64)
-    high = t.apply("shift_right_logical", [bits, _constant(32, "u64")], "u64")
+    high = t.apply("shift_right_logical", [bits, Immediate.of("u64", 32)], "u64")
     halves = [t.apply("to_u32", [half], "u32") for half in (bits, high)]
     return t.apply("complex_f32", [t.apply("bits_f32", [half], "f32") for half in halves], "c64")
-
-
-_F32 = ElementType.F32
 
 
 def _width(element_type: ElementType) -> int:
@@ -85,10 +81,6 @@ def _width(element_type: ElementType) -> int:
 
 def _storage(element_type: ElementType) -> str:
     return f"u{8 * element_type.byte_width}"
-
-
-def _constant(number: int, kind: str) -> Immediate:
-    return Immediate.of(kind, number)
 
 
 def _bits(t: Tracer, node: Node, element_type: ElementType) -> Node:
@@ -106,7 +98,7 @@ def _bits(t: Tracer, node: Node, element_type: ElementType) -> Node:
         return t.apply(kernel_type.narrow or "", [node], storage)
     bits = t.apply(f"to_{storage}", [node], storage)
     if _width(element_type) < 8 and element_type is not ElementType.PRED:
-        mask = _constant((1 << element_type.bit_width) - 1, storage)
+        mask = Immediate.of(storage, (1 << element_type.bit_width) - 1)
         bits = t.apply("bit_and", [bits, mask], storage)
     return bits
 
@@ -115,13 +107,13 @@ def _of_bits(t: Tracer, bits: Node, element_type: ElementType) -> Node:
     """An element from its bits; higher ones do not count."""
     kernel_type = KERNEL_TYPE[element_type]
     if element_type is ElementType.PRED:
-        lowest = t.apply("bit_and", [bits, _constant(1, bits.type)], bits.type)
-        return t.apply("ne", [lowest, _constant(0, bits.type)], "b1")
+        lowest = t.apply("bit_and", [bits, Immediate.of(bits.type, 1)], bits.type)
+        return t.apply("ne", [lowest, Immediate.of(bits.type, 0)], "b1")
     if kernel_type.computed in ("f32", "f64"):
         if kernel_type.storage == kernel_type.computed:
             return t.apply(f"bits_{kernel_type.computed}", [bits], kernel_type.computed)
         if element_type.bit_width < 8:
-            mask = _constant((1 << element_type.bit_width) - 1, bits.type)
+            mask = Immediate.of(bits.type, (1 << element_type.bit_width) - 1)
             bits = t.apply("bit_and", [bits, mask], bits.type)
         return t.apply(kernel_type.widen or "", [bits], kernel_type.computed)
     node = t.apply(f"to_{kernel_type.computed}", [bits], kernel_type.computed)

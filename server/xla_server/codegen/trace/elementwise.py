@@ -1,4 +1,4 @@
-"""Rules for elementwise operations, comparisons, conversions and constants."""
+"""Rules for elementwise operations, comparisons, conversions, constants and called computations."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,11 +6,12 @@ import numpy as np
 
 from xla_contract.ops.elementwise.compare import ComparisonType
 from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.functions.bits.narrow_floats import FORMATS, nan_bits
 from xla_server.codegen.functions.elementwise import function_of, widens_to_c128
 from xla_server.codegen.trace.graph import Immediate, Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
-from xla_server.codegen.trace.tracer import Index, Tracer, computed_type
+from xla_server.codegen.trace.tracer import Index, Tracer
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ROWS
@@ -29,7 +30,7 @@ def trace_elementwise(t: Tracer, i: HloInstruction, index: Index, number: int) -
         function = function_of(i.opcode, element_type, "c128")
         return t.apply("to_c64", [t.apply(function, operands, "c128")], "c64")
     function = function_of(i.opcode, element_type, operands[0].type)
-    result = t.apply(function, operands, computed_type(i).computed)
+    result = t.apply(function, operands, KERNEL_TYPE[i.shape.element_type].computed)
     if ROWS[i.opcode].is_exact and i.shape.element_type.bit_width >= 16:
         # Narrower types may lack the next whole number, -0, or the positive of the smallest number.
         return result
@@ -152,3 +153,26 @@ def _bits(value: "np.generic", computed: str) -> int:
     if computed in ("f32", "c64"):
         return int(np.asarray(value).astype(np.float32).view(np.uint32))
     return int(np.asarray(value).astype(np.float64).view(np.uint64))
+
+
+def trace_map(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
+    """The called computation of one element of each operand."""
+    elements: list[Node] = yield t.operands(i, len(i.operands), index)
+    results: tuple[Node, ...] = yield t.called(i.called[0], elements)
+    return results[number]
+
+
+def trace_fusion(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
+    """The element of the called computation's root, whose parameters are the operands."""
+    (called,) = i.called
+    t.enter(called, i.operands)
+    root = called.root
+    if root.opcode is Opcode.TUPLE:
+        root = root.operands[number]
+        number = 0
+    return t.element(root, index, number)
+
+
+def trace_parameter(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
+    """The element of the operand that a fusion binds the parameter to."""
+    return t.element(t.bindings[i], index, number)

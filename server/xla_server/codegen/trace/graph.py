@@ -7,7 +7,7 @@ variables that its indices name, and is computed in the innermost loop among the
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import cast
 
 from xla_server.codegen.kernel_ir.expressions import Const
 from xla_server.codegen.kernel_ir.types import Type
@@ -248,21 +248,10 @@ def own_inputs(node: Node) -> Iterable[Node]:
 
 def variables_of(index: Affine) -> frozenset[Variable]:
     """The loop variables an index depends on."""
-    found: set[Variable] = set()
-    for atom in index.atoms():
-        if isinstance(atom, Variable):
-            found.add(atom)
-        elif isinstance(atom, Computed):
-            node: Any = atom.node
-            found |= node.variables
-    return frozenset(found)
+    own = frozenset(atom for atom in index.atoms() if isinstance(atom, Variable))
+    return own.union(*(node.variables for node in nodes_of(index)))
 
 
 def nodes_of(index: Affine) -> list[Node]:
     """The nodes that an index's computed parts read."""
-    found: list[Node] = []
-    for atom in index.atoms():
-        if isinstance(atom, Computed):
-            node: Any = atom.node
-            found.append(node)
-    return found
+    return [cast(Node, atom.node) for atom in index.atoms() if isinstance(atom, Computed)]

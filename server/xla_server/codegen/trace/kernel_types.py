@@ -33,15 +33,9 @@ class KernelType:
 
 
 def _small_float(element_type: ElementType) -> KernelType:
-    text = element_type.text
+    storage, text = f"u{8 * element_type.byte_width}", element_type.text
     name = "half" if element_type is ElementType.F16 else text
-    return KernelType(
-        f"u{8 * element_type.byte_width}",
-        "f32",
-        f"{name}_to_f32",
-        f"f32_to_{name}",
-        f"round_{text}",
-    )
+    return KernelType(storage, "f32", f"{name}_to_f32", f"f32_to_{name}", f"round_{text}")
 
 
 def _small_integer(element_type: ElementType) -> KernelType:

@@ -1,6 +1,7 @@
 """Rules for operations that move elements: which element of which operand is read."""
 
 import bisect
+from collections.abc import Sequence
 
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.trace.elementwise import converted, zero
@@ -19,24 +20,26 @@ def trace_mapped(t: Tracer, i: HloInstruction, index: Index, number: int) -> Dee
 
 def trace_dynamic_slice(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The operand's element behind start indices, which are clamped so that the box fits."""
-    sizes = i.operands[0].shape.dimensions
-    starts: list[Node] = yield start_indices(t, i, 1, len(sizes))
-    moved = []
-    for d, position in enumerate(index):
-        moved.append(position + t.clamped(starts[d], sizes[d] - i.shape.dimensions[d]))
-    node: Node = yield t.operand(i, 0, tuple(moved))
+    starts: list[Affine] = yield start_indices(t, i, 1, i.shape.dimensions)
+    moved = tuple(position + start for position, start in zip(index, starts, strict=True))
+    node: Node = yield t.operand(i, 0, moved)
     return node
 
 
-def start_indices(t: Tracer, i: HloInstruction, first: int, rank: int) -> Deep[list[Node]]:
-    """The start indices from operand `first` on: scalars, or one vector of all of them."""
-    is_vector = bool(rank and i.operands[first].shape.dimensions)
+def start_indices(
+    t: Tracer, i: HloInstruction, first: int, box: Sequence[int]
+) -> Deep[list[Affine]]:
+    """The start indices from operand `first` on, clamped so that the box fits operand 0.
+
+    They are scalars, or one vector of all of them.
+    """
+    sizes, is_vector = i.operands[0].shape.dimensions, bool(box and i.operands[first].shape.rank)
     starts = []
-    for d in range(rank):
+    for d, size in enumerate(box):
         start: Node = yield (
             t.operand(i, first, (Affine(d),)) if is_vector else t.operand(i, first + d, ())
         )
-        starts.append(start)
+        starts.append(t.clamped(start, sizes[d] - size))
     return starts
 
 
@@ -44,14 +47,11 @@ def trace_dynamic_update_slice(
     t: Tracer, i: HloInstruction, index: Index, number: int
 ) -> Deep[Node]:
     """The update's element inside the box, the operand's outside."""
-    sizes, box = i.shape.dimensions, i.operands[1].shape.dimensions
-    starts: list[Node] = yield start_indices(t, i, 2, len(sizes))
-    moved, guard = [], None
-    for d, position in enumerate(index):
-        start = t.clamped(starts[d], sizes[d] - box[d])
-        inner = position + start * -1
-        moved.append(inner)
-        guard = t.both(guard, t.inside(inner, 0, box[d]))
+    box, guard = i.operands[1].shape.dimensions, None
+    starts: list[Affine] = yield start_indices(t, i, 2, box)
+    moved = [position + start * -1 for position, start in zip(index, starts, strict=True)]
+    for inner, size in zip(moved, box, strict=True):
+        guard = t.both(guard, t.inside(inner, 0, size))
     inside: Node = yield t.guarded(guard, t.operand(i, 1, tuple(moved)))
     if guard is None:
         return inside
@@ -145,8 +145,3 @@ def trace_gather(t: Tracer, i: HloInstruction, index: Index, number: int) -> Dee
         moved.append(offset)
     node: Node = yield t.operand(i, 0, tuple(moved))
     return node
-
-
-def trace_same(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
-    """The operand's element itself."""
-    return t.operand(i, 0, index)

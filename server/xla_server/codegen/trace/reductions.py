@@ -176,8 +176,7 @@ def _folded(
     guard: graph.Node | None,
 ) -> Deep[graph.Reduction]:
     """Return a reduction of `elements` by the instruction's computation; where `guard` is false the
-    accumulators stay as they are.
-    """
+    accumulators stay as they are."""
     (reducer,) = i.called
     pair: tuple[tuple[graph.Node, ...], list[graph.Node]] = yield _converted(t, i, elements)
     initial, elements = pair

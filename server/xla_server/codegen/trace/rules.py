@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 
 from xla_contract.types.opcode import Opcode
-from xla_server.codegen.trace import bits, calls, elementwise, movement, reductions
-from xla_server.codegen.trace.convolution import trace_convolution
-from xla_server.codegen.trace.dot import trace_dot
+from xla_server.codegen.trace import bits, elementwise, movement, reductions
+from xla_server.codegen.trace.contraction import trace_convolution, trace_dot
 from xla_server.codegen.trace.tracer import Rule
 from xla_server.ir.index_maps import MAPPED
 from xla_server.ops.elementwise.elementwise_table import ROWS
@@ -19,16 +18,16 @@ RULES: Mapping[Opcode, Rule] = {
     Opcode.CONSTANT: elementwise.trace_constant,
     Opcode.CONVERT: elementwise.trace_convert,
     Opcode.CONVOLUTION: trace_convolution,
-    Opcode.COPY: movement.trace_same,
+    Opcode.COPY: lambda t, i, index, number: t.operand(i, 0, index),
     Opcode.DOT: trace_dot,
     Opcode.DYNAMIC_SLICE: movement.trace_dynamic_slice,
     Opcode.DYNAMIC_UPDATE_SLICE: movement.trace_dynamic_update_slice,
-    Opcode.FUSION: calls.trace_fusion,
+    Opcode.FUSION: elementwise.trace_fusion,
     Opcode.GATHER: movement.trace_gather,
     Opcode.IOTA: movement.trace_iota,
-    Opcode.MAP: calls.trace_map,
+    Opcode.MAP: elementwise.trace_map,
     Opcode.PAD: movement.trace_pad,
-    Opcode.PARAMETER: calls.trace_parameter,
+    Opcode.PARAMETER: elementwise.trace_parameter,
     Opcode.REDUCE: reductions.trace_reduce,
     Opcode.REDUCE_PRECISION: elementwise.trace_reduce_precision,
     Opcode.REDUCE_WINDOW: reductions.trace_reduce_window,

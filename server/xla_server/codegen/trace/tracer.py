@@ -16,7 +16,7 @@ from xla_server.codegen.trace.graph import (
     Reduction,
     position_of,
 )
-from xla_server.codegen.trace.kernel_types import KERNEL_TYPE, KernelType
+from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.evaluator.evaluation_cost import COUNTED
 from xla_server.ir.affine import Affine, Computed, linear, variable
 from xla_server.ir.explicit_stack import Deep, result_of
@@ -71,7 +71,8 @@ class Tracer:
         self._arguments = dict(arguments)
         self._bound: dict[HloInstruction, Node] = {}
         self._made: dict[tuple[object, ...], Node] = {}
-        self._bindings: dict[HloInstruction, HloInstruction] = {}
+        self.bindings: dict[HloInstruction, HloInstruction] = {}
+        """The operands that parameters of entered computations stand for."""
         self._met: set[HloInstruction] = set()
         self._copies = 0
         self.reductions: dict[tuple[object, ...], Reduction] = {}
@@ -198,7 +199,7 @@ class Tracer:
 
     def enter(self, computation: HloComputation, operands: Sequence[HloInstruction]) -> None:
         """Bind a fusion's parameters to its operands."""
-        self._bindings.update(zip(computation.parameters, operands, strict=True))
+        self.bindings.update(zip(computation.parameters, operands, strict=True))
 
     def ends_of(self, concatenate: HloInstruction) -> list[int]:
         """Return where each operand of a concatenate ends in the result."""
@@ -208,10 +209,6 @@ class Tracer:
             sizes = (operand.shape.dimensions[d] for operand in concatenate.operands)
             ends = self._ends[concatenate] = list(itertools.accumulate(sizes))
         return ends
-
-    def binding(self, parameter: HloInstruction) -> HloInstruction:
-        """The operand that a parameter of an entered computation stands for."""
-        return self._bindings[parameter]
 
     def _make(self, instruction: HloInstruction, index: Index, number: int) -> Deep[Node]:
         argument = self._arguments.get(instruction)
@@ -241,8 +238,3 @@ class Tracer:
 def integer(number: int) -> Immediate:
     """A constant of type i64."""
     return Immediate.of("i64", number)
-
-
-def computed_type(instruction: HloInstruction) -> KernelType:
-    """Return the type in which an instruction's elements are computed."""
-    return KERNEL_TYPE[instruction.shape.element_type]

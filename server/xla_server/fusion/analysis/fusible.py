@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from xla_contract.types.opcode import Opcode
-from xla_server.fusion.analysis.running_window import running_axis
+from xla_server.fusion.analysis.windows import running_axis
 from xla_server.ir.index_maps import MAPPED
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE, EXPENSIVE

@@ -59,6 +59,13 @@ class Editor:
         made, self._made = self._made, {}
         return list(made)
 
+    def insert_inner(self, module: HloModule, computation: HloComputation) -> None:
+        """Put the `inner` computations before the one that calls them."""
+        if self.inner:
+            place = module.computations.index(computation)
+            module.computations[place:place] = self.inner
+            self.inner = []
+
     def put_back(self, instructions: Iterable[HloInstruction]) -> None:
         """Let the next `take` give these again, before what is made from now on."""
         self._made.update(dict.fromkeys(instructions))

@@ -47,10 +47,7 @@ class RewritePass:
                 rule = rule_in(computation, editor)
                 if rule is not None:
                     changed |= rewrite(computation, self._restricted(rule), editor)
-            if editor.inner:
-                place = module.computations.index(computation)
-                module.computations[place:place] = editor.inner
-                editor.inner = []
+            editor.insert_inner(module, computation)
         module.computations[:0] = editor.shared.values()
         if changed:
             drop_uncalled(module)

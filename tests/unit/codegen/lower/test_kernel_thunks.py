@@ -6,7 +6,7 @@ from xla_server.codegen.kernel_ir.builder import Body, Items, Loop
 from xla_server.codegen.kernel_ir.expressions import Buffer, Const, Index, Role
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.lower.kernel_thunks import kernel_thunk
+from xla_server.codegen.lower.kernel_thunks import buffers_of, kernel_thunk
 from xla_server.ops.elementwise.elementwise_table import CostClass
 
 VALUES = [Value(parse_shape("f32[4]"), name) for name in "abc"]
@@ -37,3 +37,13 @@ def test_the_cancellation_flag_is_the_last_argument_of_kernels_that_test_it() ->
     thunk = kernel_thunk("t", _kernel(*ROLES, Role.WORD), VALUES)
     assert thunk.arguments == (*VALUES, CANCELLATION)
     assert CANCELLATION not in (*thunk.reads, *thunk.writes)
+
+
+def test_buffers_are_numbered_once_with_the_cancellation_flag_last() -> None:
+    a, b, c = VALUES
+    buffers = buffers_of([a, b, a], [c])
+    assert list(buffers) == [a, b, c, CANCELLATION]
+    roles = (Role.READ, Role.READ, Role.WRITE, Role.WORD)
+    assert [(each.number, each.role) for each in buffers.values()] == list(enumerate(roles))
+    # A kernel that does not test the flag is not given it.
+    assert kernel_thunk("t", _kernel(*roles[:3]), tuple(buffers)).arguments == (a, b, c)

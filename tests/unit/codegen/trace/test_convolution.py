@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.codegen.trace.traced import expression, traced
 from xla_contract.types.shape import parse_shape
-from xla_server.codegen.trace.convolution import accumulated_type
+from xla_server.codegen.trace.contraction import accumulated_type
 
 LABELS = "dim_labels=b0f_0io->b0f"
 INSIDE = "bit_and(ge(i1+k+-1, 0), lt(i1+k+-1, 6))"

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.codegen.trace.traced import expression, traced
 from xla_contract.types.element_type import ElementType
-from xla_server.codegen.trace.dot import accumulated_type
+from xla_server.codegen.trace.contraction import type_of_sums
 
 MATRICES = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
 
@@ -32,4 +32,4 @@ def test_a_sum_of_one_product_is_the_product() -> None:
     [("BF16", "F32"), ("F32", "F32"), ("F64", "F64"), ("PRED", "S32"), ("S8", "S8"), ("C64",) * 2],
 )
 def test_the_type_of_sums(result: str, expected: str) -> None:
-    assert accumulated_type(ElementType[result]) is ElementType[expected]
+    assert type_of_sums(ElementType[result]) is ElementType[expected]

@@ -48,20 +48,20 @@ def lower_fusion(lowering: Lowering, i: HloInstruction) -> Tree:
     """Lower a fusion to one kernel, or to a library's product."""
     if i.attributes.kind is FusionKind.OUTPUT:
         return lower_product_fusion(lowering, i)
-    is_joined = i.called[0].root.opcode is Opcode.CONCATENATE
-    return loops.lower_loop(lowering, i, joined_kernel if is_joined else grid_loop_kernel)
+    return loops.lower_loop(lowering, i, joined_kernel)
 
 
 def grid_costs(target: Target) -> LoopNestCosts:
     """Return the cost model of fusion, by the kernels of a GPU."""
-    return LoopNestCosts(target, grid_loop_kernel, lambda fusion, tuning: joined_kernel)
+    return LoopNestCosts(target, joined_kernel)
 
 
 def joined_kernel(task: LoopTask) -> LoopKernel:
-    """Write the kernels of a concatenate's operands."""
+    """Write the kernels of a concatenate's operands, or of a task that is none of several."""
     i = task.instruction
     root = i.called[0].root if i.opcode is Opcode.FUSION else i
-    parts = [n for n, part in enumerate(root.operands) if part.shape.element_count]
+    is_joined = task.root is i and root.opcode is Opcode.CONCATENATE
+    parts = [n for n, part in enumerate(root.operands) if is_joined and part.shape.element_count]
     if len(parts) < 2:
         return grid_loop_kernel(task)
     boxes = boxes_of(Division(root, {}, parts))

@@ -25,7 +25,7 @@ from xla_server.codegen.lower.control.control import CONTROL
 from xla_server.codegen.lower.host import HOST_OPCODES, NUMBERS, lower_collective, lower_host
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.trace.rules import RULES
-from xla_server.fusion.analysis.running_window import running_axis
+from xla_server.fusion.analysis.windows import running_axis
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.collectives.exchanges import EXCHANGES
 

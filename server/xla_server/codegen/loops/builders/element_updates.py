@@ -30,8 +30,7 @@ def chain_of(
 def update_stores(tracer: Tracer, update: HloInstruction, argument: int) -> list[Store]:
     """The stores of an update into the buffer `argument`, where its first operand is."""
     box, sizes = update.operands[1].shape.dimensions, update.shape.dimensions
-    starts = result_of(start_indices(tracer, update, 2, len(sizes)))
-    first = [tracer.clamped(starts[d], sizes[d] - box[d]) for d in range(len(sizes))]
+    first = result_of(start_indices(tracer, update, 2, box))
     kernel_type = KERNEL_TYPE[update.shape.element_type]
     return [
         Store(

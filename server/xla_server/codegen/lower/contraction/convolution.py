@@ -1,46 +1,50 @@
 """Lowering of convolution: by tiles where that fits, else to products of im2col matrices.
 
-Those are copied block by block, into memory of each work item's own, and multiplied by BLAS. Any
-dimension order is read and written where it is.
+For tiles, arrays and kernel are brought into the order they want. Matrices are copied block by
+block, into memory of each work item's own, and multiplied by BLAS. They are read and written where
+they are in any dimension order.
 """
 
-from xla_server.codegen.lower.contraction.convolution_phases import Phase
-from xla_server.codegen.lower.contraction.direct_convolution import (
-    direct_phases,
-    is_depthwise,
-    is_last,
-    lower_directly,
+import math
+from collections.abc import Sequence
+
+from xla_server.codegen.lower.contraction.convolution_phases import (
+    Phase,
+    all_phases,
+    do_overlap,
+    joined,
+    panels,
 )
-from xla_server.codegen.lower.contraction.exact_sums import can_sum_exactly
+from xla_server.codegen.lower.contraction.direct_convolution_kernels import add_phases
+from xla_server.codegen.lower.contraction.exact_sums import can_sum_exactly, exact_sums_of
 from xla_server.codegen.lower.contraction.im2col_plan import Im2colPlan
 from xla_server.codegen.lower.contraction.im2col_products import lower_products
+from xla_server.codegen.lower.contraction.winograd import Tiled, add_tiles, fits
 from xla_server.codegen.lower.loop_nests.epilogue import Product
 from xla_server.codegen.lower.loop_nests.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.trace.convolution import is_filter
+from xla_server.codegen.lower.movement.reordering import in_order, permuted
+from xla_server.codegen.trace.contraction import is_filter
 from xla_server.ir.module import HloInstruction
+from xla_server.passes.canonicalize.channels_last import has_one_place
 from xla_server.target.capability import Capability
 from xla_server.target.target import Target
 
 
-def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:
-    """Add kernels of tiles, of products where BLAS knows the type, or a loop nest."""
-    phases, plan = _division(lowering.target, i)
-    if phases is not None:
-        return lower_directly(lowering, i, phases)
-    if plan is None:
-        return lower_loop(lowering, i)
-    return lower_products(Product.alone(lowering, i), plan)
+def lower_convolution(
+    lowering: Lowering, i: HloInstruction, fusion: HloInstruction | None = None
+) -> Tree:
+    """Add kernels of tiles, of products where BLAS knows the type, or a loop nest.
 
-
-def lower_convolution_fusion(lowering: Lowering, fusion: HloInstruction, i: HloInstruction) -> Tree:
-    """A convolution whose blocks go through the fusion's epilogue as soon as they are there."""
+    Blocks go through the epilogue of an output fusion as soon as they are there.
+    """
     phases, plan = _division(lowering.target, i)
-    if phases is not None and is_last(i.attributes.dimension_numbers.output_order):
+    order = i.attributes.dimension_numbers.output_order
+    if phases is not None and (fusion is None or is_last(order)):
         return lower_directly(lowering, i, phases, fusion)
     if plan is None:
-        return lower_loop(lowering, fusion)
-    return lower_products(Product.fused(lowering, fusion, i), plan)
+        return lower_loop(lowering, fusion or i)
+    return lower_products(Product.of(lowering, i, fusion), plan)
 
 
 def _division(target: Target, i: HloInstruction) -> tuple[list[Phase] | None, Im2colPlan | None]:
@@ -58,10 +62,8 @@ def _division(target: Target, i: HloInstruction) -> tuple[list[Phase] | None, Im
 
 
 def _is_unrolled(i: HloInstruction, capability: Capability) -> bool:
-    """Return whether there is one feature, and a window that a loop over results unrolls.
-
-    Such a loop has results in its vectors. Tiles have features in theirs, so here one of them.
-    """
+    """Return whether there is one feature, and a window that a loop over results unrolls. Such a
+    loop has results in its vectors. Tiles have features in theirs, so here one of them."""
     is_short = i.operands[1].shape.element_count <= capability.MAX_UNROLLED_ITERATIONS
     return (_features(i) == 1 and is_short) or is_filter(i)
 
@@ -90,3 +92,122 @@ def _is_product(i: HloInstruction, min_group_size: int) -> bool:
 def _features(i: HloInstruction) -> int:
     kernel = i.operands[1].shape.dimensions
     return int(kernel[i.attributes.dimension_numbers.kernel_output_feature_dimension])
+
+
+def direct_phases(target: Target, i: HloInstruction) -> list[Phase] | None:
+    """The phases of a convolution of real floats that is worth doing by tiles, else None.
+
+    One that is depthwise is so where little is moved: it takes hardly longer than that.
+    """
+    numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
+    base, kernel = (operand.shape for operand in i.operands)
+    element_type, capability = i.shape.element_type, target.capability
+    if i.attributes.batch_group_count > 1 or element_type not in capability.TILED_CONVOLUTIONS:
+        return None
+    groups = i.attributes.feature_group_count
+    outputs = kernel.dimensions[numbers.kernel_output_feature_dimension] // groups
+    inputs = kernel.dimensions[numbers.kernel_input_feature_dimension]
+    is_deep = is_depthwise(i)
+    if is_deep:
+        groups, outputs = 1, groups
+    results = [i.shape.dimensions[d] for d in numbers.output_spatial_dimensions]
+    if not window or len(window) > 3 or results[-1] < capability.MIN_TILED_ROW:
+        return None
+    least = capability.MIN_DEPTHWISE_FEATURES
+    if not (outputs >= least if is_deep else capability.is_wide_enough(outputs, groups)):
+        return None
+    sizes = [base.dimensions[d] for d in numbers.input_spatial_dimensions]
+    lines = all_phases(window, sizes, results)
+    if lines is None:
+        return None
+    batch = base.dimensions[numbers.input_batch_dimension]
+    width = element_type.byte_width
+    found = [
+        Phase(target, element_type.text, width, batch, groups, inputs, outputs, part, is_deep)
+        for part in lines
+    ]
+    panel = max(columns for _, columns, _ in panels(found[0]))
+    if found[0].depth * panel * width > capability.MAX_PANEL_BYTES:
+        return None
+    moved = sum(
+        math.prod(dimensions)
+        for order, dimensions in (
+            (numbers.input_order, base.dimensions),
+            (numbers.output_order, i.shape.dimensions),
+        )
+        if not is_last(order)
+    )
+    if is_deep and (moved or not _reads_often(i, found)):
+        return None
+    least = capability.MIN_POINT_TAPS if has_one_place(i) else capability.MIN_TAPS
+    if i.shape.element_count * found[0].depth < moved * least:
+        return None
+    return joined(found)
+
+
+def _reads_often(i: HloInstruction, phases: Sequence[Phase]) -> bool:
+    """Return whether the input is read where it is, or often enough to pay for a padded copy."""
+    window = i.attributes.window.dimensions
+    elements = math.prod(d.size for d in window)
+    apart = math.prod(d.stride * d.base_dilation for d in window)
+    least = phases[0].tuning.min_readings * apart
+    return all(phase.is_inside for phase in phases) or elements >= least
+
+
+def is_depthwise(i: HloInstruction) -> bool:
+    """Return whether each output feature depends on one input feature."""
+    numbers, kernel = i.attributes.dimension_numbers, i.operands[1].shape.dimensions
+    groups = i.attributes.feature_group_count
+    outputs = kernel[numbers.kernel_output_feature_dimension]
+    return bool(kernel[numbers.kernel_input_feature_dimension] == 1 < groups == outputs)
+
+
+def is_last(order: Sequence[int]) -> bool:
+    """Return whether dimensions are in the order NHWC; `order` is that of NCHW."""
+    return (order[0], *order[2:], order[1]) == tuple(range(len(order)))
+
+
+def lower_directly(
+    lowering: Lowering,
+    i: HloInstruction,
+    phases: Sequence[Phase],
+    fusion: HloInstruction | None = None,
+) -> Tree:
+    """Kernels for the phases, which share the result, and what brings arrays into order.
+
+    An epilogue is of a result in order.
+    """
+    input_order, kernel_order, output_order = orders = _orders(i)
+    shape = permuted(i.shape, output_order)
+    made = Product.of(lowering, i, fusion, shape, do_overlap(phases))
+    base, kernel = (
+        in_order(lowering, value, operand.shape, order, f"{i.name}.{name}")
+        for value, operand, order, name in zip(
+            made.operands, i.operands, (input_order, kernel_order), ("input", "kernel"), strict=True
+        )
+    )
+    # The shape of an epilogue's result does not tell: it may lack dimensions of one element.
+    features = i.shape.dimensions[i.attributes.dimension_numbers.output_feature_dimension]
+    epilogue = made.epilogue(i.shape.element_count // features, features)
+    exact = exact_sums_of(i, orders, skips_holes=True)
+    if fits(phases) and not any(i.attributes.precision):
+        add_tiles(made, Tiled(phases[0]), (base, kernel), epilogue, exact)
+    else:
+        add_phases(made, phases, (base, kernel), epilogue, exact)
+    if fusion:
+        return made.tree
+    back = [output_order.index(d) for d in range(len(output_order))]
+    return in_order(lowering, made.value, shape, back, i.name)
+
+
+def _orders(i: HloInstruction) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+    """The dimensions of input, kernel and result as the kernels have them in memory."""
+    numbers = i.attributes.dimension_numbers
+    batch, feature, *spatial = numbers.input_order
+    to_batch, to_feature, *to_spatial = numbers.output_order
+    kernel = (
+        *numbers.kernel_spatial_dimensions,
+        numbers.kernel_input_feature_dimension,
+        numbers.kernel_output_feature_dimension,
+    )
+    return (batch, *spatial, feature), kernel, (to_batch, *to_spatial, to_feature)

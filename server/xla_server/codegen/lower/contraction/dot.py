@@ -1,4 +1,8 @@
-"""Lowering of dot in its canonical form: at most one batch dimension, matrices row-major."""
+"""Lowering of dot in its canonical form: at most one batch dimension, matrices row-major.
+
+Panels are packed once for all threads or per work item. A large matrix times few vectors is read
+once from its own memory. BLAS does complex and narrow cases.
+"""
 
 import dataclasses
 import math
@@ -39,22 +43,18 @@ STORED = MappingProxyType(
 """Names of element types in packed panels."""
 
 
-def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
-    """Kernels of panels and tiles; BLAS for other matrices of its types; else a loop nest."""
-    if gemm_of(lowering.target, i) is None and not is_by_blas(i, lowering.target.capability):
-        return lower_loop(lowering, i)
-    made = Product.alone(lowering, i)
-    if i.shape.element_count:
-        _add(made, NO_EPILOGUE)
-    return made.tree
+def lower_dot(
+    lowering: Lowering, dot: HloInstruction, fusion: HloInstruction | None = None
+) -> Tree:
+    """Kernels of panels and tiles; BLAS for other matrices of its types; else a loop nest.
 
-
-def lower_dot_fusion(lowering: Lowering, fusion: HloInstruction, dot: HloInstruction) -> Tree:
-    """A product whose pieces go through the fusion's epilogue as soon as they are there."""
-    if not is_by_blas(dot, lowering.target.capability) or not dot.shape.element_count:
-        return lower_loop(lowering, fusion)
-    made = Product.fused(lowering, fusion, dot)
-    columns = dot.shape.dimensions[-1]
+    Pieces go through the epilogue of an output fusion as soon as they are there.
+    """
+    is_alone, capability = fusion is None, lowering.target.capability
+    is_product = is_by_blas(dot, capability) or (is_alone and gemm_of(lowering.target, dot))
+    if not is_product or not dot.shape.element_count:
+        return lower_loop(lowering, fusion or dot)
+    made, columns = Product.of(lowering, dot, fusion), dot.shape.dimensions[-1]
     _add(made, made.epilogue(dot.shape.element_count // columns, columns))
     return made.tree
 
@@ -109,22 +109,15 @@ def _add_epilogue(made: Product, epilogue: Epilogue) -> None:
 
 def gemm_of(target: Target, i: HloInstruction, whole_rows: bool = False) -> Gemm | None:
     """A dot as a product of panels and tiles; None where it is none or BLAS does it better."""
-    types = [part.shape.element_type for part in i.operands]
-    tile = target.capability.product_tile(set(types), i.shape.element_type)
+    types = {part.shape.element_type for part in i.operands}
+    tile = target.capability.product_tile(types, i.shape.element_type)
     if tile is None or not is_canonical(i):
         return None
     numbers = i.attributes.dimension_numbers
-    lhs, rhs = (operand.shape for operand in i.operands)
+    contracting = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
     left, right = (
-        GemmOperand(STORED[element.text], is_across)
-        for element, is_across in zip(
-            types,
-            (
-                numbers.lhs_contracting_dimensions[0] == lhs.rank - 1,
-                numbers.rhs_contracting_dimensions[0] == rhs.rank - 1,
-            ),
-            strict=True,
-        )
+        GemmOperand(STORED[part.shape.element_type.text], contracted == part.shape.rank - 1)
+        for part, (contracted,) in zip(i.operands, contracting, strict=True)
     )
     batch = i.shape.dimensions[0] if numbers.lhs_batch_dimensions else 1
     rows, columns = i.shape.dimensions[-2:]

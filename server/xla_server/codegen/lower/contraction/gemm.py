@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CANCELLATION, Value
@@ -270,7 +271,7 @@ def _products(
         building.body, math.prod(gemm.work_items), "item" if has_epilogue else None
     ) as items:
         given = {
-            **_operands(gemm, *map(ir.Address, buffers)),
+            **_operands(gemm, buffers),
             "start": items.axis if has_epilogue else ir.START,
             "stop": items.axis + 1 if has_epilogue else ir.STOP,
             "band": ir.Address(band),
@@ -298,13 +299,7 @@ def _emit_epilogue(gemm: Gemm, items: Items, epilogue: Epilogue) -> None:
     epilogue.emit(items, (first_row, last_row), (first_column, last_column))
 
 
-def _operands(
-    gemm: Gemm,
-    left: ir.Expression,
-    right: ir.Expression,
-    result: ir.Expression,
-    cancelled: ir.Expression,
-) -> Operands:
+def _operands(gemm: Gemm, buffers: Sequence[ir.Buffer]) -> Operands:
     """Return the operands of a band but for its range and its memory."""
     tiles, panels = gemm.division
     _, down, across = gemm.work_items
@@ -312,16 +307,22 @@ def _operands(
         function_address(tile_name(gemm.kind, gemm.height, gemm.vectors, packs=packs))
         for packs in (False, gemm.is_packed_by_tiles)
     )
+    side = gemm.left
+    member, step = side.strides(gemm.rows, gemm.depth)
     return {
-        **_left_operands(gemm),
+        "lay_out_left": _address(gemm, side, gemm.height),
+        "left_batch_ahead": gemm.rows * gemm.depth * side.width,
+        "left_ahead": side.ahead(gemm.rows, gemm.depth),
+        "member_ahead": member,
+        "step_ahead": step,
         **_right_operands(gemm),
         "across": across,
         "down": down,
         "tile": tile,
         "first_tile": first_tile,
-        "left": left,
-        "right": right,
-        "result": result,
+        **dict(
+            zip(("left", "right", "result", "cancelled"), map(ir.Address, buffers), strict=True)
+        ),
         "pitch": gemm.columns * gemm.kind.width,
         "width": gemm.kind.width,
         "rows": gemm.rows,
@@ -334,20 +335,6 @@ def _operands(
         "run": gemm.run,
         "per_step": gemm.per_step,
         "band_panel_bytes": gemm.panel_bytes(gemm.height, gemm.run),
-        "cancelled": cancelled,
-    }
-
-
-def _left_operands(gemm: Gemm) -> Operands:
-    """Return the operands of the M-block routine that describe the left matrix."""
-    side = gemm.left
-    member, step = side.strides(gemm.rows, gemm.depth)
-    return {
-        "lay_out_left": _address(gemm, side, gemm.height),
-        "left_batch_ahead": gemm.rows * gemm.depth * side.width,
-        "left_ahead": side.ahead(gemm.rows, gemm.depth),
-        "member_ahead": member,
-        "step_ahead": step,
     }
 
 

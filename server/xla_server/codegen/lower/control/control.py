@@ -13,7 +13,7 @@ from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 
 
-def lower_constant(lowering: Lowering, i: HloInstruction) -> Tree:
+def _constant(lowering: Lowering, i: HloInstruction) -> Tree:
     """Arrays that belong to the program."""
     tree = lowering.fresh(i.shape, i.name)
     for value, array in zip(leaves(tree), _arrays(i.attributes.literal), strict=True):
@@ -27,12 +27,7 @@ def _arrays(literal: Literal) -> list[Array]:
     return [literal.value] if literal.shape.is_array else []
 
 
-def lower_tuple(lowering: Lowering, i: HloInstruction) -> Tree:
-    """The operands' values side by side."""
-    return tuple(lowering.of(operand) for operand in i.operands)
-
-
-def lower_get_tuple_element(lowering: Lowering, i: HloInstruction) -> Tree:
+def _get_tuple_element(lowering: Lowering, i: HloInstruction) -> Tree:
     """One element's values."""
     tree = lowering.of(i.operands[0])
     assert isinstance(tree, tuple)
@@ -40,19 +35,14 @@ def lower_get_tuple_element(lowering: Lowering, i: HloInstruction) -> Tree:
     return tree[index]
 
 
-def lower_alias(lowering: Lowering, i: HloInstruction) -> Tree:
+def _values(lowering: Lowering, i: HloInstruction) -> tuple[Tree, ...]:
+    """The operands' values side by side."""
+    return tuple(lowering.of(operand) for operand in i.operands)
+
+
+def _alias(lowering: Lowering, i: HloInstruction) -> Tree:
     """The first operand's values themselves."""
     return lowering.of(i.operands[0])
-
-
-def lower_token(lowering: Lowering, i: HloInstruction) -> Tree:
-    """No value: the order of rows is the order of effects."""
-    return None
-
-
-def lower_call(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:
-    """The rows of the called computation."""
-    return lowering.call(i.called[0], [lowering.of(operand) for operand in i.operands])
 
 
 def lower_while(
@@ -149,7 +139,7 @@ def _copy_at_once(lowering: Lowering, target: Tree, source: Tree) -> None:
         lowering.add(CopyThunk(to, origin))
 
 
-def lower_conditional(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:
+def _conditional(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:
     """A jump to the branch that the predicate or index names; every branch fills the result."""
     chosen = lowering.array(i.operands[0])
     result = lowering.fresh(i.shape, i.name)
@@ -169,17 +159,18 @@ def lower_conditional(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:
 
 
 CONTROL: Mapping[Opcode, Lower] = {
-    Opcode.ADD_DEPENDENCY: lower_alias,
-    Opcode.AFTER_ALL: lower_token,
-    Opcode.CALL: lower_call,
-    Opcode.CONDITIONAL: lower_conditional,
-    Opcode.CONSTANT: lower_constant,
-    Opcode.COPY: lower_alias,
-    Opcode.DOMAIN: lower_alias,
-    Opcode.GET_TUPLE_ELEMENT: lower_get_tuple_element,
-    Opcode.OPT_BARRIER: lower_alias,
-    Opcode.RESHAPE: lower_alias,
-    Opcode.TUPLE: lower_tuple,
+    Opcode.ADD_DEPENDENCY: _alias,
+    # No value: the order of rows is the order of effects.
+    Opcode.AFTER_ALL: lambda lowering, i: None,
+    Opcode.CALL: lambda lowering, i: lowering.call(i.called[0], _values(lowering, i)),
+    Opcode.CONDITIONAL: _conditional,
+    Opcode.CONSTANT: _constant,
+    Opcode.COPY: _alias,
+    Opcode.DOMAIN: _alias,
+    Opcode.GET_TUPLE_ELEMENT: _get_tuple_element,
+    Opcode.OPT_BARRIER: _alias,
+    Opcode.RESHAPE: _alias,
+    Opcode.TUPLE: _values,
     Opcode.WHILE: lower_while,
 }
 """The lowerings of what moves no data of its own: the same on every machine."""

@@ -98,22 +98,12 @@ class Options:
 
 @dataclasses.dataclass(slots=True)
 class BlockKernel:
-    """A kernel over blocks of lines.
+    """A kernel over blocks of lines: `inner` of each index of outer dimensions of `sizes`.
 
-    Args:
-        lowering: Where the row goes.
-        name: The row's name.
-        kind: The real type.
-        sizes: Outer dimensions.
-        inner: Lines of each.
-        source: Where lines are loaded from, `loaded` elements of each.
-        target: Where they are stored, `stored` elements of each.
-        transform: The length of the transform; 0 for none.
-        options: Its direction, the factor of its results and their limit.
-        tables: The constants.
-        before: Code on the block after the load, or None.
-        after: The same after the transform.
-        has_lane_tables: Whether `after` needs lanes to be lines of one outer index.
+    It loads `loaded` elements of each line from `source` and stores `stored` at `target`, both of
+    the real type `kind`. `transform` is the length of the transform, 0 for none. `before` is code
+    on the block after the load, `after` that after the transform; it may need lanes to be lines of
+    one outer index (`has_lane_tables`).
     """
 
     lowering: Lowering

@@ -1,12 +1,12 @@
 """Lowering of scatter: one kernel over the updates, shared out where that changes no result."""
 
-from xla_server.buffers.code import CopyThunk
-from xla_server.codegen.kernel_ir.expressions import Buffer, Role
+from xla_server.buffers.code import CANCELLATION, CopyThunk
+from xla_server.codegen.kernel_ir.expressions import Buffer
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.loops.builders.stopping import is_long
 from xla_server.codegen.lower.indexing.scatter_kernel import Arguments, Combination, ScatterKernel
 from xla_server.codegen.lower.indexing.scatter_space import Ranges, Space
-from xla_server.codegen.lower.kernel_thunks import kernel_thunk
+from xla_server.codegen.lower.kernel_thunks import buffers_of, kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
 
@@ -31,13 +31,9 @@ def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     width = max(kind.byte_width for kind in types)
     weight = 1 + len(combiner.statements) // tuned.statements_per_update
     division = space.division(i.attributes.unique_indices, weight, width, tuned)
-    arguments = [*dict.fromkeys(operands[count:]), *results]
-    buffers = {
-        value: Buffer(n, Role.WRITE if value in results else Role.READ)
-        for n, value in enumerate(arguments)
-    }
+    buffers = buffers_of(operands[count:], results)
+    flag = buffers.pop(CANCELLATION)
     indices, *new = (buffers[value] for value in operands[count:])
-    flag = Buffer(len(arguments), Role.WORD)
     numbers, shape = i.attributes.dimension_numbers, i.operands[count].shape
 
     def build(*word: Buffer) -> Kernel:
@@ -49,5 +45,5 @@ def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     # All vectors may be in one of the ranges.
     if is_long(kernel, kernel.items if isinstance(division, Ranges) else 1):
         kernel = build(flag)
-    lowering.add(kernel_thunk(i.name, kernel, arguments, updates=results))
+    lowering.add(kernel_thunk(i.name, kernel, tuple(buffers), updates=results))
     return results if i.shape.is_tuple else results[0]

@@ -11,7 +11,7 @@ import numpy as np
 
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.instructions.lapack import LETTER, workspace
-from xla_server.codegen.kernel_ir.expressions import Expression
+from xla_server.codegen.kernel_ir.expressions import Expression, load_at
 from xla_server.codegen.lower.linear_algebra.matrix_kernel import (
     Argument,
     MatrixCall,
@@ -46,10 +46,10 @@ def _lu_decomposition(k: MatrixKernel) -> None:
     with k.loop(k.rows) as r:
         k.store("i32", order, r, to("i32", r))
     with k.loop(min(k.core)) as r:
-        other = k.body.let("other", to("i64", k.load("i32", pivots, r)) - 1)
+        other = k.body.let("other", to("i64", load_at("i32", pivots, r)) - 1)
         k.store("i32", pivots, r, to("i32", other))
-        held = k.body.let("held", k.load("i32", order, r))
-        k.store("i32", order, r, k.load("i32", order, other))
+        held = k.body.let("held", load_at("i32", order, r))
+        k.store("i32", order, r, load_at("i32", order, other))
         k.store("i32", order, other, held)
 
 

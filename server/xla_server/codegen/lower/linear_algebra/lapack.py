@@ -13,8 +13,8 @@ from xla_server.codegen.kernel_ir.expressions import Buffer, Expression, Index, 
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.linear_algebra import factorizations as lower_factorizations
-from xla_server.codegen.lower.linear_algebra import solvers as lower_solvers
 from xla_server.codegen.lower.linear_algebra import spectral as lower_spectral
+from xla_server.codegen.lower.linear_algebra import triangular as lower_triangular
 from xla_server.codegen.lower.linear_algebra.matrix_kernel import (
     Answer,
     MatrixCall,
@@ -31,11 +31,11 @@ LAPACK_CALLS: Mapping[str, MatrixCall] = {
     **{
         f"lapack_{PREFIX[element]}{name}_ffi": call
         for element in ELEMENTS
-        for family in (lower_factorizations, lower_solvers, lower_spectral)
+        for family in (lower_factorizations, lower_triangular, lower_spectral)
         for name, call in family.calls(element).items()
     },
     **lower_factorizations.PORTABLE,
-    **lower_solvers.PORTABLE,
+    **lower_triangular.PORTABLE,
     **lower_spectral.PORTABLE,
 }
 """Lowerings by target."""

@@ -78,9 +78,9 @@ class MatrixKernel:
         self._lowering = lowering
         self._results = leaves(self.result)
         self._batch = first.dimensions[: first.rank - rank]
-        self._count = math.prod(self._batch)
+        self.count = math.prod(self._batch)
         self.tuned = lowering.target.tuning.linear_algebra
-        self._slots = max(1, min(self._count, self.tuned.row_slots))
+        self._slots = max(1, min(self.count, self.tuned.row_slots))
         self._buffers: dict[Value, ir.Buffer] = {}
         self._reads: dict[Value, None] = {}
         self._writes: dict[Value, None] = {}
@@ -157,10 +157,6 @@ class MatrixKernel:
         with body, self.within(body):
             yield body.axis
 
-    def load(self, kind: str, address: Expression, index: int | Expression) -> ir.Load:
-        """An element of memory at an address."""
-        return ir.load_at(kind, address, index)
-
     def store(
         self, kind: str, address: Expression, index: int | Expression, value: Expression
     ) -> None:
@@ -210,7 +206,7 @@ class MatrixKernel:
         """Write the rows x columns matrix at `source` column by column to `target`."""
 
         def move(r: Expression, c: Expression) -> None:
-            element = self.load(self.computed, source, r * columns + c)
+            element = ir.load_at(self.computed, source, r * columns + c)
             self.store(self.computed, target, c * rows + r, element)
 
         side = self.tuned.transposed_rows
@@ -262,18 +258,13 @@ class MatrixKernel:
     def is_failed(self, status: Expression) -> Expression:
         """Return whether a status is not zero."""
         zero = ir.Const(Type.I32, (0,))
-        return ir.condition("ne", self.load("i32", status, 0), zero)
-
-    @property
-    def count(self) -> int:
-        """Matrices of the batch."""
-        return self._count
+        return ir.condition("ne", ir.load_at("i32", status, 0), zero)
 
     def done(self) -> Tree:
         """Add the kernel; return the instruction's values."""
         if self.parts > 1:
-            self._slots = self._count * self.parts
-        each = -(-self._count * self.parts // self._slots)
+            self._slots = self.count * self.parts
+        each = -(-self.count * self.parts // self._slots)
         kernel = self._kernel(each, Body())
         if each > 1 and is_long(kernel):
             looking = Body()
@@ -297,7 +288,7 @@ class MatrixKernel:
         """Return the kernel, with `before` ahead of each of the `each` matrices of a slot."""
         slots, slot = Body(), self._slot
         slots.add(*(Let(value, address) for address, value in self._of_slots.items()))
-        low, high = (n * self._count // self._slots for n in (slot + 0, slot + 1))
+        low, high = (n * self.count // self._slots for n in (slot + 0, slot + 1))
         if self.parts > 1:
             slots.add(Let(self.part, slot % self.parts))
             low, high = slot // self.parts, slot // self.parts + 1

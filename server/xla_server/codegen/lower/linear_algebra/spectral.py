@@ -71,7 +71,7 @@ def _general(k: MatrixKernel) -> None:
     complex_type = k.element if k.element.is_complex else k.element.complex_of
     finite = k.body.declare("finite", flag(True))
     with k.loop(n * n * (1 if parts == 2 else 2)) as each:
-        number = k.load(k.real.text, turned, each)
+        number = ir.load_at(k.real.text, turned, each)
         is_finite = ir.condition("is_finite", number)
         k.body.set(finite, ir.condition("bit_and", finite, is_finite))
     # LAPACK would not stop on NaN or infinity.
@@ -116,7 +116,7 @@ def _pair(
     with k.loop(n) as c:
         first, second = (k.body.declare(k.names(name), c) for name in ("first", "second"))
         sign = k.body.declare(k.names("sign"), real(kind, 0))
-        part = k.load(kind, imaginary, c)
+        part = ir.load_at(kind, imaginary, c)
         with Branch(k.body, ir.condition("gt", part, real(kind, 0))) as body:
             body.set(second, ir.integer_op("minimum", c + 1, n - 1))
             body.set(sign, real(kind, 1))
@@ -125,8 +125,8 @@ def _pair(
             body.set(sign, real(kind, -1))
         with k.loop(n) as r:
             offset = (r * n + c) * 2
-            k.store(kind, result, offset, k.load(kind, vectors, first * n + r))
-            other = k.load(kind, vectors, second * n + r)
+            k.store(kind, result, offset, ir.load_at(kind, vectors, first * n + r))
+            other = ir.load_at(kind, vectors, second * n + r)
             k.store(kind, result, offset + 1, ir.Apply("mul", (sign, other), Type(kind)))
 
 

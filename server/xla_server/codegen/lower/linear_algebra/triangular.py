@@ -1,17 +1,27 @@
-"""Lowering of cholesky and triangular-solve: one call of LAPACK or BLAS for each matrix.
+"""Lowering of cholesky, triangular-solve and LAPACK's calls for systems: one call for each matrix.
 
-Large matrices are done by blocks, between which the execution can be stopped.
-
-Narrow floats do not come here: they are widened before.
+Large matrices are done by blocks, between which the execution can be stopped. Narrow floats do not
+come here: they are widened before. Semantics of custom calls:
+xla_server.custom_calls.linear_algebra.solvers and perturbed.
 """
+
+from collections.abc import Mapping
 
 from xla_contract.ops.linear_algebra.cholesky import CholeskyAttributes
 from xla_contract.ops.linear_algebra.triangular_solve import Transpose, TriangularSolveAttributes
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.kernel_ir.builder import Branch
-from xla_server.codegen.kernel_ir.expressions import Expression, condition, whole
-from xla_server.codegen.lower.linear_algebra.matrix_kernel import MatrixKernel, flag, real
+from xla_server.codegen.kernel_ir.expressions import Expression, condition, load_at, whole
+from xla_server.codegen.lower.linear_algebra.matrix_kernel import (
+    MatrixCall,
+    MatrixKernel,
+    flag,
+    option,
+    real,
+)
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.routines.linear_algebra.matrix_blocks import is_by_blocks
+from xla_server.codegen.routines.linear_algebra.perturbed import perturbed
 from xla_server.ir.module import HloInstruction
 
 _LETTER = {Transpose.NO_TRANSPOSE: "N", Transpose.TRANSPOSE: "T", Transpose.ADJOINT: "C"}
@@ -36,7 +46,7 @@ def lower_cholesky(lowering: Lowering, i: HloInstruction) -> Tree:
     kind, parts = k.real.text, 2 if k.element.is_complex else 1
     failed = k.body.declare("failed", k.is_failed(status))
     with k.loop(n) as r:
-        pivot = k.body.let("pivot", k.load(kind, factor, r * ((n + 1) * parts)))
+        pivot = k.body.let("pivot", load_at(kind, factor, r * ((n + 1) * parts)))
         is_nan = condition("ne", pivot, pivot)
         k.body.set(failed, condition("bit_or", failed, is_nan))
     branch = Branch(k.body, failed)
@@ -102,3 +112,45 @@ def solve(k: MatrixKernel, side: str, triangle: str, transpose: str, diagonal: s
     triangles = {"alpha": one, "a": k.read(0)}
     sizes = {"m": n, "n": m, "lda": k.rows, "ldb": n}
     k.call("trsm", {**options, **sizes, **triangles, "b": k.change(0, 1)})
+
+
+def _trsm(k: MatrixKernel) -> None:
+    """The solution in a copy of the right side."""
+    side, triangle, transpose, diagonal = (
+        option(k.instruction, name) for name in ("side", "uplo", "trans_x", "diag")
+    )
+    solve(k, side, triangle, transpose, diagonal)
+
+
+def _gtsv(k: MatrixKernel) -> None:
+    """(the diagonals overwritten, the solution, status)"""
+    n, count = k.instruction.shape.tuple_shapes[3].dimensions[-2:]
+    below, diagonal, above = (k.change(number, number) for number in range(3))
+    right = k.take(3)
+    # The lower diagonal starts with an element that is not read.
+    diagonals = {"dl": below + k.element.byte_width, "d": diagonal, "du": above}
+    given = {**diagonals, "b": right, "ldb": n, "info": k.write(4)}
+    k.call("gtsv", {"n": n, "nrhs": count, **given})
+    k.give(right, 3)
+
+
+def _perturbed(k: MatrixKernel) -> None:
+    """The solution of a system that may be singular, in a copy of the right side."""
+    n, count = k.instruction.shape.dimensions[-2:]
+    diagonals = {each: k.read(number) for number, each in enumerate(("below", "diagonal", "above"))}
+    outputs = {"solution": k.change(0, 3), "upper": k.room(k.element, 3 * n)}
+    k.body.call(perturbed(k.computed), {**diagonals, **outputs, "n": n, "count": count})
+
+
+def calls(element: ElementType) -> Mapping[str, MatrixCall]:
+    """Lowerings by LAPACK's names without the letter of the type."""
+    return {
+        "trsm": MatrixCall(_trsm),
+        "gtsv": MatrixCall(_gtsv, {0: 0, 1: 1, 2: 2, 3: 3}, 1),
+    }
+
+
+PORTABLE: Mapping[str, MatrixCall] = {
+    "tridiagonal_solve_perturbed_ffi": MatrixCall(_perturbed, {0: 3}, 1)
+}
+"""Lowerings of portable targets."""

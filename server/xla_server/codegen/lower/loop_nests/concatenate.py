@@ -8,7 +8,7 @@ concatenate are loops that store into the result.
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -35,7 +35,7 @@ from xla_server.codegen.lower.loop_nests.loop_kernel import (
     maker_of,
     units_of,
 )
-from xla_server.codegen.lower.loop_nests.loops import add_kernel, kernel_operands, lower_loop
+from xla_server.codegen.lower.loop_nests.loops import add_loops, lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.routines.movement.concatenation import (
     BUFFER,
@@ -52,7 +52,8 @@ from xla_server.codegen.routines.movement.concatenation import (
 from xla_server.codegen.routines.movement.transposed_tiles import side_of, tile_name
 from xla_server.codegen.trace.graph import Node, Reduction
 from xla_server.codegen.trace.tracer import Origins
-from xla_server.ir.affine import dense_strides
+from xla_server.ir.affine import Variable, linear, multi_index, variable
+from xla_server.ir.index_maps import MAPPED, operand_index
 from xla_server.ir.module import HloInstruction
 from xla_server.target.tuning import Tuning
 
@@ -110,20 +111,17 @@ def lower_concatenate(lowering: Lowering, i: HloInstruction) -> Tree:
     if division.copied:
         _add_copies(lowering, division.root, division.copied, result)
     if division.computed:
-        operands = kernel_operands(lowering, i)
-        is_repeated = lowering.loop_depth > 0
-        task = LoopTask.of(i, operands, (result,), lowering.target, is_repeated=is_repeated)
-        add_kernel(lowering, task, _loops)
+        add_loops(lowering, i, (result,), _loops)
     return result
 
 
-def concatenate_writer(fusion: HloInstruction, tuning: Tuning) -> Callable[[LoopTask], LoopKernel]:
-    """Return what writes the kernels of a fusion whose result is a concatenate."""
-    return loop_kernel if division_of(fusion, tuning).is_nest else _loops
-
-
-Axis = tuple[int, int]
-"""Elements along a dimension, and how far apart they are in memory, counted in elements."""
+def write_loops(task: LoopTask) -> LoopKernel:
+    """Write the kernels of a task: loops for operands of a concatenate, else one loop nest."""
+    i = task.instruction
+    root = i.called[0].root if i.opcode is Opcode.FUSION else i
+    if task.root is not i or root.opcode is not Opcode.CONCATENATE:
+        return loop_kernel(task)
+    return loop_kernel(task) if division_of(i, task.target.tuning).is_nest else _loops(task)
 
 
 def runs_of(
@@ -135,96 +133,21 @@ def runs_of(
     rows are at equal distances; None for an operand that is computed or stored otherwise. `inputs`
     are the arrays in memory, by what the concatenate's computation knows them as.
     """
-    moves = []
-    source = operand
+    sizes, source = operand.shape.dimensions, operand
+    row, column = (
+        Variable(math.prod(part), "i") for part in (sizes[:dimension], sizes[dimension:])
+    )
+    index = multi_index(variable(row) * column.size + variable(column), sizes)
     while source not in inputs:
-        if source.opcode not in _MOVED and source.opcode is not Opcode.RESHAPE:
+        if source.opcode not in MAPPED:
             return None
-        moves.append(source)
+        index = operand_index(source, index)
         source = source.operands[0]
-    offset, axes, has_dimensions = 0, _dense(source.shape.dimensions), True
-    for move in reversed(moves):
-        if move.opcode is not Opcode.RESHAPE:
-            if not has_dimensions:
-                return None
-            moved, axes = _MOVED[move.opcode](move, axes)
-            offset += moved
-        elif _is_dense(axes):
-            axes = _dense(move.shape.dimensions)
-        else:
-            # The elements are in the same order, but the axes are those of the old dimensions.
-            has_dimensions = False
-    rows = math.prod(operand.shape.dimensions[:dimension])
-    stride = _row_stride(_joined(axes), operand.shape.element_count // rows)
-    return None if stride is None else Runs(inputs[source], offset, stride)
-
-
-def _row_stride(axes: list[Axis], size: int) -> int | None:
-    """Return the distance of rows of `size` neighbours; None where the axes are no such rows."""
-    if size > 1:
-        if not axes:
-            return None
-        count, step = axes.pop()
-        if step != 1 or count % size:
-            return None
-        axes = _joined([*axes, (count // size, size)])
-    if len(axes) > 1:
-        return None
-    return axes[0][1] if axes else 0
-
-
-def _dense(dimensions: Sequence[int]) -> list[Axis]:
-    """Return the axes of a row-major array."""
-    return list(zip(dimensions, dense_strides(dimensions).values(), strict=True))
-
-
-def _is_dense(axes: Sequence[Axis]) -> bool:
-    joined = _joined(axes)
-    return not joined or (len(joined) == 1 and joined[0][1] == 1)
-
-
-def _joined(axes: Sequence[Axis]) -> list[Axis]:
-    """Return the axes without those of one element, neighbours that are as one joined."""
-    joined: list[Axis] = []
-    for size, step in axes:
-        if size == 1:
-            continue
-        if joined and joined[-1][1] == size * step:
-            joined[-1] = (joined[-1][0] * size, step)
-        else:
-            joined.append((size, step))
-    return joined
-
-
-def _sliced(i: HloInstruction, axes: Sequence[Axis]) -> tuple[int, list[Axis]]:
-    a = i.attributes
-    offset = sum(start * step for start, (_, step) in zip(a.starts, axes, strict=True))
-    steps = [by * step for by, (_, step) in zip(a.strides, axes, strict=True)]
-    return offset, list(zip(i.shape.dimensions, steps, strict=True))
-
-
-def _broadcast(i: HloInstruction, axes: Sequence[Axis]) -> tuple[int, list[Axis]]:
-    steps = dict(zip(i.attributes.dimensions, (step for _, step in axes), strict=True))
-    return 0, [(size, steps.get(d, 0)) for d, size in enumerate(i.shape.dimensions)]
-
-
-def _transposed(i: HloInstruction, axes: Sequence[Axis]) -> tuple[int, list[Axis]]:
-    return 0, [axes[d] for d in i.attributes.permutation]
-
-
-def _reversed(i: HloInstruction, axes: Sequence[Axis]) -> tuple[int, list[Axis]]:
-    turned = i.attributes.dimensions
-    offset = sum((axes[d][0] - 1) * axes[d][1] for d in turned)
-    return offset, [(n, -step if d in turned else step) for d, (n, step) in enumerate(axes)]
-
-
-_MOVED = {
-    Opcode.BROADCAST: _broadcast,
-    Opcode.REVERSE: _reversed,
-    Opcode.SLICE: _sliced,
-    Opcode.TRANSPOSE: _transposed,
-}
-"""Functions by opcode for operations that only move elements: offset of the first one, and axes."""
+    element = linear(index, source.shape.dimensions)
+    steps = dict(element.terms)
+    stride = steps.pop(row, 0)
+    are_runs = steps == ({column: 1} if column.size > 1 else {})
+    return Runs(inputs[source], element.constant, stride) if are_runs else None
 
 
 def _add_copies(
@@ -336,10 +259,8 @@ def _loops(task: LoopTask) -> LoopKernel:
 
 
 def _split(division: Division, make: Make) -> tuple[Make, list[Box]]:
-    """Return the boxes that operands fill, and what makes stores for an index into them.
-
-    Where they reach from end to end of the last dimension, it may be two.
-    """
+    """Return the boxes that operands fill, and what makes stores for an index into them. Where they
+    reach from end to end of the last dimension, it may be two."""
     boxes, whole = boxes_of(division), division.root.shape.dimensions
     if division.root.attributes.dimension == len(whole) - 1:
         return make, boxes

@@ -135,27 +135,24 @@ class Product:
     read: Mapping[HloInstruction, Value] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def alone(
-        cls, lowering: Lowering, producer: HloInstruction, shape: Shape | None = None
-    ) -> "Product":
-        """Return a product that is not fused, as a new value of its shape or of another."""
-        operands = tuple(lowering.array(operand) for operand in producer.operands)
-        value = lowering.new(shape or producer.shape, producer.name)
-        return cls(lowering, producer, operands, value, value)
-
-    @classmethod
-    def fused(
+    def of(
         cls,
         lowering: Lowering,
-        fusion: HloInstruction,
         producer: HloInstruction,
+        fusion: HloInstruction | None,
+        shape: Shape | None = None,
         is_apart: bool = False,
     ) -> "Product":
-        """Return a product inside of a fusion, whose results are new values.
+        """Return a product alone, or inside of a fusion, whose results are new values.
 
-        `is_apart` has the product kept for itself, where its blocks overlap.
+        One alone has its shape or another. `is_apart` has one inside of a fusion kept for itself,
+        where its blocks overlap.
         """
-        read = kernel_operands(lowering, fusion)
+        if fusion is None:
+            operands = tuple(lowering.array(operand) for operand in producer.operands)
+            value = lowering.new(shape or producer.shape, producer.name)
+            return cls(lowering, producer, operands, value, value)
+        read = kernel_operands(lowering, fusion.operands)
         shape = array_shapes(fusion.shape)[0]
         result = value = lowering.new(shape, fusion.name)
         types = {producer.shape.element_type, shape.element_type}

@@ -16,6 +16,7 @@ import numpy as np
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
+from xla_server.buffers.code import CANCELLATION
 from xla_server.codegen.functions.elementwise import function_of
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, Names
@@ -28,7 +29,7 @@ from xla_server.codegen.loops.builders.scalar_builder import (
     store_element,
 )
 from xla_server.codegen.loops.builders.stopping import SPAN, looking, watched_loop
-from xla_server.codegen.lower.kernel_thunks import kernel_thunk
+from xla_server.codegen.lower.kernel_thunks import buffers_of, kernel_thunk
 from xla_server.codegen.lower.loop_nests.loops import array_shapes, lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.trace.elementwise import converted, literal
@@ -36,7 +37,7 @@ from xla_server.codegen.trace.graph import Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer
-from xla_server.fusion.analysis.running_window import is_backwards, running_axis
+from xla_server.fusion.analysis.windows import is_backwards, running_axis
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.numerics.scalar_function import recognise
 
@@ -61,23 +62,17 @@ def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
         for n, kind in enumerate(step.types)
         if inner > 1
     ]
-    arguments = [*dict.fromkeys(values), *results, *kept]
+    buffers = buffers_of(values, (*results, *kept))
     columns = lowering.target.tuning.linear_algebra.scan_columns
     items = outer * -(-inner // columns) if inner > 1 else outer
-    buffers = [
-        ir.Buffer(n, ir.Role.WRITE if value in results or value in kept else ir.Role.READ)
-        for n, value in enumerate(arguments)
-    ]
-    memory = [buffers[arguments.index(value)] for value in (*values, *results, *kept)]
+    memory = [buffers[value] for value in (*values, *results, *kept)]
     types = [value.shape.element_type for value in (*values, *results)]
-    word = ir.Buffer(len(arguments), ir.Role.WORD)
 
     def build(looks: bool) -> Kernel:
-        given = step, memory, types, word if looks else None
-        scan = _Scan(*given, (length, inner, columns), is_backwards(i, axis))
-        return scan.kernel(buffers, items)
+        given = step, memory, types, buffers[CANCELLATION] if looks else None
+        return _Scan(*given, (length, inner, columns), is_backwards(i, axis)).kernel(items)
 
-    lowering.add(kernel_thunk(i.name, looking(build), arguments))
+    lowering.add(kernel_thunk(i.name, looking(build), tuple(buffers)))
     return results if i.shape.is_tuple else results[0]
 
 
@@ -230,6 +225,7 @@ class _Scan:
     ) -> None:
         count = len(step.new)
         self._step, self._word = step, word
+        self._buffers = dict.fromkeys(memory if word is None else [*memory, word])
         self._length, self._inner, self._columns = shape
         own = list(zip(memory, types, strict=False))
         self._elements, self._initial, self._results = own[:count], own[count:-count], own[-count:]
@@ -238,7 +234,7 @@ class _Scan:
         self._names, self._top = Names(), Body()
         self._starts: dict[Node, ir.Expression] = {}
 
-    def kernel(self, buffers: Sequence[ir.Buffer], items: int) -> Kernel:
+    def kernel(self, items: int) -> Kernel:
         """Return the kernel of so many work items."""
         given: dict[Node, ir.Expression] = {
             variable: self._top.let(variable.name, load_element(kind, memory, 0))
@@ -251,8 +247,7 @@ class _Scan:
                 self._block(body)
             else:
                 self._row(body)
-        word = () if self._word is None else (self._word,)
-        return Kernel((*buffers, *word), (), tuple(self._top.statements))
+        return Kernel(tuple(self._buffers), (), tuple(self._top.statements))
 
     def _row(self, body: Items) -> None:
         """A work item is a row, its running values are variables."""

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 
 from xla_contract.types.dimension_numbers import WindowDimension
 from xla_contract.types.element_type import ElementType
+from xla_server.buffers.code import CANCELLATION
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names
 from xla_server.codegen.kernel_ir.kernel import Kernel
@@ -20,7 +21,7 @@ from xla_server.codegen.loops.builders.scalar_builder import (
 )
 from xla_server.codegen.loops.builders.stopping import looking, span_of
 from xla_server.codegen.lower.indexing.scatter_kernel import flat_index
-from xla_server.codegen.lower.kernel_thunks import kernel_thunk
+from xla_server.codegen.lower.kernel_thunks import buffers_of, kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
 
@@ -31,24 +32,21 @@ def lower_select_and_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     if not i.shape.element_count:
         return result
     values = tuple(lowering.array(operand) for operand in i.operands)
-    arguments = (*dict.fromkeys(values), result)
-    memory = [ir.Buffer(n, ir.Role.READ) for n in range(len(arguments) - 1)]
-    memory.append(ir.Buffer(len(memory), ir.Role.WRITE))
+    buffers = buffers_of(values, [result])
     window, sizes = i.attributes.window.dimensions, i.shape.dimensions
     own = [n for n, d in enumerate(window) if d == WindowDimension(1) and sizes[n] > 1]
     split = min(own, default=-1)
     columns = lowering.target.tuning.scatters.selected_columns
     block = columns if split == len(sizes) - 1 else 1
     items = -(-sizes[split] // block) if own else 1
-    named = [memory[arguments.index(value)] for value in (*values, result)]
-    flag = ir.Buffer(len(arguments), ir.Role.WORD)
+    memory = [buffers[value] for value in (*values, result)]
 
     def build(looks: bool) -> Kernel:
-        top, words = Body(), (flag,) if looks else ()
-        _build(i, top, named, flag if looks else None, (split, block, items))
-        return Kernel((*memory, *words), (), tuple(top.statements))
+        top, words = Body(), [buffers[CANCELLATION]] if looks else []
+        _build(i, top, memory, words[0] if looks else None, (split, block, items))
+        return Kernel(tuple(dict.fromkeys([*memory, *words])), (), tuple(top.statements))
 
-    lowering.add(kernel_thunk(i.name, looking(build), arguments))
+    lowering.add(kernel_thunk(i.name, looking(build), tuple(buffers)))
     return result
 
 
@@ -59,10 +57,8 @@ def _build(
     word: ir.Buffer | None,
     division: tuple[int, int, int],
 ) -> None:
-    """Build the kernel over the operand, the source, the initial value and the result.
-
-    `division` is the dimension that work items share, the neighbours in each, and how many.
-    """
+    """Build the kernel over the operand, the source, the initial value and the result. `division`
+    is the dimension that work items share, the neighbours in each, and how many."""
     operand, source, first, result = memory
     split, block, items = division
     kind, made = (part.shape.element_type for part in (i.operands[1], i))
@@ -130,10 +126,8 @@ def _open_loops(
     part: tuple[int, tuple[ir.Expression, ir.Expression]],
     stop: tuple[Stop | None, int] = (None, -1),
 ) -> tuple[list[ir.Expression], Body]:
-    """Open loops over all dimensions, of one of them over a part; one tests the flag.
-
-    Return their indices and the innermost body.
-    """
+    """Open loops over all dimensions, of one of them over a part; one tests the flag. Return their
+    indices and the innermost body."""
     split, (low, high) = part
     position: list[ir.Expression] = []
     for n, size in enumerate(sizes):

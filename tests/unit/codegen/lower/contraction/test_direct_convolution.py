@@ -6,12 +6,12 @@ import pytest
 
 from tests.unit.codegen.lower.lowered import AVX2, kernels, sizes
 from tests.unit.passes.passing import stated
-from xla_server.codegen.lower.contraction.convolution_phases import Phase
-from xla_server.codegen.lower.contraction.direct_convolution import (
+from xla_server.codegen.lower.contraction.convolution import (
     direct_phases,
     is_depthwise,
     is_last,
 )
+from xla_server.codegen.lower.contraction.convolution_phases import Phase
 
 LAST, FIRST = "b01f_01io->b01f", "bf01_oi01->bf01"
 SAME = "size=3x3 pad=1_1x1_1"

@@ -8,8 +8,8 @@ from xla_server.codegen.kernel_ir.expressions import known
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.kernel_ir.walk import walk
+from xla_server.codegen.lower.contraction.convolution import direct_phases
 from xla_server.codegen.lower.contraction.convolution_phases import Phase, scratch
-from xla_server.codegen.lower.contraction.direct_convolution import direct_phases
 from xla_server.codegen.routines.contraction.direct_block import BLOCK
 
 LAST = "b01f_01io->b01f"

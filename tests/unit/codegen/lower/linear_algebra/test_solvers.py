@@ -3,7 +3,7 @@
 from tests.unit.codegen.lower.lowered import lowered
 from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import CopyThunk, KernelThunk
-from xla_server.codegen.lower.linear_algebra.solvers import PORTABLE, calls
+from xla_server.codegen.lower.linear_algebra.triangular import PORTABLE, calls
 
 TYPED = "api_version=API_VERSION_TYPED_FFI"
 

@@ -363,16 +363,16 @@ def test_runs_behind_a_reshape(behind: str, sizes: str, expected: tuple[int, int
     assert found == (None if expected is None else Runs(x, *expected))
 
 
-def test_dimensions_of_a_reshaped_part_are_not_followed() -> None:
+def test_dimensions_of_a_reshaped_part_are_followed() -> None:
     module = stated(
         ["f32[40,50]"],
-        "f32[20,15] slice(n2), slice={[0:20], [0:30:2]}",
+        "f32[10,15] slice(n2), slice={[2:12], [0:15]}",
         "n1 = f32[20,30] slice(x0), slice={[3:23], [10:40]}",
         "n3 = f32[600] reshape(n1)",
         "n2 = f32[20,30] reshape(n3)",
     )
     (x,) = module.entry.parameters
-    assert runs_of(module.entry.root, 1, {x: x}) is None
+    assert runs_of(module.entry.root, 1, {x: x}) == Runs(x, 260, 50)
 
 
 def test_equal_concatenates_of_what_is_computed_share_a_kernel() -> None:

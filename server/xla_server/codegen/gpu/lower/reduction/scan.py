@@ -44,7 +44,7 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.loop_nests.loops import array_shapes
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.reduction.scan import ScanStep, step_of
-from xla_server.fusion.analysis.running_window import is_backwards, running_axis
+from xla_server.fusion.analysis.windows import is_backwards, running_axis
 from xla_server.ir.module import HloInstruction
 from xla_server.target.gpu import WARP
 
