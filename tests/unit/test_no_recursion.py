@@ -97,7 +97,8 @@ ALLOWED = {
             shape_from_proto
     """,
     TEXT: """
-        custom_calls/attributes.py: _Reader._array _Reader._dictionary _Reader._value
+        custom_calls/attributes.py: _Reader._value _Reader.dictionary_of
+            _Reader.dictionary_of.entry
         ir/text/literals.py: _array _read_dense _texts print_literal read_literal
         ir/text/shardings.py: _read _write
     """,
