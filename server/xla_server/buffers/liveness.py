@@ -79,15 +79,13 @@ def interference(code: Code, liveness: Liveness) -> list[int]:
         conflicts[number] |= together
     for n, row in enumerate(code.rows):
         written = _bits(writes_of(row), numbers)
-        read = 0 if not isinstance(row, KernelThunk) else _bits(row.reads, numbers)
-        allowed: dict[Value, int] = {}
+        read, allowed = _bits(reads_of(row), numbers), dict[Value, int]()
         if isinstance(row, KernelThunk):
+            read = _bits(row.reads, numbers)
             for target, source in row.in_place:
                 allowed[target] = allowed.get(target, 0) | 1 << numbers[source]
-        elif isinstance(row, MeetThunk):
-            read = _bits(reads_of(row), numbers) if row.is_referenced else 0
-        else:
-            read = 0 if isinstance(row, CopyThunk) else _bits(reads_of(row), numbers)
+        elif isinstance(row, CopyThunk) or (isinstance(row, MeetThunk) and not row.is_referenced):
+            read = 0
         for value in writes_of(row):
             taken = liveness.after[n] | (read & ~allowed.get(value, 0)) | written
             conflicts[numbers[value]] |= taken
