@@ -5,7 +5,7 @@ is reduced in F32 and rounded once, F16 at each step. Other computations start f
 operand. Maximum and minimum are HLO's own, which hand on NaN.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -14,6 +14,7 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation
 from xla_server.ops.evaluation import Array, Frame
+from xla_server.ops.numerics.numeric import blocks_of
 from xla_server.ops.numerics.subnormals import subnormals_as_zeros
 
 _BLOCK = 1 << 16
@@ -43,7 +44,7 @@ def reduce_in_order(
     is_direct = form is not None and dtype == result.dtype
     starts_from_zero = form is np.add and dtype.kind in "fc"
     with subnormals_as_zeros(), np.errstate(all="ignore"):
-        for block in _blocks(result.shape) if result.size > _BLOCK else (...,):
+        for block in blocks_of(result.shape, _BLOCK):
             operands = (source[block].astype(dtype, copy=False) for source in sources)
             folded = result[block] if is_direct else np.empty(result[block].shape, dtype)
             first = next(operands)
@@ -78,16 +79,3 @@ def _form(reducer: HloComputation, kind: ElementType) -> Any:
         is_plain = kind is ElementType.BF16 or kind.dtype.isbuiltin == 1
         return _SUMS.get(opcode) if is_plain else None
     return {**_SUMS, **_INTEGER_FORMS}.get(opcode) if kind.dtype.isbuiltin == 1 else None
-
-
-def _blocks(sizes: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
-    if len(sizes) == 1:
-        for start in range(0, sizes[0], _BLOCK):
-            yield (slice(start, start + _BLOCK),)
-        return
-    rows, columns = sizes
-    width = min(columns, _BLOCK)
-    height = max(1, _BLOCK // max(1, width))
-    for row in range(0, rows, height):
-        for column in range(0, columns, width):
-            yield slice(row, row + height), slice(column, column + width)
