@@ -61,9 +61,7 @@ def _prepare(
     rank, feature = arrays[0].ndim, attributes.feature_index
     along = [1] * rank
     along[feature] = arrays[0].shape[feature]
-    wide = [
-        a if a.shape == arrays[0].shape and a.ndim == rank else a.reshape(along) for a in arrays
-    ]
+    wide = [a if a.shape == arrays[0].shape else a.reshape(along) for a in arrays]
     return wide, (along[feature],), tuple(n for n in range(rank) if n != feature)
 
 
