@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.collectives.collective import Exchange, Group, Look, Part, require_equal_shapes
-from xla_server.ops.collectives.group_reduction import plain_opcode, reduce_in_order
+from xla_server.ops.collectives.group_reduction import reduce_in_order
 from xla_server.ops.evaluation import Array, Frame, Reduction, Route
+from xla_server.ops.numerics.scalar_function import plain_opcode
 
 _LINE = 64
 """Elements that the shares of members are multiples of, so that they do not meet in a line."""
