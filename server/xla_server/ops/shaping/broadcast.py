@@ -1,7 +1,4 @@
-"""broadcast: a view that repeats the operand along new dimensions.
-
-Semantics: HLO's kBroadcast.
-"""
+"""broadcast (HLO's kBroadcast): a view that repeats the operand along new dimensions."""
 
 import numpy as np
 

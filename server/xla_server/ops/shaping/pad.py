@@ -1,7 +1,4 @@
-"""pad: an array with a value around and between its elements.
-
-Semantics: XLA's Pad.
-"""
+"""pad (XLA's Pad): an array with a value around and between its elements."""
 
 from collections.abc import Sequence
 from typing import Any
