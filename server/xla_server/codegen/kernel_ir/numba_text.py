@@ -79,7 +79,8 @@ class NumbaText:
                     line = ""
                 element = f"{self._base(statement.memory)}, {text(statement.index)}"
                 line += (
-                    f"{statement.memory.store}_{statement.type}({element}, {text(statement.value)})"
+                    f"{statement.memory.role.store}_{statement.type}"
+                    f"({element}, {text(statement.value)})"
                 )
             case stmt.Call(routine=routine, operands=operands, results=results):
                 line = f"{', '.join(each.name for each in results)} = " if results else ""
@@ -145,7 +146,7 @@ class NumbaText:
                 element = self.expression(index)
                 if guard is not None:
                     element = f"select({self.expression(guard)}, {element}, 0)"
-                return f"{memory.load}_{type}({self._base(memory)}, {element})"
+                return f"{memory.role.load}_{type}({self._base(memory)}, {element})"
             case ir.Address(memory=memory, index=index, byte_size=byte_size):
                 return self._address(memory, index, byte_size)
             case ir.Quotient(operand=operand, divisor=divisor):

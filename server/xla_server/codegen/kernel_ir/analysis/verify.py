@@ -171,10 +171,7 @@ def _used_as_declared(kernel: Kernel) -> Iterator[str]:
         match statement:
             case stmt.Store(memory=memory):
                 accessed.append(memory)
-                if isinstance(memory, ir.Buffer | ir.Region) and memory.role in (
-                    ir.Role.READ,
-                    ir.Role.WORD,
-                ):
+                if memory.role in (ir.Role.READ, ir.Role.WORD):
                     yield f"a store must be to memory that is written, got {_memory(memory)}"
             case stmt.Stop(word=word):
                 accessed.append(word)
@@ -202,8 +199,8 @@ def _called(kernel: Kernel) -> Iterator[str]:
                         f"{parameter.name} of {routine.name} must be memory that is written, "
                         f"got {memory.name}"
                     )
-            is_flag = [isinstance(each, ir.Buffer) and each.role is ir.Role.WORD for each in found]
-            if parameter.unit is Unit.CANCELLED and is_flag != [True]:
+            roles = [each.role for each in found]
+            if parameter.unit is Unit.CANCELLED and roles != [ir.Role.WORD]:
                 names = [_memory(each) for each in found]
                 yield (
                     f"{parameter.name} of {routine.name} must be the address of the cancellation "
