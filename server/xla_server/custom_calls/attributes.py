@@ -66,6 +66,14 @@ def parse_attributes(text: bytes) -> Mapping[str, Attribute]:
     return attributes
 
 
+def integer(attributes: Mapping[str, Attribute], name: str) -> int:
+    """An attribute that is an integer; raises InvalidArgumentError where it is none."""
+    number = attributes.get(name)
+    if type(number) is not int:
+        raise InvalidArgumentError(f"attribute {name} must be an integer, got {number!r:.40}")
+    return number
+
+
 class _Reader(HloReader):
     """A recursive descent over the text of one dictionary; errors say the position."""
 
@@ -166,8 +174,8 @@ def _number_of(found: re.Match[str], of: str) -> int | float | None:
         if found.lastgroup != "hex" or number >> 8 * dtype.itemsize:
             return None
         return float(np.array(number, f"u{dtype.itemsize}").view(dtype))
-    integer = _INTEGER_TYPE.match(of)
-    sign, width = (integer[1], int(integer[2])) if integer else (None, 64)
+    kind = _INTEGER_TYPE.match(of)
+    sign, width = (kind[1], int(kind[2])) if kind else (None, 64)
     low = 0 if sign == "u" else -(2 ** (width - 1))
     high = 2 ** (width - 1) if sign == "s" else 2**width
     return number if low <= number < high else None
