@@ -17,7 +17,7 @@ from xla_contract.ops.shaping.reshape import groups
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array
-from xla_server.ops.numerics.dynamic_bounds import cut, filled, stretched
+from xla_server.ops.numerics.dynamic_bounds import cut, filled, stretched, with_size
 
 UPDATED_IN_PLACE = frozenset({Opcode.DYNAMIC_UPDATE_SLICE})
 """Operations that replace some elements of an operand; offsets are those in the bounds."""
@@ -89,7 +89,7 @@ def _is_dynamic(operand: HloInstruction, array: Array, dimension: int) -> bool:
 
 
 def _resized(array: Array, dimension: int, size: int) -> Array:
-    sizes = [*array.shape[:dimension], size, *array.shape[dimension + 1 :]]
+    sizes = with_size(array.shape, dimension, size)
     if array.shape[dimension] == 1 and size != 0:
         return stretched(array, sizes)
     return cut(array, sizes)

@@ -19,23 +19,15 @@ _LINE = 64
 
 def _fill(group: Group, place: int) -> None:
     (reducer,) = group.instruction.called
-    for number, operand in enumerate(group.parts[0].operands):
+    for number in range(len(group.parts[0].operands)):
         sources = [part.operands[number] for part in group.parts]
         results = group.results(number)
         if group.shares > 1:
-            start, end = share_of(operand.size, group.shares, place)
-            sources = [source.reshape(-1)[start:end] for source in sources]
-            results = [result.reshape(-1)[start:end] for result in results]
+            sources = [share(source, group.shares, place) for source in sources]
+            results = [share(result, group.shares, place) for result in results]
         reduce_in_order(reducer, sources, results[0], group.frame)
         for other in results[1:]:
             other[...] = results[0]
-
-
-def share_of(size: int, count: int, place: int) -> tuple[int, int]:
-    """The elements of one of `count` shares."""
-    lines = -(-size // _LINE)
-    start, end = (min(size, lines * n // count * _LINE) for n in (place, place + 1))
-    return start, end
 
 
 def _reads(look: Look) -> Sequence[Array]:
@@ -44,7 +36,8 @@ def _reads(look: Look) -> Sequence[Array]:
 
 def share(array: Array, count: int, place: int) -> Array:
     """The elements of one of `count` shares of a dense array."""
-    start, end = share_of(array.size, count, place)
+    lines = -(-array.size // _LINE)
+    start, end = (lines * n // count * _LINE for n in (place, place + 1))
     return array.reshape(-1)[start:end]
 
 
