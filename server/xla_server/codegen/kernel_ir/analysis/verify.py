@@ -109,15 +109,12 @@ def _expected(statement: stmt.Statement) -> Iterator[tuple[ir.Expression, Type]]
             yield test, Type.B1
     for expression in read_by(statement):
         match expression:
-            case ir.Load(index=index, guard=guard):
-                yield index, Type.I64
-                if guard is not None:
-                    yield guard, Type.B1
+            case ir.Load(guard=guard):
+                for operand in ir.operands_of(expression):
+                    yield operand, Type.B1 if operand is guard else Type.I64
             case ir.Index() | ir.Quotient() | ir.Remainder() | ir.Address():
                 for operand in ir.operands_of(expression):
                     yield operand, Type.I64
-        if isinstance(expression, ir.Load):
-            yield from ((address, Type.I64) for address in ir.addresses_of(expression.memory))
 
 
 def _inside(kernel: Kernel, sizes: Sizes) -> Iterator[str]:
