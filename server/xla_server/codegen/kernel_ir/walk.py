@@ -21,7 +21,12 @@ def walk(
 
 def read_by(statement: stmt.Statement) -> Iterator[Expression]:
     """Yield each expression that a statement itself evaluates, with those inside of it."""
-    waiting = list(reversed(stmt.expressions_of(statement)))
+    return within(*stmt.expressions_of(statement))
+
+
+def within(*expressions: Expression) -> Iterator[Expression]:
+    """Yield expressions, each with those inside of it, in the order of the source."""
+    waiting = list(reversed(expressions))
     while waiting:
         expression = waiting.pop()
         yield expression

@@ -70,7 +70,7 @@ class _Execution(Numbers):
                     self.run(body, None)
                 case stmt.ParallelFor(axis=axis, body=body):
                     items = range(statement.first, statement.first + statement.items)
-                    for number in _some(items[:: statement.step]):
+                    for number in _ends(items[:: statement.step], 2):
                         if axis is not None:
                             self.names[axis] = number
                         self.run(body, number)
@@ -80,27 +80,20 @@ class _Execution(Numbers):
         low, high = self.value(loop.low), self.value(loop.high)
         is_left = any(isinstance(each, stmt.Break) for each, _ in walk(loop.body))
         if isinstance(low, int) and isinstance(high, int) and not is_left:
-            numbers = range(low, high, loop.step)
-            yield from dict.fromkeys((*numbers[:1], *numbers[-1:]))
+            yield from _ends(range(low, high, loop.step), 1)
 
     def _note(self, statement: stmt.Statement, item: int | None) -> None:
         """Add the accesses of a statement itself."""
-        for each in read_by(statement):
-            if isinstance(each, ir.Load):
-                self._add(each, item, is_store=False)
-        if isinstance(statement, stmt.Store):
-            self._add(statement, item, is_store=True)
-
-    def _add(self, access: ir.Load | stmt.Store, item: int | None, *, is_store: bool) -> None:
-        if access.guard is not None and not self.value(access.guard):
-            return
-        place = self.place(access.memory)
-        index = self.value(access.index)
-        if isinstance(place, ByteAddress) and isinstance(index, int):
-            found = place + index * access.type.byte_size
-            self.found.append(ElementAccess(found, access.type, is_store, item))
+        loads = (each for each in read_by(statement) if isinstance(each, ir.Load))
+        for access in (*loads, *((statement,) if isinstance(statement, stmt.Store) else ())):
+            if access.guard is not None and not self.value(access.guard):
+                continue
+            place, index = self.place(access.memory), self.value(access.index)
+            if isinstance(place, ByteAddress) and isinstance(index, int):
+                found = place + index * access.type.byte_size
+                self.found.append(ElementAccess(found, access.type, access is statement, item))
 
 
-def _some(items: range) -> Iterator[int]:
-    """Yield the first two work items and the last one."""
-    yield from dict.fromkeys((*items[:2], *items[-1:]))
+def _ends(numbers: range, first: int) -> Iterator[int]:
+    """Yield the first numbers, so many, and the last one."""
+    yield from dict.fromkeys((*numbers[:first], *numbers[-1:]))
