@@ -65,9 +65,6 @@ class CustomCallRegistry:
     def __iter__(self) -> Iterator[CustomCallTarget]:
         return iter(self._targets.values())
 
-    def __len__(self) -> int:
-        return len(self._targets)
-
     def register(self, target: CustomCallTarget) -> None:
         """Add a target; raises ValueError for a name that is empty or taken."""
         if not target.name or target.name in self._targets:
