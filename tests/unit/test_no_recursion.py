@@ -97,7 +97,8 @@ ALLOWED = {
             shape_from_proto
     """,
     TEXT: """
-        custom_calls/attributes.py: _Reader._array _Reader._dictionary _Reader._value
+        custom_calls/attributes.py: _Reader._value _Reader.dictionary_of
+            _Reader.dictionary_of.entry
         ir/text/parser.py: _Parser._complete _Parser._operand _Parser._operands _Parser._value
         ir/text/literals.py: _array _read_dense _texts print_literal read_literal
         ir/text/shardings.py: _read _write
@@ -139,12 +140,11 @@ ALLOWED = {
         codegen/gpu/stopping.py: _Watched._all _Watched._watched _told
         codegen/kernel.py: Kernels._load_named Kernels._load_shared
         codegen/kernel_ir/analysis/corners.py: _Execution.run
-        codegen/kernel_ir/analysis/hoisting.py: _Varying._note
         codegen/kernel_ir/analysis/known_numbers.py: Numbers.place Numbers.value
         codegen/kernel_ir/analysis/repetitions.py: Forms.of
         codegen/kernel_ir/numba_text.py: NumbaText._address NumbaText._base NumbaText._index
             NumbaText._statement NumbaText.expression NumbaText.lines
-        codegen/kernel_ir/unrolling.py: _copies _has_calls _has_loops
+        codegen/kernel_ir/unrolling.py: _copies _has_loops
         codegen/kernel_ir/walk.py: walk
     """,
     GRAPHS: """

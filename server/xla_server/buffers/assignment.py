@@ -119,13 +119,12 @@ def assign(code: Code, donated: frozenset[int] = frozenset()) -> Assignment:
         groups.part(groups.of(numbers[target]), groups.of(numbers[source]))
     _replace(code, given, numbers, groups)
     places: dict[int, Location] = {}
-    for number, value in enumerate(code.parameters):
-        places[groups.of(liveness.numbers[value])] = Location("parameter", number)
-    for number, value in enumerate(code.constants):
-        places[groups.of(liveness.numbers[value])] = Location("constant", number)
+    for kind, values in (("parameter", code.parameters), ("constant", code.constants)):
+        for number, value in enumerate(values):
+            places[groups.of(numbers[value])] = Location(kind, number)
     results = []
     for number, value in enumerate(code.results):
-        root = groups.of(liveness.numbers[value])
+        root = groups.of(numbers[value])
         results.append(places.setdefault(root, Location("result", number)))
     sizes: dict[int, int] = {}
     for number, value in enumerate(liveness.values):

@@ -4,44 +4,32 @@ Sets of values are bits of Python integers, so that joining two sets is one oper
 """
 
 import dataclasses
+from collections.abc import Iterable
 
 import numpy as np
 
-from xla_server.buffers.code import (
-    Branch,
-    Code,
-    CopyThunk,
-    Jump,
-    KernelThunk,
-    Label,
-    MeetThunk,
-    Row,
-    Switch,
-    Value,
-)
-from xla_server.buffers.code import reads as reads_of
-from xla_server.buffers.code import writes as writes_of
+from xla_server.buffers import code as thunks
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Liveness:
     """The values by number, and for each row the values that are needed after it."""
 
-    values: tuple[Value, ...]
-    numbers: dict[Value, int]
+    values: tuple[thunks.Value, ...]
+    numbers: dict[thunks.Value, int]
     after: tuple[int, ...]
 
 
-def analyse(code: Code) -> Liveness:
+def analyse(code: thunks.Code) -> Liveness:
     """Find what is live after each row. Results are needed after the last."""
-    values: dict[Value, int] = {}
+    values: dict[thunks.Value, int] = {}
     for value in (*code.parameters, *code.constants, *code.results):
         values.setdefault(value, len(values))
     for row in code.rows:
-        for value in (*reads_of(row), *writes_of(row)):
+        for value in (*thunks.reads(row), *thunks.writes(row)):
             values.setdefault(value, len(values))
-    labels = {row: n for n, row in enumerate(code.rows) if isinstance(row, Label)}
-    reads = [_bits(reads_of(row), values) for row in code.rows]
+    labels = {row: n for n, row in enumerate(code.rows) if isinstance(row, thunks.Label)}
+    reads = [_bits(thunks.reads(row), values) for row in code.rows]
     writes = [_bits(_replaced(row), values) for row in code.rows]
     successors = [_successors(n, row, labels) for n, row in enumerate(code.rows)]
     before = [0] * (len(code.rows) + 1)
@@ -62,7 +50,7 @@ def analyse(code: Code) -> Liveness:
     return Liveness(tuple(values), values, tuple(after))
 
 
-def interference(code: Code, liveness: Liveness) -> list[int]:
+def interference(code: thunks.Code, liveness: Liveness) -> list[int]:
     """Return for each value the values that must not share its memory.
 
     A value written while another is needed afterwards, or read by the same row, must not be
@@ -78,17 +66,17 @@ def interference(code: Code, liveness: Liveness) -> list[int]:
     for number in outside:
         conflicts[number] |= together
     for n, row in enumerate(code.rows):
-        written = _bits(writes_of(row), numbers)
-        read = 0 if not isinstance(row, KernelThunk) else _bits(row.reads, numbers)
-        allowed: dict[Value, int] = {}
-        if isinstance(row, KernelThunk):
+        written = _bits(thunks.writes(row), numbers)
+        read, allowed = _bits(thunks.reads(row), numbers), dict[thunks.Value, int]()
+        if isinstance(row, thunks.KernelThunk):
+            read = _bits(row.reads, numbers)
             for target, source in row.in_place:
                 allowed[target] = allowed.get(target, 0) | 1 << numbers[source]
-        elif isinstance(row, MeetThunk):
-            read = _bits(reads_of(row), numbers) if row.is_referenced else 0
-        else:
-            read = 0 if isinstance(row, CopyThunk) else _bits(reads_of(row), numbers)
-        for value in writes_of(row):
+        elif isinstance(row, thunks.CopyThunk) or (
+            isinstance(row, thunks.MeetThunk) and not row.is_referenced
+        ):
+            read = 0
+        for value in thunks.writes(row):
             taken = liveness.after[n] | (read & ~allowed.get(value, 0)) | written
             conflicts[numbers[value]] |= taken
     return _mutual([others & ~(1 << number) for number, others in enumerate(conflicts)])
@@ -128,26 +116,26 @@ def members(bits: int) -> list[int]:
     return found
 
 
-def _replaced(row: Row) -> tuple[Value, ...]:
+def _replaced(row: thunks.Row) -> tuple[thunks.Value, ...]:
     """The values that a row writes whole."""
-    updates = row.updates if isinstance(row, KernelThunk) else ()
-    return tuple(value for value in writes_of(row) if value not in updates)
+    updates = row.updates if isinstance(row, thunks.KernelThunk) else ()
+    return tuple(value for value in thunks.writes(row) if value not in updates)
 
 
-def _bits(values: "tuple[Value, ...] | list[Value]", numbers: dict[Value, int]) -> int:
+def _bits(values: Iterable[thunks.Value], numbers: dict[thunks.Value, int]) -> int:
     total = 0
     for value in values:
         total |= 1 << numbers[value]
     return total
 
 
-def _successors(n: int, row: Row, labels: dict[Label, int]) -> tuple[int, ...]:
-    if isinstance(row, Jump):
+def _successors(n: int, row: thunks.Row, labels: dict[thunks.Label, int]) -> tuple[int, ...]:
+    if isinstance(row, thunks.Jump):
         return (labels[row.label],)
-    if isinstance(row, Branch):
+    if isinstance(row, thunks.Branch):
         return (n + 1, labels[row.otherwise])
-    if isinstance(row, MeetThunk):
+    if isinstance(row, thunks.MeetThunk):
         return (n + 1, labels[row.end])
-    if isinstance(row, Switch):
+    if isinstance(row, thunks.Switch):
         return tuple(labels[label] for label in row.labels)
     return (n + 1,)

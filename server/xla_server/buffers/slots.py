@@ -8,20 +8,8 @@ from xla_server.buffers.assignment import Assignment, Location
 
 def addressed(row: thunks.Row) -> tuple[thunks.Value, ...]:
     """Return the values whose addresses a row needs."""
-    match row:
-        case thunks.KernelThunk():
-            return tuple(value for value in row.arguments if not is_given(value))
-        case thunks.CopyThunk():
-            return (row.target, row.source)
-        case thunks.Branch():
-            return (row.predicate,)
-        case thunks.Switch():
-            return (row.index,)
-        case thunks.HostThunk():
-            return (*row.reads, *row.writes)
-        case thunks.MeetThunk():
-            return (*row.host.reads, *row.host.writes)
-    return ()
+    touched = (*thunks.reads(row), *thunks.writes(row))
+    return tuple(value for value in touched if not is_given(value))
 
 
 def is_given(value: thunks.Value) -> bool:

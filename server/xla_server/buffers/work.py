@@ -7,7 +7,7 @@ number of their iterations is not known.
 import dataclasses
 
 from xla_contract.types.opcode import Opcode
-from xla_server.buffers.code import Code, CopyThunk, HostThunk, KernelThunk, Value, reads, writes
+from xla_server.buffers.code import Code, CopyThunk, HostThunk, KernelThunk, reads, writes
 from xla_server.evaluator.cost_analysis import Cost
 from xla_server.evaluator.evaluation_cost import cost_once, instruction_cost_once
 from xla_server.ir.module import HloInstruction, HloModule
@@ -69,11 +69,7 @@ def work_of(code: Code) -> Work:
             total += 2 * row.source.byte_size
             continue
         if isinstance(row, (KernelThunk, HostThunk)):
-            total += sum(map(_byte_size, {*reads(row), *writes(row)}))
+            total += sum(value.byte_size for value in {*reads(row), *writes(row)})
             computed |= dict.fromkeys(code.instructions(row))
     costs = (code.costs.get(i) or instruction_cost_once(i) for i in computed)
     return Work(sum(costs, start=Cost()), total)
-
-
-def _byte_size(value: Value) -> int:
-    return value.byte_size

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xla_server.codegen.compiler.shared_functions import SharedFunction
-from xla_server.codegen.functions import FUNCTIONS
 from xla_server.codegen.functions.bits.half_floats import half_floats
 from xla_server.codegen.functions.called_functions import (
     CALLED,
@@ -16,6 +15,7 @@ from xla_server.codegen.functions.called_functions import (
     called,
 )
 from xla_server.codegen.functions.compiler_library import COMPILER_LIBRARY
+from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC, X86_ARITHMETIC
 from xla_server.codegen.instructions.lapack import LAPACK

@@ -5,12 +5,15 @@ Semantics: MLIR's textual form of builtin attributes, as far as XLA's typed FFI 
 """
 
 import re
-import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NoReturn, TypeAlias
 
+import numpy as np
+
 from xla_contract.errors import InvalidArgumentError
+from xla_contract.types.element_type import ElementType
+from xla_server.ir.text.scanner import HloReader
 
 Attribute: TypeAlias = (
     bool | int | float | str | tuple["Attribute", ...] | Mapping[str, "Attribute"]
@@ -23,23 +26,21 @@ MAX_BYTES = 1 << 16
 MAX_NESTING = 16
 """Deepest nesting of arrays and dictionaries."""
 
-_TOKEN = re.compile(
-    r"""\s*(?:
-        (?P<string>"(?:[^"\\]|\\.)*")
-      | (?P<hex>0x[0-9A-Fa-f]{1,16}\b)
+_NUMBER = re.compile(
+    r"""(?P<hex>0x[0-9A-Fa-f]{1,16}\b)
       | (?P<float>[-+]?[0-9]{1,400}(?:\.[0-9]*(?:[eE][-+]?[0-9]{1,5})?|[eE][-+]?[0-9]{1,5}))
-      | (?P<integer>-?[0-9]{1,40})
-      | (?P<word>[A-Za-z_][A-Za-z0-9_$.]*)
-      | (?P<sign>[{}\[\]<>=:,])
-    )""",
-    re.VERBOSE | re.DOTALL,
+      | (?P<integer>-?[0-9]{1,40})""",
+    re.VERBOSE,
 )
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*")
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 _ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
 _ESCAPED = {b"n": b"\n", b"t": b"\t", b'"': b'"', b"\\": b"\\"}
 _INTEGER_TYPE = re.compile(r"(s|u)?i([1-9][0-9]?)\Z")
-_FLOAT_FORMATS = {"f16": ("H", "e"), "f32": ("I", "f"), "f64": ("Q", "d")}
-_FLOAT_TYPES = (*_FLOAT_FORMATS, "bf16")
-_END = ("end", "", 0)
+_FLOAT_TYPES = {
+    kind.text: kind.dtype
+    for kind in (ElementType.F16, ElementType.BF16, ElementType.F32, ElementType.F64)
+}
 
 
 def parse_attributes(text: bytes) -> Mapping[str, Attribute]:
@@ -58,160 +59,123 @@ def parse_attributes(text: bytes) -> Mapping[str, Attribute]:
         raise InvalidArgumentError(
             f"the attributes of a custom call must be UTF-8, got another byte at {error.start}"
         ) from None
-    return reader.read()
+    if not text.strip():
+        return MappingProxyType({})
+    attributes = reader.dictionary_of(1)
+    reader.end()
+    return attributes
 
 
-class _Reader:
-    """A recursive descent over the tokens of one text."""
+def integer(attributes: Mapping[str, Attribute], name: str) -> int:
+    """An attribute that is an integer; raises InvalidArgumentError where it is none."""
+    number = attributes.get(name)
+    if type(number) is not int:
+        raise InvalidArgumentError(f"attribute {name} must be an integer, got {number!r:.40}")
+    return number
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens = self._scan()
-        self._next = next(self._tokens)
 
-    def read(self) -> Mapping[str, Attribute]:
-        if self._next == _END:
-            return MappingProxyType({})
-        self._expect("{")
-        attributes = self._dictionary(1)
-        if self._next[0] != "end":
-            self._fail("nothing after the dictionary")
-        return attributes
+class _Reader(HloReader):
+    """A recursive descent over the text of one dictionary; errors say the position."""
 
-    def _scan(self) -> Iterator[tuple[str, str, int]]:
-        at = 0
-        end = len(self._text.rstrip())
-        while at < end:
-            found = _TOKEN.match(self._text, at)
-            if found is None or found.lastgroup is None:
-                self._fail("a token", at)
-            yield found.lastgroup, found[found.lastgroup], found.start(found.lastgroup)
-            at = found.end()
-        while True:
-            yield "end", "", end
+    def place(self, position: int) -> str:
+        return f"position {position}"
 
-    def _take(self) -> tuple[str, str, int]:
-        token, self._next = self._next, next(self._tokens)
-        return token
+    def fail(self, needed: str, subject: str = "the attributes of a custom call") -> NoReturn:
+        super().fail(needed, subject)
 
-    def _accept(self, sign: str) -> bool:
-        if self._next[:2] != ("sign", sign):
-            return False
-        self._take()
-        return True
-
-    def _expect(self, sign: str) -> None:
-        if not self._accept(sign):
-            self._fail(f"'{sign}'")
-
-    def _dictionary(self, depth: int) -> Mapping[str, Attribute]:
+    def dictionary_of(self, depth: int) -> Mapping[str, Attribute]:
         attributes: dict[str, Attribute] = {}
-        while not self._accept("}"):
-            if attributes:
-                self._expect(",")
-            kind, text, at = self._take()
-            if kind not in ("word", "string"):
-                self._fail("a name", at)
-            name = self._unquoted(text, at) if kind == "string" else text
+
+        def entry() -> None:
+            is_quoted, start = self.peek('"'), self.at
+            name = self._quoted() if is_quoted else self.match(_WORD, "a name")[0]
             if name in attributes:
-                self._fail(f"each name once ('{name}')", at)
-            attributes[name] = self._value(depth) if self._accept("=") else True
+                self._fail_at(start, f"each name once ('{name}')")
+            attributes[name] = self._value(depth) if self.skip("=") else True
+
+        self.listed("{", entry, "}")
         return MappingProxyType(attributes)
 
     def _value(self, depth: int) -> Attribute:
-        kind, text, at = self._take()
-        if depth >= MAX_NESTING and text in ("{", "["):
-            self._fail(f"{MAX_NESTING} levels at most", at)
-        if kind == "string":
-            return self._unquoted(text, at)
-        if kind in ("integer", "float", "hex"):
-            return self._number(kind, text, at, self._type() if self._accept(":") else "")
-        if text in ("true", "false"):
-            return text == "true"
-        if text == "unit":
-            return True
-        if text == "array":
-            return self._typed_array()
-        if text == "{":
-            return self._dictionary(depth + 1)
-        if text != "[":
-            self._fail("a number, string, array or dictionary", at)
-        return self._array(depth + 1)
-
-    def _array(self, depth: int) -> tuple[Attribute, ...]:
-        values: list[Attribute] = []
-        while not self._accept("]"):
-            if values:
-                self._expect(",")
-            values.append(self._value(depth))
-        return tuple(values)
+        is_dictionary, is_array = self.peek("{"), self.peek("[")
+        if depth >= MAX_NESTING and (is_dictionary or is_array):
+            self.fail(f"{MAX_NESTING} levels at most are")
+        if is_dictionary:
+            return self.dictionary_of(depth + 1)
+        if is_array:
+            return tuple(self.listed("[", lambda: self._value(depth + 1), "]"))
+        if self.peek('"'):
+            return self._quoted()
+        if _NUMBER.match(self.text, self.at):
+            return self._number()
+        start = self.at
+        word = self.match(_WORD, "a number, string, array or dictionary")[0]
+        if word not in ("true", "false", "unit", "array"):
+            self._fail_at(start, "a number, string, array or dictionary")
+        return self._typed_array() if word == "array" else word != "false"
 
     def _typed_array(self) -> tuple[Attribute, ...]:
         values: list[Attribute] = []
-        self._expect("<")
+        self.expect("<")
         of = self._type()
-        if self._accept(":"):
-            while not values or self._accept(","):
-                kind, text, at = self._take()
-                if of == "i1" and text in ("true", "false"):
-                    values.append(text == "true")
-                else:
-                    values.append(self._number(kind, text, at, of))
-        self._expect(">")
+        if self.skip(":"):
+            while not values or self.skip(","):
+                is_flag = of == "i1" and (self.peek("true") or self.peek("false"))
+                values.append(self.boolean() if is_flag else self._number(of))
+        self.expect(">")
         return tuple(values)
 
     def _type(self) -> str:
-        kind, text, at = self._take()
-        if kind != "word" or not (
-            text in _FLOAT_TYPES or text == "index" or _INTEGER_TYPE.match(text)
-        ):
-            self._fail("a type of numbers", at)
+        self.space()
+        start = self.at
+        text = self.match(_WORD, "a type of numbers")[0]
+        if text not in _FLOAT_TYPES and text != "index" and not _INTEGER_TYPE.match(text):
+            self._fail_at(start, "a type of numbers")
         return text
 
-    def _number(self, kind: str, text: str, at: int, of: str) -> int | float:
-        if of in _FLOAT_TYPES:
-            if kind == "hex":
-                return self._float_of_bits(int(text, 16), at, of)
-            if kind == "float":
-                return float(text)
-            self._fail(f"a number of type {of}", at)
-        if kind == "float" and not of:
-            return float(text)
-        if kind not in ("integer", "hex"):
-            self._fail(f"a number of type {of or 'i64'}", at)
-        value = int(text, 16 if kind == "hex" else 10)
-        found = _INTEGER_TYPE.match(of)
-        sign, width = (found[1] or "", int(found[2])) if found else ("", 64)
-        low = 0 if sign == "u" else -(2 ** (width - 1))
-        high = 2 ** (width - 1) if sign == "s" else 2**width
-        if not low <= value < high:
-            self._fail(f"a number of type {of or 'i64'}", at)
-        return value
+    def _number(self, of: str | None = None) -> int | float:
+        """The number that begins here, of the type behind it unless that is given."""
+        self.space()
+        start = self.at
+        found = self.match(_NUMBER, "a number")
+        if of is None:
+            of = self._type() if self.skip(":") else ""
+        number = _number_of(found, of)
+        if number is None:
+            self._fail_at(start, f"a number of type {of or 'i64'}")
+        return number
 
-    def _float_of_bits(self, bits: int, at: int, of: str) -> float:
-        if of == "bf16":
-            bits, of = bits << 16, "f32"
-        integer, floating = _FLOAT_FORMATS[of]
-        try:
-            value: float = struct.unpack(floating, struct.pack(integer, bits))[0]
-        except struct.error:
-            self._fail(f"the bits of a number of type {of}", at)
-        return value
+    def _quoted(self) -> str:
+        start = self.at
 
-    def _unquoted(self, text: str, at: int) -> str:
         def character(found: re.Match[bytes]) -> bytes:
             code = found[1]
             if len(code) == 2:
                 return bytes([int(code, 16)])
             if code not in _ESCAPED:
-                self._fail("an escape", at)
+                self._fail_at(start, "an escape")
             return _ESCAPED[code]
 
-        return _ESCAPE.sub(character, text[1:-1].encode()).decode(errors="replace")
+        quoted = self.match(_STRING, "a string in double quotes")[1]
+        return _ESCAPE.sub(character, quoted.encode()).decode(errors="replace")
 
-    def _fail(self, wanted: str, at: int | None = None) -> NoReturn:
-        at = self._next[2] if at is None else at
-        got = self._text[at : at + 20]
-        raise InvalidArgumentError(
-            f"the attributes of a custom call must have {wanted} at position {at}, got '{got}'"
-        )
+    def _fail_at(self, start: int, needed: str) -> NoReturn:
+        self.at = start
+        self.fail(f"{needed} is")
+
+
+def _number_of(found: re.Match[str], of: str) -> int | float | None:
+    """Return a number of a type, of i64 where that is empty; None if the type has none such."""
+    if found.lastgroup == "float":
+        return float(found[0]) if not of or of in _FLOAT_TYPES else None
+    number = int(found[0], 16 if found.lastgroup == "hex" else 10)
+    if of in _FLOAT_TYPES:
+        dtype = _FLOAT_TYPES[of]
+        if found.lastgroup != "hex" or number >> 8 * dtype.itemsize:
+            return None
+        return float(np.array(number, f"u{dtype.itemsize}").view(dtype))
+    kind = _INTEGER_TYPE.match(of)
+    sign, width = (kind[1], int(kind[2])) if kind else (None, 64)
+    low = 0 if sign == "u" else -(2 ** (width - 1))
+    high = 2 ** (width - 1) if sign == "s" else 2**width
+    return number if low <= number < high else None

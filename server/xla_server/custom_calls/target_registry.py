@@ -23,13 +23,35 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from xla_contract.errors import UnimplementedError, XlaError
-from xla_server.custom_calls import unsupported_targets
 from xla_server.custom_calls.target import CustomCallTarget
 from xla_server.custom_calls.user_functions import Signature, function_target, symbol_target
 from xla_server.ir.module import HloInstruction
 
 _NAMES_SHOWN = 3
 _NAME_SHOWN = 200
+
+_OF_PYTHON = frozenset(
+    {
+        "xla_buffer_python_cpu_callback",
+        "xla_buffer_python_gpu_callback",
+        "xla_ffi_partitioned_python_cpu_callback",
+        "xla_ffi_partitioned_python_gpu_callback",
+        "xla_ffi_python_cpu_callback",
+        "xla_ffi_python_gpu_callback",
+        "xla_python_cpu_callback",
+        "xla_python_gpu_callback",
+    }
+)
+"""Targets that JAX writes for debug.print, pure_callback, io_callback and their like.
+
+The function stands in the process that lowered the program; the call holds its number in a table
+there, or its address.
+"""
+
+_REASON = (
+    "calls a Python function of the process that made the program, which a server cannot reach; "
+    "leave debug.print, pure_callback and io_callback out of programs for it"
+)
 
 
 class CustomCallRegistry:
@@ -42,9 +64,6 @@ class CustomCallRegistry:
 
     def __iter__(self) -> Iterator[CustomCallTarget]:
         return iter(self._targets.values())
-
-    def __len__(self) -> int:
-        return len(self._targets)
 
     def register(self, target: CustomCallTarget) -> None:
         """Add a target; raises ValueError for a name that is empty or taken."""
@@ -91,8 +110,8 @@ class CustomCallRegistry:
         """
         name: str = instruction.attributes.target
         target = self._targets.get(name)
-        if target is None and name in unsupported_targets.TARGETS:
-            raise UnimplementedError(f'target "{name}" {unsupported_targets.REASON}').at(
+        if target is None and name in _OF_PYTHON:
+            raise UnimplementedError(f'target "{name}" {_REASON}').at(
                 instruction.opcode, instruction.name
             )
         if target is None:

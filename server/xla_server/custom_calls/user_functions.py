@@ -31,10 +31,7 @@ def function_target(
     *,
     with_attributes: bool,
 ) -> CustomCallTarget:
-    """A Python callable: arrays in, one array or a tuple of them out.
-
-    With attributes, those of the call's backend_config are its keyword arguments.
-    """
+    """The target of CustomCallRegistry.register_function."""
 
     def evaluate(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
         given = [_read_only(cast(Array, operand)) for operand in operands]
@@ -56,11 +53,7 @@ def function_target(
 
 
 def symbol_target(name: str, symbol: Any, signature: Signature) -> CustomCallTarget:
-    """A C function `void f(void* out, const void** ins)`, XLA's first custom-call interface.
-
-    `symbol` is a ctypes function, a numba cfunc or an address. `ins` points at the operands' data;
-    `out` at the result's, and for a tuple at pointers to its arrays.
-    """
+    """The target of CustomCallRegistry.register_symbol: XLA's first custom-call interface."""
     entry = _ENTRY(_address(symbol))
 
     def evaluate(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:

@@ -15,6 +15,7 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE, TRANSCENDENTAL
+from xla_server.ops.numerics.windows import dimension_reads
 
 _COUNTED_KERNEL = 2**16
 """The longest kernel whose reads of padding are subtracted; the count takes this many steps."""
@@ -81,13 +82,11 @@ def _ragged_dot(instruction: HloInstruction, called: list[Cost]) -> Cost:
 def _convolution(instruction: HloInstruction, called: list[Cost]) -> Cost:
     attributes = instruction.attributes
     numbers = attributes.dimension_numbers
-    lhs, rhs = (operand.shape.dimensions for operand in instruction.operands)
-    result = instruction.shape.dimensions
+    lhs, result = instruction.operands[0].shape.dimensions, instruction.shape.dimensions
     positions = math.prod(
-        _valid_positions(lhs[of_lhs], rhs[of_rhs], result[of_result], window)
-        for of_lhs, of_rhs, of_result, window in zip(
+        _valid_positions(lhs[of_lhs], result[of_result], window)
+        for of_lhs, of_result, window in zip(
             numbers.input_spatial_dimensions,
-            numbers.kernel_spatial_dimensions,
             numbers.output_spatial_dimensions,
             attributes.window.dimensions,
             strict=True,
@@ -98,35 +97,12 @@ def _convolution(instruction: HloInstruction, called: list[Cost]) -> Cost:
     return Cost(flops=2.0 * positions * features * batch * result[numbers.output_feature_dimension])
 
 
-def _valid_positions(size: int, kernel: int, outputs: int, window: WindowDimension) -> float:
-    """Return the number of (kernel position, output) pairs that read an element, not padding or a
-    hole.
-    """
-    if kernel > _COUNTED_KERNEL:
-        return float(kernel) * outputs
-    dilated = (size - 1) * window.base_dilation + 1 if size else 0
-    count = 0.0
-    for position in range(kernel):
-        offset = position * window.window_dilation - window.padding_low
-        count += _reads(offset, outputs, window.stride, window.base_dilation, dilated)
-    return count
-
-
-def _reads(offset: int, outputs: int, stride: int, dilation: int, dilated: int) -> float:
-    """Return how many of `outputs` steps of `stride` from `offset` are multiples of `dilation`."""
-    first = max(0, -(offset // stride))
-    last = min(outputs - 1, (dilated - 1 - offset) // stride)
-    if dilation == 1 or last < first:
-        return float(max(0, last - first + 1))
-    # offset + step * stride = 0 (mod dilation): the solutions repeat with this period.
-    divisor = math.gcd(stride, dilation)
-    if offset % divisor:
-        return 0.0
-    period = dilation // divisor
-    inverse = pow(stride // divisor, -1, period) if period > 1 else 0
-    solution = (-offset // divisor) * inverse % period
-    start = first + (solution - first) % period
-    return float(max(0, (last - start) // period + 1))
+def _valid_positions(size: int, outputs: int, window: WindowDimension) -> float:
+    """Return how many pairs of kernel position and output read an element, no padding or hole."""
+    if window.size > _COUNTED_KERNEL:
+        return float(window.size) * outputs
+    found = dimension_reads(window, size, outputs)
+    return float(sum(len(range(outputs)[positions]) for positions, _ in found))
 
 
 def _reduce(instruction: HloInstruction, called: list[Cost]) -> Cost:

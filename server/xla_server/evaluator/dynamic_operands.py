@@ -6,6 +6,7 @@ size 1 stretches. Where an operation needs more elements than there are, zeros s
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -16,7 +17,7 @@ from xla_contract.ops.shaping.reshape import groups
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array
-from xla_server.ops.numerics.dynamic_bounds import cut, filled, stretched
+from xla_server.ops.numerics.dynamic_bounds import cut, filled, stretched, with_size
 
 UPDATED_IN_PLACE = frozenset({Opcode.DYNAMIC_UPDATE_SLICE})
 """Operations that replace some elements of an operand; offsets are those in the bounds."""
@@ -88,7 +89,7 @@ def _is_dynamic(operand: HloInstruction, array: Array, dimension: int) -> bool:
 
 
 def _resized(array: Array, dimension: int, size: int) -> Array:
-    sizes = [*array.shape[:dimension], size, *array.shape[dimension + 1 :]]
+    sizes = with_size(array.shape, dimension, size)
     if array.shape[dimension] == 1 and size != 0:
         return stretched(array, sizes)
     return cut(array, sizes)
@@ -102,10 +103,6 @@ def _elementwise(
         places = [(number, dimension) for number in arrays]
         _agree(instruction, operands, places, stretch=stretch)
     return operands, instruction.attributes
-
-
-def _side_by_side(instruction: HloInstruction, operands: list[Array]) -> Fitted:
-    return _elementwise(instruction, operands, stretch=False)
 
 
 def _concatenate(instruction: HloInstruction, operands: list[Array]) -> Fitted:
@@ -155,41 +152,35 @@ def _reshape(instruction: HloInstruction, operands: list[Array]) -> Fitted:
 
 
 def _slice(instruction: HloInstruction, operands: list[Array]) -> Fitted:
-    attributes, bounds = instruction.attributes, instruction.operands[0].shape.dimensions
-    (operand,) = operands
+    attributes, operand = instruction.attributes, instruction.operands[0].shape
     boxes = zip(attributes.starts, attributes.limits, attributes.strides, strict=True)
     whole = [
-        box == (0, bound, 1) and instruction.operands[0].shape.is_dynamic(number)
-        for number, (box, bound) in enumerate(zip(boxes, bounds, strict=True))
+        box == (0, bound, 1) and operand.is_dynamic(number)
+        for number, (box, bound) in enumerate(zip(boxes, operand.dimensions, strict=True))
     ]
-    operand = _where_whole(operand, bounds, whole)
-    limits = [
-        size if all_of_it else limit
-        for size, all_of_it, limit in zip(operand.shape, whole, attributes.limits, strict=True)
-    ]
-    return [operand], dataclasses.replace(attributes, limits=tuple(limits))
+    return _taken(instruction, operands, "limits", whole)
 
 
-def _where_whole(operand: Array, bounds: Sequence[int], whole: Sequence[bool]) -> Array:
-    """The operand, filled up in the dimensions that are not taken whole."""
-    sizes = [
-        size if all_of_it else bound
-        for size, bound, all_of_it in zip(operand.shape, bounds, whole, strict=True)
+def _taken(
+    instruction: HloInstruction, operands: list[Array], field: str, whole: Sequence[bool]
+) -> Fitted:
+    """Boxes of the operand: those that are `whole` end where it does, others where `field` says."""
+    bounds, ends = instruction.operands[0].shape.dimensions, getattr(instruction.attributes, field)
+    kept = [
+        size if is_whole else bound
+        for size, bound, is_whole in zip(operands[0].shape, bounds, whole, strict=True)
     ]
-    return filled(operand, sizes)
+    operands[0] = filled(operands[0], kept)
+    cut_off = zip(kept, ends, whole, strict=True)
+    ends = tuple(size if is_whole else end for size, end, is_whole in cut_off)
+    return operands, dataclasses.replace(instruction.attributes, **{field: ends})
 
 
 def _boxed(instruction: HloInstruction, operands: list[Array], field: str) -> Fitted:
     """Boxes of the operand: one as large as a bound has the actual size."""
-    bounds = instruction.operands[0].shape.dimensions
-    wanted: Sequence[int] = getattr(instruction.attributes, field)
-    whole = [size == bound for size, bound in zip(wanted, bounds, strict=True)]
-    operands[0] = _where_whole(operands[0], bounds, whole)
-    sizes = [
-        actual if all_of_it else size
-        for size, actual, all_of_it in zip(wanted, operands[0].shape, whole, strict=True)
-    ]
-    return operands, dataclasses.replace(instruction.attributes, **{field: tuple(sizes)})
+    bounds, sizes = instruction.operands[0].shape.dimensions, getattr(instruction.attributes, field)
+    whole = [size == bound for size, bound in zip(sizes, bounds, strict=True)]
+    return _taken(instruction, operands, field, whole)
 
 
 def _gather(instruction: HloInstruction, operands: list[Array]) -> Fitted:
@@ -198,10 +189,6 @@ def _gather(instruction: HloInstruction, operands: list[Array]) -> Fitted:
     for mine, theirs in pairs:
         _agree(instruction, operands, [(0, mine), (1, theirs)])
     return _boxed(instruction, operands, "slice_sizes")
-
-
-def _dynamic_slice(instruction: HloInstruction, operands: list[Array]) -> Fitted:
-    return _boxed(instruction, operands, "sizes")
 
 
 def _scatter(instruction: HloInstruction, operands: list[Array]) -> Fitted:
@@ -262,15 +249,15 @@ _FIT: Mapping[Opcode, Callable[[HloInstruction, list[Array]], Fitted]] = {
     Opcode.COMPARE: _elementwise,
     Opcode.SELECT: _elementwise,
     Opcode.STOCHASTIC_CONVERT: _elementwise,
-    Opcode.MAP: _side_by_side,
-    Opcode.REDUCE: _side_by_side,
-    Opcode.REDUCE_WINDOW: _side_by_side,
-    Opcode.SORT: _side_by_side,
+    **dict.fromkeys(
+        (Opcode.MAP, Opcode.REDUCE, Opcode.REDUCE_WINDOW, Opcode.SORT),
+        functools.partial(_elementwise, stretch=False),
+    ),
     Opcode.CONCATENATE: _concatenate,
     Opcode.BROADCAST: _broadcast,
     Opcode.RESHAPE: _reshape,
     Opcode.SLICE: _slice,
-    Opcode.DYNAMIC_SLICE: _dynamic_slice,
+    Opcode.DYNAMIC_SLICE: functools.partial(_boxed, field="sizes"),
     Opcode.GATHER: _gather,
     Opcode.SCATTER: _scatter,
     Opcode.DOT: _dot,

@@ -215,7 +215,8 @@ def _workspace(i: HloInstruction, summaries: Mapping[HloComputation, _Summary]) 
     if i.opcode in _IN_PLACE:
         return 0
     arrays = [operand.shape for operand in i.operands] + [i.shape]
-    largest = max((array for shape in arrays for array in _elements(shape)), key=_byte_size)
+    elements = (array for shape in arrays for array in _elements(shape))
+    largest = max(elements, key=lambda shape: shape.byte_size)
     factor = _WORKSPACE.get(i.opcode, _USUAL)
     if i.opcode is Opcode.CONVOLUTION:
         factor = 2 + math.prod(each.size for each in i.attributes.window.dimensions)
@@ -223,7 +224,3 @@ def _workspace(i: HloInstruction, summaries: Mapping[HloComputation, _Summary]) 
     # Computations on scalars run on whole arrays of them.
     scalars = sum(summaries[called].peak for called in i.called)
     return workspace + scalars * (largest.element_count if largest.is_array else 0)
-
-
-def _byte_size(shape: Shape) -> int:
-    return shape.byte_size

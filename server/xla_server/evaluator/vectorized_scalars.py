@@ -11,14 +11,12 @@ from typing import cast
 import numpy as np
 
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import Shape
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.evaluators import EVALUATORS
 
-_LIFTED = ELEMENTWISE | {Opcode.BITCAST_CONVERT, Opcode.STOCHASTIC_CONVERT}
 _IDENTITY_ON_SCALARS = frozenset(
     {
         Opcode.BROADCAST,
@@ -30,6 +28,8 @@ _IDENTITY_ON_SCALARS = frozenset(
     }
 )
 _STRUCTURE = frozenset({Opcode.CONSTANT, Opcode.GET_TUPLE_ELEMENT, Opcode.PARAMETER, Opcode.TUPLE})
+_CONVERSIONS = frozenset({Opcode.BITCAST_CONVERT, Opcode.STOCHASTIC_CONVERT})
+_LIFTED = ELEMENTWISE | _CONVERSIONS | _IDENTITY_ON_SCALARS | _STRUCTURE
 _CALLS = frozenset({Opcode.CALL, Opcode.FUSION, Opcode.MAP})
 
 
@@ -65,7 +65,7 @@ def _lifts(computation: HloComputation, known: dict[HloComputation, bool]) -> De
             if part.opcode in _CALLS and _has_scalars(part):
                 found = yield _lifts(part.called[0], known)
             else:
-                found = _can_lift(part)
+                found = part.opcode in _LIFTED and _has_scalars(part)
             if not found:
                 break
         known[computation] = found
@@ -73,18 +73,8 @@ def _lifts(computation: HloComputation, known: dict[HloComputation, bool]) -> De
 
 
 def _has_scalars(instruction: HloInstruction) -> bool:
-    return all(_is_scalar(part.shape) for part in (instruction, *instruction.operands))
-
-
-def _can_lift(instruction: HloInstruction) -> bool:
-    opcode = instruction.opcode
-    if not _has_scalars(instruction):
-        return False
-    return opcode in _LIFTED or opcode in _IDENTITY_ON_SCALARS or opcode in _STRUCTURE
-
-
-def _is_scalar(shape: Shape) -> bool:
-    return all(leaf.is_scalar for leaf in shape.leaves())
+    parts = instruction, *instruction.operands
+    return all(leaf.is_scalar for part in parts for leaf in part.shape.leaves())
 
 
 def _evaluate(

@@ -102,8 +102,8 @@ class Crossing(NamedTuple):
     reduction: Reduction | None = None
 
 
-class Frame(Protocol):
-    """The run an evaluator takes part in."""
+class Participants(Protocol):
+    """The participants of an execution, as one of them sees them."""
 
     @property
     def grid(self) -> DeviceGrid:
@@ -131,7 +131,24 @@ class Frame(Protocol):
         members; then `work`, if there is one, by each with its index in that order. No member
         leaves before all have worked: they may read what the others gave until then.
         `crossing` makes what says how members on several hosts exchange, where they do.
+
+        Raises what another participant failed with, what cancelled the execution, and
+        FailedPreconditionError where a member does not come.
         """
+
+    def post(self, meeting: Meeting, value: Value) -> None:
+        """Leave a value, which is not copied, for the second member, without waiting for it.
+
+        Raises what the execution failed with, and ResourceExhaustedError for too many values that
+        were not taken.
+        """
+
+    def take(self, meeting: Meeting) -> Value:
+        """Wait for the next value that the first member posts; raises as `exchange`."""
+
+
+class Frame(Participants, Protocol):
+    """The run an evaluator takes part in."""
 
     @property
     def random(self) -> np.random.Generator:
@@ -171,12 +188,6 @@ class Frame(Protocol):
 
     def receive(self, channel_id: int, shape: Shape) -> Value:
         """Wait for the next value on a channel; it must have this shape."""
-
-    def post(self, meeting: Meeting, value: Value) -> None:
-        """Leave a value for the second member of a meeting, without waiting for it."""
-
-    def take(self, meeting: Meeting) -> Value:
-        """Wait for the next value that the first member of a meeting posts."""
 
     def check_cancelled(self) -> None:
         """Raise CancelledError or DeadlineExceededError when the run is to stop."""

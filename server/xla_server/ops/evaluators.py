@@ -6,7 +6,7 @@ from xla_contract.errors import UnimplementedError
 from xla_contract.ops.definitions import UNDEFINED
 from xla_contract.types.opcode import Opcode
 from xla_server.ops.collectives import replica_id
-from xla_server.ops.collectives.collective import evaluate_done, evaluator_of, evaluator_of_pair
+from xla_server.ops.collectives.collective import evaluate_done, evaluator_of
 from xla_server.ops.collectives.exchanges import EXCHANGES
 from xla_server.ops.contraction import convolution, dot, ragged_dot, scaled_dot
 from xla_server.ops.control import (
@@ -113,9 +113,11 @@ EVALUATORS: Mapping[Opcode, Evaluator] = {
     Opcode.TOPK: topk.evaluate_topk,
     # Operations between replicas, and those in halves.
     **{opcode: evaluator_of(exchange) for opcode, exchange in EXCHANGES.items()},
-    Opcode.ALL_GATHER_START: evaluator_of_pair(EXCHANGES[Opcode.ALL_GATHER]),
+    Opcode.ALL_GATHER_START: evaluator_of(EXCHANGES[Opcode.ALL_GATHER], is_first_half=True),
     Opcode.ALL_REDUCE_START: evaluator_of(EXCHANGES[Opcode.ALL_REDUCE]),
-    Opcode.COLLECTIVE_PERMUTE_START: evaluator_of_pair(EXCHANGES[Opcode.COLLECTIVE_PERMUTE]),
+    Opcode.COLLECTIVE_PERMUTE_START: evaluator_of(
+        EXCHANGES[Opcode.COLLECTIVE_PERMUTE], is_first_half=True
+    ),
     Opcode.ALL_GATHER_DONE: evaluate_done,
     Opcode.ALL_REDUCE_DONE: ordering.evaluate_first_operand,
     Opcode.ASYNC_DONE: evaluate_done,

@@ -1,8 +1,8 @@
 """Numbers that compilation is tuned by, in groups: here those of kernels, derived from a machine.
 
-A number that follows from caches or cores is a field that `of` computes; the others are defaults,
-which hold for every machine. LOG is tests/benchmarks/LOG.md, by its headings. Its machines have two
-cores; numbers of work items scale from there by the cores.
+A number that follows from caches or cores is a field that `tuning_of` computes; the others are
+defaults, which hold for every machine. LOG is tests/benchmarks/LOG.md, by its headings. Its
+machines have two cores; numbers of work items scale from there by the cores.
 """
 
 import dataclasses
@@ -111,12 +111,6 @@ class MatrixProducts:
     """Largest right operand that is packed ahead where BLAS could multiply it, which packs piece by
     piece: bounds the scratch memory of a product."""
 
-    @classmethod
-    def of(cls, machine: Machine) -> "MatrixProducts":
-        """Return the blocking for a machine."""
-        rereading = 3 if machine.vector_registers > 16 else 1
-        return cls(cache_share(machine), work_items(machine, 4), rereading)
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BlasProducts:
@@ -138,11 +132,6 @@ class BlasProducts:
     max_piece_products: int = _MAX_PRODUCTS
     unit: int = 16
     """Columns that pieces are multiples of: a vector of the widest registers."""
-
-    @classmethod
-    def of(cls, machine: Machine) -> "BlasProducts":
-        """Return the division for a machine."""
-        return cls(work_items(machine, 8))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -182,11 +171,6 @@ class ThinProducts:
     step_elements: int = 1 << 22
     """Elements of the matrix between two tests of the cancellation flag where sums are along
     columns."""
-
-    @classmethod
-    def of(cls, machine: Machine) -> "ThinProducts":
-        """Return the division for a machine."""
-        return cls(work_items(machine, 4), work_items(machine, 32))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -239,21 +223,6 @@ class Convolutions:
     min_winograd_results: int = 6
     """Results along a dimension from which little of what tiles of 4x4 results compute is lost."""
 
-    @classmethod
-    def of(cls, machine: Machine) -> "Convolutions":
-        """Return the blocking for a machine."""
-        blocks, im2col_blocks = (work_items(machine, per_core) for per_core in (4, 2))
-        return cls(cache_share(machine), blocks, im2col_blocks, scratch_items(machine, 16))
-
-
-def loop_nests(machine: Machine) -> LoopNests:
-    """Return the numbers of loop nests for a machine.
-
-    Work items are two for each core at least, so that threads end together.
-    """
-    items, rows = (scratch_items(machine, fewest) for fewest in (64, 16))
-    return LoopNests(Chunks(), Pieces(items, rows), WindowTiles(), items)
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FreeSums:
@@ -276,11 +245,6 @@ class FreeSums:
 
     parts: int = 64
     """Results of runs that are added in sequence before their results are."""
-
-    @classmethod
-    def of(cls, machine: Machine) -> "FreeSums":
-        """Return the lengths for a machine."""
-        return cls(16 * machine.partial_sums, 2 * machine.partial_sums)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -314,21 +278,24 @@ class Tuning:
 @functools.cache
 def tuning_of(machine: Machine) -> Tuning:
     """Return the tuning for a machine."""
+    share, product_items = cache_share(machine), work_items(machine, 4)
+    # Two for each core at least, so that threads end together.
+    items, rows = scratch_items(machine, 64), scratch_items(machine, 16)
     return Tuning(
-        MatrixProducts.of(machine),
-        BlasProducts.of(machine),
-        ThinProducts.of(machine),
-        Convolutions.of(machine),
+        MatrixProducts(share, product_items, 3 if machine.vector_registers > 16 else 1),
+        BlasProducts(work_items(machine, 8)),
+        ThinProducts(product_items, work_items(machine, 32)),
+        Convolutions(share, product_items, work_items(machine, 2), rows),
         FourierTransforms(),
-        Scatters(scratch_items(machine, 16), scratch_items(machine, 4)),
+        Scatters(rows, scratch_items(machine, 4)),
         Concatenates(),
         Transposes(),
         LinearAlgebra(scratch_items(machine, 32)),
         SmallLoops(),
         ShortLoops(),
         LlvmPasses(),
-        loop_nests(machine),
-        FreeSums.of(machine),
+        LoopNests(Chunks(), Pieces(items, rows), WindowTiles(), items),
+        FreeSums(16 * machine.partial_sums, 2 * machine.partial_sums),
         Reductions(),
         ThinDots(),
         SmallDots(),

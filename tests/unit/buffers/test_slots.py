@@ -10,7 +10,7 @@ FIRST, LAST = Label("first"), Label("last")
 
 
 def test_rows_need_the_addresses_of_what_they_read_and_write() -> None:
-    assert addressed(CopyThunk(A, B)) == (A, B)
+    assert addressed(CopyThunk(A, B)) == (B, A)
     assert addressed(HostThunk("h", None, (A,), (B, C))) == (A, B, C)
     assert addressed(Branch(A, LAST)) == addressed(Switch(A, (FIRST, LAST))) == (A,)
     assert addressed(Jump(FIRST)) == addressed(FIRST) == ()

@@ -144,4 +144,4 @@ def test_valid_positions_are_those_a_slow_count_finds(seed: int) -> None:
         for position in range(kernel)
     ]
     inside = [read for read in reads if 0 <= read <= (size - 1) * base and read % base == 0]
-    assert _valid_positions(size, kernel, outputs, window) == len(inside)
+    assert _valid_positions(size, outputs, window) == len(inside)

@@ -194,7 +194,7 @@ class Emitter(BlockWriter):
 
     def _store(self, store: Store) -> None:
         operands = self._base(store.memory), self._value(store.index), self._value(store.value)
-        self._apply(f"{store.memory.store}_{store.type}", *operands)
+        self._apply(f"{store.memory.role.store}_{store.type}", *operands)
 
     def _base(self, memory: Memory) -> Typed:
         return self._value(memory.address) if isinstance(memory, Region) else self._memory[memory]
@@ -220,7 +220,7 @@ class Emitter(BlockWriter):
                     element = self._apply(
                         "select", self._value(guard), self._value(index), whole(0)
                     )
-                return self._apply(f"{memory.load}_{kind}", base, element)
+                return self._apply(f"{memory.role.load}_{kind}", base, element)
             case Address(memory=memory, index=index, byte_size=byte_size):
                 number, base = known(index), self._base(memory)
                 if number == 0:

@@ -239,15 +239,21 @@ def clamped(x: Value, low: Number, high: Number) -> Value:
     return select(below < low, x.constant(low), below)
 
 
-def sqrt(x: Value) -> Value:
-    """The root, correctly rounded."""
-    return x.made(call(x.builder, "llvm.sqrt", [x.code]))
+def _intrinsic(name: str) -> Callable[[Value], Value]:
+    return lambda x: x.made(call(x.builder, f"llvm.{name}", [x.code]))
 
 
-def rounded(x: Value) -> Value:
-    """The nearest whole number, halves to even."""
-    return x.made(call(x.builder, "llvm.nearbyint", [x.code]))
+sqrt = _intrinsic("sqrt")
+"""The root, correctly rounded."""
 
+rounded = _intrinsic("nearbyint")
+"""The nearest whole number, halves to even."""
+
+floor = _intrinsic("floor")
+"""The whole number below."""
+
+truncated = _intrinsic("trunc")
+"""The whole number towards zero."""
 
 _SHIFTER = {"f32": 1.5 * 2.0**23, "f64": 1.5 * 2.0**52}
 """So large that the last bit of a sum with it is that of whole numbers."""
@@ -264,16 +270,6 @@ def nearest(x: Value, factor: Value | float) -> tuple[Value, Value]:
     if x.type == "f32":
         whole = whole - 0x4B400000
     return shifted - _SHIFTER[x.type], whole
-
-
-def floor(x: Value) -> Value:
-    """The whole number below."""
-    return x.made(call(x.builder, "llvm.floor", [x.code]))
-
-
-def truncated(x: Value) -> Value:
-    """The whole number towards zero."""
-    return x.made(call(x.builder, "llvm.trunc", [x.code]))
 
 
 def with_sign(magnitude: Value, sign: Value) -> Value:

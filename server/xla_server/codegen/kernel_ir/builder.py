@@ -1,7 +1,7 @@
 """Building the loop IR: statements in the order that they are executed in, inside of open loops."""
 
-import abc
 import dataclasses
+from collections.abc import Callable
 from typing import Self
 
 from xla_server.codegen.kernel_ir import expressions as ir
@@ -69,16 +69,18 @@ class Body:
         self.statements.append(stmt.Store(memory, Type(type), index, value))
 
 
-class Block(Body, abc.ABC):
-    """The body of a statement, which stands in the body around it once it is closed."""
+class Block(Body):
+    """The body of a statement, which is made of it and stands in the body around once closed."""
 
-    def __init__(self, outside: Body) -> None:
+    def __init__(
+        self, outside: Body, made: Callable[[tuple[stmt.Statement, ...]], stmt.Statement]
+    ) -> None:
         super().__init__(outside)
-        self._around = outside
+        self._around, self._made = outside, made
 
-    @abc.abstractmethod
     def close(self) -> None:
         """Append the statement to the body around it."""
+        self._around.add(self._made(tuple(self.statements)))
 
     def __enter__(self) -> Self:
         return self
@@ -92,8 +94,11 @@ class Items(Block):
     """The body of a parallel loop over work items, or of a range of them: then without `axis`."""
 
     def __init__(self, outside: Body, items: int, name: str | None = "t") -> None:
-        super().__init__(outside)
-        self._items, self._axis = items, None if name is None else ir.Value(name, Type.I64)
+        axis = self._axis = None if name is None else ir.Value(name, Type.I64)
+        is_range = axis is None
+        super().__init__(
+            outside, lambda body: stmt.ParallelFor(axis, items, body, is_range=is_range)
+        )
 
     @property
     def axis(self) -> ir.Value:
@@ -101,36 +106,20 @@ class Items(Block):
         assert self._axis is not None
         return self._axis
 
-    def close(self) -> None:
-        """Append the loop."""
-        body, is_range = tuple(self.statements), self._axis is None
-        self._around.add(stmt.ParallelFor(self._axis, self._items, body, is_range=is_range))
-
 
 class Branch(Block):
     """Statements under a condition, and in `orelse` those where it does not hold."""
 
     def __init__(self, outside: Body, test: ir.Expression, share: float = 1.0) -> None:
-        super().__init__(outside)
-        self._test, self._share = test, share
-        self.orelse = Body(outside)
-
-    def close(self) -> None:
-        """Append the branch."""
-        bodies = tuple(self.statements), tuple(self.orelse.statements)
-        self._around.add(stmt.If(self._test, *bodies, self._share))
+        orelse = self.orelse = Body(outside)
+        super().__init__(outside, lambda body: stmt.If(test, body, tuple(orelse.statements), share))
 
 
 class Repeat(Block):
     """The body of a loop under a condition, with about so many iterations."""
 
     def __init__(self, outside: Body, test: ir.Expression, expected: float) -> None:
-        super().__init__(outside)
-        self._test, self._expected = test, expected
-
-    def close(self) -> None:
-        """Append the loop."""
-        self._around.add(stmt.While(self._test, tuple(self.statements), self._expected))
+        super().__init__(outside, lambda body: stmt.While(test, body, expected))
 
 
 class Loop(Block):
@@ -147,23 +136,20 @@ class Loop(Block):
         iterations: float | None = None,
         unrolled: bool = False,
     ) -> None:
-        super().__init__(outside)
-        self.axis = ir.Value(name, Type.I64)
-        self._step, self._unrolled = step, unrolled
-        self._low, self._high = ir.whole(low), ir.whole(high)
+        axis = self.axis = ir.Value(name, Type.I64)
+        begin, end = ir.whole(low), ir.whole(high)
         if iterations is None:
-            first, end = ir.known(self._low), ir.known(self._high)
-            if first is None or end is None:
+            numbers = ir.known(begin), ir.known(end)
+            if numbers[0] is None or numbers[1] is None:
                 raise ValueError(f"a loop of unknown bounds must have iterations, got {name}")
-            iterations = max(0, -(-(end - first) // step))
-        self._iterations = iterations
+            iterations = len(range(numbers[0], numbers[1], step))
 
-    def close(self) -> None:
-        """Append the loop, unrolled where it is short or was to be."""
-        body = tuple(self.statements)
-        loop = stmt.For(self.axis, self._low, self._high, body, self._iterations, self._step)
-        unrolled = self._unrolled or is_unrolled(loop)
-        self._around.add(dataclasses.replace(loop, unrolled=unrolled))
+        def made(body: tuple[stmt.Statement, ...]) -> stmt.For:
+            """Unroll the loop where it is short or was to be."""
+            loop = stmt.For(axis, begin, end, body, iterations, step)
+            return dataclasses.replace(loop, unrolled=unrolled or is_unrolled(loop))
+
+        super().__init__(outside, made)
 
 
 def dealt(item: ir.Expression, tasks: int, items: int) -> tuple[ir.Expression, ir.Expression]:

@@ -15,44 +15,30 @@ class Role(enum.Enum):
     """The use of memory: loads of READ memory may be moved across stores to WRITE memory.
 
     SCRATCH is memory that the kernel reads and writes, whose accesses keep their order. WORD is the
-    cancellation flag.
+    cancellation flag. A value names the instructions that load and store: LLVM must not move loads
+    of what the kernel itself stores.
     """
 
-    READ = "read"
-    WRITE = "write"
-    SCRATCH = "scratch"
-    WORD = "word"
-
-    @property
-    def load(self) -> str:
-        """The instruction of loads: LLVM must not move those of what the kernel itself stores."""
-        return {Role.WRITE: "reload", Role.SCRATCH: "peek"}.get(self, "load")
-
-    @property
-    def store(self) -> str:
-        """The instruction of stores."""
-        return "poke" if self is Role.SCRATCH else "store"
-
-
-class _Accessed:
-    """Memory whose role says how it is accessed."""
-
-    __slots__ = ()
-    role: Role
+    READ = "load", "store"
+    WRITE = "reload", "store"
+    SCRATCH = "peek", "poke"
+    WORD = "watch", "store"
+    STACK = "kept", "keep"
+    SHARED = "shared", "share"
 
     @property
     def load(self) -> str:
         """The instruction of loads."""
-        return self.role.load
+        return self.value[0]
 
     @property
     def store(self) -> str:
         """The instruction of stores."""
-        return self.role.store
+        return self.value[1]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Buffer(_Accessed):
+class Buffer:
     """Argument `number` of the kernel."""
 
     number: int
@@ -65,7 +51,7 @@ class Buffer(_Accessed):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Region(_Accessed):
+class Region:
     """Memory from an address on that the kernel computes, such as a part of a buffer."""
 
     address: "Expression"
@@ -78,8 +64,7 @@ class StackArray:
 
     name: str
     byte_size: int
-    load: ClassVar[str] = "kept"
-    store: ClassVar[str] = "keep"
+    role: ClassVar[Role] = Role.STACK
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -91,8 +76,7 @@ class SharedArray:
 
     name: str
     byte_size: int
-    load: ClassVar[str] = "shared"
-    store: ClassVar[str] = "share"
+    role: ClassVar[Role] = Role.SHARED
 
 
 Memory: TypeAlias = Buffer | Region | StackArray | SharedArray

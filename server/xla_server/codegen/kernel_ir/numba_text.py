@@ -15,8 +15,7 @@ HEAD = "def kernel(buffers, start, stop):"
 class NumbaText:
     """Writes statements; constants have names of their own, which are defined before the kernel."""
 
-    def __init__(self, prefix: str = "k") -> None:
-        self._prefix = prefix
+    def __init__(self) -> None:
         self._constants: dict[str, str] = {}
         self._part_count = 1
 
@@ -33,25 +32,12 @@ class NumbaText:
     ) -> str:
         """Return the source of a kernel."""
         self._part_count = sum(isinstance(statement, stmt.ParallelFor) for statement in body)
-        lines = [*self.memory(buffers, arrays, 1), *self.lines(body, 1)]
+        lines = [f"    {each.name} = peek_i64(buffers, {each.number})" for each in buffers]
+        for array in arrays:
+            room = "room_for" if isinstance(array, ir.StackArray) else "shared_room"
+            lines.append(f"    {array.name} = {room}({array.byte_size})")
+        lines += self.lines(body, 1)
         return "\n".join([*self.constants, HEAD, *lines]) + "\n"
-
-    def memory(
-        self,
-        buffers: Sequence[ir.Buffer],
-        arrays: Sequence[ir.StackArray | ir.SharedArray],
-        depth: int = 0,
-    ) -> list[str]:
-        """Return the lines that define the addresses of memory."""
-        margin = "    " * depth
-        rooms = [
-            (each.name, "room_for" if isinstance(each, ir.StackArray) else "shared_room", each)
-            for each in arrays
-        ]
-        return [
-            *(f"{margin}{each.name} = peek_i64(buffers, {each.number})" for each in buffers),
-            *(f"{margin}{name} = {room}({each.byte_size})" for name, room, each in rooms),
-        ]
 
     def lines(self, body: Sequence[stmt.Statement], depth: int = 0) -> list[str]:
         """Return the lines of statements at a depth of indentation."""
@@ -79,7 +65,8 @@ class NumbaText:
                     line = ""
                 element = f"{self._base(statement.memory)}, {text(statement.index)}"
                 line += (
-                    f"{statement.memory.store}_{statement.type}({element}, {text(statement.value)})"
+                    f"{statement.memory.role.store}_{statement.type}"
+                    f"({element}, {text(statement.value)})"
                 )
             case stmt.Call(routine=routine, operands=operands, results=results):
                 line = f"{', '.join(each.name for each in results)} = " if results else ""
@@ -145,7 +132,7 @@ class NumbaText:
                 element = self.expression(index)
                 if guard is not None:
                     element = f"select({self.expression(guard)}, {element}, 0)"
-                return f"{memory.load}_{type}({self._base(memory)}, {element})"
+                return f"{memory.role.load}_{type}({self._base(memory)}, {element})"
             case ir.Address(memory=memory, index=index, byte_size=byte_size):
                 return self._address(memory, index, byte_size)
             case ir.Quotient(operand=operand, divisor=divisor):
@@ -175,7 +162,7 @@ class NumbaText:
         return f"add({base}, mul({element}, {byte_size}))"
 
     def _constant(self, constant: ir.Const) -> str:
-        name = f"{self._prefix}{len(self._constants)}"
+        name = f"k{len(self._constants)}"
         return self._constants.setdefault(constant_text(constant), name)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from xla_server.codegen.kernel_ir.analysis.vectors import is_of_functions, is_of_lookups
 from xla_server.codegen.kernel_ir.expressions import known
 from xla_server.codegen.kernel_ir.statements import Call, For, Statement, While, blocks_of
+from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.target.capability import Capability
 
 MAX_COPIES = 64
@@ -35,7 +36,8 @@ def is_unrolled(loop: For) -> bool:
     copies = _copies([loop])
     is_small = _is_short(loop) and copies <= MAX_COPIES
     is_left = copies >= MIN_LEFT and (is_of_lookups(loop) or is_of_functions(loop))
-    return is_small and not _has_calls(loop.body) and not is_left
+    has_calls = any(isinstance(s, Call) and not s.routine.is_inlined for s, _ in walk(loop.body))
+    return is_small and not has_calls and not is_left
 
 
 def constant_iterations(loop: For | While) -> int | None:
@@ -70,12 +72,5 @@ def _has_loops(statements: Sequence[Statement]) -> bool:
     """Return whether loops remain; what is around those that they are in takes no time."""
     return any(
         (isinstance(each, For | While) and not _is_short(each)) or _has_loops(blocks_of(each))
-        for each in statements
-    )
-
-
-def _has_calls(statements: Sequence[Statement]) -> bool:
-    return any(
-        (isinstance(each, Call) and not each.routine.is_inlined) or _has_calls(blocks_of(each))
         for each in statements
     )

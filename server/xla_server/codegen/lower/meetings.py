@@ -39,8 +39,8 @@ from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.execution.collectives_protocol import MAX_COPIED_BYTES, MAX_MEMBERS
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.participants import Placement, placements_of
-from xla_server.ops.collectives.group_reduction import plain_opcode
 from xla_server.ops.elementwise.elementwise_table import ROWS
+from xla_server.ops.numerics.scalar_function import plain_opcode
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.simplify.map_inliner import applied, is_liftable
 

@@ -9,7 +9,7 @@ import numpy as np
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.custom_calls.attributes import Attribute, parse_attributes
+from xla_server.custom_calls.attributes import Attribute, integer, parse_attributes
 from xla_server.custom_calls.target import CustomCallTarget, require_result, require_static
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Frame, Value
@@ -77,10 +77,7 @@ class BatchedCall:
 
     def integer(self, name: str) -> int:
         """An attribute that is an integer."""
-        number = self.attributes.get(name)
-        if type(number) is not int:
-            raise InvalidArgumentError(f"attribute {name} must be an integer, got {number!r:.40}")
-        return number
+        return integer(self.attributes, name)
 
     def flag(self, name: str) -> bool:
         """An attribute that is true or false."""

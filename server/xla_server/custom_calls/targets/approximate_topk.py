@@ -8,26 +8,19 @@ Operands are arrays and then what stands for no element of each; the called comp
 from collections.abc import Sequence
 from typing import cast
 
-from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.errors import ShapeError
 from xla_contract.ops.signature import check_predicate, check_takes, exactly
 from xla_contract.types.shape import Shape
-from xla_server.custom_calls.attributes import parse_attributes
+from xla_server.custom_calls.attributes import integer, parse_attributes
 from xla_server.custom_calls.target import CustomCallTarget, require_result, require_static
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.indexing.sort import sorted_by
 
 
-def _number(instruction: HloInstruction, name: str) -> int:
-    number = parse_attributes(instruction.attributes.opaque).get(name)
-    if type(number) is not int:
-        raise InvalidArgumentError(f"attribute {name} must be an integer, got {number!r:.40}")
-    return number
-
-
 def reduction_dimension(instruction: HloInstruction) -> int:
     """The dimension whose first elements are found."""
-    return _number(instruction, "reduction_dim")
+    return integer(parse_attributes(instruction.attributes.opaque), "reduction_dim")
 
 
 def check(instruction: HloInstruction) -> None:
@@ -56,7 +49,8 @@ def check(instruction: HloInstruction) -> None:
     )
     check_takes("comparator", comparator, [one for one in absent for _ in range(2)])
     check_predicate("comparator", comparator)
-    dimension, wanted = reduction_dimension(instruction), _number(instruction, "top_k")
+    attributes = parse_attributes(instruction.attributes.opaque)
+    dimension, wanted = integer(attributes, "reduction_dim"), integer(attributes, "top_k")
     declared = instruction.shape.tuple_shapes if instruction.shape.is_tuple else ()
     sizes = list(arrays[0].dimensions)
     if not 0 <= dimension < len(sizes) or not 0 <= wanted <= sizes[dimension]:
@@ -65,7 +59,7 @@ def check(instruction: HloInstruction) -> None:
             f"and reduction_dim {dimension} of {arrays[0]}"
         )
     found = _found(declared, dimension, wanted)
-    if parse_attributes(instruction.attributes.opaque).get("aggregate_to_topk", True):
+    if attributes.get("aggregate_to_topk", True):
         found = wanted
     if not wanted <= found <= sizes[dimension]:
         raise ShapeError(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.collectives.collective import Exchange, Group, block
 from xla_server.ops.evaluation import Array, Route
+from xla_server.ops.numerics.dynamic_bounds import with_size
 
 
 def _fill(group: Group, place: int) -> None:
@@ -21,11 +22,8 @@ def _part(group: Group, result: Array, place: int) -> Array:
 def _sizes(
     instruction: HloInstruction, operands: Sequence[Array], count: int
 ) -> list[tuple[int, ...]]:
-    dimension = instruction.attributes.dimension
-    return [
-        tuple(size * (count if number == dimension else 1) for number, size in enumerate(o.shape))
-        for o in operands
-    ]
+    d = instruction.attributes.dimension
+    return [with_size(each.shape, d, each.shape[d] * count) for each in operands]
 
 
 ALL_GATHER = Exchange(_fill, Route.WHOLE, None, _part, _sizes, is_common=True)

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.collectives.collective import Exchange, Group, Look, Part, require_equal_shapes
-from xla_server.ops.collectives.group_reduction import plain_opcode, reduce_in_order
+from xla_server.ops.collectives.group_reduction import reduce_in_order
 from xla_server.ops.evaluation import Array, Frame, Reduction, Route
+from xla_server.ops.numerics.scalar_function import plain_opcode
 
 _LINE = 64
 """Elements that the shares of members are multiples of, so that they do not meet in a line."""
@@ -18,23 +19,15 @@ _LINE = 64
 
 def _fill(group: Group, place: int) -> None:
     (reducer,) = group.instruction.called
-    for number, operand in enumerate(group.parts[0].operands):
+    for number in range(len(group.parts[0].operands)):
         sources = [part.operands[number] for part in group.parts]
         results = group.results(number)
         if group.shares > 1:
-            start, end = share_of(operand.size, group.shares, place)
-            sources = [source.reshape(-1)[start:end] for source in sources]
-            results = [result.reshape(-1)[start:end] for result in results]
+            sources = [share(source, group.shares, place) for source in sources]
+            results = [share(result, group.shares, place) for result in results]
         reduce_in_order(reducer, sources, results[0], group.frame)
         for other in results[1:]:
             other[...] = results[0]
-
-
-def share_of(size: int, count: int, place: int) -> tuple[int, int]:
-    """The elements of one of `count` shares."""
-    lines = -(-size // _LINE)
-    start, end = (min(size, lines * n // count * _LINE) for n in (place, place + 1))
-    return start, end
 
 
 def _reads(look: Look) -> Sequence[Array]:
@@ -43,7 +36,8 @@ def _reads(look: Look) -> Sequence[Array]:
 
 def share(array: Array, count: int, place: int) -> Array:
     """The elements of one of `count` shares of a dense array."""
-    start, end = share_of(array.size, count, place)
+    lines = -(-array.size // _LINE)
+    start, end = (lines * n // count * _LINE for n in (place, place + 1))
     return array.reshape(-1)[start:end]
 
 

@@ -260,14 +260,22 @@ def _crossing(
     )
 
 
-def evaluator_of(exchange: Exchange) -> Evaluator:
-    """Return the evaluator of an operation that exchanges values this way."""
+def evaluator_of(exchange: Exchange, *, is_first_half: bool = False) -> Evaluator:
+    """Return the evaluator of an operation that exchanges values this way.
+
+    The value of a first half has the operands in front of the result, and zeros for whatever else
+    was declared.
+    """
 
     # The module of an operation is where its evaluator is looked for.
     @functools.wraps(exchange.fill)
     def evaluate(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
         arrays = cast(Sequence[Array], operands)
-        return result_value(instruction, exchanged(exchange, instruction, arrays, frame))
+        result = result_value(instruction, exchanged(exchange, instruction, arrays, frame))
+        if not is_first_half:
+            return result
+        contexts = map(zeros, instruction.shape.tuple_shapes[2:])
+        return result_value(instruction, arrays), result, *contexts
 
     return evaluate
 
@@ -277,24 +285,6 @@ def result_value(instruction: HloInstruction, results: Sequence[Array]) -> Value
     is_split = instruction.opcode is Opcode.ALL_TO_ALL and instruction.shape.is_tuple
     value: Value = tuple(results) if is_split or len(results) > 1 else results[0]
     return value
-
-
-def evaluator_of_pair(exchange: Exchange) -> Evaluator:
-    """Return the evaluator of a first half whose value has the operands in front of the result.
-
-    Zeros stand for whatever else was declared.
-    """
-
-    # The module of an operation is where its evaluator is looked for.
-    @functools.wraps(exchange.fill)
-    def evaluate(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
-        arrays = cast(Sequence[Array], operands)
-        results = exchanged(exchange, instruction, arrays, frame)
-        contexts = instruction.shape.tuple_shapes[2:]
-        given = result_value(instruction, arrays)
-        return given, result_value(instruction, results), *map(zeros, contexts)
-
-    return evaluate
 
 
 def are_all_alone(groups: Groups, count: int) -> bool:

@@ -5,7 +5,7 @@ is reduced in F32 and rounded once, F16 at each step. Other computations start f
 operand. Maximum and minimum are HLO's own, which hand on NaN.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -14,19 +14,15 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation
 from xla_server.ops.evaluation import Array, Frame
+from xla_server.ops.numerics.numeric import blocks_of
+from xla_server.ops.numerics.scalar_function import UFUNC, plain_opcode
 from xla_server.ops.numerics.subnormals import subnormals_as_zeros
 
 _BLOCK = 1 << 16
 """Elements that are reduced at a time: what is read and written stays in a core's cache."""
 
-_INTEGER_FORMS: Mapping[Opcode, Any] = {
-    Opcode.AND: np.bitwise_and,
-    Opcode.MAXIMUM: np.maximum,
-    Opcode.MINIMUM: np.minimum,
-    Opcode.OR: np.bitwise_or,
-    Opcode.XOR: np.bitwise_xor,
-}
-_SUMS: Mapping[Opcode, Any] = {Opcode.ADD: np.add, Opcode.MULTIPLY: np.multiply}
+_ROUNDED = (Opcode.ADD, Opcode.MULTIPLY)
+"""The operations on floats that numpy rounds as evaluators do."""
 
 
 def reduce_in_order(
@@ -43,7 +39,7 @@ def reduce_in_order(
     is_direct = form is not None and dtype == result.dtype
     starts_from_zero = form is np.add and dtype.kind in "fc"
     with subnormals_as_zeros(), np.errstate(all="ignore"):
-        for block in _blocks(result.shape) if result.size > _BLOCK else (...,):
+        for block in blocks_of(result.shape, _BLOCK):
             operands = (source[block].astype(dtype, copy=False) for source in sources)
             folded = result[block] if is_direct else np.empty(result[block].shape, dtype)
             first = next(operands)
@@ -61,33 +57,11 @@ def reduce_in_order(
                 np.copyto(result[block], folded, casting="unsafe")
 
 
-def plain_opcode(reducer: HloComputation) -> Opcode | None:
-    """The opcode of a reducer that is one operation on both of its parameters."""
-    root = reducer.root
-    is_plain = len(root.operands) == 2 and set(root.operands) == set(reducer.parameters)
-    return root.opcode if is_plain else None
-
-
 def _form(reducer: HloComputation, kind: ElementType) -> Any:
     """The numpy function of a reducer that is one operation on its parameters, if it has one."""
     opcode = plain_opcode(reducer)
-    if opcode is None:
+    is_rounded = kind.is_floating or kind.is_complex
+    is_plain = kind.dtype.isbuiltin == 1 or kind is ElementType.BF16
+    if opcode is None or not is_plain or (is_rounded and opcode not in _ROUNDED):
         return None
-    if kind.is_floating or kind.is_complex:
-        # The others round as their evaluators say.
-        is_plain = kind is ElementType.BF16 or kind.dtype.isbuiltin == 1
-        return _SUMS.get(opcode) if is_plain else None
-    return {**_SUMS, **_INTEGER_FORMS}.get(opcode) if kind.dtype.isbuiltin == 1 else None
-
-
-def _blocks(sizes: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
-    if len(sizes) == 1:
-        for start in range(0, sizes[0], _BLOCK):
-            yield (slice(start, start + _BLOCK),)
-        return
-    rows, columns = sizes
-    width = min(columns, _BLOCK)
-    height = max(1, _BLOCK // max(1, width))
-    for row in range(0, rows, height):
-        for column in range(0, columns, width):
-            yield slice(row, row + height), slice(column, column + width)
+    return UFUNC.get(opcode)

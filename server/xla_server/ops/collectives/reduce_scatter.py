@@ -7,6 +7,7 @@ from xla_server.ir.module import HloInstruction
 from xla_server.ops.collectives.collective import Exchange, Group, Look
 from xla_server.ops.collectives.group_reduction import reduce_in_order
 from xla_server.ops.evaluation import Array, Route
+from xla_server.ops.numerics.dynamic_bounds import with_size
 
 
 def _fill(group: Group, place: int) -> None:
@@ -36,11 +37,8 @@ def _reads(look: Look) -> Sequence[Array]:
 def _sizes(
     instruction: HloInstruction, operands: Sequence[Array], count: int
 ) -> list[tuple[int, ...]]:
-    dimension = instruction.attributes.dimension
-    return [
-        tuple(size // (count if number == dimension else 1) for number, size in enumerate(o.shape))
-        for o in operands
-    ]
+    d = instruction.attributes.dimension
+    return [with_size(each.shape, d, each.shape[d] // count) for each in operands]
 
 
 REDUCE_SCATTER = Exchange(_fill, Route.BLOCKS, _reads, sizes=_sizes)

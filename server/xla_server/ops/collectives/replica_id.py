@@ -1,7 +1,4 @@
-"""partition-id and replica-id: the numbers that the run was given.
-
-Semantics: XLA's ReplicaId and kPartitionId.
-"""
+"""partition-id and replica-id (XLA's names, too): the numbers that the run was given."""
 
 from collections.abc import Sequence
 

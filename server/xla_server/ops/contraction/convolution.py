@@ -18,12 +18,13 @@ from typing import cast
 import numpy as np
 
 from xla_contract.ops.contraction.convolution import ConvolutionAttributes
-from xla_contract.types.dimension_numbers import Window, dilated
+from xla_contract.types.dimension_numbers import PaddingDimension, Window
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.numerics.products import compute_type, matrix_product, to_result
 from xla_server.ops.numerics.scalar_function import round_to
 from xla_server.ops.numerics.windows import reads
+from xla_server.ops.shaping.pad import padded
 
 _PATCH_BYTES = 2**26
 """About how much the patch matrix may take at once; the batch is cut in pieces to keep to it."""
@@ -135,24 +136,10 @@ def _patches(grouped: Array, window: Window, spatial: tuple[int, ...]) -> Array:
 
 def _pad(grouped: Array, window: Window) -> Array:
     """The input with gaps and padding of zeros, and without what negative padding cuts off."""
-    trivial = all(
-        d.base_dilation == 1 and d.padding_low == 0 and d.padding_high == 0
+    paddings = [
+        PaddingDimension(d.padding_low, d.padding_high, d.base_dilation - 1)
         for d in window.dimensions
-    )
-    if trivial:
+    ]
+    if all(padding == PaddingDimension() for padding in paddings):
         return grouped
-    target: list[slice] = [slice(None)] * 3
-    source: list[slice] = [slice(None)] * 3
-    sizes = list(grouped.shape[:3])
-    for dimension, size in zip(window.dimensions, grouped.shape[3:], strict=True):
-        low, step = dimension.padding_low, dimension.base_dilation
-        total = low + dilated(size, step) + dimension.padding_high
-        first = max(0, -(low // step)) if low < 0 else 0
-        last = min(size, (total - 1 - low) // step + 1)
-        start = low + first * step
-        sizes.append(total)
-        source.append(slice(first, max(first, last)))
-        target.append(slice(start, max(start, start + (last - first - 1) * step + 1), step))
-    padded = np.zeros(sizes, grouped.dtype)
-    padded[tuple(target)] = grouped[tuple(source)]
-    return padded
+    return padded(grouped, 0, [PaddingDimension()] * 3 + paddings)

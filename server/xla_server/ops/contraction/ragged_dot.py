@@ -9,6 +9,7 @@ from xla_contract.ops.contraction.ragged_dot import RaggedDotAttributes, RaggedM
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.contraction.dot import product
 from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.numerics.indices import spread
 
 
 def evaluate_ragged_dot(
@@ -32,7 +33,7 @@ def evaluate_ragged_dot(
         else:
             own = np.asarray(rhs.take(group, cast(int, attributes.rhs_group_dimension)))
             found = product(lhs, own, attributes.numbers_of_group, types)
-            mask = _spread(members, attributes.cut_of_result(lhs.ndim), result.ndim)
+            mask = spread(members, attributes.cut_of_result(lhs.ndim), result.ndim)
             result = np.where(mask, found, result)
     return result
 
@@ -48,13 +49,5 @@ def _members(lhs: Array, sizes: Array, attributes: RaggedDotAttributes) -> Array
 
 
 def _masked(operand: Array, members: Array, dimensions: Sequence[int]) -> Array:
-    mask = _spread(members, dimensions, operand.ndim)
+    mask = spread(members, dimensions, operand.ndim)
     return np.where(mask, operand, np.zeros((), operand.dtype))
-
-
-def _spread(members: Array, dimensions: Sequence[int], rank: int) -> Array:
-    """`members`, whose dimensions those of an array of this rank are, ready to be broadcast."""
-    sizes = [1] * rank
-    for number, size in zip(dimensions, members.shape, strict=True):
-        sizes[number] = size
-    return members.transpose(np.argsort(dimensions)).reshape(sizes)

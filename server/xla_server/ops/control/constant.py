@@ -1,7 +1,4 @@
-"""constant: a value of the program.
-
-Semantics: XLA's kConstant.
-"""
+"""constant (XLA's kConstant): a value of the program."""
 
 from xla_contract.ops.control.constant import ConstantAttributes
 from xla_contract.types.literal import Literal

@@ -1,7 +1,4 @@
-"""tuple and get-tuple-element.
-
-Semantics: XLA's Tuple and GetTupleElement; values are shared, never copied.
-"""
+"""tuple and get-tuple-element (XLA's names, too): values are shared, never copied."""
 
 from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_server.ir.module import HloInstruction

@@ -1,7 +1,4 @@
-"""compare, in IEEE's partial order or in the total one.
-
-Semantics: XLA's Compare on its CPU backend.
-"""
+"""compare, in IEEE's partial order or in the total one, as on XLA's CPU backend."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,4 @@
-"""copy: the operand itself, as values are never written to.
-
-Semantics: XLA's kCopy.
-"""
+"""copy (XLA's kCopy): the operand itself, as values are never written to."""
 
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Value, of_operands

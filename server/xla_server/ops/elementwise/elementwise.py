@@ -1,7 +1,4 @@
-"""The evaluators of elementwise operations, which apply the rows of the table.
-
-Semantics: XLA's CPU backend.
-"""
+"""The evaluators of elementwise operations: rows of the table, as XLA's CPU backend has them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast

@@ -15,6 +15,20 @@ from xla_server.ir.splat import splat
 from xla_server.ops.elementwise.elementwise_table import ROWS
 from xla_server.ops.numerics.numeric import FLUSHED
 
+_NEUTRAL = {
+    Opcode.ADD: -0.0,
+    Opcode.DIVIDE: 1.0,
+    Opcode.MAXIMUM: -np.inf,
+    Opcode.MINIMUM: np.inf,
+    Opcode.MULTIPLY: 1.0,
+    Opcode.POWER: 1.0,
+    Opcode.SUBTRACT: 0.0,
+}
+"""The operand beside which operations give back the other one."""
+
+_NEUTRAL_SECOND = (Opcode.DIVIDE, Opcode.POWER, Opcode.SUBTRACT)
+"""Those of them in which it has to be the second operand."""
+
 _EXACT_POWERS = (-1, 0.5, 2, 3, 4)
 """Constant exponents of powers that are a quotient, a root or products, which flush operands."""
 
@@ -46,28 +60,11 @@ def unchanged_operand(instruction: HloInstruction) -> int | None:
     Such operations are left out of compiled programs, so that subnormal numbers stay.
     """
     opcode, operands = instruction.opcode, instruction.operands
-    if opcode in (Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.CLAMP):
-        if len(set(operands)) == 1:
-            return 0
-        return (
-            None
-            if opcode is Opcode.CLAMP
-            else _other_than(instruction, -np.inf if opcode is Opcode.MAXIMUM else np.inf)
-        )
-    if opcode in (Opcode.DIVIDE, Opcode.POWER, Opcode.SUBTRACT):
-        value = splat(operands[1])
-        neutral = 0 if opcode is Opcode.SUBTRACT else 1
-        return 0 if value is not None and _is(value, neutral) else None
-    if opcode is Opcode.ADD:
-        return _other_than(instruction, -0.0)
-    return _other_than(instruction, 1) if opcode is Opcode.MULTIPLY else None
-
-
-def _other_than(instruction: HloInstruction, neutral: float) -> int | None:
-    """Return the number of the operand beside a constant `neutral`."""
-    for number in (0, 1):
-        value = splat(instruction.operands[1 - number])
-        if value is not None and _is(value, neutral):
+    if opcode in (Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.CLAMP) and len(set(operands)) == 1:
+        return 0
+    for number in (0,) if opcode in _NEUTRAL_SECOND else (0, 1):
+        value = splat(operands[1 - number]) if opcode in _NEUTRAL else None
+        if value is not None and _is(value, _NEUTRAL[opcode]):
             return number
     return None
 

@@ -1,7 +1,4 @@
-"""infeed: the next item of the device's queue.
-
-Semantics: XLA's InfeedWithToken.
-"""
+"""infeed (XLA's InfeedWithToken): the next item of the device's queue."""
 
 from collections.abc import Sequence
 

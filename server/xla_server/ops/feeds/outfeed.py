@@ -1,7 +1,4 @@
-"""outfeed: a value put into the device's queue.
-
-Semantics: XLA's OutfeedWithToken.
-"""
+"""outfeed (XLA's OutfeedWithToken): a value put into the device's queue."""
 
 from collections.abc import Sequence
 

@@ -23,20 +23,16 @@ from xla_server.ops.evaluation import TOKEN, Frame, Meeting, Value
 def evaluate_send(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
     """Put the data on the channel, waiting while that is full."""
     attributes: ChannelAttributes = instruction.attributes
-    data = instruction.operands[0].shape
+    data = instruction.operands[0].shape.without_layout()
     if attributes.is_host_transfer:
-        shape = data.without_layout()
-        frame.outfeed(operands[0], shape, instruction, attributes.channel_id)
-        return operands[0], _context(), TOKEN
-    pairs = _transfers(instruction, frame)
-    if pairs is not None:
-        me = frame.grid.flattened(frame.replica_id, frame.partition_id)
-        for source, target in pairs:
-            if source == me:
-                meeting = _meeting(instruction, attributes.channel_id, (source, target))
+        frame.outfeed(operands[0], data, instruction, attributes.channel_id)
+    elif (pairs := _transfers(instruction, frame)) is None:
+        frame.send(attributes.channel_id, operands[0], data)
+    else:
+        for pair in pairs:
+            if pair[0] == _number(frame):
+                meeting = _meeting(instruction, attributes.channel_id, pair)
                 frame.post(meeting, np.array(operands[0]))
-        return operands[0], _context(), TOKEN
-    frame.send(attributes.channel_id, operands[0], data.without_layout())
     return operands[0], _context(), TOKEN
 
 
@@ -66,11 +62,9 @@ def evaluate_recv_done(
         return value, TOKEN
     pairs = _transfers(instruction, frame)
     if pairs is not None:
-        me = frame.grid.flattened(frame.replica_id, frame.partition_id)
-        for source, target in pairs:
-            if target == me:
-                meeting = _meeting(instruction, attributes.channel_id, (source, target))
-                return frame.take(meeting), TOKEN
+        for pair in pairs:
+            if pair[1] == _number(frame):
+                return frame.take(_meeting(instruction, attributes.channel_id, pair)), TOKEN
         return _nothing_yet(data), TOKEN
     return frame.receive(attributes.channel_id, data.without_layout()), TOKEN
 
@@ -96,6 +90,10 @@ def _transfers(instruction: HloInstruction, frame: Frame) -> Pairs | None:
 
 def _meeting(instruction: HloInstruction, channel_id: int, members: tuple[int, int]) -> Meeting:
     return Meeting(instruction.name, instruction.opcode, channel_id, members)
+
+
+def _number(frame: Frame) -> int:
+    return frame.grid.flattened(frame.replica_id, frame.partition_id)
 
 
 def _context() -> Value:

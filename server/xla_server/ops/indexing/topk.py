@@ -7,6 +7,7 @@ import numpy as np
 from xla_contract.ops.indexing.topk import TopKAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Value, of_operands
+from xla_server.ops.numerics.total_order import total_order_key
 
 
 @of_operands
@@ -26,5 +27,4 @@ def ordering_keys(array: Array) -> Any:
     if array.dtype.isbuiltin == 2:  # A type of ml_dtypes.
         array = array.astype(np.int32 if np.can_cast(array.dtype, np.int32) else np.float32)
         return ordering_keys(array)
-    bits = np.ascontiguousarray(array).view(f"i{array.dtype.itemsize}")
-    return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
+    return total_order_key(array)

@@ -39,17 +39,7 @@ def combine_at(
         is_target[positions] = False
         # Elements that nothing is combined with stay as they are, subnormal ones too.
         return [np.where(is_target, targets[0], known.left(total))]
-    return _lifted(combiner, targets, positions, updates, frame)
-
-
-def _lifted(
-    combiner: HloComputation,
-    targets: Sequence[Array],
-    positions: Indices,
-    updates: Sequence[Array],
-    frame: Frame,
-) -> list[Array]:
-    """Rounds in which each position occurs once: first all first updates, then all second ..."""
+    # Rounds in which each position occurs once: first all first updates, then all second ...
     results = [target.copy() for target in targets]
     dtypes = parameter_dtypes(combiner)
     of_targets, of_updates = dtypes[: len(targets)], dtypes[len(targets) :]

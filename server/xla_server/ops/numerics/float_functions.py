@@ -1,7 +1,4 @@
-"""Elementwise functions of real floats where numpy has another meaning or none.
-
-Semantics: XLA's CPU backend.
-"""
+"""Functions of real floats where XLA's CPU backend has another meaning than numpy."""
 
 import numpy as np
 

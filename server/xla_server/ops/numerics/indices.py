@@ -39,8 +39,9 @@ def batching_index(
 
 
 def spread(array: "NDArray[T]", dimensions: Sequence[int], rank: int) -> "NDArray[T]":
-    """The array with its dimensions, in order, at these of `rank`, and 1 elsewhere."""
+    """The array with its dimensions at these of `rank`, and 1 elsewhere."""
+    order = sorted(range(array.ndim), key=dimensions.__getitem__)
     shape: Any = [1] * rank
     for number, size in zip(dimensions, array.shape, strict=True):
         shape[number] = size
-    return array.reshape(shape)
+    return array.transpose(order).reshape(shape)

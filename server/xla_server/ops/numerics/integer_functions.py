@@ -101,14 +101,15 @@ def multiply_high(x: Array, y: Array, element_type: ElementType) -> Array:
         high = np.asarray(product >> wide(element_type.bit_width))
         return from_bits(high.view(np.uint64), element_type)
     x_bits, y_bits = unsigned_bits(x, element_type), unsigned_bits(y, element_type)
-    high = _high_of_unsigned(x_bits, y_bits)
+    high = high_product(x_bits, y_bits)
     if element_type.is_signed_integer:
         # x read as unsigned is 2**64 too large where x is negative, and so is y.
         high = high - np.where(x < 0, y_bits, 0) - np.where(y < 0, x_bits, 0)
     return from_bits(np.asarray(high), element_type)
 
 
-def _high_of_unsigned(x: Array, y: Array) -> Array:
+def high_product(x: Array, y: Array) -> Array:
+    """The upper 64 bits of products of 64 bits without sign, made of products of 32."""
     half, low = np.uint64(32), np.uint64(2**32 - 1)
     middle = (x >> half) * (y & low) + (((x & low) * (y & low)) >> half)
     other = (x & low) * (y >> half) + (middle & low)

@@ -76,17 +76,18 @@ def in_blocks(
         return function(operands)
     views = [np.broadcast_to(operand, sizes) for operand in operands]
     result = np.empty(sizes, dtype)
-    for block in _blocks(sizes):
+    for block in blocks_of(sizes, BLOCK_ELEMENTS):
         result[block] = function([view[block] for view in views])
     return result
 
 
-def _blocks(sizes: Sequence[int]) -> Iterator[tuple[int | slice, ...]]:
-    """The indices of the blocks of an array: a run along the first dimension that has room."""
-    axis = next(
-        number for number in range(len(sizes)) if math.prod(sizes[number + 1 :]) <= BLOCK_ELEMENTS
-    )
-    step = max(1, BLOCK_ELEMENTS // max(1, math.prod(sizes[axis + 1 :])))
+def blocks_of(sizes: Sequence[int], elements: int) -> Iterator[Any]:
+    """The indices of blocks of an array: runs of `elements` along the first dimension with room."""
+    if math.prod(sizes) <= elements:
+        yield ...
+        return
+    axis = next(n for n in range(len(sizes)) if math.prod(sizes[n + 1 :]) <= elements)
+    step = max(1, elements // max(1, math.prod(sizes[axis + 1 :])))
     for outer in np.ndindex(*sizes[:axis]):
         for start in range(0, sizes[axis], step):
             yield (*outer, slice(start, start + step))

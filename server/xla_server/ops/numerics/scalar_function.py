@@ -12,14 +12,16 @@ from xla_server.ops.evaluation import Array, Value
 from xla_server.ops.numerics.numeric import flushed
 from xla_server.ops.numerics.total_order import from_total_order_key, total_order_key
 
-_UFUNC: Mapping[Opcode, np.ufunc] = {
+UFUNC: Mapping[Opcode, np.ufunc] = {
     Opcode.ADD: np.add,
     Opcode.MULTIPLY: np.multiply,
     Opcode.MAXIMUM: np.maximum,
     Opcode.MINIMUM: np.minimum,
     Opcode.AND: np.bitwise_and,
     Opcode.OR: np.bitwise_or,
+    Opcode.XOR: np.bitwise_xor,
 }
+"""The functions of commutative operations."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,12 +63,10 @@ def recognise(computation: HloComputation) -> Combiner | None:
 
     Only commutative operations are recognised.
     """
-    ufunc = _UFUNC.get(computation.root.opcode)
-    parameters, root = computation.parameters, computation.root
+    opcode, parameters, root = plain_opcode(computation), computation.parameters, computation.root
+    ufunc = None if opcode is None else UFUNC.get(opcode)
     if (
         ufunc is None
-        or len(parameters) != 2
-        or set(root.operands) != set(parameters)
         or any(part.shape.element_type is not root.shape.element_type for part in parameters)
         or (root.shape.element_type.is_complex and ufunc in (np.maximum, np.minimum))
     ):
@@ -75,6 +75,13 @@ def recognise(computation: HloComputation) -> Combiner | None:
     has_keys = ufunc in (np.maximum, np.minimum) and root.shape.element_type.is_floating
     wide = np.dtype(f"i{max(dtype.itemsize, 4)}") if has_keys else accumulator_dtype(ufunc, dtype)
     return Combiner(ufunc, dtype, wide, has_keys)
+
+
+def plain_opcode(computation: HloComputation) -> Opcode | None:
+    """Return the opcode of a computation that is one operation on both of its parameters."""
+    root, parameters = computation.root, computation.parameters
+    is_plain = len(root.operands) == len(parameters) == 2
+    return root.opcode if is_plain and set(root.operands) == set(parameters) else None
 
 
 def takes_the_second(computation: HloComputation) -> bool:

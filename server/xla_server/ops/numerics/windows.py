@@ -22,16 +22,17 @@ def reads(
     Window elements that never lie on the base are left out.
     """
     per_dimension = [
-        list(_dimension_reads(dimension, size, count))
+        list(dimension_reads(dimension, size, count))
         for dimension, size, count in zip(window.dimensions, base, outputs, strict=True)
     ]
     for parts in itertools.product(*per_dimension):
         yield tuple(part[0] for part in parts), tuple(part[1] for part in parts)
 
 
-def _dimension_reads(
+def dimension_reads(
     dimension: WindowDimension, base: int, outputs: int
 ) -> Iterator[tuple[slice, slice]]:
+    """Yield the slices of outputs and of the base, for each window element of one dimension."""
     if not base or not outputs:
         return
     reach = (base - 1) * dimension.base_dilation

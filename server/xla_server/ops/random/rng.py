@@ -15,6 +15,7 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.numerics.integer_functions import high_product
 from xla_server.ops.numerics.scalar_function import round_to
 from xla_server.ops.random.rng_bit_generator import philox_bits
 
@@ -99,25 +100,15 @@ def evaluate_rng(instruction: HloInstruction, operands: Sequence[Value], frame: 
 
 def _uniform_integers(words: Any, low: int, high: int, element: ElementType) -> Any:
     """Words as fractions times the range, whole, and the lower bound added modulo 2**64."""
-    range_ = np.uint64(max(high - low, 1))
+    range_: Any = np.uint64(max(high - low, 1))
     if element.bit_width < 64:
-        offset = _high_product(words, range_)
+        offset = high_product(words, range_)
     else:
         upper, lower = words
         product = upper * range_
-        carried = product + _high_product(lower, range_) < product
-        offset = _high_product(upper, range_) + carried
+        carried = product + high_product(lower, range_) < product
+        offset = high_product(upper, range_) + carried
     return offset + np.uint64(low % 2**64)
-
-
-def _high_product(a: Any, b: Any) -> Any:
-    """The upper 64 bits of products of 64 bits, made of products of 32."""
-    word, low = np.uint64(32), np.uint64(LOW_WORD)
-    upper, lower = a >> word, a & low
-    b_upper, b_lower = b >> word, b & low
-    middle = upper * b_lower + (lower * b_lower >> word)
-    other = lower * b_upper + (middle & low)
-    return upper * b_upper + (middle >> word) + (other >> word)
 
 
 def _fractions(words: Any, computed: ElementType) -> Any:

@@ -22,7 +22,7 @@ from xla_server.ops.numerics.scalar_function import (
     round_to,
     rounded_once,
 )
-from xla_server.ops.reduction.wide_reducer import widened
+from xla_server.ops.reduction.wide_reducer import entered
 
 
 def evaluate_reduce(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
@@ -56,19 +56,10 @@ def _lifted(
     kept = tuple(n for n in range(arrays[0].ndim) if n not in dimensions)
     rest = tuple(arrays[0].shape[number] for number in kept)
     depth = math.prod(arrays[0].shape[number] for number in dimensions)
-    wide = widened(reducer) or reducer
-    dtypes = parameter_dtypes(wide)
-    given = [
-        round_to(operand, dtype)
-        for operand, dtype in zip([*initial, *arrays], parameter_dtypes(reducer), strict=True)
-    ]
+    wide, given = entered(reducer, [*initial, *arrays])
+    start = [np.broadcast_to(value, rest) for value in given[: len(arrays)]]
     rows = [
-        round_to(array.transpose(dimensions + kept).reshape(depth, *rest), dtype)
-        for array, dtype in zip(given[len(arrays) :], dtypes[len(arrays) :], strict=True)
-    ]
-    start = [
-        round_to(np.broadcast_to(value, rest), dtype)
-        for value, dtype in zip(given[: len(arrays)], dtypes[: len(arrays)], strict=True)
+        array.transpose(dimensions + kept).reshape(depth, *rest) for array in given[len(arrays) :]
     ]
     return one_or_tuple(rounded_once(reducer, _combined(wide, start, rows, frame)))
 

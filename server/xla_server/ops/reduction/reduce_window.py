@@ -14,7 +14,7 @@ from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.numerics import scalar_function
 from xla_server.ops.numerics.windows import reads
-from xla_server.ops.reduction.wide_reducer import widened
+from xla_server.ops.reduction.wide_reducer import entered
 
 
 def evaluate_reduce_window(
@@ -33,19 +33,8 @@ def evaluate_reduce_window(
     ).dimensions
     if known is not None:
         return _known(known, arrays[0], initial[0], window, outputs, frame)
-    wide = widened(reducer) or reducer
-    dtypes = scalar_function.parameter_dtypes(wide)
-    given = [
-        scalar_function.round_to(scalar_function.round_to(operand, narrow), dtype)
-        for operand, narrow, dtype in zip(
-            [*initial, *arrays], scalar_function.parameter_dtypes(reducer), dtypes, strict=True
-        )
-    ]
-    bases = given[count:]
-    totals = [
-        np.full(outputs, value, dtype)
-        for value, dtype in zip(given[:count], dtypes[:count], strict=True)
-    ]
+    wide, given = entered(reducer, [*initial, *arrays])
+    bases, totals = given[count:], [np.full(outputs, value) for value in given[:count]]
     for at_outputs, at_base in reads(window, bases[0].shape, outputs):
         left = [total[at_outputs] for total in totals]
         right = [base[at_base] for base in bases]

@@ -6,6 +6,7 @@ precision of what is accumulated open.
 """
 
 import dataclasses
+from collections.abc import Sequence
 
 from xla_contract.ops.control.constant import ConstantAttributes
 from xla_contract.ops.control.parameter import ParameterAttributes
@@ -16,6 +17,8 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ROWS
+from xla_server.ops.evaluation import Array
+from xla_server.ops.numerics.scalar_function import parameter_dtypes, round_to
 
 _EXACT = {opcode for opcode, row in ROWS.items() if row.is_exact} | {
     Opcode.CONSTANT,
@@ -45,6 +48,15 @@ def widened(reducer: HloComputation) -> HloComputation | None:
         root=copies[reducer.root],
         parameters=tuple(copies[parameter] for parameter in reducer.parameters),
     )
+
+
+def entered(
+    reducer: HloComputation, operands: Sequence[Array]
+) -> tuple[HloComputation, list[Array]]:
+    """Return the widened reducer, and its operands in its types, rounded to those they have."""
+    wide = widened(reducer) or reducer
+    types = zip(operands, parameter_dtypes(reducer), parameter_dtypes(wide), strict=True)
+    return wide, [round_to(round_to(operand, own), dtype) for operand, own, dtype in types]
 
 
 def wide_type(kind: ElementType) -> ElementType:

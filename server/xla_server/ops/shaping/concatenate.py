@@ -1,7 +1,4 @@
-"""concatenate: arrays one behind the other.
-
-Semantics: XLA's ConcatInDim.
-"""
+"""concatenate (XLA's ConcatInDim): arrays one behind the other."""
 
 import numpy as np
 

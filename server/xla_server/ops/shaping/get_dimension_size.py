@@ -1,7 +1,4 @@
-"""get-dimension-size: the size of a dimension, as a value.
-
-Semantics: XLA's GetDimensionSize: of a dynamic dimension it is the size at run time.
-"""
+"""get-dimension-size: the size of a dimension; of a dynamic one that at run time, as in XLA."""
 
 import numpy as np
 

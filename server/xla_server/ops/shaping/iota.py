@@ -1,7 +1,4 @@
-"""iota: numbers counting up along one dimension.
-
-Semantics: XLA's Iota; numbers are converted from S64 and wrap or round as conversions do.
-"""
+"""iota (XLA's Iota): numbers up along a dimension, converted from S64 as convert does."""
 
 import numpy as np
 

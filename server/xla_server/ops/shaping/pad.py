@@ -1,12 +1,12 @@
-"""pad: an array with a value around and between its elements.
+"""pad (XLA's Pad): an array with a value around and between its elements."""
 
-Semantics: XLA's Pad.
-"""
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from xla_contract.ops.shaping.pad import PadAttributes
-from xla_contract.types.dimension_numbers import PaddingDimension
+from xla_contract.types.dimension_numbers import PaddingDimension, dilated
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, of_operands
 
@@ -15,8 +15,17 @@ from xla_server.ops.evaluation import Array, of_operands
 def evaluate_pad(instruction: HloInstruction, operand: Array, value: Array) -> Array:
     """The padding value everywhere, and over it those elements that are not cut off."""
     attributes: PadAttributes = instruction.attributes
-    result = np.full(instruction.shape.dimensions, value, operand.dtype)
-    dimensions = zip(attributes.config.dimensions, operand.shape, result.shape, strict=True)
+    return padded(operand, value, attributes.config.dimensions)
+
+
+def padded(operand: Array, value: Any, paddings: Sequence[PaddingDimension]) -> Array:
+    """A new array: the elements of one, and a value around and between them."""
+    sizes = [
+        padding.low + dilated(size, padding.interior + 1) + padding.high
+        for padding, size in zip(paddings, operand.shape, strict=True)
+    ]
+    result = np.full(sizes, value, operand.dtype)
+    dimensions = zip(paddings, operand.shape, result.shape, strict=True)
     places = [_places(padding, old, new) for padding, old, new in dimensions]
     result[tuple(target for _, target in places)] = operand[tuple(source for source, _ in places)]
     return result

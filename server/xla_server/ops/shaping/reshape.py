@@ -1,7 +1,4 @@
-"""reshape: the elements in row-major order under other dimensions.
-
-Semantics: XLA's Reshape.
-"""
+"""reshape (XLA's Reshape): the elements in row-major order under other dimensions."""
 
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, of_operands

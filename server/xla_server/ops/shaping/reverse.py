@@ -1,7 +1,4 @@
-"""reverse: a view that is back to front along some dimensions.
-
-Semantics: XLA's Rev.
-"""
+"""reverse (XLA's Rev): a view that is back to front along some dimensions."""
 
 import numpy as np
 

@@ -1,7 +1,4 @@
-"""slice: a strided view of a box.
-
-Semantics: XLA's Slice.
-"""
+"""slice (XLA's Slice): a strided view of a box."""
 
 from typing import Any
 

@@ -1,7 +1,4 @@
-"""transpose: a view with the dimensions in another order.
-
-Semantics: XLA's Transpose.
-"""
+"""transpose (XLA's Transpose): a view with the dimensions in another order."""
 
 from xla_contract.ops.shaping.transpose import TransposeAttributes
 from xla_server.ir.module import HloInstruction

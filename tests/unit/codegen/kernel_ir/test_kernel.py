@@ -146,14 +146,14 @@ def test_statements_as_source(statement: Statement, source: str) -> None:
 
 
 def test_constants_are_written_by_their_bits() -> None:
-    text = NumbaText("c")
+    text = NumbaText()
     for constant in (ZERO, TRUE, ZERO, Const(Type.F64, (1 << 63,)), Const(Type.I8, (-3,))):
         text.expression(constant)
     assert text.constants == [
-        "c0 = f32(0x0)",
-        "c1 = b1(1)",
-        "c2 = f64(0x8000000000000000)",
-        "c3 = i8(-3)",
+        "k0 = f32(0x0)",
+        "k1 = b1(1)",
+        "k2 = f64(0x8000000000000000)",
+        "k3 = i8(-3)",
     ]
 
 

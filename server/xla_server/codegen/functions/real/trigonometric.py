@@ -12,7 +12,7 @@ off, and 53 bits after.
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -201,20 +201,22 @@ def _finite(x: Value, result: Value) -> Value:
     return select(abs(x) < math.inf, result, math.nan)
 
 
-def _sin(x: Value, reduced: Reduced) -> Value:
-    n, r, rest = reduced
+def sin(x: Value, reduced: Callable[[Value], Reduced] = _reduced) -> Value:
+    """The sine."""
+    n, r, rest = reduced(x)
     result = _of_quadrant(n, *_sin_and_cos(r, rest))
     return select(abs(x) >= _STRAIGHT[x.type], _finite(x, result), x)
 
 
-def _cos(x: Value, reduced: Reduced) -> Value:
-    n, r, rest = reduced
+def cos(x: Value, reduced: Callable[[Value], Reduced] = _reduced) -> Value:
+    """The cosine."""
+    n, r, rest = reduced(x)
     return _finite(x, _of_quadrant(n + 1, *_sin_and_cos(r, rest)))
 
 
-def _tan(x: Value, reduced: Reduced) -> Value:
-    """Sine over cosine, or the reverse, negated; both as sums of two floats."""
-    n, r, rest = reduced
+def tan(x: Value, reduced: Callable[[Value], Reduced] = _reduced) -> Value:
+    """The tangent: sine over cosine, or the reverse, negated; both as sums of two floats."""
+    n, r, rest = reduced(x)
     (sine, sine_low), (cosine, cosine_low) = _sums_of_sin_and_cos(r, rest)
     odd = (n & 1).differs(0)
     top, bottom = select(odd, -cosine, sine), select(odd, sine, cosine)
@@ -236,35 +238,10 @@ def _sums_of_sin_and_cos(r: Value, rest: Value) -> tuple[tuple[Value, Value], tu
     return exact_sum_ordered(r, tail), exact_sum_ordered(near_one, lower)
 
 
-def sin(x: Value) -> Value:
-    """The sine."""
-    return _sin(x, _reduced(x))
-
-
-def cos(x: Value) -> Value:
-    """The cosine."""
-    return _cos(x, _reduced(x))
-
-
-def tan(x: Value) -> Value:
-    """The tangent."""
-    return _tan(x, _reduced(x))
-
-
-def sin_f64_inline(x: Value) -> Value:
-    """The sine of an f64 without a branch, as part of another formula."""
-    return _sin(x, _reduced_f64(x))
-
-
-def cos_f64_inline(x: Value) -> Value:
-    """The cosine of an f64 without a branch, as part of another formula."""
-    return _cos(x, _reduced_f64(x))
-
-
-def tan_f64_inline(x: Value) -> Value:
-    """The tangent of an f64 without a branch, as part of another formula."""
-    return _tan(x, _reduced_f64(x))
-
+sin_f64_inline, cos_f64_inline, tan_f64_inline = (
+    functools.partial(body, reduced=_reduced_f64) for body in (sin, cos, tan)
+)
+"""Functions of an f64 without a branch, as parts of other formulas."""
 
 TRIGONOMETRIC = family(sin, cos, tan)
 """Every function of this module by its name in kernels."""

@@ -9,8 +9,8 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from xla_server.codegen.functions import FUNCTIONS
 from xla_server.codegen.functions.bits.half_floats import half_floats
+from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.gpu.emit.remainder import DIVISION
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC, MASKED_SHIFTS
 from xla_server.codegen.instructions.memory import TYPE_CHANGES, accesses, shared_accesses

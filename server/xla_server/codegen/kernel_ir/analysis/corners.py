@@ -8,18 +8,10 @@ access that is found is one that the kernel does.
 import dataclasses
 from collections.abc import Iterator, Sequence, Set
 
+from xla_server.codegen.kernel_ir import expressions as ir
+from xla_server.codegen.kernel_ir import statements as stmt
 from xla_server.codegen.kernel_ir.analysis.known_numbers import ByteAddress, Known, Numbers
-from xla_server.codegen.kernel_ir.expressions import START, STOP, Cell, Load, Value
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import (
-    Break,
-    For,
-    If,
-    Let,
-    ParallelFor,
-    Statement,
-    Store,
-)
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import read_by, walk
 
@@ -43,7 +35,7 @@ def accesses(kernel: Kernel, *, is_clamped: bool = True) -> list[ElementAccess]:
     Without `is_clamped` those whose index depends on a minimum are left out.
     """
     unknown = frozenset() if is_clamped else frozenset({"minimum"})
-    execution = _Execution({START: 0, STOP: kernel.items}, unknown)
+    execution = _Execution({ir.START: 0, ir.STOP: kernel.items}, unknown)
     execution.run(kernel.body, None)
     return execution.found
 
@@ -51,12 +43,12 @@ def accesses(kernel: Kernel, *, is_clamped: bool = True) -> list[ElementAccess]:
 class _Execution(Numbers):
     """Executes statements as far as they are known."""
 
-    def __init__(self, names: dict[Value | Cell, Known], unknown: Set[str]) -> None:
+    def __init__(self, names: dict[ir.Value | ir.Cell, Known], unknown: Set[str]) -> None:
         super().__init__(names, unknown)
         self.found: list[ElementAccess] = []
         self._left = _MOST_STATEMENTS
 
-    def run(self, statements: Sequence[Statement], item: int | None) -> None:
+    def run(self, statements: Sequence[stmt.Statement], item: int | None) -> None:
         """Execute statements that belong to a work item."""
         for statement in statements:
             self._left -= 1
@@ -64,51 +56,44 @@ class _Execution(Numbers):
                 return
             self._note(statement, item)
             match statement:
-                case Let(value=value, expression=expression):
+                case stmt.Let(value=value, expression=expression):
                     self.names[value] = self.value(expression)
-                case If(test=test, body=body, orelse=orelse):
+                case stmt.If(test=test, body=body, orelse=orelse):
                     decided = self.value(test)
                     if decided is not None:
                         self.run(body if decided else orelse, item)
-                case For(axis=axis, body=body):
+                case stmt.For(axis=axis, body=body):
                     for number in self._iterations(statement):
                         self.names[axis] = number
                         self.run(body, item)
-                case ParallelFor(is_range=True, body=body):
+                case stmt.ParallelFor(is_range=True, body=body):
                     self.run(body, None)
-                case ParallelFor(axis=axis, body=body):
+                case stmt.ParallelFor(axis=axis, body=body):
                     items = range(statement.first, statement.first + statement.items)
-                    for number in _some(items[:: statement.step]):
+                    for number in _ends(items[:: statement.step], 2):
                         if axis is not None:
                             self.names[axis] = number
                         self.run(body, number)
 
-    def _iterations(self, loop: For) -> Iterator[int]:
+    def _iterations(self, loop: stmt.For) -> Iterator[int]:
         """Yield the first and the last iteration; none of a loop that a test may leave."""
         low, high = self.value(loop.low), self.value(loop.high)
-        is_left = any(isinstance(each, Break) for each, _ in walk(loop.body))
+        is_left = any(isinstance(each, stmt.Break) for each, _ in walk(loop.body))
         if isinstance(low, int) and isinstance(high, int) and not is_left:
-            numbers = range(low, high, loop.step)
-            yield from dict.fromkeys((*numbers[:1], *numbers[-1:]))
+            yield from _ends(range(low, high, loop.step), 1)
 
-    def _note(self, statement: Statement, item: int | None) -> None:
+    def _note(self, statement: stmt.Statement, item: int | None) -> None:
         """Add the accesses of a statement itself."""
-        for each in read_by(statement):
-            if isinstance(each, Load):
-                self._add(each, item, is_store=False)
-        if isinstance(statement, Store):
-            self._add(statement, item, is_store=True)
-
-    def _add(self, access: Load | Store, item: int | None, *, is_store: bool) -> None:
-        if access.guard is not None and not self.value(access.guard):
-            return
-        place = self.place(access.memory)
-        index = self.value(access.index)
-        if isinstance(place, ByteAddress) and isinstance(index, int):
-            found = place + index * access.type.byte_size
-            self.found.append(ElementAccess(found, access.type, is_store, item))
+        loads = (each for each in read_by(statement) if isinstance(each, ir.Load))
+        for access in (*loads, *((statement,) if isinstance(statement, stmt.Store) else ())):
+            if access.guard is not None and not self.value(access.guard):
+                continue
+            place, index = self.place(access.memory), self.value(access.index)
+            if isinstance(place, ByteAddress) and isinstance(index, int):
+                found = place + index * access.type.byte_size
+                self.found.append(ElementAccess(found, access.type, access is statement, item))
 
 
-def _some(items: range) -> Iterator[int]:
-    """Yield the first two work items and the last one."""
-    yield from dict.fromkeys((*items[:2], *items[-1:]))
+def _ends(numbers: range, first: int) -> Iterator[int]:
+    """Yield the first numbers, so many, and the last one."""
+    yield from dict.fromkeys((*numbers[:first], *numbers[-1:]))

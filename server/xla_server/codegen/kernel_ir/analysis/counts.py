@@ -14,27 +14,9 @@ import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as Identities
 
+from xla_server.codegen.kernel_ir import expressions as ir
+from xla_server.codegen.kernel_ir import statements as stmt
 from xla_server.codegen.kernel_ir.analysis.known_numbers import Numbers
-from xla_server.codegen.kernel_ir.expressions import (
-    START,
-    STOP,
-    Apply,
-    Load,
-    SharedArray,
-    StackArray,
-)
-from xla_server.codegen.kernel_ir.statements import (
-    Accumulate,
-    Call,
-    For,
-    If,
-    Let,
-    ParallelFor,
-    Set,
-    Statement,
-    Store,
-    While,
-)
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import Path, read_by, walk
 from xla_server.ops.elementwise.elementwise_table import ROWS, CostClass
@@ -82,7 +64,7 @@ class KernelWork:
 
 
 def evaluations(
-    body: Sequence[Statement], calls: int, kept: Identities[int] = frozenset()
+    body: Sequence[stmt.Statement], calls: int, kept: Identities[int] = frozenset()
 ) -> Mapping[int, float]:
     """Return how often a launch of so many calls evaluates each origin.
 
@@ -94,30 +76,31 @@ def evaluations(
     for statement, path in walk(body):
         around = times[id(path[-1])] * share_of(statement, path) if path else float(calls)
         match statement:
-            case For(iterations=iterations) | While(expected=iterations):
+            case stmt.For(iterations=iterations) | stmt.While(expected=iterations):
                 times[id(statement)] = around * iterations
-            case ParallelFor(is_range=False, items=items, step=step):
+            case stmt.ParallelFor(is_range=False, items=items, step=step):
                 blocks = math.ceil(math.ceil(items / calls) / step)
                 times[id(statement)] = float(items) if step == 1 else around * blocks
             case _:
                 times[id(statement)] = around
         if id(statement) in kept:
             continue
-        if isinstance(statement, Let | Set | Accumulate | Store) and statement.origin is not None:
-            found[statement.origin] = found.get(statement.origin, 0.0) + around
+        origin = getattr(statement, "origin", None)
+        if origin is not None:
+            found[origin] = found.get(origin, 0.0) + around
     return found
 
 
-def share_of(statement: Statement, path: Path) -> float:
+def share_of(statement: stmt.Statement, path: Path) -> float:
     """Return in which share of the executions of the test around a statement it is executed."""
     around = path[-1]
-    if not isinstance(around, If) or around.share == 1:
+    if not isinstance(around, stmt.If) or around.share == 1:
         return 1.0
     is_other = any(each is statement for each in around.orelse)
     return 1 - around.share if is_other else around.share
 
 
-def work_of(body: Sequence[Statement], kept: Identities[int] = frozenset()) -> KernelWork:
+def work_of(body: Sequence[stmt.Statement], kept: Identities[int] = frozenset()) -> KernelWork:
     """Return the work of a kernel; one without parallel loops is a single work item.
 
     Statements of the identities `kept` take a value from a register.
@@ -125,30 +108,30 @@ def work_of(body: Sequence[Statement], kept: Identities[int] = frozenset()) -> K
     Bounds and operands that depend on outer loops are taken halfway through these, in the first
     work item, which is a whole one.
     """
-    items = sum(each.items for each in body if isinstance(each, ParallelFor))
-    numbers = Numbers({START: 0, STOP: 1})
+    items = sum(each.items for each in body if isinstance(each, stmt.ParallelFor))
+    numbers = Numbers({ir.START: 0, ir.STOP: 1})
     prologue = item = Work()
     times: dict[int, float] = {}
     for statement, path in walk(body):
         around = times[id(path[-1])] * share_of(statement, path) if path else 1.0
-        if isinstance(statement, ParallelFor):
+        if isinstance(statement, stmt.ParallelFor):
             times[id(statement)] = statement.items / items / statement.step
             if statement.axis is not None:
                 numbers.names[statement.axis] = statement.first
-            numbers.names[STOP] = statement.first + statement.step
+            numbers.names[ir.STOP] = statement.first + statement.step
             continue
         times[id(statement)] = around * _executions(statement, numbers)
         if id(statement) in kept:
             continue
         work = _own_work(statement, numbers) * around
-        if not items or (path and isinstance(path[0], ParallelFor)):
+        if not items or (path and isinstance(path[0], stmt.ParallelFor)):
             item += work
         else:
             prologue += work
     return KernelWork(prologue, item)
 
 
-def work_of_loops(part: ParallelFor) -> Mapping[int, tuple[float, Work]]:
+def work_of_loops(part: stmt.ParallelFor) -> Mapping[int, tuple[float, Work]]:
     """Return the iterations of each loop in a parallel loop, and the work of one, by identity.
 
     It is that of the first work item, which is one iteration of the parallel loop itself.
@@ -169,29 +152,29 @@ def work_of_loops(part: ParallelFor) -> Mapping[int, tuple[float, Work]]:
     }
 
 
-def _executions(statement: Statement, numbers: Numbers) -> float:
+def _executions(statement: stmt.Statement, numbers: Numbers) -> float:
     """Return how often the body of a statement is executed, and bind the names that it makes."""
     match statement:
-        case Let(value=name, expression=expression) if name.type is Type.I64:
+        case stmt.Let(value=name, expression=expression) if name.type is Type.I64:
             numbers.names[name] = numbers.value(expression)
-        case For(axis=axis, step=step, iterations=iterations):
+        case stmt.For(axis=axis, step=step, iterations=iterations):
             low, high = numbers.value(statement.low), numbers.value(statement.high)
             numbers.names[axis] = low
             if isinstance(low, int) and isinstance(high, int) and not _is_dealt(statement):
                 iterations = max(0, -(-(high - low) // step))
                 numbers.names[axis] = low + step * max(0, (iterations - 1) // 2)
             return iterations
-        case While(expected=expected):
+        case stmt.While(expected=expected):
             return expected
     return 1.0
 
 
-def _is_dealt(loop: For) -> bool:
+def _is_dealt(loop: stmt.For) -> bool:
     """Return whether a bound is rounded, so that work items have one iteration more or less."""
-    return isinstance(loop.high, Apply) and loop.high.function == "whole_div"
+    return isinstance(loop.high, ir.Apply) and loop.high.function == "whole_div"
 
 
-def _own_work(statement: Statement, numbers: Numbers) -> Work:
+def _own_work(statement: stmt.Statement, numbers: Numbers) -> Work:
     """Return the work of a statement without what is inside of it.
 
     Integers cost nothing beside the accesses and iterations they are for, if no node computes them,
@@ -199,20 +182,20 @@ def _own_work(statement: Statement, numbers: Numbers) -> Work:
     """
     operations = accesses = 0.0
     node = None
-    if isinstance(statement, Let) and statement.origin is not None:
+    if isinstance(statement, stmt.Let) and statement.origin is not None:
         node = statement.expression
     for part in read_by(statement):
         match part:
-            case Apply(function=function, type=kind) if kind is not Type.I64 or part is node:
+            case ir.Apply(function=function, type=kind) if kind is not Type.I64 or part is node:
                 operations += cost_of(function)
-            case Load(memory=memory) if not isinstance(memory, StackArray | SharedArray):
+            case ir.Load(memory=memory) if not isinstance(memory, ir.StackArray | ir.SharedArray):
                 accesses += 1
     match statement:
-        case Accumulate(function=function):
+        case stmt.Accumulate(function=function):
             operations += cost_of(function)
-        case Store(memory=memory) if not isinstance(memory, StackArray | SharedArray):
+        case stmt.Store(memory=memory) if not isinstance(memory, ir.StackArray | ir.SharedArray):
             accesses += 1
-        case Call(routine=routine, operands=operands):
+        case stmt.Call(routine=routine, operands=operands):
             given = zip(routine.names, map(numbers.value, operands), strict=True)
             accesses += routine.work({name: n for name, n in given if isinstance(n, int)})
     return Work(operations, accesses)

@@ -7,25 +7,12 @@ compute of the same operands is computed once. LLVM, GVN: global value numbering
 import dataclasses
 from collections.abc import Hashable, Sequence
 
-from xla_server.codegen.kernel_ir.expressions import (
-    Apply,
-    Buffer,
-    Cell,
-    Const,
-    Expression,
-    Index,
-    Load,
-    Quotient,
-    Remainder,
-    Role,
-    Value,
-    operands_of,
-)
-from xla_server.codegen.kernel_ir.statements import For, If, Let, Statement
+from xla_server.codegen.kernel_ir import expressions as ir
+from xla_server.codegen.kernel_ir import statements as stmt
 from xla_server.codegen.kernel_ir.walk import Path, walk
 
 
-def repetitions(body: Sequence[Statement]) -> frozenset[int]:
+def repetitions(body: Sequence[stmt.Statement]) -> frozenset[int]:
     """Return the identities of the statements that bind what one before them has bound.
 
     Around both are the same tests, and no loop but unrolled ones.
@@ -35,11 +22,11 @@ def repetitions(body: Sequence[Statement]) -> frozenset[int]:
     found: set[int] = set()
     for statement, path in walk(body):
         forms.bind(statement, path)
-        if not isinstance(statement, Let):
+        if not isinstance(statement, stmt.Let):
             continue
         form = forms.of(statement.value)
-        if isinstance(form, Value) or not all(
-            each.unrolled for each in path if isinstance(each, For)
+        if isinstance(form, ir.Value) or not all(
+            each.unrolled for each in path if isinstance(each, stmt.For)
         ):
             continue
         key = form, tuple(_test(forms, n, path, statement) for n in range(len(path)))
@@ -49,10 +36,10 @@ def repetitions(body: Sequence[Statement]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _test(forms: "Forms", n: int, path: Path, statement: Statement) -> Hashable:
+def _test(forms: "Forms", n: int, path: Path, statement: stmt.Statement) -> Hashable:
     """Return what is known where a statement is executed by number n of those around it."""
     around = path[n]
-    if not isinstance(around, If):
+    if not isinstance(around, stmt.If):
         return None
     inside = path[n + 1] if n + 1 < len(path) else statement
     return forms.of(around.test), any(each is inside for each in around.orelse)
@@ -72,44 +59,44 @@ class Forms:
     """
 
     def __init__(self) -> None:
-        self._known: dict[Value, Hashable] = {}
+        self._known: dict[ir.Value, Hashable] = {}
         self._numbers: dict[Hashable, _Number] = {}
 
-    def bind(self, statement: Statement, path: Path) -> None:
+    def bind(self, statement: stmt.Statement, path: Path) -> None:
         """Take in the names that a statement gives values to."""
         match statement:
-            case Let(value=value, expression=expression):
+            case stmt.Let(value=value, expression=expression):
                 form = self.of(expression)
                 # Forms of operands would be as large as all paths to them are together.
                 number = self._numbers.setdefault(form, _Number(len(self._numbers)))
                 self._known[value] = value if form is None else number
-            case For(axis=axis, low=low, high=high, step=step):
-                depth = sum(isinstance(each, For) for each in path)
+            case stmt.For(axis=axis, low=low, high=high, step=step):
+                depth = sum(isinstance(each, stmt.For) for each in path)
                 self._known[axis] = depth, self.of(low), self.of(high), step
 
-    def of(self, expression: Expression) -> Hashable:
+    def of(self, expression: ir.Expression) -> Hashable:
         """Return the form of an expression; None where what it reads may change."""
         match expression:
-            case Value():
+            case ir.Value():
                 return self._known.get(expression, expression)
-            case Cell():
+            case ir.Cell():
                 return None
-            case Load(memory=memory) if not (
-                isinstance(memory, Buffer) and memory.role is Role.READ
+            case ir.Load(memory=memory) if not (
+                isinstance(memory, ir.Buffer) and memory.role is ir.Role.READ
             ):
                 return None
-            case Const():
+            case ir.Const():
                 return expression
-        parts = tuple(map(self.of, operands_of(expression)))
+        parts = tuple(map(self.of, ir.operands_of(expression)))
         if None in parts:
             return None
         match expression:
-            case Index(constant=constant, terms=terms):
+            case ir.Index(constant=constant, terms=terms):
                 return constant, parts, tuple(factor for _, factor in terms)
-            case Quotient(divisor=divisor) | Remainder(divisor=divisor):
+            case ir.Quotient(divisor=divisor) | ir.Remainder(divisor=divisor):
                 return type(expression), divisor, parts
-            case Apply(function=function, type=kind):
+            case ir.Apply(function=function, type=kind):
                 return function, kind, parts
-            case Load(memory=memory, type=kind):
+            case ir.Load(memory=memory, type=kind):
                 return memory, kind, parts
         return type(expression), parts

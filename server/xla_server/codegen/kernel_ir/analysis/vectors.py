@@ -1,12 +1,12 @@
 """Loops that become vector code even where they are short."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.statements import Accumulate, Declare, For, Let, Set, Store
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.kernel_ir.walk import read_by
+from xla_server.codegen.kernel_ir.walk import read_by, within
 from xla_server.ops.elementwise.elementwise_table import CostClass
 
 
@@ -85,7 +85,7 @@ def _step(index: ir.Expression, loop: For) -> int | None:
     terms = index.terms if isinstance(index, ir.Index) else ((index, 1),)
     inside = {loop.axis, *(each.value for each in loop.body if isinstance(each, Let))}
     others = [term for term, _ in terms if term != loop.axis]
-    values = (each for term in others for each in _within(term) if isinstance(each, ir.Value))
+    values = (each for term in others for each in within(term) if isinstance(each, ir.Value))
     if not inside.isdisjoint(values):
         return None
     return sum(by for term, by in terms if term == loop.axis)
@@ -99,14 +99,5 @@ def _is_loaded(expression: ir.Expression, loaded: set[ir.Value]) -> bool:
     """Return whether an expression is computed from a load, or from any of these values."""
     return any(
         isinstance(each, ir.Load) or (isinstance(each, ir.Value) and each in loaded)
-        for each in _within(expression)
+        for each in within(expression)
     )
-
-
-def _within(expression: ir.Expression) -> Iterator[ir.Expression]:
-    """An expression and those inside of it."""
-    waiting = [expression]
-    while waiting:
-        each = waiting.pop()
-        yield each
-        waiting += ir.operands_of(each)

@@ -7,7 +7,6 @@ from typing import TypeAlias
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir import statements as stmt
 from xla_server.codegen.kernel_ir.analysis.corners import accesses
-from xla_server.codegen.kernel_ir.analysis.hoisting import repeated
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Unit
 from xla_server.codegen.kernel_ir.types import Type
@@ -110,15 +109,12 @@ def _expected(statement: stmt.Statement) -> Iterator[tuple[ir.Expression, Type]]
             yield test, Type.B1
     for expression in read_by(statement):
         match expression:
-            case ir.Load(index=index, guard=guard):
-                yield index, Type.I64
-                if guard is not None:
-                    yield guard, Type.B1
+            case ir.Load(guard=guard):
+                for operand in ir.operands_of(expression):
+                    yield operand, Type.B1 if operand is guard else Type.I64
             case ir.Index() | ir.Quotient() | ir.Remainder() | ir.Address():
                 for operand in ir.operands_of(expression):
                     yield operand, Type.I64
-        if isinstance(expression, ir.Load):
-            yield from ((address, Type.I64) for address in ir.addresses_of(expression.memory))
 
 
 def _inside(kernel: Kernel, sizes: Sizes) -> Iterator[str]:
@@ -172,10 +168,7 @@ def _used_as_declared(kernel: Kernel) -> Iterator[str]:
         match statement:
             case stmt.Store(memory=memory):
                 accessed.append(memory)
-                if isinstance(memory, ir.Buffer | ir.Region) and memory.role in (
-                    ir.Role.READ,
-                    ir.Role.WORD,
-                ):
+                if memory.role in (ir.Role.READ, ir.Role.WORD):
                     yield f"a store must be to memory that is written, got {_memory(memory)}"
             case stmt.Stop(word=word):
                 accessed.append(word)
@@ -203,8 +196,8 @@ def _called(kernel: Kernel) -> Iterator[str]:
                         f"{parameter.name} of {routine.name} must be memory that is written, "
                         f"got {memory.name}"
                     )
-            is_flag = [isinstance(each, ir.Buffer) and each.role is ir.Role.WORD for each in found]
-            if parameter.unit is Unit.CANCELLED and is_flag != [True]:
+            roles = [each.role for each in found]
+            if parameter.unit is Unit.CANCELLED and roles != [ir.Role.WORD]:
                 names = [_memory(each) for each in found]
                 yield (
                     f"{parameter.name} of {routine.name} must be the address of the cancellation "
@@ -258,8 +251,7 @@ def _parallel(kernel: Kernel) -> Iterator[str]:
             if isinstance(statement, stmt.Store) and not isinstance(
                 statement.memory, ir.StackArray
             ):
-                parts = [*ir.addresses_of(statement.memory), statement.index]
-                parts += [] if statement.guard is None else [statement.guard]
+                parts = [e for e in stmt.expressions_of(statement) if e is not statement.value]
                 is_owned = any(
                     isinstance(each, stmt.If) and varies(each.test, numbers) for each in path
                 )
@@ -371,13 +363,6 @@ def _bounded(kernel: Kernel) -> Iterator[str]:
                 yield "a break must be inside of a loop"
 
 
-def _hoisted(kernel: Kernel) -> Iterator[str]:
-    """Reductions and costly values stand in no loop whose iterations all repeat them."""
-    for name in repeated(kernel.body):
-        what = "reduction" if isinstance(name, ir.Cell) else "function"
-        yield f"a {what} must stand in front of a loop that does not vary it, got {name.name}"
-
-
 def _memory(memory: ir.Memory) -> str:
     return f"memory at {memory.address}" if isinstance(memory, ir.Region) else memory.name
 
@@ -397,6 +382,5 @@ def rules(sizes: Sizes) -> tuple[Rule, ...]:
         _called,
         _parallel,
         _unshared,
-        _hoisted,
         _together,
     )
