@@ -169,6 +169,8 @@ INSTRUCTIONS: MappingProxyType[str, Callable[..., Scalar]] = MappingProxyType(
         "is_finite": lambda x: np.bool_(math.isfinite(x)),
         "whole_div": lambda x, y: _wrapped(_bits(x) // _bits(y), x),
         "whole_mod": lambda x, y: _wrapped(_bits(x) % _bits(y), x),
+        "narrow_div": lambda x, y: _wrapped(_bits(x) // _bits(y), x),
+        "narrow_mod": lambda x, y: _wrapped(_bits(x) % _bits(y), x),
         "eq": operator.eq,
         "ne": operator.ne,
         "lt": operator.lt,

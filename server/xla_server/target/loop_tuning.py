@@ -177,6 +177,11 @@ class LoopNests:
     """Fewest and most elements of the rows that functions are called for: softmax of rows of 8
     takes 0.73 of the time, elementwise loops take 4 to 27 % more (LOG, sixth round)."""
 
+    gather_work: int = 64
+    """Operations of a vector that take as long as to divide its indices and to gather its elements.
+    Rows of up to three elements of one exponential become one loop (LOG, rows of fewer elements
+    than a vector)."""
+
     max_unoptimised_work: int = 256
     """Operations up to which optimising a kernel of one element does not pay: LLVM takes 6.5 ms for
     the sum of 64 partial sums, which has 195 of them, and 1.2 without (LOG, eighth round)."""

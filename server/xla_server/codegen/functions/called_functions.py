@@ -94,7 +94,7 @@ class _Kept(ir.GlobalVariable):  # type: ignore[misc]
 CALLED: dict[str, CalledFunction] = {
     f"called_{name}": CalledFunction(function)
     for name, function in FUNCTIONS.items()
-    if isinstance(function, ElementaryFunction) and cost_of(name) == CostClass.TRANSCENDENTAL
+    if isinstance(function, ElementaryFunction) and cost_of(name) >= CostClass.TRANSCENDENTAL
 }
 """Functions that kernels can call out of line, by their names in kernels."""
 

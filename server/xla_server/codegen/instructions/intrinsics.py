@@ -201,6 +201,12 @@ def _masked_shift(method: str, b: Builder, v: Values, t: Any) -> Any:
     return b.select(fits, getattr(b, method)(x, masked), ir.Constant(x.type, 0))
 
 
+def _of_32_bits(method: str, b: Builder, v: Values, t: Any) -> Any:
+    """Return an unsigned operation on the low halves of integers of 64 bits."""
+    parts = [b.trunc(each, ir.IntType(32)) for each in v]
+    return b.zext(getattr(b, method)(*parts), v[0].type)
+
+
 def _multiply_high(b: Builder, v: Values, t: Any) -> Any:
     narrow = v[0].type
     wide = ir.IntType(2 * narrow.width)
@@ -251,6 +257,8 @@ copysign = _same(2, partial(_llvm, "copysign"))
 is_finite = _same(1, _is_finite, types.boolean)
 whole_div = _same(2, lambda b, v, t: b.udiv(*v))
 whole_mod = _same(2, lambda b, v, t: b.urem(*v))
+narrow_div = _same(2, partial(_of_32_bits, "udiv"))
+narrow_mod = _same(2, partial(_of_32_bits, "urem"))
 eq = _same(2, partial(_compare, "=="), types.boolean)
 ne = _same(2, partial(_compare, "!="), types.boolean)
 lt = _same(2, partial(_compare, "<"), types.boolean)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from xla_server.codegen.loops.builders.collapse import collapsed
+from xla_server.codegen.loops.builders.flat_loop import flat_loop
 from xla_server.codegen.loops.builders.loop_builder import Nest
 from xla_server.codegen.loops.builders.scheduled import ScheduledKernel
 from xla_server.codegen.loops.builders.split_dimension import split_dimension
@@ -45,7 +46,11 @@ class ElementGraph:
 
     @property
     def nest_of_rows(self) -> Nest:
-        """The nest, in which work items may be parts of a loop."""
+        """The nest of rows, or of all elements; work items may be parts of a loop."""
+        whole = flat_loop(*self._interleaved, self.nest.loops, self.nest.stores, self.target)
+        if whole is not None:
+            loop, stores = whole
+            return Nest((loop,), stores, self.target, self.cancellation, is_flat=True)
         divide = functools.partial(parts_of_items, tuned=self.target.tuning.loops)
         if divide(self.nest.loops, self.nest.stores) == 1:
             return self.nest

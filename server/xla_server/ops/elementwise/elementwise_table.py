@@ -32,6 +32,8 @@ class CostClass(enum.IntEnum):
     ROOT = 12
     TRANSCENDENTAL = 20
     """Worth a call instead of a copy of the code where its loop is short."""
+    POWER = 80
+    """A logarithm and an exponential of sums of two floats, four times as long as one of them."""
 
 
 class KernelForm(enum.Enum):
@@ -194,7 +196,12 @@ ROWS: Mapping[Opcode, ElementwiseOp] = {
     Opcode.OR: ElementwiseOp(np.bitwise_or, "bit_or"),
     Opcode.POPCNT: _bits(of_integers.population_count, "popcnt"),
     Opcode.POWER: _function(
-        of_floats.power, "pow", (1.0, 1.5), integer=of_integers.power, complex=of_complex.power
+        of_floats.power,
+        "pow",
+        (1.0, 1.5),
+        CostClass.POWER,
+        integer=of_integers.power,
+        complex=of_complex.power,
     ),
     Opcode.REAL: _part(np.real, "real"),
     Opcode.REMAINDER: ElementwiseOp(

@@ -42,6 +42,10 @@ def test_a_formula_has_a_bound_on_its_error() -> None:
     assert not bounded - functions
 
 
+def test_a_power_takes_as_long_as_several_functions() -> None:
+    assert ROWS[Opcode.POWER].cost >= 2 * (ROWS[Opcode.EXPONENTIAL].cost + ROWS[Opcode.LOG].cost)
+
+
 def test_the_sets_of_costs_derive_from_the_rows() -> None:
     assert TRANSCENDENTAL | {Opcode.DIVIDE, Opcode.REMAINDER} == EXPENSIVE
     assert {Opcode.SQRT, Opcode.RSQRT, Opcode.TANH} < TRANSCENDENTAL

@@ -35,6 +35,8 @@ _FUNCTIONS: Mapping[str, Callable[..., int]] = {
     "maximum": max,
     "whole_div": operator.floordiv,
     "whole_mod": operator.mod,
+    "narrow_div": operator.floordiv,
+    "narrow_mod": operator.mod,
     "bit_and": operator.and_,
     "bit_or": operator.or_,
     "eq": operator.eq,

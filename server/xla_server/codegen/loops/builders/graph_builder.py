@@ -38,6 +38,8 @@ class GraphBuilder(abc.ABC):
         self._row_buffers: dict[int, ir.StackArray] = {}
         self._invariants: Body | None = None
         """The level at which loop-invariant values are evaluated, if it is not the outermost."""
+        self._has_narrow_indices = False
+        """Indices have 32 bits, so that vectors of them are divided by multiplications."""
         self._stored: dict[graph.Node, ir.Expression] = {}
         stored = {store.argument for store in stores}
         read = {node.argument for node in all_nodes(stores) if isinstance(node, graph.Load)}
@@ -200,6 +202,9 @@ class GraphBuilder(abc.ABC):
             value: ir.Expression = yield self._evaluated(atom.node)
             return value
         inner: ir.Index = yield self._index_of(atom.operand)
+        if self._has_narrow_indices:
+            function = "narrow_div" if isinstance(atom, Quotient) else "narrow_mod"
+            return ir.integer_op(function, inner, atom.divisor)
         kind = ir.Quotient if isinstance(atom, Quotient) else ir.Remainder
         return kind(inner, atom.divisor)
 

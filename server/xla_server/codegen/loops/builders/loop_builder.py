@@ -35,7 +35,8 @@ class Nest:
     """Loops over the elements of a kernel's results, outermost first, and the stores inside.
 
     Argument number `cancellation` of the kernel has the cancellation flag, if it `looks`: where
-    work items are long. Builders append to `origins` what their statements name by numbers.
+    work items are long. Builders append to `origins` what their statements name by numbers. One
+    loop over all elements `is_flat`: its variable has 32 bits, and is divided.
     """
 
     loops: tuple[Variable, ...]
@@ -43,6 +44,7 @@ class Nest:
     target: Target
     cancellation: int | None = None
     looks: bool = False
+    is_flat: bool = False
     origins: list[Node | Reduction] = dataclasses.field(default_factory=list, compare=False)
 
 
@@ -54,6 +56,7 @@ class LoopBuilder(GraphBuilder):
         super().__init__(nest.stores, written)
         self._nest, self._tuned = nest, nest.target.tuning.loops
         self._origins = nest.origins
+        self._has_narrow_indices = nest.is_flat
         self._results: dict[Reduction, list[ir.Expression]] = {}
         self._groups: dict[Reduction, tuple[Reduction, ...]] = {}
         self._word: ir.Buffer | None = None
