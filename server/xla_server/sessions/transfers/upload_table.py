@@ -27,11 +27,10 @@ from xla_contract.errors import (
 from xla_contract.types.shape import Shape
 from xla_contract.wire.chunk_codec import ChunkView, check_contiguous
 from xla_contract.wire.literals.linear_stream import LinearWriter
-from xla_server.backends.platform import Backend, Device
 from xla_server.execution.memory_check import LARGE, require_bytes
-from xla_server.runtime.blocks import BlockPool, block_size
+from xla_server.runtime.blocks import block_size
 from xla_server.sessions.feeds.device_table import DeviceHandle, DeviceTable
-from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.shared_resources import SharedResources
 from xla_server.sessions.transfers.upload import Upload, require_layout
 from xla_server.sessions.values.value_table import ValueTable
 
@@ -68,9 +67,7 @@ class UploadTable:
 
     _values: ValueTable
     _devices: DeviceTable
-    _backend: Backend
-    _blocks: BlockPool
-    _limits: Limits
+    _engine: SharedResources
     _clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
@@ -116,7 +113,7 @@ class UploadTable:
                 upload = self._new(shape, device, offset)
                 self._under_way[upload_id] = upload
             else:
-                upload.check_same(shape, self._device(device))
+                upload.check_same(shape, self._devices.resolve(device))
         return UploadStream(self, upload_id, upload).take_over(offset, on_taken_over)
 
     def state(self, upload_id: bytes) -> UploadState:
@@ -151,8 +148,8 @@ class UploadTable:
         Uploads whose streams have sent no chunk for `upload_silence_seconds` are dropped too.
         """
         now = self._clock()
-        oldest = now - self._limits.upload_grace_seconds
-        since = now - self._limits.upload_silence_seconds
+        oldest = now - self._engine.limits.upload_grace_seconds
+        since = now - self._engine.limits.upload_silence_seconds
         with self._lock:
             while self._finished:
                 upload_id, first = next(iter(self._finished.items()))
@@ -169,10 +166,10 @@ class UploadTable:
             upload.drop(self._too_silent(upload))
 
     def _too_silent(self, upload: Upload) -> XlaError:
+        seconds = self._engine.limits.upload_silence_seconds
         return UnavailableError(
-            "the next chunk of an upload must come within "
-            f"{self._limits.upload_silence_seconds:g} s, got none after {upload.received} of "
-            f"{upload.size} bytes, which were given up",
+            f"the next chunk of an upload must come within {seconds:g} s, got none "
+            f"after {upload.received} of {upload.size} bytes, which were given up",
             hint="Upload the value again.",
         )
 
@@ -193,7 +190,7 @@ class UploadTable:
     def finish(self, upload_id: bytes, upload: Upload) -> int:
         """Make the value of an upload whose bytes are all there; gives its handle."""
         try:
-            handle = upload.keep(self._backend)
+            handle = upload.keep(self._engine.backend)
         except XlaError as error:
             self.forget(upload_id, upload, error)
             raise
@@ -218,7 +215,7 @@ class UploadTable:
                 f"only an upload under way goes on, got offset {offset} for an id of none",
                 hint="Uploads that broke off are kept for the grace period of sessions.",
             )
-        target = self._device(device)
+        target = self._devices.resolve(device)
         checked = _checked(shape)
         if len(self._under_way) >= MAX_UPLOADS:
             raise ResourceExhaustedError(
@@ -226,23 +223,20 @@ class UploadTable:
                 f"{len(self._under_way)} there",
                 hint="Abandon those that will not go on.",
             )
-        spared = self._limits.spared_device_bytes
+        spared = self._engine.limits.spared_device_bytes
         reservation = self._values.reserve_later(
             checked.byte_size, f"an upload of {checked}", spared=spared
         )
         try:
             if checked.byte_size >= LARGE:
                 require_bytes(checked.byte_size, checked)
-            block = self._blocks.take(block_size(checked.byte_size))
+            block = self._engine.blocks.take(block_size(checked.byte_size))
             memory = np.asarray(block)[: checked.byte_size]
             writer = LinearWriter(checked, memory)
             return Upload(writer, target, reservation, self._clock(), spared)
         except BaseException:
             reservation.release()
             raise
-
-    def _device(self, device: DeviceHandle | None) -> Device:
-        return self._devices.resolve(device)
 
 
 class UploadStream:

@@ -130,7 +130,7 @@ class GridRunner:
         joining = joining_of(request.output, compiled, grid)
         cuts = [(each.sharding, each.value.shape) for each in sources if isinstance(each, _Cut)]
         size = execution_bytes(compiled, cuts, joining)
-        with runner.queue.reserve(runner.data, size, compiled.room, cancellation):
+        with runner.engine.queue.reserve(runner.data, size, compiled.room, cancellation):
             participants = self._participants(compiled, devices, sources)
             with self._slots(participants):
                 executions = self._run(participants, grid, cancellation)
@@ -178,8 +178,8 @@ class GridRunner:
                 channels = CallChannels(
                     [each.compiled.channel_ends for each in participants],
                     runner.channels,
-                    max_items=runner.quotas.queued_items,
-                    max_bytes=runner.quotas.queued_bytes,
+                    max_items=runner.engine.quotas.queued_items,
+                    max_bytes=runner.engine.quotas.queued_bytes,
                 )
                 if channels.has_shared:
                     modules = [runner.module_of(each.compiled) for each in participants]
@@ -189,7 +189,7 @@ class GridRunner:
             largest = max(rooms, key=lambda room: room.byte_size)
             size = sum(room.byte_size for room in rooms)
             with part_of_request(participants[rooms.index(largest)].name):
-                room = runner.queue.reserve(runner.data, size, largest, cancellation)
+                room = runner.engine.queue.reserve(runner.data, size, largest, cancellation)
             stack.enter_context(room)
             with self._slots(participants):
                 executions = self._run(participants, grid, cancellation, channels)
@@ -208,14 +208,14 @@ class GridRunner:
     ) -> list[Execution]:
         """Run all, in memory and slots that are taken."""
         runner = self.runner
-        hosts = runner.hosts
+        hosts = runner.engine.hosts
         are_here = hosts is None or all(hosts.has(each.device) for each in participants)
         if are_here and channels is None:
             made = self._in_turns(participants, grid, cancellation)
             if made is not None:
                 return made
         jobs = [self._job(*each, channels) for each in enumerate(participants)]
-        seconds = runner.limits.collective_timeout_seconds
+        seconds = runner.engine.limits.collective_timeout_seconds
         is_one_program = len({each.compiled.program.key for each in participants}) == 1
         if hosts is None or are_here:
             return run_on_grid(
@@ -243,7 +243,7 @@ class GridRunner:
             devices = [each.device for each in participants]
 
             def run(group: Group, own: Cancellation) -> list[Execution] | None:
-                with runner.turns.taken(own, runner.flow):
+                with runner.engine.turns.taken(own, runner.flow):
                     return in_turns(arguments, devices, own, group)
 
             in_turns = executable.in_turns
@@ -292,7 +292,7 @@ class GridRunner:
         if joining is None:
             return results[:1] if output.join else results
         value = joined(*joining, [result.to_literal() for result in results])
-        return [self.runner.backend.to_device(value, results[0].device)]
+        return [self.runner.engine.backend.to_device(value, results[0].device)]
 
     def _host_place(
         self,
@@ -323,7 +323,7 @@ class GridRunner:
         def run(collectives: Collectives, cancellation: Cancellation) -> Execution:
             with (
                 part_of_request(participant.name),
-                runner.turns.taken(cancellation, runner.flow),
+                runner.engine.turns.taken(cancellation, runner.flow),
             ):
                 execution = runner.run(
                     participant.compiled,
@@ -387,7 +387,7 @@ class GridRunner:
     def _argument(self, source: _Source, participant: int, device: Device) -> Buffer:
         if isinstance(source, _Cut):
             shard = cut(source.value.to_literal(), source.sharding, participant)
-            return self.runner.backend.to_device(shard, device)
+            return self.runner.engine.backend.to_device(shard, device)
         return source[participant]
 
     def _prepare(
@@ -406,7 +406,7 @@ class GridRunner:
         # A thread that compiles is not there for programs that run.
         with releasing_slot():
             compiled = self.runner.compiled(program, cancellation)
-        stack.callback(self.runner.programs.release, compiled)
+        stack.callback(self.runner.engine.programs.release, compiled)
         return compiled, arguments
 
     def _devices_of(self, requests: Sequence[GraphProgram]) -> list[Device]:
