@@ -25,9 +25,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from xla_contract.errors import AbortedError, CancelledError, InvalidArgumentError, XlaError
+from xla_contract.errors import AbortedError, InvalidArgumentError, XlaError
 from xla_contract.types.shape import Shape
 from xla_server.execution.cancellation import Cancellation
+from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.feeds.queue_contents import QueueContents
 from xla_server.sessions.feeds.queue_entries import (
     BorrowedItems,
@@ -40,12 +41,6 @@ from xla_server.sessions.feeds.queue_entries import (
     QueueWaiter,
     Taken,
     WaitState,
-)
-from xla_server.sessions.feeds.wait_reasons import (
-    QueueFacts,
-    why_draining,
-    why_putting,
-    why_taking,
 )
 
 MAX_FRONT = 16
@@ -115,25 +110,19 @@ class FeedQueue:
 
     def waiting(self) -> list[WaitState]:
         """Return the waiting clients with reasons, consumers first, at most MAX_TOLD."""
-        lines = (
-            (self._takers, why_taking),
-            (self._putters, why_putting),
-            (self._drainers, why_draining),
-        )
-        with self._lock:
-            facts = self._facts()
-            # The holder of a loan is in the queue and waits for nothing.
-            places = [
-                (why, each, number)
-                for line, why in lines
-                for number, each in enumerate(itertools.islice(line, MAX_TOLD))
-                if not each.is_settled
-            ]
         now = time.monotonic()
-        return [
-            WaitState(each.user, each.shape, now - each.since, why(facts, each, before))
-            for why, each, before in places[:MAX_TOLD]
-        ]
+        with self._lock:
+            # The holder of a loan is in the queue and waits for nothing.
+            places = (
+                (each, before)
+                for line in (self._takers, self._putters, self._drainers)
+                for before, each in enumerate(line)
+                if not each.is_settled
+            )
+            return [
+                WaitState(each.user, each.shape, now - each.since, self._reason(each, before))
+                for each, before in itertools.islice(places, MAX_TOLD)
+            ]
 
     # Putting --------------------------------------------------------------------------------
 
@@ -393,18 +382,27 @@ class FeedQueue:
             hint="Start a stream of the feed, or reset the device, to open it again.",
         )
 
-    def _facts(self) -> QueueFacts:
+    def _reason(self, waiter: QueueWaiter, before: int) -> str:
+        """Return why a client waits, with so many before it: a sentence that explains deadlocks."""
         stock = self._stock
-        return QueueFacts(
-            self.name,
-            *stock.used,
-            stock.held_items,
-            len(stock),
-            stock.items[0].shape if stock.items else None,
-            self._lent is not None,
-            self.max_items,
-            self.max_bytes,
-        )
+        (items, byte_size), queued = stock.used, len(stock)
+        text = f"{self.name} {waiter.user} waits for "
+        if isinstance(waiter, QueueConsumer):
+            text += f"{waiter.shape or 'an item'}; "
+            if self._lent is not None or before:
+                return f"{text}{before} before it in the queue"
+            if not queued:
+                return f"{text}the queue is empty"
+            return f"{text}{queued} arrays are there, the first of them {stock.items[0].shape}"
+        if isinstance(waiter, QueueProducer):
+            held = stock.held_items
+            of_them = f", {held} of them sent and not acknowledged" if held else ""
+            first = f"; the first item of the queue is {stock.items[0].shape}" if queued else ""
+            return (
+                f"{text}room for {waiter.shape}; the queue holds {items} of {self.max_items} items"
+                f"{of_them} and {byte_size} of {self.max_bytes} bytes{first}"
+            )
+        return f"{waiter.user} waits until {items} items are gone"
 
     # Without the lock -----------------------------------------------------------------------
 
@@ -424,11 +422,13 @@ class FeedQueue:
             forget()
 
     def _give_up(self, waiter: QueueWaiter, cancellation: Cancellation) -> None:
+        error = cancellation.error
+        assert error is not None, "it is called once there is one"
         with self._lock:
             if waiter.is_settled:
                 return
             waiter.settle()
-            calls = [waiter.telling(_error_of(cancellation)), *self._pump()]
+            calls = [waiter.telling(copy_of(error)), *self._pump()]
         self._run(calls)
 
     def _end_loan(
@@ -449,15 +449,6 @@ class FeedQueue:
             call()
         if self.observer is not None:
             self.observer()
-
-
-def _error_of(cancellation: Cancellation) -> XlaError:
-    """Return the error of a cancellation that was set."""
-    try:
-        cancellation.check()
-    except XlaError as error:
-        return error
-    return CancelledError("the caller gave up")
 
 
 def _shapes(items: Sequence[Item]) -> str:

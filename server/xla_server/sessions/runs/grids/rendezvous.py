@@ -22,6 +22,7 @@ from xla_server.execution.channel_protocol import WaitingValues
 from xla_server.execution.collectives_protocol import MeetingPlan
 from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
 from xla_server.runtime.meetings import Meetings, Visit, local_meetings
+from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.limits.blocking import releasing_slot
 
 _Key = tuple[object, ...]
@@ -443,4 +444,4 @@ def _copy(error: BaseException) -> BaseException:
     """An error for another thread to raise; each raise writes a traceback."""
     if not isinstance(error, XlaError):
         return CancelledError("another participant failed")
-    return type(error)(error.message, op=error.op, instruction=error.instruction, hint=error.hint)
+    return copy_of(error)
