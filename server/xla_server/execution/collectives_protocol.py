@@ -167,14 +167,7 @@ class NoCollectives:
         """One replica of one partition."""
         return ALONE
 
-    def exchange(
-        self,
-        meeting: Meeting,
-        given: GivenT,
-        share: Callable[[Sequence[GivenT]], SharedT],
-        work: Callable[[SharedT, int], None] | None = None,
-        crossing: Callable[[], Crossing] | None = None,
-    ) -> SharedT:
+    def exchange(self, meeting: Meeting, *_: object, **__: object) -> Any:
         """Raise InvalidArgumentError: the program runs on one device."""
         raise _alone(meeting)
 
