@@ -10,8 +10,7 @@ from xla_server.backends.diagnostics.dump import Dump, constant_bytes
 from xla_server.backends.diagnostics.dump_directory import DumpDirectory, DumpFiles
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.platform import Buffer, Device, Execution, Profile, devices_of
-from xla_server.backends.signature import argument_values, has_state, laid_out, owned
-from xla_server.backends.support import require_supported
+from xla_server.backends.signature import admitted, argument_values, has_state, owned
 from xla_server.buffers.assignment import MemoryUse, require_fit
 from xla_server.custom_calls.builtin_targets import BUILTIN
 from xla_server.custom_calls.target_registry import CustomCallRegistry
@@ -25,7 +24,6 @@ from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.execution.feed_protocol import Feeds
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloModule
-from xla_server.ir.verifier import check_signature, verify
 from xla_server.ops.random.rng_get_and_update_state import RandomStates
 from xla_server.runtime.blocks import BlockPool
 
@@ -75,13 +73,10 @@ class Interpreter:
         There are no passes: of `options` only dumps have a meaning, and they have one stage. It
         raises the errors of `Backend.compile`.
         """
-        verify(module, max_value_bytes=self._max_value_bytes)
-        check_signature(entry, module.entry.program_shape)
-        require_supported(module, self._custom_calls)
+        program_shape = admitted(module, entry, self._custom_calls, self._max_value_bytes)
         files = files or self._dumps.open(options.dump, module.name)
         if files is not None:
             Dump(files, options.dump).begin(module)
-        program_shape = laid_out(module.entry.program_shape, entry)
         executable = InterpreterExecutable(
             module,
             program_shape,

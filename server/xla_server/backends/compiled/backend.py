@@ -26,8 +26,7 @@ from xla_server.backends.diagnostics.dump_directory import DumpDirectory, DumpFi
 from xla_server.backends.diagnostics.incidents import Incidents
 from xla_server.backends.loaded_program import LoadedProgram
 from xla_server.backends.platform import Buffer, Device, devices_of
-from xla_server.backends.signature import has_state, laid_out, relaid_bytes
-from xla_server.backends.support import require_supported
+from xla_server.backends.signature import admitted, has_state, relaid_bytes
 from xla_server.buffers.assignment import memory_use, require_fit
 from xla_server.buffers.code import Code, KernelCode, KernelError, KernelThunk
 from xla_server.codegen.lower.fusion_faults import FUSED, FUSION_FAULTS
@@ -37,7 +36,6 @@ from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloInstruction, HloModule
-from xla_server.ir.verifier import check_signature, verify
 from xla_server.passes.expand.rng_expander import RngExpander
 from xla_server.passes.framework.editor import copy_module
 from xla_server.passes.framework.selection import PassOptions
@@ -137,10 +135,7 @@ class CompiledBackend(abc.ABC):
         not fit into the device's memory.
         """
         with self._preparation.interrupted():
-            verify(module, max_value_bytes=self._max_value_bytes)
-            check_signature(entry, module.entry.program_shape)
-            require_supported(module, self._custom_calls)
-            program_shape = laid_out(module.entry.program_shape, entry)
+            program_shape = admitted(module, entry, self._custom_calls, self._max_value_bytes)
             if has_dynamic_shapes(module):
                 return self._dynamic(module, program_shape, seed, options, files)
             key = fingerprint(module, program_shape)
