@@ -11,7 +11,7 @@ it, and they come when they have read what they need of this one. So two areas a
 
 import ctypes
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,17 +62,6 @@ class Member(NamedTuple):
     stride: int
 
 
-def write_record(words: Any, members: Sequence[Member], own: int, position: int) -> None:
-    """Write the record of one meeting to RECORD_WORDS words; no members for one of the host.
-
-    Members are in the order of the group, this participant is number `own`.
-    """
-    assert len(members) <= MAX_MEMBERS
-    words[:STAMP] = len(members), own, position
-    flat = np.array(members, np.int64).reshape(-1)
-    words[MEMBERS : MEMBERS + len(flat)] = flat
-
-
 LOOKS = 400
 """Looks at the seats of a group before a participant goes to sleep, or gives way to others."""
 
@@ -110,8 +99,11 @@ class Meetings:
                 places = [found for other in group if (found := seats[other])]
                 if len(places) == len(group):
                     self._meetings[each, number] = Meeting(i.name, i.opcode, channel_of(i), group)
-                    own = group.index(each)
-                    write_record(self._records[each, number], places, own, position)
+                    assert len(group) <= MAX_MEMBERS
+                    words = self._records[each, number]
+                    words[:STAMP] = len(group), group.index(each), position
+                    flat = np.array(places, np.int64).reshape(-1)
+                    words[MEMBERS : MEMBERS + len(flat)] = flat
 
     def begin(self, first_stamp: int = 0) -> None:
         """Begin an execution, whose stamps are above those of all before in this memory."""

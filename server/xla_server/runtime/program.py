@@ -24,7 +24,7 @@ from xla_server.execution.collectives_protocol import (
 )
 from xla_server.runtime import executor
 from xla_server.runtime.blocks import Block, BlockPool, block_size
-from xla_server.runtime.encoding import encode
+from xla_server.runtime.encoding import Encoded
 from xla_server.runtime.host import HostRun, arrays_of
 from xla_server.runtime.meetings import LOOKS, meets_natively
 from xla_server.runtime.row_times import RowTimes
@@ -77,7 +77,7 @@ class Program:
         self._threads = threads
         threads.start()
         self._walk = executor.walker(kernels)
-        self._encoded = encode(code, assignment, kernels)
+        self._encoded = Encoded(code, assignment, kernels)
         self._hosts = {row: self._host_row(*each) for row, each in self._encoded.hosts.items()}
         meetings = self._encoded.meetings
         numbers = {row: n for n, row in enumerate(meetings)}
@@ -276,7 +276,7 @@ class Program:
     @property
     def byte_size(self) -> int:
         """Bytes of the kernels' object code and of the constants."""
-        code = sum(kernel.byte_size for kernel in self._encoded.kernels)
+        code = sum(kernel.byte_size for kernel in self._encoded.kernels.values())
         return code + sum(value.byte_size for value in self._code.constants)
 
     @property
@@ -342,7 +342,7 @@ class _Run:
         "words",
     )
 
-    def __init__(self, encoded: Any, constants: dict[int, Block], board: int) -> None:
+    def __init__(self, encoded: Encoded, constants: dict[int, Block], board: int) -> None:
         self._tables = _zeros(len(encoded.indices))
         self._array = _zeros(executor.SLOTS + len(encoded.slots))
         self.address: int = self._array.ctypes.data

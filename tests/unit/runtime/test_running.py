@@ -14,8 +14,8 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
 from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.runtime.blocks import Block, BlockPool
-from xla_server.runtime.copies import COPY_BYTES
 from xla_server.runtime.encoding import chunk_of
+from xla_server.runtime.native import COPY_BYTES
 from xla_server.runtime.program import KEPT_RUNS
 from xla_server.target.loop_tuning import Chunks
 
