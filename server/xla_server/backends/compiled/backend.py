@@ -26,7 +26,7 @@ from xla_server.backends.diagnostics.dump_directory import DumpDirectory, DumpFi
 from xla_server.backends.diagnostics.incidents import Incidents
 from xla_server.backends.loaded_program import LoadedProgram
 from xla_server.backends.platform import Buffer, Device, devices_of
-from xla_server.backends.signature import admitted, has_state, relaid_bytes
+from xla_server.backends.signature import admitted, relaid_bytes
 from xla_server.buffers.assignment import memory_use, require_fit
 from xla_server.buffers.code import Code, KernelCode, KernelError, KernelThunk
 from xla_server.codegen.lower.fusion_faults import FUSED, FUSION_FAULTS
@@ -151,15 +151,7 @@ class CompiledBackend(abc.ABC):
                     self._programs[name] = program
             kept = dump if options.is_profiled else None
             return CompiledExecutable(
-                program,
-                self.buffers,
-                program_shape,
-                module.entry,
-                key,
-                seed=seed,
-                dump=kept,
-                name=module.name,
-                has_state=has_state(module),
+                program, self.buffers, program_shape, module, key, seed=seed, dump=kept
             )
 
     def _dynamic(
