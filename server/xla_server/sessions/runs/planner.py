@@ -12,7 +12,7 @@ from xla_server.backends.platform import Buffer, Device
 from xla_server.sessions.error_context import with_context
 from xla_server.sessions.programs.executable_table import LoadedExecutable
 from xla_server.sessions.runs.grids.grid_runner import GridRunner
-from xla_server.sessions.runs.grids.shared_step import SharedStep, taken_shape
+from xla_server.sessions.runs.grids.shared_step import shared_step, taken_shape
 from xla_server.sessions.runs.program_runner import same_but_for_layout
 from xla_server.sessions.runs.requests import (
     Argument,
@@ -155,8 +155,8 @@ class _Plan:
             self._check_donations(number, step, donated)
         result, size = compiled.program_shape.result, compiled.room.byte_size
         if is_shared:
-            shared = SharedStep(compiled, [self._shape_of(source) for source in sources])
-            result, size = shared.result, shared.byte_size
+            shapes = [self._shape_of(source) for source in sources]
+            result, size = shared_step(compiled, shapes)
         output = self._outputs.read(step.output, result)
         return PlannedStep(compiled, sources, donated, output, result, size)
 

@@ -12,7 +12,6 @@ from typing import TypeAlias
 
 from xla_contract.errors import FailedPreconditionError, InvalidArgumentError
 from xla_contract.types.device_grid import ALONE, DeviceGrid
-from xla_contract.types.shape import Shape
 from xla_contract.types.sharding import Sharding
 from xla_server.backends.platform import Buffer, Device, Execution
 from xla_server.execution.cancellation import Cancellation
@@ -31,7 +30,6 @@ from xla_server.sessions.runs.grids.shared_step import (
     cutting_of,
     execution_bytes,
     joining_of,
-    whole_parameter,
 )
 from xla_server.sessions.runs.hosts import Place
 from xla_server.sessions.runs.program_runner import ProgramRunner, profile_of, require_fitting
@@ -101,19 +99,14 @@ class GridRunner:
     ) -> Execution:
         """Run an executable on all devices of its grid, for the result that `execute` keeps.
 
-        For a step of a run, in the run's slot and in memory of `SharedStep.byte_size`. `label` is
-        as in `ProgramRunner.run`. Raises what running raises.
+        For a step of a run, in the run's slot and in as much memory as `shared_step` says. `label`
+        is as in `ProgramRunner.run`. Raises what running raises.
         """
         grid = compiled.program.grid
-        sources = [
-            _source_of(value, None, parameter, whole_parameter(compiled, number, grid), grid)
-            for number, (value, parameter) in enumerate(
-                zip(arguments, compiled.program_shape.parameters, strict=True)
-            )
-        ]
+        sources = [_source_of(compiled, number, value) for number, value in enumerate(arguments)]
         participants = self._participants(compiled, compiled.devices, sources, label)
         executions = self._run(participants, grid, cancellation)
-        (output,) = self._results(executions, AS_ONE, joining_of(AS_ONE, compiled, grid))
+        (output,) = self._results(executions, AS_ONE, joining_of(AS_ONE, compiled))
         return Execution(output, _longest(executions).profile)
 
     def execute_sharded(self, request: ShardedRequest, cancellation: Cancellation) -> ShardedResult:
@@ -126,8 +119,8 @@ class GridRunner:
         grid, devices = compiled.program.grid, compiled.devices
         if request.assignment is not None:
             devices = runner.assigned(grid, [request.assignment])
-        sources = self._sources(request, compiled, grid)
-        joining = joining_of(request.output, compiled, grid)
+        sources = self._sources(request, compiled)
+        joining = joining_of(request.output, compiled)
         cuts = [(each.sharding, each.value.shape) for each in sources if isinstance(each, _Cut)]
         size = execution_bytes(compiled, cuts, joining)
         with runner.engine.queue.reserve(runner.data, size, compiled.room, cancellation):
@@ -341,9 +334,7 @@ class GridRunner:
 
         return run
 
-    def _sources(
-        self, request: ShardedRequest, compiled: LoadedExecutable, grid: DeviceGrid
-    ) -> list[_Source]:
+    def _sources(self, request: ShardedRequest, compiled: LoadedExecutable) -> list[_Source]:
         parameters = compiled.program_shape.parameters
         if len(request.arguments) != len(parameters):
             raise InvalidArgumentError(
@@ -351,38 +342,34 @@ class GridRunner:
                 f"{len(parameters)} parameters"
             )
         sources: list[_Source] = []
-        for number, (argument, shape) in enumerate(zip(request.arguments, parameters, strict=True)):
+        for number, argument in enumerate(request.arguments):
             with part_of_request(f"argument {number}"):
-                whole = functools.partial(whole_parameter, compiled, number, grid)
-                sources.append(self._source(argument, shape, whole, grid))
+                sources.append(self._source(argument, compiled, number))
         return sources
 
     def _source(
         self,
         argument: WholeArgument | ShardsArgument | None,
-        parameter: Shape,
-        whole: Callable[[], tuple[Shape, Sharding] | None],
-        grid: DeviceGrid,
+        compiled: LoadedExecutable,
+        number: int,
     ) -> _Source:
-        """The values that an argument names, which must fit its parameter.
-
-        `whole` makes the shape that the program says for all shards together, and how it is cut.
-        """
+        """The values that an argument names, which must fit the parameter of this number."""
         if argument is None:
             raise InvalidArgumentError("an argument must say its source, got none")
-        if isinstance(argument, ShardsArgument):
-            if len(argument.handles) != grid.size:
-                raise InvalidArgumentError(
-                    f"there must be a shard for each of {grid.size} participants, got "
-                    f"{len(argument.handles)}"
-                )
-            shards = self.runner.values_of(argument.handles, "shard")
-            for number, shard in enumerate(shards):
-                require_fitting(shard.shape, parameter, f"shard {number}")
-            return shards
-        value = self.runner.data.get(argument.handle)
-        stated = whole() if argument.sharding is None else None
-        return _source_of(value, argument.sharding, parameter, stated, grid)
+        if isinstance(argument, WholeArgument):
+            value = self.runner.data.get(argument.handle)
+            return _source_of(compiled, number, value, argument.sharding)
+        grid = compiled.program.grid
+        if len(argument.handles) != grid.size:
+            raise InvalidArgumentError(
+                f"there must be a shard for each of {grid.size} participants, got "
+                f"{len(argument.handles)}"
+            )
+        shards = self.runner.values_of(argument.handles, "shard")
+        for participant, shard in enumerate(shards):
+            parameter = compiled.program_shape.parameters[number]
+            require_fitting(shard.shape, parameter, f"shard {participant}")
+        return shards
 
     def _argument(self, source: _Source, participant: int, device: Device) -> Buffer:
         if isinstance(source, _Cut):
@@ -433,14 +420,10 @@ class GridRunner:
 
 
 def _source_of(
-    value: Buffer,
-    sharding: Sharding | None,
-    parameter: Shape,
-    whole: tuple[Shape, Sharding] | None,
-    grid: DeviceGrid,
+    compiled: LoadedExecutable, number: int, value: Buffer, sharding: Sharding | None = None
 ) -> _Source:
-    cutting = cutting_of(value.shape, sharding, parameter, whole, grid)
-    return [value] * grid.size if cutting is None else _Cut(value, cutting)
+    cutting = cutting_of(compiled, number, value.shape, sharding)
+    return [value] * compiled.program.grid.size if cutting is None else _Cut(value, cutting)
 
 
 def _longest(executions: Sequence[Execution]) -> Execution:
