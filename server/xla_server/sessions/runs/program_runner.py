@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from xla_contract.errors import FailedPreconditionError, InvalidArgumentError
 from xla_contract.types.device_grid import DeviceGrid
@@ -16,7 +16,6 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.ir.module import HloModule
-from xla_server.passes.partitioning.partition import Partitioned
 from xla_server.sessions.error_context import part_of_request
 from xla_server.sessions.feeds.device_table import DeviceTable
 from xla_server.sessions.limits.blocking import releasing_slot
@@ -156,16 +155,13 @@ class ProgramRunner:
         Raises as `WireProgram.partitioned` and `Backend.compile`, and ResourceExhaustedError if the
         session may compile no more.
         """
-        with self.counted_as_compiling():
-            module = self._partitioned(program).module
-            layouts = module.entry_program_shape
-            return self.engine.backend.compile(
-                module, layouts, seed=program.seed, options=options, files=files
-            )
+        self._require_compiling()
+        return self._compile(dataclasses.replace(program, options=options), files).executable
 
-    def _compile(self, program: WireProgram) -> CompiledProgram:
+    def _compile(self, program: WireProgram, files: DumpFiles | None = None) -> CompiledProgram:
+        limits = self.engine.limits
         with self._spending():
-            partitioned = self._partitioned(program)
+            partitioned = program.partitioned(limits.max_device_bytes, limits.max_replicated_bytes)
             module = partitioned.module
             if partitioned.work.notes:
                 notes = "; ".join(partitioned.work.notes)
@@ -177,18 +173,18 @@ class ProgramRunner:
                 )
             layouts = module.entry_program_shape
             executable = self.engine.backend.compile(
-                module, layouts, seed=program.seed, options=program.options
+                module, layouts, seed=program.seed, options=program.options, files=files
             )
             return CompiledProgram(executable, partitioned.signature)
 
-    def _partitioned(self, program: WireProgram) -> Partitioned:
-        limits = self.engine.limits
-        return program.partitioned(limits.max_device_bytes, limits.max_replicated_bytes)
+    def _compiling_again(self, compiled: LoadedExecutable) -> Callable[[], CompiledProgram]:
+        """Return what compiles a program in a thread for executions, whose slot is lent then."""
 
-    def _compile_again(self, program: WireProgram) -> CompiledProgram:
-        """Compile a program in a thread for executions; lend the thread's slot meanwhile."""
-        with releasing_slot():
-            return self._compile(program)
+        def compile_again() -> CompiledProgram:
+            with releasing_slot():
+                return self._compile(compiled.program)
+
+        return compile_again
 
     def run(
         self,
@@ -209,21 +205,25 @@ class ProgramRunner:
         who asks what waits. `channels` are the session's unless others are given; `collectives` say
         which participant of a grid it is.
         """
-        with self.used(compiled, cancellation) as executable:
+        # A context manager would cost a fifteenth of a small execution.
+        programs, compile_again = self.engine.programs, self._compiling_again(compiled)
+        code, executable = programs.begin_use(compiled, compile_again, cancellation)
+        try:
             return self.run_executable(
                 executable, arguments, device, cancellation, donated, label, channels, collectives
             )
+        finally:
+            programs.end_use(code)
 
     @contextlib.contextmanager
     def used(self, compiled: LoadedExecutable, cancellation: Cancellation) -> Iterator[Executable]:
         """The executable of a program, whose code stays as long as the block."""
-        code, executable = self.engine.programs.begin_use(
-            compiled, functools.partial(self._compile_again, compiled.program), cancellation
-        )
+        programs, compile_again = self.engine.programs, self._compiling_again(compiled)
+        code, executable = programs.begin_use(compiled, compile_again, cancellation)
         try:
             yield executable
         finally:
-            self.engine.programs.end_use(code)
+            programs.end_use(code)
 
     def run_executable(
         self,

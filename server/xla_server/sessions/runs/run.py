@@ -201,9 +201,7 @@ class PlannedRun:
 
     def _locating(self, number: int) -> contextlib.AbstractContextManager[None]:
         """Name the step in the errors of a block, where there are several."""
-        if len(self.steps) > 1:
-            return part_of_request(f"step {number}")
-        return contextlib.nullcontext()
+        return part_of_request(f"step {number}") if len(self.steps) > 1 else _NOWHERE
 
     def _execute(
         self, number: int, step: PlannedStep, results: dict[int, Buffer], cancellation: Cancellation
@@ -237,6 +235,9 @@ class PlannedRun:
         """Return whether a donated argument has no other user."""
         source = step.arguments[index]
         return isinstance(source, FromStep) or self._values.is_held_once(arguments[index])
+
+
+_NOWHERE = contextlib.nullcontext()
 
 
 def _value_of(source: Source, results: dict[int, Buffer]) -> Buffer:
