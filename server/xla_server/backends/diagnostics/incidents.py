@@ -7,12 +7,10 @@ import traceback
 from pathlib import Path
 
 from xla_contract.errors import InternalError
-from xla_contract.stubs import hlo_pb2
 from xla_server.backends.compile_options import CompileOptions
-from xla_server.backends.diagnostics.dump import constant_bytes
+from xla_server.backends.diagnostics.dump import constant_bytes, serialized
 from xla_server.backends.diagnostics.dump_directory import DumpFiles
 from xla_server.backends.diagnostics.private_files import make_directories, make_directory
-from xla_server.ir.exporter import export_module
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.ir.text.printer import print_module
 
@@ -110,8 +108,7 @@ class Incidents:
             # Printing a text of this size takes too long.
             if constant_bytes(module) * 8 <= files.max_bytes:
                 files.write("module.txt", print_module(module))
-                proto = hlo_pb2.HloProto(hlo_module=export_module(module))
-                files.write("module.pb", proto.SerializeToString(deterministic=True))
+                files.write("module.pb", serialized(module))
             else:
                 files.leave_out("module.txt", f"{constant_bytes(module)} bytes of constants")
         except Exception as failure:
