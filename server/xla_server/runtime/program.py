@@ -11,7 +11,7 @@ from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.assignment import Assignment, MemoryUse, assign, memory_use
-from xla_server.buffers.code import Code, HostThunk, LeaveThunk, MeetThunk, Row, Value
+from xla_server.buffers.code import Code, HostThunk, LeaveThunk, MeetThunk, Value
 from xla_server.buffers.work import ProgramWork
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.lower.host import placed
@@ -70,7 +70,7 @@ class Program:
         work: ProgramWork | None = None,
         plan: MeetingPlan | None = None,
     ) -> None:
-        self._code = code
+        self.code = code
         self._assignment = assignment
         self._kernels = kernels
         self._blocks = blocks
@@ -78,18 +78,20 @@ class Program:
         threads.start()
         self._walk = executor.walker(kernels)
         self._encoded = Encoded(code, assignment, kernels)
+        self.rows = self._encoded.walked
+        """The rows that are walked, as `RowTimes` numbers them."""
         self._hosts = {row: self._host_row(*each) for row, each in self._encoded.hosts.items()}
         meetings = self._encoded.meetings
         numbers = {row: n for n, row in enumerate(meetings)}
         self._meetings = {
             n: numbers[row.meeting if isinstance(row, LeaveThunk) else row]
-            for n, row in enumerate(self._encoded.walked)
+            for n, row in enumerate(self.rows)
             if isinstance(row, LeaveThunk | MeetThunk)
         }
         """The number of the meeting of each row that meets others, or leaves them."""
         self.work = work
         """The static count of its code, where it was counted."""
-        self._plan = plan or self._planned(meetings)
+        self.plan = plan or self._planned(meetings)
         self.results = assignment.results
         """The memory of each result: its own, a parameter's or a constant's."""
         arrays = list(code.constants.values())
@@ -103,22 +105,22 @@ class Program:
 
     def with_donated(self, donated: frozenset[int]) -> "Program":
         """This program for runs that may write over parameters: these numbers of them."""
-        assignment = assign(self._code, donated)
+        assignment = assign(self.code, donated)
         return Program(
-            self._code,
+            self.code,
             assignment,
             self._kernels,
             self._threads,
             self._blocks,
             self.work,
-            self._plan,
+            self.plan,
         )
 
     @property
     def memory(self) -> MemoryUse:
         """The bytes that an execution needs, known before it starts."""
-        use = memory_use(self._code, self._assignment)
-        return dataclasses.replace(use, arena=use.arena + self._plan.byte_size)
+        use = memory_use(self.code, self._assignment)
+        return dataclasses.replace(use, arena=use.arena + self.plan.byte_size)
 
     def run(
         self,
@@ -154,7 +156,7 @@ class Program:
             words[executor.TIMES] = times.address
         if self._meetings:
             words[executor.LOOKS] = LOOKS
-            words[executor.MEETINGS] = collectives.records(self._plan)
+            words[executor.MEETINGS] = collectives.records(self.plan)
         self._walk(run.address, 0)
         if words[_ROW] != _FINISHED:
             self._finish(run, cancellation, host, collectives)
@@ -192,14 +194,9 @@ class Program:
         return [(results, self._end(run)) for run, results in begun], stuck
 
     @property
-    def plan(self) -> MeetingPlan:
-        """Its native meetings."""
-        return self._plan
-
-    @property
     def in_turns(self) -> Self | None:
         """Itself if it needs the host for nothing but meetings, and does little between them."""
-        return self if self._plan.take_turns else None
+        return self if self.plan.take_turns else None
 
     def _planned(self, meetings: Sequence[MeetThunk]) -> MeetingPlan:
         done = None if self.work is None else self.work.done
@@ -222,7 +219,7 @@ class Program:
         except IndexError:
             run = _Run(self._encoded, self.constants, self._threads.board)
         given = [0, cancellation.word, *addresses]
-        for opcode in self._code.numbers:
+        for opcode in self.code.numbers:
             given += [run.number(_NUMBERS[opcode], position)]
         results: dict[int, Block] = {}
         for number, size in self._sizes:
@@ -269,20 +266,10 @@ class Program:
         return results, cycles
 
     @property
-    def rows(self) -> tuple[Row, ...]:
-        """The rows that are walked, as `RowTimes` numbers them."""
-        return self._encoded.walked
-
-    @property
     def byte_size(self) -> int:
         """Bytes of the kernels' object code and of the constants."""
         code = sum(kernel.byte_size for kernel in self._encoded.kernels.values())
-        return code + sum(value.byte_size for value in self._code.constants)
-
-    @property
-    def code(self) -> Code:
-        """The thunks of the program."""
-        return self._code
+        return code + sum(value.byte_size for value in self.code.constants)
 
     def _finish(
         self,
@@ -305,7 +292,7 @@ class Program:
             made = made or host()
             number = self._meetings.get(row)
             if number is not None and meets_natively(words[executor.MEETINGS], number):
-                with placed(made, self._plan.meetings[number].instruction):
+                with placed(made, self.plan.meetings[number].instruction):
                     collectives.wait(number)
                 self._walk(run.address, 0)
                 continue

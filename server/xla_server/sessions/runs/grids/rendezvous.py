@@ -4,6 +4,7 @@ A meeting is open while members are missing; then its last member shares what al
 works on it. No member leaves in between, whatever fails elsewhere: others read its arrays.
 """
 
+import dataclasses
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
@@ -60,30 +61,23 @@ class Across(Protocol):
         """Say that the execution has failed here. Called under a lock; must not wait."""
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class _Open:
     """A meeting that is not over, of so many members on this host."""
 
-    __slots__ = (
-        "arrived",
-        "error",
-        "given",
-        "here",
-        "is_full",
-        "meeting",
-        "shared",
-        "visit",
-        "working",
-    )
+    meeting: Meeting
+    here: int
+    visit: Visit | None = None
+    given: list[Any] = dataclasses.field(init=False)
+    arrived: set[int] = dataclasses.field(default_factory=set)
+    working: int = dataclasses.field(init=False)
+    is_full: bool = False
+    shared: Any = None
+    error: BaseException | None = None
 
-    def __init__(self, meeting: Meeting, here: int, visit: Visit | None = None) -> None:
-        self.meeting = meeting
-        self.visit = visit
-        self.given: list[Any] = [None] * len(meeting.members)
-        self.arrived: set[int] = set()
-        self.here = self.working = here
-        self.is_full = False
-        self.shared: Any = None
-        self.error: BaseException | None = None
+    def __post_init__(self) -> None:
+        self.given = [None] * len(self.meeting.members)
+        self.working = self.here
 
     def missing(self) -> list[int]:
         """The members that have not come. In native code some have that do not wait here."""
@@ -129,7 +123,7 @@ class Rendezvous:
         self._lock = threading.Lock()
         self._open: dict[_Key, _Open] = {}
         self._participants = [_Participant() for _ in range(grid.size)]
-        self._mail = WaitingValues()
+        self._mail = WaitingValues[Value]()
         self._failure: BaseException | None = None
         self._native: Meetings | None = None
 
