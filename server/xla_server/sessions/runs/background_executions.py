@@ -7,6 +7,7 @@ begin when the outputs are there: they are chained by callbacks, and no thread w
 import contextlib
 import dataclasses
 import functools
+import itertools
 import logging
 import threading
 from collections.abc import Callable
@@ -52,20 +53,16 @@ class LaunchedExecution(Completion):
         self.expected: list[tuple[int, ValueFuture]] = []
         self.error: XlaError | None = None
         self.profile = Profile()
-        self._missing = 0
-        self._counting = threading.Lock()
         self._claim = threading.Lock()
 
     def when_ready(self, callback: Callable[[], None]) -> None:
         """Call `callback` once, when all arguments are there or will never be."""
         pending = self.run.pending
-        self._missing = len(pending) + 1
+        # Counting is one step, so no lock.
+        there = itertools.count()
 
         def one_more() -> None:
-            with self._counting:
-                self._missing -= 1
-                is_ready = self._missing == 0
-            if is_ready:
+            if next(there) == len(pending):
                 callback()
 
         for value in pending:

@@ -52,15 +52,6 @@ class UploadState:
     handle: int | None = None
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class _Finished:
-    """Record of an upload whose value is on the device."""
-
-    size: int
-    handle: int
-    since: float
-
-
 @dataclasses.dataclass(eq=False)
 class UploadTable:
     """The uploads of one session. Thread-safe."""
@@ -72,7 +63,8 @@ class UploadTable:
 
     def __post_init__(self) -> None:
         self._under_way: dict[bytes, Upload] = {}
-        self._finished: OrderedDict[bytes, _Finished] = OrderedDict()
+        self._finished: OrderedDict[bytes, tuple[UploadState, float]] = OrderedDict()
+        """The uploads whose values are on the device, and when they ended."""
         self._is_closed = False
         self._lock = threading.Lock()
 
@@ -107,7 +99,7 @@ class UploadTable:
                 )
             finished = self._finished.get(upload_id)
             if finished is not None:
-                return _again(finished, offset)
+                return _again(finished[0], offset)
             upload = self._under_way.get(upload_id)
             if upload is None:
                 upload = self._new(shape, device, offset)
@@ -122,7 +114,7 @@ class UploadTable:
         with self._lock:
             finished = self._finished.get(upload_id)
             if finished is not None:
-                return UploadState(finished.size, finished.size, finished.handle)
+                return finished[0]
             upload = self._under_way.get(upload_id)
         if upload is None:
             raise _unknown(upload_id)
@@ -152,8 +144,8 @@ class UploadTable:
         since = now - self._engine.limits.upload_silence_seconds
         with self._lock:
             while self._finished:
-                upload_id, first = next(iter(self._finished.items()))
-                if first.since > oldest and len(self._finished) <= MAX_FINISHED:
+                upload_id, (_, ended) = next(iter(self._finished.items()))
+                if ended > oldest and len(self._finished) <= MAX_FINISHED:
                     break
                 del self._finished[upload_id]
             over = [key for key, each in self._under_way.items() if each.was_left_before(oldest)]
@@ -196,7 +188,7 @@ class UploadTable:
             raise
         with self._lock:
             self._remove(upload_id, upload)
-            self._finished[upload_id] = _Finished(upload.size, handle, self._clock())
+            self._finished[upload_id] = UploadState(upload.size, upload.size, handle), self._clock()
         return handle
 
     def forget(self, upload_id: bytes, upload: Upload, reason: XlaError) -> None:
@@ -288,20 +280,21 @@ class UploadStream:
 class _FinishedUpload(UploadStream):
     """An upload that had finished before its client knew: nothing more can come."""
 
-    def __init__(self, finished: _Finished) -> None:
+    def __init__(self, finished: UploadState) -> None:
         self._finished = finished
 
     def write(self, chunk: ChunkView) -> None:
         check_contiguous(chunk, self._finished.size, self._finished.size)
 
     def finish(self) -> int:
+        assert self._finished.handle is not None
         return self._finished.handle
 
     def leave(self) -> None:
         """Do nothing: no thread waits."""
 
 
-def _again(finished: _Finished, offset: int) -> UploadStream:
+def _again(finished: UploadState, offset: int) -> UploadStream:
     if offset != finished.size:
         raise FailedPreconditionError(
             f"an upload goes on where it broke off, got offset {offset} for one that has finished "

@@ -20,17 +20,6 @@ T = TypeVar("T")
 class GridParticipant:
     """The participants of an execution as one of them sees them. Implements Collectives."""
 
-    __slots__ = (
-        "exchange",
-        "grid",
-        "partition_id",
-        "post",
-        "records",
-        "replica_id",
-        "take",
-        "wait",
-    )
-
     def __init__(self, meetings: Rendezvous, number: int) -> None:
         self.grid = meetings.grid
         self.replica_id, self.partition_id = self.grid.position(number)
