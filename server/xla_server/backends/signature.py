@@ -9,14 +9,19 @@ from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.backends.device_buffer import DeviceBuffer
+from xla_server.backends.diagnostics.dump import constant_bytes
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.platform import Buffer
+from xla_server.buffers.assignment import MemoryUse
 from xla_server.custom_calls.target_registry import CustomCallRegistry
+from xla_server.execution.channel_protocol import channel_ends
+from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import check_signature, verify
 from xla_server.ops.evaluation import Array, Value
 from xla_server.ops.feeds.send_recv import require_own
 from xla_server.ops.numerics.dynamic_bounds import plain
+from xla_server.ops.random.rng_get_and_update_state import RandomStates
 
 
 def admitted(
@@ -146,3 +151,24 @@ def _memory_held(array: Array) -> int:
     while isinstance(held.base, np.ndarray):
         held = held.base
     return held.nbytes
+
+
+class InterpretedProgram:
+    """What is known of a program that is walked by instructions, before it runs."""
+
+    work = None
+    in_turns = None
+
+    def __init__(
+        self, module: HloModule, program_shape: ProgramShape, seed: int, temporary: int = 0
+    ) -> None:
+        self.name = module.name
+        self.program_shape = program_shape
+        self.fingerprint = fingerprint(module, program_shape)
+        self.channel_ends = channel_ends(module.entry)
+        self.kept_bytes = constant_bytes(module)
+        self.has_state = has_state(module)
+        arguments = sum(shape.byte_size for shape in program_shape.parameters)
+        self.memory = MemoryUse(arguments, 0, program_shape.result.byte_size, temporary)
+        self._seed = seed
+        self._random_states = RandomStates()

@@ -53,7 +53,7 @@ class Case:
         self.service = service = Session(engine)
         self.clock = Clock()
         self.uploads = service.uploads = UploadTable(
-            service.data, service.devices, engine, self.clock
+            service.data, service.devices, engine.backend, engine.blocks, limits, self.clock
         )
         self.told: list[XlaError] = []
 
