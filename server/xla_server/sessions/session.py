@@ -130,8 +130,18 @@ class Session:
             engine.launched,
             self.submit,
         )
-        self.uploads = UploadTable(self.data, self.devices, engine)
-        self.shared_memory = SessionArena(self.data, self.devices, engine, caller)
+        self.uploads = UploadTable(
+            self.data, self.devices, engine.backend, engine.blocks, engine.limits
+        )
+        self.shared_memory = SessionArena(
+            engine.arenas,
+            self.data,
+            self.devices,
+            engine.backend,
+            engine.blocks,
+            caller,
+            engine.limits.spared_device_bytes,
+        )
         self.listing = HandleListing(handles, self.data, self.executables, self.executions)
         self._calls: set[Cancellation] = set()
         self._lock = threading.Lock()

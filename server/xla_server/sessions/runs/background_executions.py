@@ -40,7 +40,7 @@ class WaitResult:
 
 
 class LaunchedExecution(Completion):
-    """A run on its way. Implements Awaitable."""
+    """A run on its way."""
 
     def __init__(self, run: PlannedRun) -> None:
         super().__init__()

@@ -31,7 +31,7 @@ from xla_server.sessions.programs.compile_request import (
 from xla_server.sessions.programs.device_assignment import DeviceAssignment, assigned_ordinals
 from xla_server.sessions.programs.executable_table import ExecutableTable, LoadedExecutable
 from xla_server.sessions.runs.requests import ExecutionResult
-from xla_server.sessions.shared_resources import SharedResources
+from xla_server.sessions.runs.run_resources import RunResources
 from xla_server.sessions.values.handles import require_handle
 from xla_server.sessions.values.value_table import Reservation, ValueTable
 
@@ -42,7 +42,7 @@ _LOG = logging.getLogger(__name__)
 class ProgramRunner:
     """Runs programs on the values of one session. Thread-safe."""
 
-    engine: SharedResources
+    engine: RunResources
     devices: DeviceTable
     data: ValueTable
     executables: ExecutableTable

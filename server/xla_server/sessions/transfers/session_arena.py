@@ -21,13 +21,14 @@ from xla_contract.wire.literals.linear_memory import (
     read_linear_memory,
     write_linear_memory,
 )
+from xla_server.backends.platform import Backend
 from xla_server.execution.cancellation import Cancellation
-from xla_server.runtime.blocks import block_size
+from xla_server.runtime.blocks import BlockPool, block_size
 from xla_server.sessions.feeds.device_table import DeviceHandle, DeviceTable
 from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.limits.shares.caller import Caller
-from xla_server.sessions.shared_resources import SharedResources
 from xla_server.sessions.transfers.arena import Arena
+from xla_server.sessions.transfers.arena_pool import ArenaPool
 from xla_server.sessions.transfers.download import checked_layout
 from xla_server.sessions.transfers.free_list import MAX_PARTS, PAGE
 from xla_server.sessions.transfers.ring_upload import RingTransfers, receive_ring
@@ -44,13 +45,16 @@ class SessionArena:
     """A session's part of shared memory. Thread-safe.
 
     There is an arena as long as the client is connected to the socket for it. Uploads leave
-    at least `spared_device_bytes` to others.
+    at least `spared_bytes` of the devices to others.
     """
 
+    _arenas: ArenaPool
     _values: ValueTable
     _devices: DeviceTable
-    _engine: SharedResources
+    _backend: Backend
+    _blocks: BlockPool
     _caller: Caller
+    _spared_bytes: int
 
     def __post_init__(self) -> None:
         self._arena: Arena | None = None
@@ -69,14 +73,14 @@ class SessionArena:
         Give it to `disconnect` in the end. Raises FailedPreconditionError when the session has
         ended, OSError where the system gives none.
         """
-        arena = self._engine.arenas.acquire(self._caller)
+        arena = self._arenas.acquire(self._caller)
         with self._lock:
             refused = self._is_closed
             before, self._arena = (arena, self._arena) if refused else (self._arena, arena)
             channels, self._channels = self._channels, RingTransfers()
         channels.close()
         if before is not None:
-            self._engine.arenas.release(before)
+            self._arenas.release(before)
         if refused:
             raise FailedPreconditionError("a session must be open to be used, got one that ended")
         return arena
@@ -87,7 +91,7 @@ class SessionArena:
             if self._arena is arena:
                 self._arena = None
                 self._channels.close()
-        self._engine.arenas.release(arena)
+        self._arenas.release(arena)
 
     def close(self) -> None:
         """Free the arena; there will be none any more."""
@@ -96,7 +100,7 @@ class SessionArena:
             arena, self._arena = self._arena, None
             self._channels.close()
         if arena is not None:
-            self._engine.arenas.release(arena)
+            self._arenas.release(arena)
 
     def allocate(self, byte_size: int) -> tuple[int, int]:
         """The offset and size of a new part of the arena; raises as `Arena.allocate` does."""
@@ -156,9 +160,9 @@ class SessionArena:
             self._values.reserve(checked.byte_size, f"an upload of {checked}") as reservation,
         ):
             # Padding counts as the value's, so the block is never too small for its elements.
-            block = self._engine.blocks.take(block_size(checked.byte_size))
+            block = self._blocks.take(block_size(checked.byte_size))
             literal = read_linear_memory(checked, memory, out=block.array(checked))
-            return reservation.keep(self._engine.backend.to_device(literal, target))
+            return reservation.keep(self._backend.to_device(literal, target))
 
     def upload_pieces(
         self,
@@ -183,7 +187,7 @@ class SessionArena:
                     f"what comes in pieces must be row-major without padding, got {checked}"
                 )
             ring_bytes = _ring_bytes(arena.size(offset), piece_bytes)
-            spared = self._engine.limits.spared_device_bytes
+            spared = self._spared_bytes
             purpose = f"an upload of {checked}"
             with (
                 arena.using(offset, ring_bytes) as ring,
@@ -191,7 +195,7 @@ class SessionArena:
                     checked.byte_size, purpose, spared=spared
                 ) as reservation,
             ):
-                block = self._engine.blocks.take(block_size(checked.byte_size))
+                block = self._blocks.take(block_size(checked.byte_size))
                 memory = np.asarray(block)[: checked.byte_size]
                 with releasing_slot():  # The client may take its time.
                     receive_ring(
@@ -203,7 +207,7 @@ class SessionArena:
                         lambda byte_size: reservation.grow(byte_size, purpose, spared=spared),
                     )
                 literal = literal_in_memory(checked, memory)
-                return reservation.keep(self._engine.backend.to_device(literal, target))
+                return reservation.keep(self._backend.to_device(literal, target))
 
     def download(
         self, handle: int | None, offset: int, shape: Shape | None

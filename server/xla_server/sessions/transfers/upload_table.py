@@ -27,10 +27,11 @@ from xla_contract.errors import (
 from xla_contract.types.shape import Shape
 from xla_contract.wire.chunk_codec import ChunkView, check_contiguous
 from xla_contract.wire.literals.linear_stream import LinearWriter
+from xla_server.backends.platform import Backend
 from xla_server.execution.memory_check import LARGE, require_bytes
-from xla_server.runtime.blocks import block_size
+from xla_server.runtime.blocks import BlockPool, block_size
 from xla_server.sessions.feeds.device_table import DeviceHandle, DeviceTable
-from xla_server.sessions.shared_resources import SharedResources
+from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.transfers.upload import Upload, require_layout
 from xla_server.sessions.values.value_table import ValueTable
 
@@ -58,7 +59,9 @@ class UploadTable:
 
     _values: ValueTable
     _devices: DeviceTable
-    _engine: SharedResources
+    _backend: Backend
+    _blocks: BlockPool
+    _limits: Limits
     _clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
@@ -140,8 +143,8 @@ class UploadTable:
         Uploads whose streams have sent no chunk for `upload_silence_seconds` are dropped too.
         """
         now = self._clock()
-        oldest = now - self._engine.limits.upload_grace_seconds
-        since = now - self._engine.limits.upload_silence_seconds
+        oldest = now - self._limits.upload_grace_seconds
+        since = now - self._limits.upload_silence_seconds
         with self._lock:
             while self._finished:
                 upload_id, (_, ended) = next(iter(self._finished.items()))
@@ -158,7 +161,7 @@ class UploadTable:
             upload.drop(self._too_silent(upload))
 
     def _too_silent(self, upload: Upload) -> XlaError:
-        seconds = self._engine.limits.upload_silence_seconds
+        seconds = self._limits.upload_silence_seconds
         return UnavailableError(
             f"the next chunk of an upload must come within {seconds:g} s, got none "
             f"after {upload.received} of {upload.size} bytes, which were given up",
@@ -182,7 +185,7 @@ class UploadTable:
     def finish(self, upload_id: bytes, upload: Upload) -> int:
         """Make the value of an upload whose bytes are all there; gives its handle."""
         try:
-            handle = upload.keep(self._engine.backend)
+            handle = upload.keep(self._backend)
         except XlaError as error:
             self.forget(upload_id, upload, error)
             raise
@@ -215,14 +218,14 @@ class UploadTable:
                 f"{len(self._under_way)} there",
                 hint="Abandon those that will not go on.",
             )
-        spared = self._engine.limits.spared_device_bytes
+        spared = self._limits.spared_device_bytes
         reservation = self._values.reserve_later(
             checked.byte_size, f"an upload of {checked}", spared=spared
         )
         try:
             if checked.byte_size >= LARGE:
                 require_bytes(checked.byte_size, checked)
-            block = self._engine.blocks.take(block_size(checked.byte_size))
+            block = self._blocks.take(block_size(checked.byte_size))
             memory = np.asarray(block)[: checked.byte_size]
             writer = LinearWriter(checked, memory)
             return Upload(writer, target, reservation, self._clock(), spared)

@@ -28,11 +28,12 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     XlaError,
 )
+from xla_server.execution.completion import Completion
 from xla_server.rpc.decode.runs import read_run
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.runs.background_executions import LaunchedExecution, WaitResult, reported
 from xla_server.sessions.session import Session
-from xla_server.sessions.values.futures import Awaitable, ValuePendingError
+from xla_server.sessions.values.futures import ValuePendingError
 
 ONES = np.ones(4, np.float32)
 
@@ -50,7 +51,7 @@ def service() -> Iterator[Session]:
     until(lambda: made.engine.launched.value == 0 and made.engine.memory.used_bytes == 0)
 
 
-def there(awaited: Awaitable) -> None:
+def there(awaited: Completion) -> None:
     done = threading.Event()
     awaited.when_done(done.set)
     assert done.wait(100)

@@ -356,7 +356,7 @@ class Rendezvous:
             if not me.bell.acquire(timeout=self._timeout):
                 with self._lock:
                     if me.waits_at is not None and not open_.is_full and open_.missing():
-                        self._fail(self._late(open_))
+                        self._fail(late(open_.meeting, open_.missing(), self._timeout))
                 me.bell.acquire()
         if not open_.is_full:
             with self._lock:
@@ -399,9 +399,6 @@ class Rendezvous:
         else:
             return
         self._fail(incomplete(open_.meeting, got))
-
-    def _late(self, open_: _Open) -> XlaError:
-        return late(open_.meeting, open_.missing(), self._timeout)
 
 
 def _meetings_of(plan: MeetingPlan, grid: DeviceGrid, *, in_turns: bool) -> Meetings:
