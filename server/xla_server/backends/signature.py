@@ -154,7 +154,7 @@ def _memory_held(array: Array) -> int:
 
 
 class InterpretedProgram:
-    """What is known of a program that is walked by instructions, before it runs."""
+    """Facts about a program that is walked by instructions, known before it runs."""
 
     work = None
     in_turns = None

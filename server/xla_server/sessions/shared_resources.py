@@ -41,7 +41,7 @@ class _InOrder(ThreadPoolExecutor):
 
 
 class SharedResources(RunResources):
-    """What the sessions of a server share: beside what runs do, answers, blocks and threads.
+    """Resources of all sessions: those of runs, memory of answers and transfers, and threads.
 
     `execution_threads` run the executions that no call waits for; the engine closes them.
     """

@@ -1,4 +1,4 @@
-"""What the clients' ends of infeed and outfeed have in common: one stream at a time on a queue."""
+"""Base of the clients' ends of infeed and outfeed: one stream at a time on a queue."""
 
 import abc
 import threading
