@@ -2,7 +2,7 @@
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from xla_contract.errors import InvalidArgumentError
@@ -10,7 +10,7 @@ from xla_contract.types.device_grid import ALONE, DeviceGrid
 from xla_contract.types.replica_groups import braced
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.participants import Placement
-from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
+from xla_server.ops.evaluation import Meeting, Participants, Value
 
 KEPT_BYTES = 1 << 26
 """Memory of native meetings that all programs together keep for their next executions."""
@@ -89,34 +89,13 @@ _KEEPING = threading.Lock()
 """Keeps `_KEEPERS`, the plans that keep much memory."""
 
 
-class Collectives(Protocol):
-    """The participants of an execution, as one of them sees them."""
+class Collectives(Participants, Protocol):
+    """The participants of an execution, which may meet in native code.
 
-    @property
-    def grid(self) -> DeviceGrid:
-        """Numbers of replicas and partitions."""
-
-    @property
-    def replica_id(self) -> int:
-        """The number of this participant's replica."""
-
-    @property
-    def partition_id(self) -> int:
-        """The number of this participant's partition."""
-
-    def exchange(
-        self,
-        meeting: Meeting,
-        given: GivenT,
-        share: Callable[[Sequence[GivenT]], SharedT],
-        work: Callable[[SharedT, int], None] | None = None,
-        crossing: Callable[[], Crossing] | None = None,
-    ) -> SharedT:
-        """Meet the others, as Frame.exchange says.
-
-        Raises what another participant failed with, what cancelled the execution, and
-        FailedPreconditionError where a member does not come.
-        """
+    `exchange` and `take` raise what another participant failed with, what cancelled the execution,
+    and FailedPreconditionError where a member does not come. `post` raises what the execution
+    failed with, and ResourceExhaustedError for too many values that were not taken.
+    """
 
     def records(self, plan: MeetingPlan) -> int:
         """The address of the records of this participant's native meetings, as long as it runs.
@@ -126,16 +105,6 @@ class Collectives(Protocol):
 
     def wait(self, number: int) -> None:
         """Wait until all members have come to a native meeting, by number; raises as `exchange`."""
-
-    def post(self, meeting: Meeting, value: Value) -> None:
-        """Leave a value for the second member, which is not copied.
-
-        Raises what the execution failed with, and ResourceExhaustedError for too many values that
-        were not taken.
-        """
-
-    def take(self, meeting: Meeting) -> Value:
-        """Wait for the next value of the first member; raises as `exchange`."""
 
 
 class Group(Protocol):

@@ -102,8 +102,8 @@ class Crossing(NamedTuple):
     reduction: Reduction | None = None
 
 
-class Frame(Protocol):
-    """The run an evaluator takes part in."""
+class Participants(Protocol):
+    """The participants of an execution, as one of them sees them."""
 
     @property
     def grid(self) -> DeviceGrid:
@@ -132,6 +132,16 @@ class Frame(Protocol):
         leaves before all have worked: they may read what the others gave until then.
         `crossing` makes what says how members on several hosts exchange, where they do.
         """
+
+    def post(self, meeting: Meeting, value: Value) -> None:
+        """Leave a value for the second member of a meeting, without waiting for it."""
+
+    def take(self, meeting: Meeting) -> Value:
+        """Wait for the next value that the first member of a meeting posts."""
+
+
+class Frame(Participants, Protocol):
+    """The run an evaluator takes part in."""
 
     @property
     def random(self) -> np.random.Generator:
@@ -171,12 +181,6 @@ class Frame(Protocol):
 
     def receive(self, channel_id: int, shape: Shape) -> Value:
         """Wait for the next value on a channel; it must have this shape."""
-
-    def post(self, meeting: Meeting, value: Value) -> None:
-        """Leave a value for the second member of a meeting, without waiting for it."""
-
-    def take(self, meeting: Meeting) -> Value:
-        """Wait for the next value that the first member of a meeting posts."""
 
     def check_cancelled(self) -> None:
         """Raise CancelledError or DeadlineExceededError when the run is to stop."""
