@@ -66,10 +66,9 @@ class Interpreter:
         options: CompileOptions = DEFAULTS,
         files: DumpFiles | None = None,
     ) -> "InterpreterExecutable":
-        """Verify `module` and make it ready to run with the layouts of `entry`.
+        """Make a module ready to run, as Backend.compile says.
 
-        There are no passes: of `options` only dumps have a meaning, and they have one stage. It
-        raises the errors of `Backend.compile`.
+        There are no passes: of `options` only dumps have a meaning, and they have one stage.
         """
         program_shape = admitted(module, entry, self._custom_calls, self._max_value_bytes)
         files = files or self._dumps.open(options.dump, module.name)

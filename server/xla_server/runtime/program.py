@@ -131,13 +131,7 @@ class Program:
         times: RowTimes | None = None,
         collectives: Collectives = ALONE_RUN,
     ) -> tuple[dict[int, Block], int]:
-        """The memory of the results that have their own, by their numbers, and the cycles it took.
-
-        `addresses` are those of dense row-major arrays of the parameters' types; `host` is asked
-        for what host rows need, and the times of rows are written to `times`. All devices are
-        this processor. Raises what the cancellation was given once it is set, and what host rows
-        raise.
-        """
+        """Run as LoadedProgram.run says. All devices are this processor."""
         position = collectives.replica_id, collectives.partition_id
         run, results = self._begin(addresses, cancellation, position)
         return results, self._walked(run, cancellation, host, times, collectives)
@@ -248,10 +242,7 @@ class Program:
         host: HostRun,
         times: RowTimes | None = None,
     ) -> tuple[list[Array], int]:
-        """Run on dense row-major arrays; return the results, which have `shapes`, and the cycles.
-
-        Raises as `run`.
-        """
+        """Run on dense row-major arrays as LoadedProgram.run_on_arrays says."""
         addresses = [array.ctypes.data for array in arrays]
         position = host.replica_id, host.partition_id
         run, blocks = self._begin(addresses, cancellation, position)

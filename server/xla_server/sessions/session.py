@@ -32,9 +32,9 @@ from xla_server.sessions.feeds.queue_entries import Done, Lent
 from xla_server.sessions.handle_listing import HandleListing
 from xla_server.sessions.limits.compile_budget import CompileBudget
 from xla_server.sessions.limits.memory_account import MemoryAccount
-from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.response_memory import SessionResponseMemory
 from xla_server.sessions.limits.semaphores import FairSemaphore
+from xla_server.sessions.limits.server_limits import Quotas
 from xla_server.sessions.limits.shares.caller import LOCAL, Caller, flow_of
 from xla_server.sessions.programs.compile_request import ProgramSource
 from xla_server.sessions.programs.constant_evaluation import compute_constant

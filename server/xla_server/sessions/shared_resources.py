@@ -7,10 +7,9 @@ from typing import Any, Protocol
 
 from xla_server.backends.platform import Backend
 from xla_server.runtime.blocks import BlockPool
-from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.response_memory import ResponseMemory
 from xla_server.sessions.limits.semaphores import SharedSemaphore
-from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.limits.server_limits import Limits, Quotas
 from xla_server.sessions.limits.shares.caller import Flow
 from xla_server.sessions.limits.shares.caller_shares import CallerUse
 from xla_server.sessions.runs.active_executions import ActiveExecutions

@@ -14,7 +14,7 @@ from xla_server.rpc.encode import data_handles
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.handle_listing import Description, ExecutableDescription, ValueDescription
-from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Quotas
 from xla_server.sessions.limits.shares.caller import Caller
 from xla_server.sessions.session import Session
 from xla_server.sessions.session_registry import SessionRegistry

@@ -183,11 +183,10 @@ class ProgramFeeds:
         instruction: str,
         channel_id: int | None = None,
     ) -> Value:
-        """Wait for the next value of infeed, or of a channel from the host, and take it.
+        """Take the next value as Feeds.take_infeed says.
 
-        Raises InvalidArgumentError when it has another shape than `shape`, UnimplementedError
-        when `shape` is a tuple of tuples, AbortedError when the queue is closed, what
-        `cancellation` raises, and as `DeviceFeeds.channel`.
+        Raises UnimplementedError for a tuple of tuples, AbortedError when the queue is closed, and
+        as `DeviceFeeds.channel`, too.
         """
         queue = self._pair(channel_id, ChannelType.HOST_TO_DEVICE).infeed.queue
         arrays = arrays_of(shape, queue.name)
@@ -203,11 +202,10 @@ class ProgramFeeds:
         instruction: str,
         channel_id: int | None = None,
     ) -> None:
-        """Append a value to outfeed, or a channel to the host, waiting while the queue is full.
+        """Append a value as Feeds.put_outfeed says.
 
-        Raises UnimplementedError when `shape` is a tuple of tuples, AbortedError when the device
-        is reset meanwhile or the queue is closed, what `cancellation` raises, and as
-        `DeviceFeeds.channel`.
+        Raises UnimplementedError for a tuple of tuples, AbortedError when the device is reset
+        meanwhile or the queue is closed, and as `DeviceFeeds.channel`, too.
         """
         queue = self._pair(channel_id, ChannelType.DEVICE_TO_HOST).outfeed.queue
         items = items_of_value(value, shape)

@@ -3,8 +3,7 @@
 from xla_server.backends.platform import Backend
 from xla_server.sessions.limits.compile_share import CompileShare
 from xla_server.sessions.limits.memory_budget import MemoryBudget
-from xla_server.sessions.limits.quotas import Quotas
-from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.limits.server_limits import Limits, Quotas
 from xla_server.sessions.programs.executable_table import ExecutableCache
 from xla_server.sessions.runs.hosts import Hosts
 from xla_server.sessions.runs.memory_queue import MemoryQueue

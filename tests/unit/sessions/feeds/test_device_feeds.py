@@ -30,7 +30,7 @@ from xla_server.sessions.feeds.device_feeds import (
 )
 from xla_server.sessions.feeds.item_conversion import literal_of
 from xla_server.sessions.feeds.queue_entries import BorrowedItems
-from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Quotas
 from xla_server.sessions.session import Session
 from xla_server.sessions.values.handles import HandleFactory, HandleKind
 

@@ -30,7 +30,7 @@ from xla_contract.errors import (
 )
 from xla_server.execution.completion import Completion
 from xla_server.rpc.decode.runs import read_run
-from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Quotas
 from xla_server.sessions.runs.background_executions import LaunchedExecution, WaitResult, reported
 from xla_server.sessions.session import Session
 from xla_server.sessions.values.futures import ValuePendingError
