@@ -2,6 +2,7 @@
 
 import dataclasses
 import struct
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeAlias
 
@@ -101,7 +102,7 @@ class Program:
         self._sizes = [(n, block_size(code.results[n].byte_size)) for n in results]
         self._arena_size = block_size(assignment.arena_bytes)
         self._given = struct.Struct(f"={2 + len(code.parameters) + len(results)}q")
-        self._waiting: list[_Run] = []
+        self._waiting: deque[_Run] = deque(maxlen=KEPT_RUNS)
 
     def with_donated(self, donated: frozenset[int]) -> "Program":
         """This program for runs that may write over parameters: these numbers of them."""
@@ -227,10 +228,9 @@ class Program:
     def _end(self, run: "_Run") -> int:
         """Keep a run that is over for the next one; the cycles it took."""
         cycles = run.words[_CYCLES]
-        if len(self._waiting) < KEPT_RUNS:
-            if self._arena_size > KEPT_ARENA:
-                run.arena = None
-            self._waiting.append(run)
+        if self._arena_size > KEPT_ARENA:
+            run.arena = None
+        self._waiting.append(run)
         return cycles
 
     def run_on_arrays(

@@ -182,7 +182,7 @@ def test_runs_are_used_again_and_side_by_side_each_has_its_own(cpu: Cpu) -> None
     assert len(program._waiting) == 1
     (waiting,) = program._waiting
     run(cpu, executable, rows)
-    assert program._waiting == [waiting]
+    assert list(program._waiting) == [waiting]
     found: list[object] = []
     threads = [
         threading.Thread(target=lambda: found.append(run(cpu, executable, rows))) for _ in range(20)
