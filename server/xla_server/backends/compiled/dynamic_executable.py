@@ -207,11 +207,9 @@ class SizedRun(Run):
         """The values that come from a program."""
         program, place = sized.program, self.device
         assert program is not None
-        if self.times is None:
-            given, cycles = sized.run(values, place, self.cancellation, self._host)
-        else:
-            with self.times.program(sized.name, program) as times:
-                given, cycles = sized.run(values, place, self.cancellation, self._host, times)
+        timed = self.times.program(sized.name, program) if self.times else contextlib.nullcontext()
+        with timed as times:
+            given, cycles = sized.run(values, place, self.cancellation, self._host, times)
         self.cycles += cycles
         if sized.name not in self.byte_sizes:
             self.byte_sizes[sized.name] = program.byte_size

@@ -305,7 +305,7 @@ class GridRunner:
             participant.arguments,
             runner.devices.feeds(participant.device).bound_to(compiled.name, participant.label),
             runner.channels if channels is None else channels,
-            _nothing if channels is None else functools.partial(channels.ended, number),
+            (lambda: None) if channels is None else functools.partial(channels.ended, number),
         )
 
     def _job(
@@ -428,10 +428,6 @@ def _source_of(
 
 def _longest(executions: Sequence[Execution]) -> Execution:
     return max(executions, key=lambda each: each.profile.compute_time_ns)
-
-
-def _nothing() -> None:
-    """Do nothing."""
 
 
 def _place(grid: DeviceGrid, number: int) -> str:
