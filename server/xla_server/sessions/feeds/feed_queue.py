@@ -216,11 +216,10 @@ class FeedQueue:
             self._is_closed = False
             self._stock.drop()
             calls = self._turn_away(
-                self._putters,
                 lambda putter: AbortedError(
                     f"the device was reset while {putter.shape} waited for room in its "
                     f"{self.name} queue"
-                ),
+                )
             )
             calls += self._pump()
         self._run(calls)
@@ -230,9 +229,7 @@ class FeedQueue:
         with self._lock:
             self._is_closed = True
             dropped = self._stock.drop() if discard else 0
-            calls = self._turn_away(
-                self._putters, lambda putter: self._closed(f"{putter.shape} waited for room")
-            )
+            calls = self._turn_away(lambda putter: self._closed(f"{putter.shape} waited for room"))
             calls += self._pump()
         self._run(calls)
         return dropped
@@ -251,8 +248,7 @@ class FeedQueue:
             pass
         if not any(self.size) and self._lent is None:
             for drainer in list(self._drainers):
-                drainer.settle()
-                calls.append(drainer.telling(None))
+                calls.append(_settled(drainer, None))
         return calls
 
     def _admit(self, calls: _Calls) -> bool:
@@ -261,14 +257,12 @@ class FeedQueue:
         putter = self._putters[0]
         assert isinstance(putter, QueueProducer)
         if self._is_closed:
-            putter.settle()
-            calls.append(putter.telling(self._closed(f"{putter.shape} came")))
+            calls.append(_settled(putter, self._closed(f"{putter.shape} came")))
             return True
         if not self._has_room(putter):
             return False
-        putter.settle()
         self._stock.append(putter.items)
-        calls.append(putter.telling(None))
+        calls.append(_settled(putter, None))
         return True
 
     def _serve(self, calls: _Calls) -> bool:
@@ -281,16 +275,14 @@ class FeedQueue:
         if error is None and count is None and self._is_closed:
             error = self._closed(f"{taker.user} waited for {taker.shape or 'an item'}")
         if error is not None:
-            taker.settle()
-            calls.append(taker.telling(error))
+            calls.append(_settled(taker, error))
             return True
         if count is None:
             return False
         if taker.is_lending:
             calls.append(taker.telling(self._lend(taker, count)))
         else:
-            taker.settle()
-            calls.append(taker.telling(self._stock.take(count, holds=taker.holds)))
+            calls.append(_settled(taker, self._stock.take(count, holds=taker.holds)))
         return True
 
     def _lend(self, taker: QueueConsumer, count: int) -> BorrowedItems:
@@ -367,14 +359,8 @@ class FeedQueue:
             self._fitting = shape, asked
         return fits
 
-    def _turn_away(
-        self, line: "deque[QueueWaiter]", error_of: Callable[[QueueWaiter], XlaError]
-    ) -> _Calls:
-        calls: _Calls = []
-        for waiter in list(line):
-            waiter.settle()
-            calls.append(waiter.telling(error_of(waiter)))
-        return calls
+    def _turn_away(self, error_of: Callable[[QueueWaiter], XlaError]) -> _Calls:
+        return [_settled(putter, error_of(putter)) for putter in list(self._putters)]
 
     def _closed(self, what: str) -> AbortedError:
         return AbortedError(
@@ -427,8 +413,7 @@ class FeedQueue:
         with self._lock:
             if waiter.is_settled:
                 return
-            waiter.settle()
-            calls = [waiter.telling(copy_of(error)), *self._pump()]
+            calls = [_settled(waiter, copy_of(error)), *self._pump()]
         self._run(calls)
 
     def _end_loan(
@@ -449,6 +434,12 @@ class FeedQueue:
             call()
         if self.observer is not None:
             self.observer()
+
+
+def _settled(waiter: QueueWaiter, outcome: object) -> Callable[[], None]:
+    """End a wait; return what reports the outcome, to be called without the lock."""
+    waiter.settle()
+    return waiter.telling(outcome)
 
 
 def _shapes(items: Sequence[Item]) -> str:
