@@ -54,18 +54,15 @@ class Incidents:
         """
         incident = new_incident()
         rule = "a program must compile" if not kernel else "a kernel must compile"
+        op, name = ("", "") if instruction is None else (str(instruction.opcode), instruction.name)
+        place = f"{op} %{name:.200}: " if op else ""
         told = InternalError(
-            f"{rule}, got a failure of the server in module {module.name:.200}, "
+            f"{place}{rule}, got a failure of the server in module {module.name:.200}, "
             f"incident {incident}",
+            op=op,
+            instruction=name,
             incident=incident,
         )
-        if instruction is not None:
-            told = InternalError(
-                f"{instruction.opcode} %{instruction.name:.200}: {told.message}",
-                op=str(instruction.opcode),
-                instruction=instruction.name,
-                incident=incident,
-            )
         kept = self._keep(incident, error, module, options, told.message, kernel)
         _LOG.error(
             "incident %s: reproducer in %s",
