@@ -112,9 +112,8 @@ class BackgroundExecutions:
             execution = LaunchedExecution(run)
             # First, as a listing of the session shows the execution with its outputs.
             self._expect_outputs(execution)
-            undo.callback(self._drop_outputs, execution)
+            undo.callback(self._drop, execution)
             run.label = execution.handle = self.handles.add(execution)
-            undo.callback(self._forget, execution.handle)
             run.free_donated()
             undo.pop_all()
         self._active.begin(execution.cancellation)
@@ -131,8 +130,7 @@ class BackgroundExecutions:
         execution = self.get(handle)
         if not execution.is_done:
             raise ValuePendingError(execution)
-        if self._forget(handle) is None:
-            raise _no_execution(handle)
+        self.forget(handle)
         if execution.error is not None:
             raise copy_of(execution.error)
         kept = [output for outputs in execution.outputs for output in outputs]
@@ -147,8 +145,10 @@ class BackgroundExecutions:
 
     def forget(self, handle: int) -> None:
         """Forget an execution, which goes on; NotFoundError for a handle of none."""
-        if self._forget(handle) is None:
-            raise _no_execution(handle)
+        try:
+            self.handles.remove(handle)
+        except (InvalidArgumentError, NotFoundError):
+            raise _no_execution(handle) from None
 
     def close(self) -> None:
         """Cancel all."""
@@ -161,10 +161,12 @@ class BackgroundExecutions:
         handles = iter([handle for handle, _ in execution.expected])
         execution.outputs = [[next(handles) for _ in each] for each in shapes]
 
-    def _drop_outputs(self, execution: LaunchedExecution) -> None:
-        # They are gone where the session has ended meanwhile.
+    def _drop(self, execution: LaunchedExecution) -> None:
+        # What is gone was freed by the end of the session.
         with contextlib.suppress(XlaError):
             self._values.remove_all([handle for handle, _ in execution.expected])
+        with contextlib.suppress(XlaError):
+            self.forget(execution.handle)
 
     def get(self, handle: int) -> LaunchedExecution:
         """An execution that was not forgotten; NotFoundError for a handle of none."""
@@ -172,12 +174,6 @@ class BackgroundExecutions:
             return self.handles.get(handle)
         except (InvalidArgumentError, NotFoundError):
             raise _no_execution(handle) from None
-
-    def _forget(self, handle: int) -> LaunchedExecution | None:
-        try:
-            return self.handles.remove(handle)
-        except (InvalidArgumentError, NotFoundError):
-            return None
 
     def _line_up(self, execution: LaunchedExecution, waiter: MemoryWaiter | None = None) -> None:
         run = functools.partial(self._run, waiter=waiter)

@@ -13,7 +13,7 @@ from xla_server.sessions.error_context import part_of_request, with_context
 from xla_server.sessions.programs.executable_table import LoadedExecutable
 from xla_server.sessions.runs.grids.grid_runner import GridRunner
 from xla_server.sessions.runs.grids.shared_step import shared_step, taken_shape
-from xla_server.sessions.runs.program_runner import same_but_for_layout
+from xla_server.sessions.runs.program_runner import require_count, require_fitting
 from xla_server.sessions.runs.requests import (
     Argument,
     HandleArgument,
@@ -127,11 +127,7 @@ class _Plan:
     def _step(self, number: int, step: RunStep) -> PlannedStep:
         compiled = self._runner.compiled_under(step.executable)
         parameters = compiled.program_shape.parameters
-        if len(step.arguments) != len(parameters):
-            raise InvalidArgumentError(
-                f"there must be one argument per parameter, got {len(step.arguments)} for "
-                f"{len(parameters)} parameters"
-            )
+        require_count(step.arguments, parameters)
         sources: list[Source] = []
         donated: list[int] = []
         is_shared = len(compiled.devices) > 1
@@ -170,13 +166,8 @@ class _Plan:
         else:
             source = FromStep(argument.step, argument.path)
         shape = self._shape_of(source)
-        if parameter is None or shape is parameter:
-            return source
-        if not same_but_for_layout(shape, parameter):
-            raise InvalidArgumentError(
-                f"it must have the type and dimensions of its parameter, got {shape} for "
-                f"{parameter}"
-            )
+        if parameter is not None and shape is not parameter:
+            require_fitting(shape, parameter, "it")
         return source
 
     def _inline(self, argument: InlineArgument, compiled: LoadedExecutable, index: int) -> Buffer:

@@ -288,8 +288,10 @@ class ProgramRunner:
         self, compiled: LoadedExecutable, handles: Sequence[int | None]
     ) -> list[Buffer]:
         """The values of these handles, which must fit the parameters; raises as `execute`."""
-        buffers = self.values_of(handles)
-        _check_arguments(buffers, compiled.program_shape.parameters)
+        buffers, parameters = self.values_of(handles), compiled.program_shape.parameters
+        require_count(buffers, parameters)
+        for number, (buffer, parameter) in enumerate(zip(buffers, parameters, strict=True)):
+            require_fitting(buffer.shape, parameter, f"argument {number}")
         return buffers
 
     def reserve(self, compiled: LoadedExecutable, cancellation: Cancellation) -> Reservation:
@@ -337,14 +339,13 @@ def profile_of(execution: Execution, compiled: LoadedExecutable) -> Profile:
     return Profile(compiled.cache_hit, compiled.compile_time_ms, *execution.profile[2:])
 
 
-def _check_arguments(arguments: Sequence[Buffer], parameters: Sequence[Shape]) -> None:
+def require_count(arguments: Sequence[object], parameters: Sequence[Shape]) -> None:
+    """Raise InvalidArgumentError unless there is one argument per parameter."""
     if len(arguments) != len(parameters):
         raise InvalidArgumentError(
             f"there must be one argument per parameter, got {len(arguments)} for "
             f"{len(parameters)} parameters"
         )
-    for number, (argument, parameter) in enumerate(zip(arguments, parameters, strict=True)):
-        require_fitting(argument.shape, parameter, f"argument {number}")
 
 
 def require_fitting(argument: Shape, parameter: Shape, name: str) -> None:

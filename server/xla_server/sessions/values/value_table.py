@@ -180,8 +180,7 @@ class ValueTable:
         For the output of an execution that has not ended ValuePendingError, and the execution's own
         error where it failed.
         """
-        buffer = self.handles.get(handle)
-        return buffer.result() if isinstance(buffer, ValueFuture) else buffer
+        return _buffer_of(self.handles.get(handle))
 
     def shape(self, handle: int) -> Shape:
         """The shape of a value, known before the value is there; raises as `get`."""

@@ -32,7 +32,12 @@ from xla_server.sessions.runs.grids.shared_step import (
     joining_of,
 )
 from xla_server.sessions.runs.hosts import Place
-from xla_server.sessions.runs.program_runner import ProgramRunner, profile_of, require_fitting
+from xla_server.sessions.runs.program_runner import (
+    ProgramRunner,
+    profile_of,
+    require_count,
+    require_fitting,
+)
 from xla_server.sessions.runs.requests import (
     ExecutionResult,
     GraphProgram,
@@ -335,12 +340,7 @@ class GridRunner:
         return run
 
     def _sources(self, request: ShardedRequest, compiled: LoadedExecutable) -> list[_Source]:
-        parameters = compiled.program_shape.parameters
-        if len(request.arguments) != len(parameters):
-            raise InvalidArgumentError(
-                f"there must be one argument per parameter, got {len(request.arguments)} for "
-                f"{len(parameters)} parameters"
-            )
+        require_count(request.arguments, compiled.program_shape.parameters)
         sources: list[_Source] = []
         for number, argument in enumerate(request.arguments):
             with part_of_request(f"argument {number}"):
