@@ -32,11 +32,7 @@ class ChannelType(enum.IntEnum):
     HOST_TO_DEVICE = 3
 
 
-_KINDS = {
-    ChannelType.DEVICE_TO_DEVICE: HandleKind.DEVICE_TO_DEVICE_CHANNEL,
-    ChannelType.DEVICE_TO_HOST: HandleKind.DEVICE_TO_HOST_CHANNEL,
-    ChannelType.HOST_TO_DEVICE: HandleKind.HOST_TO_DEVICE_CHANNEL,
-}
+_KINDS = {kind: HandleKind[f"{kind.name}_CHANNEL"] for kind in ChannelType}
 _BETWEEN_PROGRAMS = (ChannelType.DEVICE_TO_DEVICE,)
 
 

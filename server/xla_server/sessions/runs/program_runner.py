@@ -209,8 +209,14 @@ class ProgramRunner:
         programs, compile_again = self.engine.programs, self._compiling_again(compiled)
         code, executable = programs.begin_use(compiled, compile_again, cancellation)
         try:
-            return self.run_executable(
-                executable, arguments, device, cancellation, donated, label, channels, collectives
+            return executable.execute(
+                self.all_on(device, arguments) if arguments else (),
+                device=device,
+                feeds=self.devices.feeds(device).bound_to(executable.name, label),
+                channels=self.channels if channels is None else channels,
+                cancellation=cancellation,
+                donated=donated,
+                collectives=collectives,
             )
         finally:
             programs.end_use(code)
@@ -225,28 +231,6 @@ class ProgramRunner:
         finally:
             programs.end_use(code)
 
-    def run_executable(
-        self,
-        executable: Executable,
-        arguments: Sequence[Buffer],
-        device: Device,
-        cancellation: Cancellation,
-        donated: Sequence[int] = (),
-        label: int = 0,
-        channels: Channels | None = None,
-        collectives: Collectives = ALONE_RUN,
-    ) -> Execution:
-        """Run code that is at hand; otherwise as `run`."""
-        return executable.execute(
-            self.all_on(device, arguments) if arguments else (),
-            device=device,
-            feeds=self.devices.feeds(device).bound_to(executable.name, label),
-            channels=self.channels if channels is None else channels,
-            cancellation=cancellation,
-            donated=donated,
-            collectives=collectives,
-        )
-
     def run_once(
         self,
         compiled: LoadedExecutable,
@@ -260,7 +244,14 @@ class ProgramRunner:
             self.running.taken(),
             self.engine.turns.taken(cancellation, self.flow),
         ):
-            self.run_executable(executable, arguments, self.devices.default, cancellation)
+            device = self.devices.default
+            executable.execute(
+                self.all_on(device, arguments),
+                device=device,
+                feeds=self.devices.feeds(device).bound_to(executable.name),
+                channels=self.channels,
+                cancellation=cancellation,
+            )
 
     def module_of(self, compiled: LoadedExecutable) -> HloModule:
         """Return the module of a program, as it was given."""
