@@ -197,82 +197,50 @@ class CompiledBackend(abc.ABC):
         return None if files is None else Dump(files, options.dump)
 
     def _program(
-        self,
-        module: HloModule,
-        options: CompileOptions,
-        dump: Dump | None,
-        copies: int = 0,
+        self, module: HloModule, options: CompileOptions, dump: Dump | None, copies: int = 0
     ) -> LoadedProgram:
         """The program of a static module; what the compiler fails on becomes an incident.
 
-        `copies` are bytes that an execution takes besides what the code says.
+        Where a fused kernel does not compile, instructions inside of fusions get kernels of their
+        own. `copies` are bytes that an execution takes besides what the code says.
         """
         fuses = True
         while True:
+            code: Code | None = None
             try:
-                return self._compiled(module, options, dump, copies, fuses=fuses)
-            except _FusionError as error:
-                FUSION_FAULTS.record(error.kernel_error, error.fusion)
-                fuses = False
-            except OtherTargetError as error:
-                self._target = error.target
-
-    def _compiled(
-        self,
-        module: HloModule,
-        options: CompileOptions,
-        dump: Dump | None,
-        copies: int,
-        *,
-        fuses: bool,
-    ) -> LoadedProgram:
-        """The same, with or without fused kernels. Raises _FusionError if one does not compile."""
-        code: Code | None = None
-        try:
-            compilation = compile_module(
-                module,
-                options.passes,
-                target=self._target,
-                lowerings=self._lowerings,
-                custom_calls=self._custom_calls,
-                observer=dump,
-                fuses=fuses,
-            )
-            code = compilation.code
-            use = memory_use(code, compilation.assignment)
-            require_fit(dataclasses.replace(use, copies=copies), self._max_value_bytes)
-            try:
+                compilation = compile_module(
+                    module,
+                    options.passes,
+                    target=self._target,
+                    lowerings=self._lowerings,
+                    custom_calls=self._custom_calls,
+                    observer=dump,
+                    fuses=fuses,
+                )
+                code = compilation.code
+                use = memory_use(code, compilation.assignment)
+                require_fit(dataclasses.replace(use, copies=copies), self._max_value_bytes)
                 program = self.load(compilation)
                 if dump is not None:
                     for name, data in self.dump_files(program).items():
                         dump.write(name, data)
                 return program
-            except KernelError as error:
-                fusion = _origin(code, error.kernel)
-                if fuses and fusion is not None and fusion.opcode in FUSED:
-                    raise _FusionError(error, fusion) from error
+            except OtherTargetError as error:
+                self._target = error.target
+            except (XlaError, MemoryError):
                 raise
-        except (XlaError, MemoryError, OtherTargetError, _FusionError):
-            raise
-        except KernelError as error:
-            raise self._incidents.report(
-                error.__cause__ or error,
-                module,
-                options,
-                instruction=None if code is None else _origin(code, error.kernel),
-                kernel=error.kernel.text,
-            ) from error
-        except Exception as error:
-            raise self._incidents.report(error, module, options) from error
-
-
-class _FusionError(Exception):
-    """The kernel of a fusion does not compile."""
-
-    def __init__(self, kernel_error: KernelError, fusion: HloInstruction) -> None:
-        super().__init__()
-        self.kernel_error = kernel_error
-        self.fusion = fusion
+            except KernelError as error:
+                origin = None if code is None else _origin(code, error.kernel)
+                if fuses and origin is not None and origin.opcode in FUSED:
+                    FUSION_FAULTS.record(error, origin)
+                    fuses = False
+                    continue
+                cause, kernel = error.__cause__ or error, error.kernel.text
+                raise self._incidents.report(
+                    cause, module, options, instruction=origin, kernel=kernel
+                ) from error
+            except Exception as error:
+                raise self._incidents.report(error, module, options) from error
 
 
 def _origin(code: Code, kernel: KernelCode) -> HloInstruction | None:
