@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xla_contract.types.device_grid import DeviceGrid
+from xla_host.aligned import aligned_empty
 from xla_server.execution.collectives_protocol import MAX_MEMBERS, MeetingPlan
 from xla_server.ops.collectives.collective import channel_of
 from xla_server.ops.evaluation import Meeting
@@ -176,9 +177,9 @@ def local_meetings(plan: MeetingPlan, grid: DeviceGrid, *, in_turns: bool) -> Me
     Meetings without areas are native `in_turns` alone.
     """
     count = len(plan.meetings)
-    seats = _aligned(grid.size * count * SEAT_BYTES)
+    seats = aligned_empty((grid.size * count * SEAT_BYTES,), np.uint8)
     seats[:] = 0
-    areas = _aligned(grid.size * plan.byte_size)
+    areas = aligned_empty((grid.size * plan.byte_size,), np.uint8)
     offsets = list(itertools.accumulate((2 * size for size in plan.areas), initial=0))
 
     def member(participant: int, number: int) -> Member | None:
@@ -192,12 +193,6 @@ def local_meetings(plan: MeetingPlan, grid: DeviceGrid, *, in_turns: bool) -> Me
     made.memory = seats, areas
     made.in_turns = in_turns
     return made
-
-
-def _aligned(size: int) -> Any:
-    memory = np.empty(size + SEAT_BYTES, np.uint8)
-    start = -memory.ctypes.data % SEAT_BYTES
-    return memory[start : start + size]
 
 
 def meets_natively(records: int, number: int) -> bool:
