@@ -162,7 +162,7 @@ class BackgroundExecutions:
         execution.outputs = [[next(handles) for _ in each] for each in shapes]
 
     def _drop(self, execution: LaunchedExecution) -> None:
-        # What is gone was freed by the end of the session.
+        # The end of the session may have freed them.
         with contextlib.suppress(XlaError):
             self._values.remove_all([handle for handle, _ in execution.expected])
         with contextlib.suppress(XlaError):
