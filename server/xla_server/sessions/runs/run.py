@@ -5,15 +5,16 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
+from xla_contract.errors import ResourceExhaustedError, XlaError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.backends.platform import Buffer, Device, Profile
 from xla_server.execution.cancellation import Cancellation
-from xla_server.sessions.error_context import part_of_request
+from xla_server.sessions.error_context import with_context
 from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.programs.executable_table import ExecutionFootprint, LoadedExecutable
 from xla_server.sessions.runs.grids.grid_runner import GridRunner
-from xla_server.sessions.runs.memory_queue import MemoryQueue, MemoryWaiter
+from xla_server.sessions.runs.memory_queue import MemoryWaiter
 from xla_server.sessions.runs.program_runner import profile_of
 from xla_server.sessions.runs.run_outputs import PartOutcome, StepOutput, part_of, sent_back
 from xla_server.sessions.values.donation_check import Path
@@ -92,10 +93,6 @@ class PlannedRun:
         return self._grids.runner.data
 
     @property
-    def _queue(self) -> MemoryQueue:
-        return self._grids.runner.engine.queue
-
-    @property
     def pending(self) -> list[ValueFuture]:
         """The arguments that other executions are still to give."""
         return [entry for entry in self._held.values() if isinstance(entry, ValueFuture)]
@@ -119,18 +116,24 @@ class PlannedRun:
         All of it at once, so that no run waits for memory while it has some.
         """
         size, room, number = self._need()
-        with self._locating(number):
-            return self._queue.reserve(self._values, size, room, cancellation, slots)
+        runner = self._grids.runner
+        try:
+            return runner.engine.queue.reserve(runner.data, size, room, cancellation, slots)
+        except ResourceExhaustedError as error:
+            raise self._located(number, error) from error.__cause__
 
     def enter(self, on_left: Callable[[MemoryWaiter], None]) -> "Reservation | MemoryWaiter":
         """Reserve as `reserve` does, but wait without a thread; see `MemoryQueue.enter`."""
         size, room, number = self._need()
-        with self._locating(number):
-            return self._queue.enter(self._values, size, room, on_left)
+        runner = self._grids.runner
+        try:
+            return runner.engine.queue.enter(runner.data, size, room, on_left)
+        except ResourceExhaustedError as error:
+            raise self._located(number, error) from error.__cause__
 
     def leave(self, waiter: MemoryWaiter) -> None:
         """Give up waiting for memory, which `enter` began."""
-        self._queue.leave(waiter)
+        self._grids.runner.engine.queue.leave(waiter)
 
     def _need(self) -> tuple[int, ExecutionFootprint, int]:
         """Return the bytes to reserve, what for, and the step that needs most."""
@@ -169,7 +172,7 @@ class PlannedRun:
         turn = None if is_shared else turns.begin(cancellation, runner.flow)
         try:
             for number, step in enumerate(self.steps):
-                with self._locating(number):
+                try:
                     if not number:
                         self.free_donated()
                     cancellation.check()
@@ -178,6 +181,8 @@ class PlannedRun:
                     else:
                         with cancellation.followed() as own, turns.taken(own, runner.flow):
                             outcomes.append(self._execute(number, step, results, own))
+                except XlaError as error:
+                    raise self._located(number, error) from error.__cause__
                 for done in step.done_with:
                     results.pop(done, None)
                 room.shrink(max(needs[number + 1 :]))
@@ -199,9 +204,8 @@ class PlannedRun:
         for step in self.steps:
             step.arguments = []
 
-    def _locating(self, number: int) -> contextlib.AbstractContextManager[None]:
-        """Name the step in the errors of a block, where there are several."""
-        return part_of_request(f"step {number}") if len(self.steps) > 1 else _NOWHERE
+    def _located(self, number: int, error: XlaError) -> XlaError:
+        return with_context(f"step {number}", error) if len(self.steps) > 1 else error
 
     def _execute(
         self, number: int, step: PlannedStep, results: dict[int, Buffer], cancellation: Cancellation
@@ -235,9 +239,6 @@ class PlannedRun:
         """Return whether a donated argument has no other user."""
         source = step.arguments[index]
         return isinstance(source, FromStep) or self._values.is_held_once(arguments[index])
-
-
-_NOWHERE = contextlib.nullcontext()
 
 
 def _value_of(source: Source, results: dict[int, Buffer]) -> Buffer:
