@@ -44,8 +44,7 @@ from xla_contract.wire.literals.value_proto import value_to_proto
 from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc.server import RpcOptions, serving
-from xla_server.sessions.limits.quotas import Quotas
-from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.limits.server_limits import Limits, Quotas
 from xla_server.sessions.session_registry import SessionEntry, SessionRegistry
 from xla_server.sessions.shared_resources import SharedResources
 

@@ -183,10 +183,7 @@ class HostBuffer:
             return self._address
 
     def to_literal(self, shape: Shape | None = None) -> Literal:
-        """The value for the host, in the layout of `shape` or else its own.
-
-        Raises InvalidArgumentError when `shape` is not compatible.
-        """
+        """The value for the host, as Buffer.to_literal says."""
         if shape is None:
             return self.literal
         if not shape.compatible(self.shape):

@@ -6,13 +6,12 @@ from collections.abc import Callable, Collection, Sequence
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import ProgramShape
 from xla_server.backends.compile_options import DEFAULTS, CompileOptions
-from xla_server.backends.diagnostics.dump import Dump, constant_bytes
+from xla_server.backends.diagnostics.dump import Dump
 from xla_server.backends.diagnostics.dump_directory import DumpDirectory, DumpFiles
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.platform import Buffer, Device, Execution, Profile, devices_of
-from xla_server.backends.signature import argument_values, has_state, laid_out, owned
-from xla_server.backends.support import require_supported
-from xla_server.buffers.assignment import MemoryUse, require_fit
+from xla_server.backends.signature import InterpretedProgram, admitted, argument_values, owned
+from xla_server.buffers.assignment import require_fit
 from xla_server.custom_calls.builtin_targets import BUILTIN
 from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
@@ -20,13 +19,10 @@ from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.peak_memory import temporary_bytes
 from xla_server.evaluator.plan import PlanCache
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import Channels, channel_ends
+from xla_server.execution.channel_protocol import Channels
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.execution.feed_protocol import Feeds
-from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloModule
-from xla_server.ir.verifier import check_signature, verify
-from xla_server.ops.random.rng_get_and_update_state import RandomStates
 from xla_server.runtime.blocks import BlockPool
 
 
@@ -70,18 +66,14 @@ class Interpreter:
         options: CompileOptions = DEFAULTS,
         files: DumpFiles | None = None,
     ) -> "InterpreterExecutable":
-        """Verify `module` and make it ready to run with the layouts of `entry`.
+        """Make a module ready to run, as Backend.compile says.
 
-        There are no passes: of `options` only dumps have a meaning, and they have one stage. It
-        raises the errors of `Backend.compile`.
+        There are no passes: of `options` only dumps have a meaning, and they have one stage.
         """
-        verify(module, max_value_bytes=self._max_value_bytes)
-        check_signature(entry, module.entry.program_shape)
-        require_supported(module, self._custom_calls)
+        program_shape = admitted(module, entry, self._custom_calls, self._max_value_bytes)
         files = files or self._dumps.open(options.dump, module.name)
         if files is not None:
             Dump(files, options.dump).begin(module)
-        program_shape = laid_out(module.entry.program_shape, entry)
         executable = InterpreterExecutable(
             module,
             program_shape,
@@ -97,7 +89,7 @@ class Interpreter:
         return HostBuffer.placed(literal, device, self._blocks)
 
 
-class InterpreterExecutable:
+class InterpreterExecutable(InterpretedProgram):
     """A verified module with its plans. Implements xla_server.backends.platform.Executable."""
 
     def __init__(
@@ -109,22 +101,10 @@ class InterpreterExecutable:
         check_values: bool = False,
         custom_calls: CustomCallRegistry = BUILTIN,
     ) -> None:
-        self.name = module.name
-        self.program_shape = program_shape
-        self.fingerprint = fingerprint(module, program_shape)
-        self.channel_ends = channel_ends(module.entry)
-        self.kept_bytes = constant_bytes(module)
-        self.has_state = has_state(module)
-        self.work = None
-        self.in_turns = None
-        self._module = module
-        self._seed = seed
-        self._check_values = check_values
         self._plans = PlanCache(custom_calls, is_dynamic=has_dynamic_shapes(module))
-        self._random_states = RandomStates()
-        arguments = sum(shape.byte_size for shape in program_shape.parameters)
-        temporary = temporary_bytes(module, self._plans)
-        self.memory = MemoryUse(arguments, 0, program_shape.result.byte_size, temporary)
+        super().__init__(module, program_shape, seed, temporary_bytes(module, self._plans))
+        self._module = module
+        self._check_values = check_values
 
     def execute(
         self,

@@ -1,4 +1,4 @@
-"""The signature of a program for its callers: shapes and layouts of arguments and result."""
+"""Admission of programs, and their signatures: shapes and layouts of arguments and result."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -9,11 +9,53 @@ from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.backends.device_buffer import DeviceBuffer
+from xla_server.backends.diagnostics.dump import constant_bytes
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.platform import Buffer
+from xla_server.buffers.assignment import MemoryUse
+from xla_server.custom_calls.target_registry import CustomCallRegistry
+from xla_server.execution.channel_protocol import channel_ends
+from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloModule
+from xla_server.ir.verifier import check_signature, verify
 from xla_server.ops.evaluation import Array, Value
+from xla_server.ops.feeds.send_recv import require_own
 from xla_server.ops.numerics.dynamic_bounds import plain
+from xla_server.ops.random.rng_get_and_update_state import RandomStates
+
+
+def admitted(
+    module: HloModule,
+    entry: ProgramShape,
+    custom_calls: CustomCallRegistry,
+    max_value_bytes: int | None,
+) -> ProgramShape:
+    """Return the signature of a module with the layouts of `entry`, if a platform may run it.
+
+    Raises as `verify`, `check_signature` and `require_supported`.
+    """
+    verify(module, max_value_bytes=max_value_bytes)
+    check_signature(entry, module.entry.program_shape)
+    require_supported(module, custom_calls)
+    return laid_out(module.entry.program_shape, entry)
+
+
+def require_supported(module: HloModule, custom_calls: CustomCallRegistry) -> None:
+    """Raise UnimplementedError for a custom call or a transfer that no execution could do.
+
+    This includes computations without a caller: passes drop them, so only a check before the
+    passes refuses them on every platform. Raises InvalidArgumentError for a custom call that its
+    target does not take.
+    """
+    for instruction in module.instructions():
+        if instruction.opcode is Opcode.CUSTOM_CALL:
+            custom_calls.resolve(instruction)
+        elif (
+            instruction.opcode in (Opcode.SEND, Opcode.RECV)
+            and module.grid.size == 1
+            and not instruction.attributes.is_host_transfer
+        ):
+            require_own(instruction)
 
 
 def laid_out(own: ProgramShape, entry: ProgramShape) -> ProgramShape:
@@ -109,3 +151,24 @@ def _memory_held(array: Array) -> int:
     while isinstance(held.base, np.ndarray):
         held = held.base
     return held.nbytes
+
+
+class InterpretedProgram:
+    """Facts about a program that is walked by instructions, known before it runs."""
+
+    work = None
+    in_turns = None
+
+    def __init__(
+        self, module: HloModule, program_shape: ProgramShape, seed: int, temporary: int = 0
+    ) -> None:
+        self.name = module.name
+        self.program_shape = program_shape
+        self.fingerprint = fingerprint(module, program_shape)
+        self.channel_ends = channel_ends(module.entry)
+        self.kept_bytes = constant_bytes(module)
+        self.has_state = has_state(module)
+        arguments = sum(shape.byte_size for shape in program_shape.parameters)
+        self.memory = MemoryUse(arguments, 0, program_shape.result.byte_size, temporary)
+        self._seed = seed
+        self._random_states = RandomStates()

@@ -6,7 +6,7 @@ runs, and the caller that starts them provides it (`Channels`).
 
 from collections import deque
 from collections.abc import Hashable
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from xla_contract.errors import (
     FailedPreconditionError,
@@ -18,6 +18,8 @@ from xla_contract.types.shape import Shape
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.module import HloComputation
 from xla_server.ops.evaluation import Value
+
+V = TypeVar("V")
 
 MAX_ITEMS = 1024
 """Bound of the values that wait on the channels inside one run; a loop could send without end."""
@@ -55,14 +57,14 @@ class NoChannels:
         raise _no_other_end("send", channel_id, shape)
 
 
-class WaitingValues:
+class WaitingValues(Generic[V]):
     """Values that were sent inside one execution and not received, in order on each wire."""
 
     def __init__(self) -> None:
-        self._wires: dict[Hashable, deque[tuple[Value, int]]] = {}
+        self._wires: dict[Hashable, deque[tuple[V, int]]] = {}
         self._items = self._bytes = 0
 
-    def put(self, wire: Hashable, value: Value, byte_size: int, where: str) -> None:
+    def put(self, wire: Hashable, value: V, byte_size: int, where: str) -> None:
         """Append a value.
 
         Raises ResourceExhaustedError, which says `where`, beyond MAX_ITEMS or MAX_BYTES.
@@ -83,7 +85,7 @@ class WaitingValues:
         self._items += 1
         self._bytes += counted
 
-    def take(self, wire: Hashable) -> Value | None:
+    def take(self, wire: Hashable) -> V | None:
         """Remove the first value of a wire; None without any."""
         waiting = self._wires.get(wire)
         if not waiting:
@@ -105,8 +107,7 @@ class OwnChannels:
         self._computation = computation
         self._others = others
         self._own: frozenset[int] | None = None
-        self._values = WaitingValues()
-        self._shapes: dict[int, deque[Shape]] = {}
+        self._values = WaitingValues[tuple[Value, Shape]]()
 
     def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
         """Put a value on a channel; raises as `WaitingValues.put`."""
@@ -114,20 +115,20 @@ class OwnChannels:
             self._others.send(channel_id, value, shape, cancellation)
             return
         where = f"of {shape} on channel {channel_id}"
-        self._values.put(channel_id, value, shape.byte_size, where)
-        self._shapes.setdefault(channel_id, deque()).append(shape)
+        self._values.put(channel_id, (value, shape), shape.byte_size, where)
 
     def receive(self, channel_id: int, shape: Shape, cancellation: Cancellation) -> Value:
         """Take the next value of a channel; FailedPreconditionError when there is none."""
         if not self._is_own(channel_id):
             return self._others.receive(channel_id, shape, cancellation)
-        value = self._values.take(channel_id)
-        if value is None:
+        sent = self._values.take(channel_id)
+        if sent is None:
             raise FailedPreconditionError(
                 "a value must be sent before it is received where both ends of the channel are in "
                 f"one program, got none for {shape} on channel {channel_id}"
             )
-        require_shape(channel_id, self._shapes[channel_id].popleft(), shape)
+        value, sent_shape = sent
+        require_shape(channel_id, sent_shape, shape)
         return value
 
     def _is_own(self, channel_id: int) -> bool:

@@ -2,7 +2,7 @@
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from xla_contract.errors import InvalidArgumentError
@@ -10,7 +10,7 @@ from xla_contract.types.device_grid import ALONE, DeviceGrid
 from xla_contract.types.replica_groups import braced
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.participants import Placement
-from xla_server.ops.evaluation import Crossing, GivenT, Meeting, Participants, SharedT, Value
+from xla_server.ops.evaluation import Meeting, Participants, Value
 
 KEPT_BYTES = 1 << 26
 """Memory of native meetings that all programs together keep for their next executions."""
@@ -131,14 +131,7 @@ class NoCollectives:
         """One replica of one partition."""
         return ALONE
 
-    def exchange(
-        self,
-        meeting: Meeting,
-        given: GivenT,
-        share: Callable[[Sequence[GivenT]], SharedT],
-        work: Callable[[SharedT, int], None] | None = None,
-        crossing: Callable[[], Crossing] | None = None,
-    ) -> SharedT:
+    def exchange(self, meeting: Meeting, *_: object, **__: object) -> Any:
         """Raise InvalidArgumentError: the program runs on one device."""
         raise _alone(meeting)
 

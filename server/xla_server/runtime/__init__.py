@@ -4,8 +4,8 @@
 once. `executor.py` walks the thunks: kernels, copies, jumps; thunks that need Python end the walk
 and resume it. `meetings.py` has the words by which participants of a grid meet in native code: a
 collective is a row that waits for its group, and kernels behind it. `threads.py` splits a kernel's
-work items over helper threads, in chunks; helpers join the loop that has the fewest. `copies.py`
-splits large copies the same way. `blocks.py` is the bounded pool of memory for arenas and results;
+work items over helper threads, in chunks; helpers join the loop that has the fewest. Large
+copies are split the same way. `blocks.py` is the bounded pool of memory for arenas and results;
 runs are pooled as well. The walk polls the cancellation flag at each kernel, chunk and jump.
 
 Kernels run with subnormal numbers as zeros (`rounding.py`), and BLAS on one thread. `row_times.py`

@@ -9,11 +9,10 @@ from collections.abc import Callable
 
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel import Kernels
-from xla_server.runtime.copies import COPY_BYTES
 from xla_server.runtime.meetings import COPY as COPY_TABLE
 from xla_server.runtime.meetings import COUNT as MEMBER_COUNT
 from xla_server.runtime.meetings import OWN, RECORD_WORDS, YIELDS
-from xla_server.runtime.native import callable_at, callee, copy_bytes, cycles, write
+from xla_server.runtime.native import COPY_BYTES, callable_at, callee, copy_bytes, cycles, write
 from xla_server.runtime.native_meetings import (
     arrive,
     doze,

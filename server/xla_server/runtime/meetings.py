@@ -11,12 +11,13 @@ it, and they come when they have read what they need of this one. So two areas a
 
 import ctypes
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xla_contract.types.device_grid import DeviceGrid
+from xla_host.aligned import aligned_empty
 from xla_server.execution.collectives_protocol import MAX_MEMBERS, MeetingPlan
 from xla_server.ops.collectives.collective import channel_of
 from xla_server.ops.evaluation import Meeting
@@ -62,17 +63,6 @@ class Member(NamedTuple):
     stride: int
 
 
-def write_record(words: Any, members: Sequence[Member], own: int, position: int) -> None:
-    """Write the record of one meeting to RECORD_WORDS words; no members for one of the host.
-
-    Members are in the order of the group, this participant is number `own`.
-    """
-    assert len(members) <= MAX_MEMBERS
-    words[:STAMP] = len(members), own, position
-    flat = np.array(members, np.int64).reshape(-1)
-    words[MEMBERS : MEMBERS + len(flat)] = flat
-
-
 LOOKS = 400
 """Looks at the seats of a group before a participant goes to sleep, or gives way to others."""
 
@@ -110,8 +100,11 @@ class Meetings:
                 places = [found for other in group if (found := seats[other])]
                 if len(places) == len(group):
                     self._meetings[each, number] = Meeting(i.name, i.opcode, channel_of(i), group)
-                    own = group.index(each)
-                    write_record(self._records[each, number], places, own, position)
+                    assert len(group) <= MAX_MEMBERS
+                    words = self._records[each, number]
+                    words[:STAMP] = len(group), group.index(each), position
+                    flat = np.array(places, np.int64).reshape(-1)
+                    words[MEMBERS : MEMBERS + len(flat)] = flat
 
     def begin(self, first_stamp: int = 0) -> None:
         """Begin an execution, whose stamps are above those of all before in this memory."""
@@ -184,9 +177,9 @@ def local_meetings(plan: MeetingPlan, grid: DeviceGrid, *, in_turns: bool) -> Me
     Meetings without areas are native `in_turns` alone.
     """
     count = len(plan.meetings)
-    seats = _aligned(grid.size * count * SEAT_BYTES)
+    seats = aligned_empty((grid.size * count * SEAT_BYTES,), np.uint8)
     seats[:] = 0
-    areas = _aligned(grid.size * plan.byte_size)
+    areas = aligned_empty((grid.size * plan.byte_size,), np.uint8)
     offsets = list(itertools.accumulate((2 * size for size in plan.areas), initial=0))
 
     def member(participant: int, number: int) -> Member | None:
@@ -200,12 +193,6 @@ def local_meetings(plan: MeetingPlan, grid: DeviceGrid, *, in_turns: bool) -> Me
     made.memory = seats, areas
     made.in_turns = in_turns
     return made
-
-
-def _aligned(size: int) -> Any:
-    memory = np.empty(size + SEAT_BYTES, np.uint8)
-    start = -memory.ctypes.data % SEAT_BYTES
-    return memory[start : start + size]
 
 
 def meets_natively(records: int, number: int) -> bool:

@@ -13,8 +13,14 @@ from llvmlite import ir
 from numba import njit, types
 
 from xla_server.codegen.instructions.instruction import instruction_of
+from xla_server.codegen.instructions.memory import MEMORY
 
 _I64 = ir.IntType(64)
+
+COPY_BYTES = 1 << 18
+"""Bytes of a large array that a thread copies as one work item."""
+
+_word = MEMORY["peek_i64"]
 
 HAS_CYCLES = platform.machine().lower() in ("x86_64", "amd64")
 """True if `cycles` counts: on other processors user code cannot read the counter."""
@@ -88,6 +94,11 @@ def copy_bytes(builder: Any, target: Any, source: Any, count: Any) -> None:
     target, source = (builder.inttoptr(address, pointer) for address in (target, source))
     function = builder.module.declare_intrinsic("llvm.memmove", [pointer, pointer, _I64])
     builder.call(function, [target, source, count, ir.Constant(ir.IntType(1), 0)])
+
+
+def copy_range(buffers: int, start: int, stop: int) -> None:
+    """Bytes start .. stop - 1 of the second buffer to the first. It is called as kernels are."""
+    copy_bytes(_word(buffers, 0) + start, _word(buffers, 1) + start, stop - start)
 
 
 callee = njit(

@@ -11,7 +11,6 @@ from numba import types
 from xla_server.buffers.code import BY_POSITION
 from xla_server.codegen.instructions.instruction import instruction_of
 from xla_server.codegen.instructions.memory import MEMORY
-from xla_server.runtime.copies import COPY_BYTES
 from xla_server.runtime.meetings import (
     COPIED,
     COPY,
@@ -32,7 +31,15 @@ from xla_server.runtime.meetings import (
     STRIDE,
     YIELDS,
 )
-from xla_server.runtime.native import HAS_CYCLES, callee, copy_bytes, foreign, read, write
+from xla_server.runtime.native import (
+    COPY_BYTES,
+    HAS_CYCLES,
+    callee,
+    copy_bytes,
+    foreign,
+    read,
+    write,
+)
 
 _word = MEMORY["peek_i64"]
 _set_word = MEMORY["poke_i64"]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import struct
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeAlias
 
@@ -11,7 +12,7 @@ from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.assignment import Assignment, MemoryUse, assign, memory_use
-from xla_server.buffers.code import Code, HostThunk, LeaveThunk, MeetThunk, Row, Value
+from xla_server.buffers.code import Code, HostThunk, LeaveThunk, MeetThunk, Value
 from xla_server.buffers.work import ProgramWork
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.lower.host import placed
@@ -24,7 +25,7 @@ from xla_server.execution.collectives_protocol import (
 )
 from xla_server.runtime import executor
 from xla_server.runtime.blocks import Block, BlockPool, block_size
-from xla_server.runtime.encoding import encode
+from xla_server.runtime.encoding import Encoded
 from xla_server.runtime.host import HostRun, arrays_of
 from xla_server.runtime.meetings import LOOKS, meets_natively
 from xla_server.runtime.row_times import RowTimes
@@ -70,26 +71,28 @@ class Program:
         work: ProgramWork | None = None,
         plan: MeetingPlan | None = None,
     ) -> None:
-        self._code = code
+        self.code = code
         self._assignment = assignment
         self._kernels = kernels
         self._blocks = blocks
         self._threads = threads
         threads.start()
         self._walk = executor.walker(kernels)
-        self._encoded = encode(code, assignment, kernels)
+        self._encoded = Encoded(code, assignment, kernels)
+        self.rows = self._encoded.walked
+        """The rows that are walked, as `RowTimes` numbers them."""
         self._hosts = {row: self._host_row(*each) for row, each in self._encoded.hosts.items()}
         meetings = self._encoded.meetings
         numbers = {row: n for n, row in enumerate(meetings)}
         self._meetings = {
             n: numbers[row.meeting if isinstance(row, LeaveThunk) else row]
-            for n, row in enumerate(self._encoded.walked)
+            for n, row in enumerate(self.rows)
             if isinstance(row, LeaveThunk | MeetThunk)
         }
         """The number of the meeting of each row that meets others, or leaves them."""
         self.work = work
         """The static count of its code, where it was counted."""
-        self._plan = plan or self._planned(meetings)
+        self.plan = plan or self._planned(meetings)
         self.results = assignment.results
         """The memory of each result: its own, a parameter's or a constant's."""
         arrays = list(code.constants.values())
@@ -99,26 +102,26 @@ class Program:
         self._sizes = [(n, block_size(code.results[n].byte_size)) for n in results]
         self._arena_size = block_size(assignment.arena_bytes)
         self._given = struct.Struct(f"={2 + len(code.parameters) + len(results)}q")
-        self._waiting: list[_Run] = []
+        self._waiting: deque[_Run] = deque(maxlen=KEPT_RUNS)
 
     def with_donated(self, donated: frozenset[int]) -> "Program":
         """This program for runs that may write over parameters: these numbers of them."""
-        assignment = assign(self._code, donated)
+        assignment = assign(self.code, donated)
         return Program(
-            self._code,
+            self.code,
             assignment,
             self._kernels,
             self._threads,
             self._blocks,
             self.work,
-            self._plan,
+            self.plan,
         )
 
     @property
     def memory(self) -> MemoryUse:
         """The bytes that an execution needs, known before it starts."""
-        use = memory_use(self._code, self._assignment)
-        return dataclasses.replace(use, arena=use.arena + self._plan.byte_size)
+        use = memory_use(self.code, self._assignment)
+        return dataclasses.replace(use, arena=use.arena + self.plan.byte_size)
 
     def run(
         self,
@@ -129,13 +132,7 @@ class Program:
         times: RowTimes | None = None,
         collectives: Collectives = ALONE_RUN,
     ) -> tuple[dict[int, Block], int]:
-        """The memory of the results that have their own, by their numbers, and the cycles it took.
-
-        `addresses` are those of dense row-major arrays of the parameters' types; `host` is asked
-        for what host rows need, and the times of rows are written to `times`. All devices are
-        this processor. Raises what the cancellation was given once it is set, and what host rows
-        raise.
-        """
+        """Run as LoadedProgram.run says. All devices are this processor."""
         position = collectives.replica_id, collectives.partition_id
         run, results = self._begin(addresses, cancellation, position)
         return results, self._walked(run, cancellation, host, times, collectives)
@@ -154,7 +151,7 @@ class Program:
             words[executor.TIMES] = times.address
         if self._meetings:
             words[executor.LOOKS] = LOOKS
-            words[executor.MEETINGS] = collectives.records(self._plan)
+            words[executor.MEETINGS] = collectives.records(self.plan)
         self._walk(run.address, 0)
         if words[_ROW] != _FINISHED:
             self._finish(run, cancellation, host, collectives)
@@ -192,14 +189,9 @@ class Program:
         return [(results, self._end(run)) for run, results in begun], stuck
 
     @property
-    def plan(self) -> MeetingPlan:
-        """Its native meetings."""
-        return self._plan
-
-    @property
     def in_turns(self) -> Self | None:
         """Itself if it needs the host for nothing but meetings, and does little between them."""
-        return self if self._plan.take_turns else None
+        return self if self.plan.take_turns else None
 
     def _planned(self, meetings: Sequence[MeetThunk]) -> MeetingPlan:
         done = None if self.work is None else self.work.done
@@ -222,7 +214,7 @@ class Program:
         except IndexError:
             run = _Run(self._encoded, self.constants, self._threads.board)
         given = [0, cancellation.word, *addresses]
-        for opcode in self._code.numbers:
+        for opcode in self.code.numbers:
             given += [run.number(_NUMBERS[opcode], position)]
         results: dict[int, Block] = {}
         for number, size in self._sizes:
@@ -236,10 +228,9 @@ class Program:
     def _end(self, run: "_Run") -> int:
         """Keep a run that is over for the next one; the cycles it took."""
         cycles = run.words[_CYCLES]
-        if len(self._waiting) < KEPT_RUNS:
-            if self._arena_size > KEPT_ARENA:
-                run.arena = None
-            self._waiting.append(run)
+        if self._arena_size > KEPT_ARENA:
+            run.arena = None
+        self._waiting.append(run)
         return cycles
 
     def run_on_arrays(
@@ -251,10 +242,7 @@ class Program:
         host: HostRun,
         times: RowTimes | None = None,
     ) -> tuple[list[Array], int]:
-        """Run on dense row-major arrays; return the results, which have `shapes`, and the cycles.
-
-        Raises as `run`.
-        """
+        """Run on dense row-major arrays as LoadedProgram.run_on_arrays says."""
         addresses = [array.ctypes.data for array in arrays]
         position = host.replica_id, host.partition_id
         run, blocks = self._begin(addresses, cancellation, position)
@@ -269,20 +257,10 @@ class Program:
         return results, cycles
 
     @property
-    def rows(self) -> tuple[Row, ...]:
-        """The rows that are walked, as `RowTimes` numbers them."""
-        return self._encoded.walked
-
-    @property
     def byte_size(self) -> int:
         """Bytes of the kernels' object code and of the constants."""
-        code = sum(kernel.byte_size for kernel in self._encoded.kernels)
-        return code + sum(value.byte_size for value in self._code.constants)
-
-    @property
-    def code(self) -> Code:
-        """The thunks of the program."""
-        return self._code
+        code = sum(kernel.byte_size for kernel in self._encoded.kernels.values())
+        return code + sum(value.byte_size for value in self.code.constants)
 
     def _finish(
         self,
@@ -305,7 +283,7 @@ class Program:
             made = made or host()
             number = self._meetings.get(row)
             if number is not None and meets_natively(words[executor.MEETINGS], number):
-                with placed(made, self._plan.meetings[number].instruction):
+                with placed(made, self.plan.meetings[number].instruction):
                     collectives.wait(number)
                 self._walk(run.address, 0)
                 continue
@@ -342,7 +320,7 @@ class _Run:
         "words",
     )
 
-    def __init__(self, encoded: Any, constants: dict[int, Block], board: int) -> None:
+    def __init__(self, encoded: Encoded, constants: dict[int, Block], board: int) -> None:
         self._tables = _zeros(len(encoded.indices))
         self._array = _zeros(executor.SLOTS + len(encoded.slots))
         self.address: int = self._array.ctypes.data

@@ -3,7 +3,6 @@
 A row's time ends where the next one begins, so rows that only Python can do are counted too.
 """
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -45,15 +44,6 @@ def mark(times: int, row: int) -> None:
     _set_word(times, _SINCE, now)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Span:
-    """One run of a row, from `start` to `stop` in nanoseconds."""
-
-    row: int
-    start: int
-    stop: int
-
-
 class RowTimes:
     """The times of one execution, or of several one after the other."""
 
@@ -92,13 +82,12 @@ class RowTimes:
         return [(int(time), int(count)) for time, count in rows]
 
     @property
-    def spans(self) -> list[Span]:
-        """The first runs of rows one by one, in order."""
+    def spans(self) -> list[tuple[int, int, int]]:
+        """The first runs of rows one by one: the row, and when it began and ended, in ns."""
         kept = min(int(self._words[_COUNT]), int(self._words[_CAPACITY]))
         first = int(self._words[_SPANS])
-        return [
-            Span(*map(int, words)) for words in self._words[first : first + 3 * kept].reshape(-1, 3)
-        ]
+        spans = self._words[first : first + 3 * kept].reshape(-1, 3)
+        return [(int(row), int(start), int(stop)) for row, start, stop in spans]
 
     @property
     def run_count(self) -> int:

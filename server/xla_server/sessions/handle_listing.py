@@ -1,12 +1,12 @@
 """Descriptions of the handles of a session, for a client that resumes it."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from xla_contract.errors import InvalidArgumentError, NotFoundError, XlaError
-from xla_contract.types.shape import ProgramShape, Shape
-from xla_server.sessions.programs.executable_table import ExecutableTable
+from xla_contract.types.shape import Shape
+from xla_server.sessions.programs.executable_table import ExecutableTable, LoadedExecutable
 from xla_server.sessions.runs.background_executions import BackgroundExecutions, LaunchedExecution
 from xla_server.sessions.values.futures import ValueFuture
 from xla_server.sessions.values.handles import HandleFactory, HandleKind
@@ -22,33 +22,7 @@ class ValueDescription:
     error: XlaError | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ExecutableDescription:
-    """A compiled program."""
-
-    name: str
-    program_shape: ProgramShape
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class LaunchedStep:
-    """A step of a launched execution: its result, and the values it keeps."""
-
-    result: Shape
-    outputs: Sequence[int]
-    shapes: Sequence[Shape]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ExecutionDescription:
-    """A launched execution."""
-
-    name: str
-    steps: Sequence[LaunchedStep]
-    is_done: bool
-
-
-Description: TypeAlias = ValueDescription | ExecutableDescription | ExecutionDescription
+Description: TypeAlias = ValueDescription | LoadedExecutable | LaunchedExecution
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -67,10 +41,9 @@ class HandleListing:
         an execution whose result was returned is NotFoundError, too.
         """
         if self.executables.handles.has_issued(handle):
-            compiled = self.executables.get(handle)
-            return ExecutableDescription(compiled.name, compiled.program_shape)
+            return self.executables.get(handle)
         if self.handles.was_issued(handle, HandleKind.EXECUTION):
-            return _execution(self.executions.get(handle))
+            return self.executions.get(handle)
         entry = self.values.entry(handle)
         if not isinstance(entry, ValueFuture):
             return ValueDescription(entry.shape)
@@ -104,10 +77,3 @@ class HandleListing:
                 except (InvalidArgumentError, NotFoundError):
                     continue  # It was freed meanwhile.
                 yield handle, description
-
-
-def _execution(execution: LaunchedExecution) -> ExecutionDescription:
-    steps = []
-    for step, outputs in zip(execution.run.steps, execution.outputs, strict=True):
-        steps.append(LaunchedStep(step.result, outputs, step.output.shapes(step.result)))
-    return ExecutionDescription(execution.name, steps, execution.is_done)

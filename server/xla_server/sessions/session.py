@@ -32,9 +32,9 @@ from xla_server.sessions.feeds.queue_entries import Done, Lent
 from xla_server.sessions.handle_listing import HandleListing
 from xla_server.sessions.limits.compile_budget import CompileBudget
 from xla_server.sessions.limits.memory_account import MemoryAccount
-from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.response_memory import SessionResponseMemory
 from xla_server.sessions.limits.semaphores import FairSemaphore
+from xla_server.sessions.limits.server_limits import Quotas
 from xla_server.sessions.limits.shares.caller import LOCAL, Caller, flow_of
 from xla_server.sessions.programs.compile_request import ProgramSource
 from xla_server.sessions.programs.constant_evaluation import compute_constant
@@ -43,7 +43,6 @@ from xla_server.sessions.runs.background_executions import BackgroundExecutions
 from xla_server.sessions.runs.grids.grid_runner import GridRunner
 from xla_server.sessions.runs.planner import RunPlanner
 from xla_server.sessions.runs.program_runner import ProgramRunner
-from xla_server.sessions.runs.run import RunParts
 from xla_server.sessions.shared_resources import SharedResources
 from xla_server.sessions.transfers.download import checked_layout
 from xla_server.sessions.transfers.session_arena import SessionArena
@@ -103,28 +102,19 @@ class Session:
             caller,
         )
         self.compiling = CompileBudget(quotas.compile_seconds)
-        backend, limits = engine.backend, engine.limits
         self.runner = ProgramRunner(
-            backend=backend,
-            hosts=engine.hosts,
-            programs=engine.programs,
-            turns=engine.turns,
-            queue=engine.queue,
-            limits=limits,
-            quotas=quotas,
-            devices=self.devices,
-            data=self.data,
-            executables=self.executables,
-            channels=self.channels,
-            running=self.running,
-            compiling=self.compiling,
-            shared_compiling=engine.compiling,
-            caller=caller,
-            flow=self.flow,
+            engine,
+            self.devices,
+            self.data,
+            self.executables,
+            self.channels,
+            self.running,
+            self.compiling,
+            caller,
+            self.flow,
         )
         self.grids = GridRunner(self.runner)
-        parts = RunParts(self.data, self.runner, self.grids, engine.queue, engine.turns, self.flow)
-        self.planner = RunPlanner(parts, self.devices, backend, limits, quotas)
+        self.planner = RunPlanner(self.grids)
         self.executions = BackgroundExecutions(
             self.planner,
             self.data,
@@ -140,15 +130,17 @@ class Session:
             engine.launched,
             self.submit,
         )
-        self.uploads = UploadTable(self.data, self.devices, backend, engine.blocks, limits)
+        self.uploads = UploadTable(
+            self.data, self.devices, engine.backend, engine.blocks, engine.limits
+        )
         self.shared_memory = SessionArena(
             engine.arenas,
             self.data,
             self.devices,
-            backend,
+            engine.backend,
             engine.blocks,
             caller,
-            limits.spared_device_bytes,
+            engine.limits.spared_device_bytes,
         )
         self.listing = HandleListing(handles, self.data, self.executables, self.executions)
         self._calls: set[Cancellation] = set()

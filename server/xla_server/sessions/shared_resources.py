@@ -7,19 +7,14 @@ from typing import Any, Protocol
 
 from xla_server.backends.platform import Backend
 from xla_server.runtime.blocks import BlockPool
-from xla_server.sessions.limits.compile_share import CompileShare
-from xla_server.sessions.limits.memory_budget import MemoryBudget
-from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.response_memory import ResponseMemory
 from xla_server.sessions.limits.semaphores import SharedSemaphore
-from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.limits.server_limits import Limits, Quotas
 from xla_server.sessions.limits.shares.caller import Flow
 from xla_server.sessions.limits.shares.caller_shares import CallerUse
-from xla_server.sessions.programs.executable_table import ExecutableCache
 from xla_server.sessions.runs.active_executions import ActiveExecutions
 from xla_server.sessions.runs.hosts import Hosts
-from xla_server.sessions.runs.memory_queue import MemoryQueue
-from xla_server.sessions.runs.time_slicing import TimeSlicer
+from xla_server.sessions.runs.run_resources import RunResources
 from xla_server.sessions.transfers.arena_pool import ArenaPool
 
 _EXECUTIONS = 256
@@ -44,10 +39,9 @@ class _InOrder(ThreadPoolExecutor):
         self.submit(do, *arguments)
 
 
-class SharedResources:
-    """A platform, the programs compiled for it, and the memory of its devices.
+class SharedResources(RunResources):
+    """Resources of all sessions: those of runs, memory of answers and transfers, and threads.
 
-    `quotas` are what each session may have; by default a session may have all there is.
     `execution_threads` run the executions that no call waits for; the engine closes them.
     """
 
@@ -59,20 +53,9 @@ class SharedResources:
         execution_threads: ExecutionThreads | None = None,
         hosts: Hosts | None = None,
     ) -> None:
-        self.backend = backend
-        self.hosts = hosts
-        """The processes that devices are in, if that is not this one alone."""
-        self.limits = limits
-        self.quotas = quotas or Quotas(device_bytes=limits.max_device_bytes)
-        self.memory = MemoryBudget(limits.max_device_bytes)
+        super().__init__(backend, limits, quotas, hosts)
         self.memory_use = CallerUse(limits.shares)
         """The bytes that each caller has on the devices."""
-        self.queue = MemoryQueue(
-            self.memory,
-            wait_seconds=limits.execution_wait_seconds,
-            spared_bytes=limits.spared_device_bytes,
-        )
-        """Executions that wait for memory."""
         self.answers = ResponseMemory(limits.max_answer_bytes, limits.shares)
         self.blocks = BlockPool()
         """Memory that values arrive in."""
@@ -88,10 +71,7 @@ class SharedResources:
         """The slots of the executions of all sessions."""
         self.launching = SharedSemaphore(limits.max_launches, limits.max_sessions, limits.shares)
         """The slots of executions that were launched and have not ended."""
-        self.compiling = CompileShare(limits.max_compile_seconds, limits.shares)
-        self.turns = TimeSlicer()
         self.launched = ActiveExecutions()
-        self.programs = ExecutableCache(limits)
 
     def close(self, timeout: float) -> bool:
         """Free what sessions share, when all of them are closed.

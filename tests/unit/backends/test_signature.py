@@ -1,20 +1,23 @@
-"""Signatures with layouts, and the values that fit them."""
+"""Admission of programs; signatures with layouts, and the values that fit them."""
 
 import types
 
 import numpy as np
 import pytest
 
+from tests.corpus.hlo_text import parse_hlo
 from tests.unit.codegen.compiled import CPU
 from xla_client import Builder
-from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.interpreter import Interpreter
 from xla_server.backends.platform import Device
-from xla_server.backends.signature import argument_values, laid_out, owned
+from xla_server.backends.signature import argument_values, laid_out, owned, require_supported
+from xla_server.custom_calls.builtin_targets import BUILTIN
+from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.ir.importer import import_module
 
 PLATFORM = Interpreter()
@@ -85,3 +88,26 @@ def test_an_executable_tells_the_bytes_of_its_constants(backend: Cpu | Interpret
     module = import_module(builder.build(builder.constant(table) * row).proto)
     executable = backend.compile(module, module.entry_program_shape)
     assert 40_000 <= executable.kept_bytes < 400_000
+
+
+UNCALLED = """HloModule m
+unused { x = f32[4] parameter(0)
+  ROOT c = f32[4] custom-call(x), custom_call_target="nothing" }
+ENTRY main { ROOT y = f32[4] parameter(0) }
+"""
+
+
+def test_computations_without_callers_must_be_supported() -> None:
+    module = import_module(parse_hlo(UNCALLED))
+    with pytest.raises(UnimplementedError):
+        require_supported(module, BUILTIN)
+    registry = CustomCallRegistry()
+    registry.register_function("nothing", lambda x: x)
+    require_supported(module, registry)
+
+
+@pytest.mark.parametrize("platform", [Cpu, Interpreter])
+def test_both_platforms_refuse_it(platform: type[Cpu] | type[Interpreter]) -> None:
+    program = import_module(parse_hlo(UNCALLED))
+    with pytest.raises(UnimplementedError):
+        platform().compile(program, program.entry_program_shape)

@@ -17,8 +17,7 @@ from xla_server.rpc.calls.method_table import ServiceHandler
 from xla_server.rpc.methods.xla_service import METHODS
 from xla_server.rpc.server import RpcOptions, serving
 from xla_server.rpc.threads.pools import Pools, PoolSizes
-from xla_server.sessions.limits.quotas import Quotas
-from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.limits.server_limits import Limits, Quotas
 from xla_server.sessions.session_registry import SessionRegistry
 from xla_server.sessions.shared_resources import SharedResources
 

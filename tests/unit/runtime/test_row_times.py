@@ -26,12 +26,13 @@ def test_a_row_s_time_ends_where_the_next_begins() -> None:
     ended = time.monotonic_ns()
     assert [count for _, count in times.totals] == [1, 2, 1]
     spans = times.spans
-    assert [span.row for span in spans] == [0, 1, 1, 2]
-    for before, after in itertools.pairwise(spans):
-        assert before.stop == after.start
-    assert begun <= spans[0].start <= spans[-1].stop <= ended
+    assert [row for row, _, _ in spans] == [0, 1, 1, 2]
+    for (_, _, stop), (_, start, _) in itertools.pairwise(spans):
+        assert stop == start
+    assert begun <= spans[0][1] <= spans[-1][2] <= ended
     for row in range(3):
-        assert times.totals[row][0] == sum(s.stop - s.start for s in spans if s.row == row)
+        spent = sum(stop - start for each, start, stop in spans if each == row)
+        assert times.totals[row][0] == spent
 
 
 def test_of_many_runs_the_first_are_kept_and_all_are_counted() -> None:

@@ -14,8 +14,8 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
 from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.runtime.blocks import Block, BlockPool
-from xla_server.runtime.copies import COPY_BYTES
 from xla_server.runtime.encoding import chunk_of
+from xla_server.runtime.native import COPY_BYTES
 from xla_server.runtime.program import KEPT_RUNS
 from xla_server.target.loop_tuning import Chunks
 
@@ -182,7 +182,7 @@ def test_runs_are_used_again_and_side_by_side_each_has_its_own(cpu: Cpu) -> None
     assert len(program._waiting) == 1
     (waiting,) = program._waiting
     run(cpu, executable, rows)
-    assert program._waiting == [waiting]
+    assert list(program._waiting) == [waiting]
     found: list[object] = []
     threads = [
         threading.Thread(target=lambda: found.append(run(cpu, executable, rows))) for _ in range(20)

@@ -3,8 +3,7 @@
 from typing import Any
 
 from xla_server.backends.interpreter import Interpreter
-from xla_server.sessions.limits.quotas import Quotas
-from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.limits.server_limits import Limits, Quotas
 from xla_server.sessions.shared_resources import SharedResources
 
 

@@ -17,7 +17,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.rpc.decode.runs import named_values, read_run
 from xla_server.rpc.methods.runs import run_with_slot
-from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Quotas
 from xla_server.sessions.runs.background_executions import LaunchedExecution
 from xla_server.sessions.runs.batch import Batch
 from xla_server.sessions.runs.run import StepOutcome

@@ -31,8 +31,7 @@ from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.decode.runs import read_run
 from xla_server.sessions.feeds.infeed_stream import Credit, ReceivedItem
-from xla_server.sessions.limits.quotas import Quotas
-from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.limits.server_limits import Limits, Quotas
 from xla_server.sessions.session import Session
 from xla_server.sessions.shared_resources import SharedResources
 from xla_server.sessions.transfers.download import downloading

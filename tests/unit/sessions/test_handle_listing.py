@@ -21,11 +21,8 @@ from tests.unit.sessions.sample_runs import (
 )
 from xla_contract.errors import CancelledError, InvalidArgumentError, NotFoundError
 from xla_server.rpc.decode.runs import read_run
-from xla_server.sessions.handle_listing import (
-    ExecutableDescription,
-    ExecutionDescription,
-    ValueDescription,
-)
+from xla_server.sessions.handle_listing import ValueDescription
+from xla_server.sessions.programs.executable_table import LoadedExecutable
 from xla_server.sessions.runs.background_executions import LaunchedExecution
 from xla_server.sessions.session import Session
 from xla_server.sessions.values.handles import HandleKind
@@ -59,18 +56,17 @@ def test_each_kind_is_described(service: Session) -> None:
     assert isinstance(described, ValueDescription)
     assert (str(described.shape), described.is_pending) == ("f32[4]{0}", False)
     described = service.listing.describe(pair)
-    assert isinstance(described, ExecutableDescription)
+    assert isinstance(described, LoadedExecutable)
     assert described.name == PAIR
     assert str(described.program_shape.result) == "(f32[4]{0}, f32[4]{0})"
-    described = service.listing.describe(execution.handle)
-    assert isinstance(described, ExecutionDescription)
-    assert (described.name, described.is_done) == (PAIR, True)
-    [launched] = described.steps
-    assert list(launched.outputs) == execution.outputs[0]
-    assert [str(shape) for shape in launched.shapes] == ["f32[4]{0}"] * 2
     # Freeing an output changes nothing about what the execution was.
     service.unregister([execution.outputs[0][0]])
-    assert service.listing.describe(execution.handle) == described
+    described = service.listing.describe(execution.handle)
+    assert described is execution
+    assert (described.name, described.is_done) == (PAIR, True)
+    assert len(described.outputs[0]) == 2
+    [launched] = described.run.steps
+    assert [str(shape) for shape in launched.output.shapes(launched.result)] == ["f32[4]{0}"] * 2
     service.executions.wait(execution.handle)
     with pytest.raises(NotFoundError, match="waited for before"):
         service.listing.describe(execution.handle)

@@ -13,8 +13,7 @@ from xla_server.rpc.server import RpcOptions, RpcServer, serving
 from xla_server.rpc.threads.pools import PoolSizes
 from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.compile_budget import COMPILE_WINDOW_SECONDS
-from xla_server.sessions.limits.quotas import Quotas
-from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.limits.server_limits import Limits, Quotas
 from xla_server.sessions.limits.shares.caller_shares import CallerShares
 from xla_server.sessions.runs.hosts import Hosts
 from xla_server.sessions.session_registry import SessionRegistry

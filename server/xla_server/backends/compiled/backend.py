@@ -26,8 +26,7 @@ from xla_server.backends.diagnostics.dump_directory import DumpDirectory, DumpFi
 from xla_server.backends.diagnostics.incidents import Incidents
 from xla_server.backends.loaded_program import LoadedProgram
 from xla_server.backends.platform import Buffer, Device, devices_of
-from xla_server.backends.signature import has_state, laid_out, relaid_bytes
-from xla_server.backends.support import require_supported
+from xla_server.backends.signature import admitted, relaid_bytes
 from xla_server.buffers.assignment import memory_use, require_fit
 from xla_server.buffers.code import Code, KernelCode, KernelError, KernelThunk
 from xla_server.codegen.lower.fusion_faults import FUSED, FUSION_FAULTS
@@ -37,7 +36,6 @@ from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloInstruction, HloModule
-from xla_server.ir.verifier import check_signature, verify
 from xla_server.passes.expand.rng_expander import RngExpander
 from xla_server.passes.framework.editor import copy_module
 from xla_server.passes.framework.selection import PassOptions
@@ -137,10 +135,7 @@ class CompiledBackend(abc.ABC):
         not fit into the device's memory.
         """
         with self._preparation.interrupted():
-            verify(module, max_value_bytes=self._max_value_bytes)
-            check_signature(entry, module.entry.program_shape)
-            require_supported(module, self._custom_calls)
-            program_shape = laid_out(module.entry.program_shape, entry)
+            program_shape = admitted(module, entry, self._custom_calls, self._max_value_bytes)
             if has_dynamic_shapes(module):
                 return self._dynamic(module, program_shape, seed, options, files)
             key = fingerprint(module, program_shape)
@@ -156,15 +151,7 @@ class CompiledBackend(abc.ABC):
                     self._programs[name] = program
             kept = dump if options.is_profiled else None
             return CompiledExecutable(
-                program,
-                self.buffers,
-                program_shape,
-                module.entry,
-                key,
-                seed=seed,
-                dump=kept,
-                name=module.name,
-                has_state=has_state(module),
+                program, self.buffers, program_shape, module, key, seed=seed, dump=kept
             )
 
     def _dynamic(
@@ -210,82 +197,50 @@ class CompiledBackend(abc.ABC):
         return None if files is None else Dump(files, options.dump)
 
     def _program(
-        self,
-        module: HloModule,
-        options: CompileOptions,
-        dump: Dump | None,
-        copies: int = 0,
+        self, module: HloModule, options: CompileOptions, dump: Dump | None, copies: int = 0
     ) -> LoadedProgram:
         """The program of a static module; what the compiler fails on becomes an incident.
 
-        `copies` are bytes that an execution takes besides what the code says.
+        Where a fused kernel does not compile, instructions inside of fusions get kernels of their
+        own. `copies` are bytes that an execution takes besides what the code says.
         """
         fuses = True
         while True:
+            code: Code | None = None
             try:
-                return self._compiled(module, options, dump, copies, fuses=fuses)
-            except _FusionError as error:
-                FUSION_FAULTS.record(error.kernel_error, error.fusion)
-                fuses = False
-            except OtherTargetError as error:
-                self._target = error.target
-
-    def _compiled(
-        self,
-        module: HloModule,
-        options: CompileOptions,
-        dump: Dump | None,
-        copies: int,
-        *,
-        fuses: bool,
-    ) -> LoadedProgram:
-        """The same, with or without fused kernels. Raises _FusionError if one does not compile."""
-        code: Code | None = None
-        try:
-            compilation = compile_module(
-                module,
-                options.passes,
-                target=self._target,
-                lowerings=self._lowerings,
-                custom_calls=self._custom_calls,
-                observer=dump,
-                fuses=fuses,
-            )
-            code = compilation.code
-            use = memory_use(code, compilation.assignment)
-            require_fit(dataclasses.replace(use, copies=copies), self._max_value_bytes)
-            try:
+                compilation = compile_module(
+                    module,
+                    options.passes,
+                    target=self._target,
+                    lowerings=self._lowerings,
+                    custom_calls=self._custom_calls,
+                    observer=dump,
+                    fuses=fuses,
+                )
+                code = compilation.code
+                use = memory_use(code, compilation.assignment)
+                require_fit(dataclasses.replace(use, copies=copies), self._max_value_bytes)
                 program = self.load(compilation)
                 if dump is not None:
                     for name, data in self.dump_files(program).items():
                         dump.write(name, data)
                 return program
-            except KernelError as error:
-                fusion = _origin(code, error.kernel)
-                if fuses and fusion is not None and fusion.opcode in FUSED:
-                    raise _FusionError(error, fusion) from error
+            except OtherTargetError as error:
+                self._target = error.target
+            except (XlaError, MemoryError):
                 raise
-        except (XlaError, MemoryError, OtherTargetError, _FusionError):
-            raise
-        except KernelError as error:
-            raise self._incidents.report(
-                error.__cause__ or error,
-                module,
-                options,
-                instruction=None if code is None else _origin(code, error.kernel),
-                kernel=error.kernel.text,
-            ) from error
-        except Exception as error:
-            raise self._incidents.report(error, module, options) from error
-
-
-class _FusionError(Exception):
-    """The kernel of a fusion does not compile."""
-
-    def __init__(self, kernel_error: KernelError, fusion: HloInstruction) -> None:
-        super().__init__()
-        self.kernel_error = kernel_error
-        self.fusion = fusion
+            except KernelError as error:
+                origin = None if code is None else _origin(code, error.kernel)
+                if fuses and origin is not None and origin.opcode in FUSED:
+                    FUSION_FAULTS.record(error, origin)
+                    fuses = False
+                    continue
+                cause, kernel = error.__cause__ or error, error.kernel.text
+                raise self._incidents.report(
+                    cause, module, options, instruction=origin, kernel=kernel
+                ) from error
+            except Exception as error:
+                raise self._incidents.report(error, module, options) from error
 
 
 def _origin(code: Code, kernel: KernelCode) -> HloInstruction | None:

@@ -19,27 +19,24 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape
 from xla_server.backends.compiled.size_variants import SizeVariant, SizeVariants
 from xla_server.backends.device_buffer import Buffers
-from xla_server.backends.diagnostics.dump import Dump, constant_bytes
+from xla_server.backends.diagnostics.dump import Dump
 from xla_server.backends.diagnostics.interpreter_times import InterpreterTimes
 from xla_server.backends.diagnostics.profile import write_profile
 from xla_server.backends.platform import Buffer, Device, Execution, Profile
-from xla_server.backends.signature import argument_values, has_state, owned
-from xla_server.buffers.assignment import MemoryUse
+from xla_server.backends.signature import InterpretedProgram, argument_values, owned
 from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.evaluator.dynamic_shapes import ANY_SIZE, has_dynamic_shapes
 from xla_server.evaluator.interpret import Run
 from xla_server.evaluator.plan import Plan, PlanCache, PlannedInstruction
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import Channels, OwnChannels, channel_ends
+from xla_server.execution.channel_protocol import Channels, OwnChannels
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.execution.feed_protocol import Feeds
 from xla_server.ir.explicit_stack import Deep, result_of
-from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.evaluation import Evaluator, Frame, Value
 from xla_server.ops.evaluators import evaluator
 from xla_server.ops.numerics.subnormals import subnormals_as_zeros
-from xla_server.ops.random.rng_get_and_update_state import RandomStates
 from xla_server.passes.dynamic_sizes.size_specialisation import HOST
 from xla_server.passes.dynamic_sizes.sized_values import extents_of
 from xla_server.runtime.host import HostRun
@@ -65,7 +62,7 @@ LARGEST_CONSTANT = 1 << 16
 """Bytes of a constant that is written into programs; a larger one is an argument of theirs."""
 
 
-class DynamicExecutable:
+class DynamicExecutable(InterpretedProgram):
     """A program of dynamic shape. Implements xla_server.backends.platform.Executable.
 
     The times of each execution's steps and rows are written to `dump`, if there is one.
@@ -82,24 +79,13 @@ class DynamicExecutable:
         seed: int = 0,
         dump: Dump | None = None,
     ) -> None:
-        self.name = module.name
-        self.program_shape = program_shape
-        self.fingerprint = fingerprint(module, program_shape)
-        self.channel_ends = channel_ends(module.entry)
         # Sizes of temporaries are unknown; the program that is made for given sizes is checked
         # against the memory limit.
-        arguments = sum(shape.byte_size for shape in program_shape.parameters)
-        self.memory = MemoryUse(arguments, 0, program_shape.result.byte_size, 0)
-        self.kept_bytes = constant_bytes(module)
-        self.has_state = has_state(module)
-        self.work = None
-        self.in_turns = None
+        super().__init__(module, program_shape, seed)
         self._entry = module.entry
         self._programs = programs
         self._buffers = buffers
-        self._seed = seed
         self._dump = dump
-        self._random_states = RandomStates()
         self._plans = PlanCache(custom_calls, is_dynamic=True, evaluator_of=_evaluator_of)
         for computation in module.computations:
             self._plans.of(computation)
@@ -221,11 +207,9 @@ class SizedRun(Run):
         """The values that come from a program."""
         program, place = sized.program, self.device
         assert program is not None
-        if self.times is None:
-            given, cycles = sized.run(values, place, self.cancellation, self._host)
-        else:
-            with self.times.program(sized.name, program) as times:
-                given, cycles = sized.run(values, place, self.cancellation, self._host, times)
+        timed = self.times.program(sized.name, program) if self.times else contextlib.nullcontext()
+        with timed as times:
+            given, cycles = sized.run(values, place, self.cancellation, self._host, times)
         self.cycles += cycles
         if sized.name not in self.byte_sizes:
             self.byte_sizes[sized.name] = program.byte_size

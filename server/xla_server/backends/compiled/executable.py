@@ -13,13 +13,13 @@ from xla_server.backends.diagnostics.dump import Dump
 from xla_server.backends.diagnostics.profile import measured_rows, write_profile
 from xla_server.backends.loaded_program import LoadedProgram
 from xla_server.backends.platform import Buffer, Device, Execution, InTurns, Profile
-from xla_server.backends.signature import argument_buffer, relaid_bytes
+from xla_server.backends.signature import argument_buffer, has_state, relaid_bytes
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels, OwnChannels, channel_ends
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives, Group
 from xla_server.execution.feed_protocol import Feeds
 from xla_server.execution.memory_check import LARGE
-from xla_server.ir.module import HloComputation
+from xla_server.ir.module import HloModule
 from xla_server.ops.evaluation import TOKEN
 from xla_server.ops.random.rng_get_and_update_state import RandomStates
 from xla_server.runtime.host import HostRun
@@ -41,19 +41,17 @@ class CompiledExecutable:
         program: LoadedProgram,
         buffers: Buffers[Any],
         program_shape: ProgramShape,
-        entry: HloComputation,
+        module: HloModule,
         fingerprint: bytes,
         *,
         seed: int = 0,
         dump: Dump | None = None,
-        name: str = "",
-        has_state: bool = False,
     ) -> None:
-        self.name = name
-        self.has_state = has_state
+        self.name = module.name
+        self.has_state = has_state(module)
         self.program_shape = program_shape
         self.fingerprint = fingerprint
-        self.channel_ends = channel_ends(entry)
+        self.channel_ends = channel_ends(module.entry)
         self.memory = dataclasses.replace(program.memory, copies=relaid_bytes(program_shape))
         # The constants are there already.
         self._room = self.memory.added - self.memory.constants
@@ -64,7 +62,7 @@ class CompiledExecutable:
         self._program = program
         self._buffers: Buffers[DeviceBuffer] = buffers
         self._kind: type[DeviceBuffer] = buffers.kind
-        self._entry = entry
+        self._entry = module.entry
         self._seed = seed
         self._random_states = RandomStates()
         self._donating: dict[frozenset[int], LoadedProgram] = {}

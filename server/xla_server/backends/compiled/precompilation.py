@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.namespace import vocabulary
-from xla_server.runtime.copies import copy_range
+from xla_server.runtime.native import copy_range
 from xla_server.runtime.threads import KernelThreads
 
 _LOG = logging.getLogger(__name__)

@@ -112,13 +112,18 @@ class Dump:
             else:
                 found[DumpFormat.TEXT] = print_module(module)
         if DumpFormat.PROTO in formats and size <= self._files.max_bytes:
-            proto = hlo_pb2.HloProto(hlo_module=export_module(module))
-            found[DumpFormat.PROTO] = proto.SerializeToString(deterministic=True)
+            found[DumpFormat.PROTO] = serialized(module)
         if DumpFormat.DOT in formats:
             found[DumpFormat.DOT] = print_dot(module)
         if DumpFormat.HTML in formats:
             found[DumpFormat.HTML] = print_html(module)
         return found
+
+
+def serialized(module: HloModule) -> bytes:
+    """The message HloProto of a module."""
+    proto = hlo_pb2.HloProto(hlo_module=export_module(module))
+    return proto.SerializeToString(deterministic=True)
 
 
 def constant_bytes(module: HloModule) -> int:

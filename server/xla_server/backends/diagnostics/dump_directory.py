@@ -130,11 +130,10 @@ class DumpDirectory:
         root: Path | None = None,
         *,
         max_modules: int = MAX_MODULES,
-        max_bytes: int = MAX_BYTES,
     ) -> None:
         self._root = root
         self._modules = Budget(max_modules)
-        self._bytes = Budget(max_bytes)
+        self._bytes = Budget(MAX_BYTES)
         self._max_modules = max_modules
 
     def open(self, options: DumpOptions, module_name: str) -> DumpFiles | None:

@@ -7,12 +7,10 @@ import traceback
 from pathlib import Path
 
 from xla_contract.errors import InternalError
-from xla_contract.stubs import hlo_pb2
 from xla_server.backends.compile_options import CompileOptions
-from xla_server.backends.diagnostics.dump import constant_bytes
+from xla_server.backends.diagnostics.dump import constant_bytes, serialized
 from xla_server.backends.diagnostics.dump_directory import DumpFiles
 from xla_server.backends.diagnostics.private_files import make_directories, make_directory
-from xla_server.ir.exporter import export_module
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.ir.text.printer import print_module
 
@@ -56,18 +54,15 @@ class Incidents:
         """
         incident = new_incident()
         rule = "a program must compile" if not kernel else "a kernel must compile"
+        op, name = ("", "") if instruction is None else (str(instruction.opcode), instruction.name)
+        place = f"{op} %{name:.200}: " if op else ""
         told = InternalError(
-            f"{rule}, got a failure of the server in module {module.name:.200}, "
+            f"{place}{rule}, got a failure of the server in module {module.name:.200}, "
             f"incident {incident}",
+            op=op,
+            instruction=name,
             incident=incident,
         )
-        if instruction is not None:
-            told = InternalError(
-                f"{instruction.opcode} %{instruction.name:.200}: {told.message}",
-                op=str(instruction.opcode),
-                instruction=instruction.name,
-                incident=incident,
-            )
         kept = self._keep(incident, error, module, options, told.message, kernel)
         _LOG.error(
             "incident %s: reproducer in %s",
@@ -110,8 +105,7 @@ class Incidents:
             # Printing a text of this size takes too long.
             if constant_bytes(module) * 8 <= files.max_bytes:
                 files.write("module.txt", print_module(module))
-                proto = hlo_pb2.HloProto(hlo_module=export_module(module))
-                files.write("module.pb", proto.SerializeToString(deterministic=True))
+                files.write("module.pb", serialized(module))
             else:
                 files.leave_out("module.txt", f"{constant_bytes(module)} bytes of constants")
         except Exception as failure:

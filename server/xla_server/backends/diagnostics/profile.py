@@ -85,7 +85,7 @@ def measured_rows(
         TimedEntry(f"{prefix}{number}", _what(row), _origin(code, row), _kind(row), time, count)
         for number, (row, (time, count)) in enumerate(zip(rows, times.totals, strict=True))
     ]
-    events = [Event(timed[span.row], span.start, span.stop) for span in times.spans]
+    events = [Event(timed[row], start, stop) for row, start, stop in times.spans]
     return ExecutionTimes(timed, events, times.run_count)
 
 

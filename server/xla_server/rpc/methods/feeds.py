@@ -27,7 +27,8 @@ from xla_server.rpc.decode.common import checked_device, shape_in
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.feeds.channel_table import ChannelType
-from xla_server.sessions.feeds.device_feeds import FeedPair, FeedState
+from xla_server.sessions.feeds.device_feeds import FeedPair
+from xla_server.sessions.feeds.feed_side import FeedSide
 from xla_server.sessions.feeds.infeed_stream import (
     Credit,
     InfeedStream,
@@ -213,8 +214,8 @@ def _describe(
 ) -> extension_pb2.DescribeFeedsResponse:
     feeds = _feeds(service, request, *_TYPES.values())
     return extension_pb2.DescribeFeedsResponse(
-        infeed=_state_to_proto(feeds.describe_infeed()),
-        outfeed=_state_to_proto(feeds.describe_outfeed()),
+        infeed=_state_to_proto(feeds.infeed),
+        outfeed=_state_to_proto(feeds.outfeed),
     )
 
 
@@ -224,17 +225,16 @@ def _drain(
     cancellation: Cancellation,
     answer: Responder,
 ) -> None:
-    feeds, is_infeed = _side(service, request)
-    drain = feeds.drain_infeed if is_infeed else feeds.drain_outfeed
-    drain(cancellation, respond_with(answer, extension_pb2.DrainFeedResponse()))
+    _side(service, request).drain(
+        cancellation, respond_with(answer, extension_pb2.DrainFeedResponse())
+    )
 
 
 def _close(
     service: Session, request: extension_pb2.CloseFeedRequest, _: Cancellation
 ) -> extension_pb2.CloseFeedResponse:
-    feeds, is_infeed = _side(service, request)
-    close = feeds.close_infeed if is_infeed else feeds.close_outfeed
-    return extension_pb2.CloseFeedResponse(discarded=close(discard=request.discard))
+    discarded = _side(service, request).close(discard=request.discard)
+    return extension_pb2.CloseFeedResponse(discarded=discarded)
 
 
 METHODS: Mapping[str, MethodSpec] = {
@@ -277,32 +277,34 @@ def _feeds(service: Session, request: Any, *types: ChannelType) -> FeedPair:
 
 def _side(
     service: Session, request: extension_pb2.DrainFeedRequest | extension_pb2.CloseFeedRequest
-) -> tuple[FeedPair, bool]:
-    """The feeds that a request names, and whether it is about what goes in."""
+) -> FeedSide[Any]:
+    """The queue of the direction that a request names."""
     direction = request.direction
     if direction not in _TYPES:
         raise InvalidArgumentError(
             f"direction must be that of infeed or outfeed, got number {int(direction)}"
         )
+    feeds = _feeds(service, request, _TYPES[direction])
     is_infeed = direction == extension_pb2.FEED_DIRECTION_INFEED
-    return _feeds(service, request, _TYPES[direction]), is_infeed
+    return feeds.infeed if is_infeed else feeds.outfeed
 
 
 def _credit_to_proto(credit: Credit) -> extension_pb2.Credit:
     return extension_pb2.Credit(items=credit.items, bytes=credit.bytes)
 
 
-def _state_to_proto(state: FeedState) -> extension_pb2.FeedState:
-    items, byte_size = state.queue.size
+def _state_to_proto(side: FeedSide[Any]) -> extension_pb2.FeedState:
+    queue = side.queue
+    items, byte_size = queue.size
     return extension_pb2.FeedState(
         items=items,
         bytes=byte_size,
-        capacity=extension_pb2.Credit(items=state.queue.max_items, bytes=state.queue.max_bytes),
-        front=[shape_to_proto(shape) for shape in state.front],
-        waiters=[_waiting_to_proto(waiting) for waiting in state.waiting],
-        is_streaming=state.is_streaming,
-        is_closed=state.queue.is_closed,
-        sequence=state.sequence,
+        capacity=extension_pb2.Credit(items=queue.max_items, bytes=queue.max_bytes),
+        front=[shape_to_proto(shape) for shape in side.front()],
+        waiters=[_waiting_to_proto(waiting) for waiting in side.waiting()],
+        is_streaming=side.stream is not None,
+        is_closed=queue.is_closed,
+        sequence=side.sequence,
     )
 
 

@@ -13,9 +13,10 @@ from xla_server.rpc.calls.method_table import MethodSpec, Unary
 from xla_server.rpc.encode import data_handles
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.threads.pools import Pool
-from xla_server.sessions.handle_listing import Description, ExecutableDescription, ValueDescription
-from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.handle_listing import Description, ValueDescription
+from xla_server.sessions.limits.server_limits import Quotas
 from xla_server.sessions.limits.shares.caller import Caller
+from xla_server.sessions.programs.executable_table import LoadedExecutable
 from xla_server.sessions.session import Session
 from xla_server.sessions.session_registry import SessionRegistry
 
@@ -130,18 +131,19 @@ def _description(handle: int, description: Description) -> extension_pb2.HandleD
             error = description.error
             status = status_proto_of(error)
             proto.value.status = status.SerializeToString()
-    elif isinstance(description, ExecutableDescription):
+    elif isinstance(description, LoadedExecutable):
         proto.executable.name = description.name
         program_shape = program_shape_to_proto(description.program_shape)
         proto.executable.program_shape.CopyFrom(program_shape)
     else:
         proto.execution.name = description.name
         proto.execution.is_done = description.is_done
-        for step in description.steps:
+        for step, outputs in zip(description.run.steps, description.outputs, strict=True):
+            shapes = step.output.shapes(step.result)
             proto.execution.steps.add(
                 result=shape_to_proto(step.result),
-                outputs=data_handles(step.outputs),
-                shapes=[shape_to_proto(shape) for shape in step.shapes],
+                outputs=data_handles(outputs),
+                shapes=[shape_to_proto(shape) for shape in shapes],
             )
     return proto
 

@@ -32,27 +32,15 @@ class ChannelType(enum.IntEnum):
     HOST_TO_DEVICE = 3
 
 
-_KINDS = {
-    ChannelType.DEVICE_TO_DEVICE: HandleKind.DEVICE_TO_DEVICE_CHANNEL,
-    ChannelType.DEVICE_TO_HOST: HandleKind.DEVICE_TO_HOST_CHANNEL,
-    ChannelType.HOST_TO_DEVICE: HandleKind.HOST_TO_DEVICE_CHANNEL,
-}
+_KINDS = {kind: HandleKind[f"{kind.name}_CHANNEL"] for kind in ChannelType}
 _BETWEEN_PROGRAMS = (ChannelType.DEVICE_TO_DEVICE,)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Item:
-    """One value on its way."""
-
-    shape: Shape
-    value: Value
 
 
 @dataclasses.dataclass(slots=True)
 class _Channel:
     """The values on one channel, and the queues at its ends."""
 
-    items: deque[_Item] = dataclasses.field(default_factory=deque)
+    items: deque[tuple[Shape, Value]] = dataclasses.field(default_factory=deque)
     senders: deque[object] = dataclasses.field(default_factory=deque)
     receivers: deque[object] = dataclasses.field(default_factory=deque)
 
@@ -99,7 +87,7 @@ class ChannelQueues:
                 raise AbortedError(
                     f"the devices were reset while {shape} waited for room on channel {channel_id}"
                 )
-            channel.items.append(_Item(shape, _own(value)))
+            channel.items.append((shape, _own(value)))
             self._items += 1
             self._bytes += size
 
@@ -124,12 +112,12 @@ class ChannelQueues:
                     "a value must be sent for each that is received, got no more for "
                     f"{shape} on channel {channel_id} before its senders ended"
                 )
-            item = channel.items[0]
-            require_shape(channel_id, item.shape, shape)
+            sent, value = channel.items[0]
+            require_shape(channel_id, sent, shape)
             channel.items.popleft()
             self._items -= 1
-            self._bytes -= item.shape.byte_size
-            return item.value
+            self._bytes -= sent.byte_size
+            return value
 
     def clear(self) -> None:
         """Drop all values and turn away those who wait to send."""

@@ -5,13 +5,12 @@ slots meanwhile. Clients' calls wait as callbacks, and streams as `infeed_stream
 `outfeed_stream` say.
 """
 
-import dataclasses
 import queue
 import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from xla_contract.errors import AbortedError, ResourceExhaustedError, XlaError
+from xla_contract.errors import ResourceExhaustedError, XlaError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.execution.cancellation import Cancellation
@@ -27,7 +26,7 @@ from xla_server.sessions.feeds.item_conversion import (
     outfeed_arrays,
 )
 from xla_server.sessions.feeds.outfeed_stream import OutfeedSide
-from xla_server.sessions.feeds.queue_entries import Done, FeedClient, Item, Lent, WaitState
+from xla_server.sessions.feeds.queue_entries import Done, FeedClient, Item, Lent
 from xla_server.sessions.limits.blocking import releasing_slot
 
 T = TypeVar("T")
@@ -38,17 +37,6 @@ MAX_HOST_CHANNELS = 32
 CHANNEL_SHARE = 16
 """A host channel's queue has this part of the bytes that infeed has: all channels of a device
 together have as much as infeed and outfeed."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class FeedState:
-    """State of a queue: its contents, its waiting clients, and the progress of its streams."""
-
-    queue: FeedQueue
-    front: Sequence[Shape]
-    waiting: Sequence[WaitState]
-    is_streaming: bool
-    sequence: int
 
 
 class FeedPair:
@@ -90,47 +78,6 @@ class FeedPair:
         arrays = outfeed_arrays(shape)
         self.outfeed.put_back()
         self.outfeed.queue.lend(arrays, cancellation, done, FeedClient("TransferFromOutfeed"))
-
-    def drain_infeed(self, cancellation: Cancellation, done: Done) -> None:
-        """Call `done(None)` once programs have taken all items, or with what cancels."""
-        self.infeed.queue.drain(cancellation, done, FeedClient("DrainFeed"))
-
-    def drain_outfeed(self, cancellation: Cancellation, done: Done) -> None:
-        """Call `done(None)` once clients have all items, or with what cancels."""
-        self.outfeed.queue.drain(cancellation, done, FeedClient("DrainFeed"))
-
-    def close_infeed(self, *, discard: bool) -> int:
-        """Let nothing into infeed any more; gives how many arrays were dropped."""
-        dropped = self.infeed.queue.close(discard=discard)
-        self.infeed.abort(AbortedError("the infeed queue of the stream was closed"))
-        return dropped
-
-    def close_outfeed(self, *, discard: bool) -> int:
-        """Let nothing into outfeed any more; gives how many arrays were dropped."""
-        dropped = self.outfeed.queue.close(discard=discard)
-        held = self.outfeed.drop() if discard else 0
-        self.outfeed.wake()
-        return dropped + held
-
-    def describe_infeed(self) -> FeedState:
-        """Return the state of infeed."""
-        side = self.infeed
-        refusal = side.last_refusal()
-        waiting = [
-            dataclasses.replace(each, reason=f"{each.reason}; {refusal}")
-            if refusal and each.user.instruction
-            else each
-            for each in (*side.queue.waiting(), *side.waiting())
-        ]
-        is_streaming = side.stream is not None
-        return FeedState(side.queue, side.queue.front(), waiting, is_streaming, side.received)
-
-    def describe_outfeed(self) -> FeedState:
-        """Return the state of outfeed."""
-        side = self.outfeed
-        is_streaming = side.stream is not None
-        waiting = side.queue.waiting()
-        return FeedState(side.queue, side.front(), waiting, is_streaming, side.acknowledged)
 
     def sizes(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Items and bytes of infeed, and of outfeed."""
@@ -236,11 +183,10 @@ class ProgramFeeds:
         instruction: str,
         channel_id: int | None = None,
     ) -> Value:
-        """Wait for the next value of infeed, or of a channel from the host, and take it.
+        """Take the next value as Feeds.take_infeed says.
 
-        Raises InvalidArgumentError when it has another shape than `shape`, UnimplementedError
-        when `shape` is a tuple of tuples, AbortedError when the queue is closed, what
-        `cancellation` raises, and as `DeviceFeeds.channel`.
+        Raises UnimplementedError for a tuple of tuples, AbortedError when the queue is closed, and
+        as `DeviceFeeds.channel`, too.
         """
         queue = self._pair(channel_id, ChannelType.HOST_TO_DEVICE).infeed.queue
         arrays = arrays_of(shape, queue.name)
@@ -256,11 +202,10 @@ class ProgramFeeds:
         instruction: str,
         channel_id: int | None = None,
     ) -> None:
-        """Append a value to outfeed, or a channel to the host, waiting while the queue is full.
+        """Append a value as Feeds.put_outfeed says.
 
-        Raises UnimplementedError when `shape` is a tuple of tuples, AbortedError when the device
-        is reset meanwhile or the queue is closed, what `cancellation` raises, and as
-        `DeviceFeeds.channel`.
+        Raises UnimplementedError for a tuple of tuples, AbortedError when the device is reset
+        meanwhile or the queue is closed, and as `DeviceFeeds.channel`, too.
         """
         queue = self._pair(channel_id, ChannelType.DEVICE_TO_HOST).outfeed.queue
         items = items_of_value(value, shape)

@@ -25,9 +25,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from xla_contract.errors import AbortedError, CancelledError, InvalidArgumentError, XlaError
+from xla_contract.errors import AbortedError, InvalidArgumentError, XlaError
 from xla_contract.types.shape import Shape
 from xla_server.execution.cancellation import Cancellation
+from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.feeds.queue_contents import QueueContents
 from xla_server.sessions.feeds.queue_entries import (
     BorrowedItems,
@@ -40,12 +41,6 @@ from xla_server.sessions.feeds.queue_entries import (
     QueueWaiter,
     Taken,
     WaitState,
-)
-from xla_server.sessions.feeds.wait_reasons import (
-    QueueFacts,
-    why_draining,
-    why_putting,
-    why_taking,
 )
 
 MAX_FRONT = 16
@@ -115,25 +110,19 @@ class FeedQueue:
 
     def waiting(self) -> list[WaitState]:
         """Return the waiting clients with reasons, consumers first, at most MAX_TOLD."""
-        lines = (
-            (self._takers, why_taking),
-            (self._putters, why_putting),
-            (self._drainers, why_draining),
-        )
-        with self._lock:
-            facts = self._facts()
-            # The holder of a loan is in the queue and waits for nothing.
-            places = [
-                (why, each, number)
-                for line, why in lines
-                for number, each in enumerate(itertools.islice(line, MAX_TOLD))
-                if not each.is_settled
-            ]
         now = time.monotonic()
-        return [
-            WaitState(each.user, each.shape, now - each.since, why(facts, each, before))
-            for why, each, before in places[:MAX_TOLD]
-        ]
+        with self._lock:
+            # The holder of a loan is in the queue and waits for nothing.
+            places = (
+                (each, before)
+                for line in (self._takers, self._putters, self._drainers)
+                for before, each in enumerate(line)
+                if not each.is_settled
+            )
+            return [
+                WaitState(each.user, each.shape, now - each.since, self._reason(each, before))
+                for each, before in itertools.islice(places, MAX_TOLD)
+            ]
 
     # Putting --------------------------------------------------------------------------------
 
@@ -227,11 +216,10 @@ class FeedQueue:
             self._is_closed = False
             self._stock.drop()
             calls = self._turn_away(
-                self._putters,
                 lambda putter: AbortedError(
                     f"the device was reset while {putter.shape} waited for room in its "
                     f"{self.name} queue"
-                ),
+                )
             )
             calls += self._pump()
         self._run(calls)
@@ -241,9 +229,7 @@ class FeedQueue:
         with self._lock:
             self._is_closed = True
             dropped = self._stock.drop() if discard else 0
-            calls = self._turn_away(
-                self._putters, lambda putter: self._closed(f"{putter.shape} waited for room")
-            )
+            calls = self._turn_away(lambda putter: self._closed(f"{putter.shape} waited for room"))
             calls += self._pump()
         self._run(calls)
         return dropped
@@ -262,8 +248,7 @@ class FeedQueue:
             pass
         if not any(self.size) and self._lent is None:
             for drainer in list(self._drainers):
-                drainer.settle()
-                calls.append(drainer.telling(None))
+                calls.append(_settled(drainer, None))
         return calls
 
     def _admit(self, calls: _Calls) -> bool:
@@ -272,14 +257,12 @@ class FeedQueue:
         putter = self._putters[0]
         assert isinstance(putter, QueueProducer)
         if self._is_closed:
-            putter.settle()
-            calls.append(putter.telling(self._closed(f"{putter.shape} came")))
+            calls.append(_settled(putter, self._closed(f"{putter.shape} came")))
             return True
         if not self._has_room(putter):
             return False
-        putter.settle()
         self._stock.append(putter.items)
-        calls.append(putter.telling(None))
+        calls.append(_settled(putter, None))
         return True
 
     def _serve(self, calls: _Calls) -> bool:
@@ -292,16 +275,14 @@ class FeedQueue:
         if error is None and count is None and self._is_closed:
             error = self._closed(f"{taker.user} waited for {taker.shape or 'an item'}")
         if error is not None:
-            taker.settle()
-            calls.append(taker.telling(error))
+            calls.append(_settled(taker, error))
             return True
         if count is None:
             return False
         if taker.is_lending:
             calls.append(taker.telling(self._lend(taker, count)))
         else:
-            taker.settle()
-            calls.append(taker.telling(self._stock.take(count, holds=taker.holds)))
+            calls.append(_settled(taker, self._stock.take(count, holds=taker.holds)))
         return True
 
     def _lend(self, taker: QueueConsumer, count: int) -> BorrowedItems:
@@ -378,14 +359,8 @@ class FeedQueue:
             self._fitting = shape, asked
         return fits
 
-    def _turn_away(
-        self, line: "deque[QueueWaiter]", error_of: Callable[[QueueWaiter], XlaError]
-    ) -> _Calls:
-        calls: _Calls = []
-        for waiter in list(line):
-            waiter.settle()
-            calls.append(waiter.telling(error_of(waiter)))
-        return calls
+    def _turn_away(self, error_of: Callable[[QueueWaiter], XlaError]) -> _Calls:
+        return [_settled(putter, error_of(putter)) for putter in list(self._putters)]
 
     def _closed(self, what: str) -> AbortedError:
         return AbortedError(
@@ -393,18 +368,27 @@ class FeedQueue:
             hint="Start a stream of the feed, or reset the device, to open it again.",
         )
 
-    def _facts(self) -> QueueFacts:
+    def _reason(self, waiter: QueueWaiter, before: int) -> str:
+        """Return why a client waits, with so many before it: a sentence that explains deadlocks."""
         stock = self._stock
-        return QueueFacts(
-            self.name,
-            *stock.used,
-            stock.held_items,
-            len(stock),
-            stock.items[0].shape if stock.items else None,
-            self._lent is not None,
-            self.max_items,
-            self.max_bytes,
-        )
+        (items, byte_size), queued = stock.used, len(stock)
+        text = f"{self.name} {waiter.user} waits for "
+        if isinstance(waiter, QueueConsumer):
+            text += f"{waiter.shape or 'an item'}; "
+            if self._lent is not None or before:
+                return f"{text}{before} before it in the queue"
+            if not queued:
+                return f"{text}the queue is empty"
+            return f"{text}{queued} arrays are there, the first of them {stock.items[0].shape}"
+        if isinstance(waiter, QueueProducer):
+            held = stock.held_items
+            of_them = f", {held} of them sent and not acknowledged" if held else ""
+            first = f"; the first item of the queue is {stock.items[0].shape}" if queued else ""
+            return (
+                f"{text}room for {waiter.shape}; the queue holds {items} of {self.max_items} items"
+                f"{of_them} and {byte_size} of {self.max_bytes} bytes{first}"
+            )
+        return f"{waiter.user} waits until {items} items are gone"
 
     # Without the lock -----------------------------------------------------------------------
 
@@ -424,11 +408,12 @@ class FeedQueue:
             forget()
 
     def _give_up(self, waiter: QueueWaiter, cancellation: Cancellation) -> None:
+        error = cancellation.error
+        assert error is not None, "it is called once there is one"
         with self._lock:
             if waiter.is_settled:
                 return
-            waiter.settle()
-            calls = [waiter.telling(_error_of(cancellation)), *self._pump()]
+            calls = [_settled(waiter, copy_of(error)), *self._pump()]
         self._run(calls)
 
     def _end_loan(
@@ -451,13 +436,10 @@ class FeedQueue:
             self.observer()
 
 
-def _error_of(cancellation: Cancellation) -> XlaError:
-    """Return the error of a cancellation that was set."""
-    try:
-        cancellation.check()
-    except XlaError as error:
-        return error
-    return CancelledError("the caller gave up")
+def _settled(waiter: QueueWaiter, outcome: object) -> Callable[[], None]:
+    """End a wait; return what reports the outcome, to be called without the lock."""
+    waiter.settle()
+    return waiter.telling(outcome)
 
 
 def _shapes(items: Sequence[Item]) -> str:

@@ -7,7 +7,6 @@ that reads them never waits.
 """
 
 import dataclasses
-import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.feeds.feed_queue import FeedQueue
+from xla_server.sessions.feeds.feed_side import FeedSide, FeedStream
 from xla_server.sessions.feeds.item_conversion import fit, infeed_arrays, items_of_literal
 from xla_server.sessions.feeds.queue_entries import FeedClient, Item, WaitState
 
@@ -64,16 +64,19 @@ class RejectedItem:
 Report: TypeAlias = Progress | RejectedItem
 
 
-class InfeedSide:
+class InfeedSide(FeedSide["InfeedStream"]):
     """State of an infeed queue that outlives its streams. Thread-safe."""
 
     def __init__(self, queue: FeedQueue) -> None:
-        self.queue = queue
+        super().__init__(queue)
+        queue.observer = self._on_change
         self.received = 0
         self.refused: deque[RejectedItem] = deque(maxlen=MAX_REFUSALS)
-        self.stream: InfeedStream | None = None
-        # Callbacks of the queue come back here from within `accept`.
-        self.changed = threading.Condition(threading.RLock())
+
+    @property
+    def sequence(self) -> int:
+        """The number of the last item that was received."""
+        return self.received
 
     def attach(self, declared: Shape | None, cancellation: Cancellation) -> "InfeedStream":
         """Begin a stream; the one there was ends with AbortedError, through its cancellation.
@@ -81,55 +84,56 @@ class InfeedSide:
         Raises as `infeed_arrays` for a shape that infeed does not take.
         """
         arrays = None if declared is None else infeed_arrays(declared)
-        with self.changed:
-            previous = self.stream
-            if previous is not None:
-                previous.end()
-            self.stream = stream = InfeedStream(self, arrays, cancellation)
-            self.queue.open()
-            self.queue.observer = stream.wake_if_due
-        if previous is not None:
-            previous.abort(AbortedError("another Infeed stream has replaced this one"))
-        return stream
+        return self._connect("Infeed", lambda: InfeedStream(self, arrays, cancellation))
 
-    def abort(self, error: XlaError) -> None:
-        """End the stream there is."""
-        with self.changed:
-            stream = self.stream
+    def close(self, *, discard: bool) -> int:
+        """Let nothing into the queue any more; gives how many arrays were dropped."""
+        dropped = self.queue.close(discard=discard)
+        stream = self.stream
         if stream is not None:
-            stream.abort(error)
+            stream.abort(AbortedError("the infeed queue of the stream was closed"))
+        return dropped
 
     def waiting(self) -> list[WaitState]:
-        """The stream, where it has used its credit."""
+        """The waiting clients, among them the stream where it has used its credit.
+
+        Those of programs say what was refused last, as they may wait for that.
+        """
         with self.changed:
             stream = self.stream
-            return [] if stream is None else stream.waiting()
-
-    def last_refusal(self) -> str:
-        """A sentence about the last item that was refused, if any."""
-        with self.changed:
+            waiting = self.queue.waiting() + ([] if stream is None else stream.waiting())
             if not self.refused:
-                return ""
+                return waiting
             last = self.refused[-1]
-            return f"item {last.sequence} of the stream was refused: {last.error.message}"
+        refusal = f"item {last.sequence} of the stream was refused: {last.error.message}"
+        return [
+            dataclasses.replace(each, reason=f"{each.reason}; {refusal}")
+            if each.user.instruction
+            else each
+            for each in waiting
+        ]
+
+    def _on_change(self) -> None:
+        """Let the stream see that items or room of the queue have changed."""
+        stream = self.stream
+        if stream is not None:
+            stream.wake_if_due()
 
 
-class InfeedStream:
+class InfeedStream(FeedStream):
     """One stream. One thread accepts, another reports. Made by `InfeedSide.attach`."""
 
     def __init__(
         self, side: InfeedSide, arrays: Sequence[Shape] | None, cancellation: Cancellation
     ) -> None:
+        super().__init__(cancellation, *(max(0, room) for room in side.queue.room()))
         self._side = side
         self._arrays = arrays
-        self._cancellation = cancellation
         self._refusals = list(side.refused)
-        self._credit_items, self._credit_bytes = (max(0, room) for room in side.queue.room())
         self._used_up_at = time.monotonic()
         self._reported = side.received
         self._unreported_bytes = 0
         self._is_asked = False
-        self._is_ended = False
         self._fitting: Shape | None = None
         self.next_sequence = side.received + 1
         self.credit = Credit(self._credit_items, self._credit_bytes)
@@ -184,16 +188,10 @@ class InfeedStream:
         with side.changed:
             if side.stream is self:
                 side.stream = None
-                side.queue.observer = None
             reports = [] if self._is_ended else self._take_reports()
             self._is_ended = True
             side.changed.notify_all()
         return reports
-
-    def abort(self, error: XlaError) -> None:
-        """End the stream with an error."""
-        self.end()
-        self._cancellation.cancel(error)
 
     def wake_if_due(self) -> None:
         """Wake the reporting thread if a report is due."""
@@ -203,7 +201,7 @@ class InfeedStream:
 
     def waiting(self) -> list[WaitState]:
         """Itself, when its client may not send."""
-        if self._credit_items > 0 and self._credit_bytes > 0:
+        if self._has_credit:
             return []
         queue = self._side.queue
         items, byte_size = queue.size
@@ -222,7 +220,7 @@ class InfeedStream:
                 "items must be numbered from 1 without gaps, got "
                 f"{arrival.sequence} where {expected} comes next"
             )
-        if self._credit_items <= 0 or self._credit_bytes <= 0:
+        if not self._has_credit:
             return ResourceExhaustedError(
                 "an item may be sent while there is credit for items and bytes, got item "
                 f"{arrival.sequence} with {self._credit_items} items and {self._credit_bytes} "
@@ -235,7 +233,7 @@ class InfeedStream:
         self._credit_items -= arrival.arrays
         self._credit_bytes -= arrival.byte_size
         self._unreported_bytes += arrival.byte_size
-        if self._credit_items <= 0 or self._credit_bytes <= 0:
+        if not self._has_credit:
             self._used_up_at = time.monotonic()
 
     def _queue(self, arrivals: Sequence[ReceivedItem]) -> None:
@@ -284,8 +282,7 @@ class InfeedStream:
             return True
         if 4 * max(byte_size, self._unreported_bytes) >= queue.max_bytes:
             return True
-        is_used_up = self._credit_items <= 0 or self._credit_bytes <= 0
-        return is_used_up and queue.lacking() > 0
+        return not self._has_credit and queue.lacking() > 0
 
     def _grantable(self) -> tuple[int, int]:
         items, byte_size = self._side.queue.room()

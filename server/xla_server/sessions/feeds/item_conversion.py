@@ -1,6 +1,6 @@
 """Conversion between literals and the items of feed queues."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -66,23 +66,26 @@ def items_of_literal(
     literal: Literal, arrays: Sequence[Shape], sequence: int = 0
 ) -> tuple[Item, ...]:
     """The items of a literal of these arrays, its number in the last of them."""
-    if not literal.shape.is_tuple:
-        return (Item(arrays[0], _actual(literal), sequence=sequence),)
-    last = len(arrays) - 1
-    return tuple(
-        Item(array, _actual(part), True, number == last, sequence if number == last else 0)
-        for number, (array, part) in enumerate(zip(arrays, literal.elements, strict=True))
-    )
+    is_tuple = literal.shape.is_tuple
+    parts = literal.elements if is_tuple else (literal,)
+    return _items(arrays, map(_actual, parts), is_tuple, sequence)
 
 
 def items_of_value(value: Value, shape: Shape) -> tuple[Item, ...]:
     """The items of what a program puts out; raises as `arrays_of`."""
-    arrays = arrays_of(shape, "outfeed")
+    arrays = [array.without_layout() for array in arrays_of(shape, "outfeed")]
     values = value if isinstance(value, tuple) else (value,)
+    return _items(arrays, map(_own_array, values), shape.is_tuple)
+
+
+def _items(
+    arrays: Sequence[Shape], values: Iterable[Array], in_tuple: bool, sequence: int = 0
+) -> tuple[Item, ...]:
+    """The items of one value, its number in the last of them."""
     last = len(arrays) - 1
     return tuple(
-        Item(array.without_layout(), _own_array(part), shape.is_tuple, number == last)
-        for number, (array, part) in enumerate(zip(arrays, values, strict=True))
+        Item(array, value, in_tuple, number == last, sequence if number == last else 0)
+        for number, (array, value) in enumerate(zip(arrays, values, strict=True))
     )
 
 

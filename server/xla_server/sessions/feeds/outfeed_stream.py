@@ -7,7 +7,6 @@ no more than its client has given credit for.
 
 import dataclasses
 import itertools
-import threading
 from collections import deque
 from collections.abc import Sequence
 
@@ -21,6 +20,7 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.feeds.feed_queue import MAX_FRONT, FeedQueue
+from xla_server.sessions.feeds.feed_side import FeedSide, FeedStream
 from xla_server.sessions.feeds.infeed_stream import Credit
 from xla_server.sessions.feeds.item_conversion import fit, literal_of, outfeed_arrays
 from xla_server.sessions.feeds.queue_entries import FeedClient, Item
@@ -42,15 +42,18 @@ class UnacknowledgedItem:
     byte_size: int
 
 
-class OutfeedSide:
+class OutfeedSide(FeedSide["OutfeedStream"]):
     """State of an outfeed queue that outlives its streams. Thread-safe."""
 
     def __init__(self, queue: FeedQueue) -> None:
-        self.queue = queue
+        super().__init__(queue)
         self.acknowledged = 0
         self.held: deque[UnacknowledgedItem] = deque()
-        self.stream: OutfeedStream | None = None
-        self.changed = threading.Condition(threading.RLock())
+
+    @property
+    def sequence(self) -> int:
+        """The number of the last item that was acknowledged."""
+        return self.acknowledged
 
     @property
     def next_sequence(self) -> int:
@@ -82,25 +85,30 @@ class OutfeedSide:
         InvalidArgumentError for negative credit, and as `outfeed_arrays`.
         """
         arrays = None if declared is None else outfeed_arrays(declared)
-        with self.changed:
-            begin = next_sequence or self.acknowledged + 1
-            if not self.acknowledged < begin <= self.next_sequence:
+
+        def begin() -> OutfeedStream:
+            first = next_sequence or self.acknowledged + 1
+            if not self.acknowledged < first <= self.next_sequence:
                 raise FailedPreconditionError(
                     f"an Outfeed stream may begin at a number between {self.acknowledged + 1} and "
                     f"{self.next_sequence}, got {next_sequence}",
                     hint="Items before were acknowledged, dropped by a reset, or taken by "
                     "TransferFromOutfeed.",
                 )
-            stream = OutfeedStream(self, declared, arrays, begin, cancellation)
+            stream = OutfeedStream(self, declared, arrays, first, cancellation)
             stream.add_credit(credit)
-            previous = self.stream
-            if previous is not None:
-                previous.end()
-            self.stream = stream
-            self.queue.open()
-        if previous is not None:
-            previous.abort(AbortedError("another Outfeed stream has replaced this one"))
-        return stream
+            return stream
+
+        return self._connect("Outfeed", begin)
+
+    def close(self, *, discard: bool) -> int:
+        """Let nothing into the queue any more; gives how many arrays were dropped."""
+        dropped = self.queue.close(discard=discard)
+        held = self.drop() if discard else 0
+        # The stream looks at the queue again.
+        with self.changed:
+            self.changed.notify_all()
+        return dropped + held
 
     def put_back(self) -> None:
         """Give what was not acknowledged back to the queue, unless a stream is connected."""
@@ -128,11 +136,6 @@ class OutfeedSide:
                 self.stream.count_ahead(len(items), byte_size)
             self.changed.notify_all()
 
-    def wake(self) -> None:
-        """Have the stream look at the queue again."""
-        with self.changed:
-            self.changed.notify_all()
-
     def acknowledge(self, sequence: int) -> None:
         """Let go what is held, up to a number."""
         with self.changed:
@@ -146,7 +149,7 @@ class OutfeedSide:
             self.queue.release(items, byte_size)
 
 
-class OutfeedStream:
+class OutfeedStream(FeedStream):
     """One stream. One thread sends, another takes the client's word. Made by `attach`."""
 
     def __init__(
@@ -157,24 +160,21 @@ class OutfeedStream:
         begin: int,
         cancellation: Cancellation,
     ) -> None:
+        super().__init__(cancellation, 0, 0)
         self._side = side
         self.declared = None if declared is None else declared.with_default_layout()
         """The shape of all items, with layout."""
         self._declared_bytes = None if declared is None else declared.byte_size
         self._arrays = arrays
-        self._cancellation = cancellation
         self._taking = Cancellation()
         self._is_taking = False
         self._cursor = begin
-        self._credit_items = 0
-        self._credit_bytes = 0
         self._ahead_items = 0
         self._ahead_bytes = 0
         for held in self.unsent():
             self.count_ahead(len(held.items), held.byte_size)
         self._error: XlaError | None = None
         self._is_drained = False
-        self._is_ended = False
         self.next_sequence = begin
 
     def add_credit(self, credit: Credit) -> None:
@@ -228,11 +228,6 @@ class OutfeedStream:
             side.changed.notify_all()
         self._taking.cancel()
 
-    def abort(self, error: XlaError) -> None:
-        """End the stream with an error."""
-        self.end()
-        self._cancellation.cancel(error)
-
     def fail(self, error: XlaError) -> None:
         """Have `next_batch` raise an error."""
         with self._side.changed:
@@ -275,7 +270,7 @@ class OutfeedStream:
             or self._error is not None
             or self._may_take()
             or self._is_at_end()
-            or (self._has_credit() and self._cursor < self._side.next_sequence)
+            or (self._has_credit and self._cursor < self._side.next_sequence)
         )
 
     def _is_at_end(self) -> bool:
@@ -283,9 +278,6 @@ class OutfeedStream:
         queue = self._side.queue
         is_drained = self._is_drained or (queue.is_closed and not len(queue))
         return is_drained and not self._side.held
-
-    def _has_credit(self) -> bool:
-        return self._credit_items > 0 and self._credit_bytes > 0
 
     def _may_take(self) -> bool:
         if self._is_taking or self._is_drained or self._is_ended or self._error is not None:
@@ -305,7 +297,7 @@ class OutfeedStream:
         for held in self.unsent():
             size = self._sent_bytes(held)
             is_full = items >= BATCH_ITEMS or byte_size + size > BATCH_BYTES
-            if not self._has_credit() or (batch and is_full):
+            if not self._has_credit or (batch and is_full):
                 break
             batch.append(held)
             items, byte_size = items + len(held.items), byte_size + size

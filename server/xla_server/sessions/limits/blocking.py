@@ -21,17 +21,6 @@ class SlotPool(Protocol):
         """Be as large as before."""
 
 
-class Passing:
-    """The pool of threads that end with their work, and so have no slots to lend."""
-
-    def lend(self) -> bool:
-        """Return False: no pool has a use for the slot."""
-        return False
-
-    def take_back(self) -> None:
-        """Do nothing, as no slot was lent."""
-
-
 class Worker:
     """A thread of a pool, and what it does."""
 

@@ -30,13 +30,13 @@ class CompileBudget:
                 self._spent.popleft()
             return sum(seconds for _, seconds in self._spent)
 
-    def require(self) -> None:
-        """Raise ResourceExhaustedError when the budget is spent."""
+    def require(self, rule: str = "") -> None:
+        """Raise ResourceExhaustedError, with the rule, when the budget is spent."""
         used = self.used
         if used >= self.limit:
+            rule = rule or f"a session may compile for {self.limit:g} s"
             raise ResourceExhaustedError(
-                f"a session may compile for {self.limit:g} s within an hour, got another program "
-                f"after {used:.1f} s",
+                f"{rule} within an hour, got another program after {used:.1f} s",
                 hint="Run programs that are compiled, or wait.",
             )
 

@@ -4,7 +4,6 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-from xla_contract.errors import ResourceExhaustedError
 from xla_server.sessions.limits.compile_budget import CompileBudget
 from xla_server.sessions.limits.shares.caller import Caller
 from xla_server.sessions.limits.shares.caller_shares import CallerShares, Level, levels
@@ -31,13 +30,9 @@ class CompileShare:
         """Raise ResourceExhaustedError when a caller has compiled for its share."""
         for level in levels(caller):
             budget = self._budgets.get(level)
-            if budget is not None and budget.used >= budget.limit:
-                kind, _ = level
-                raise ResourceExhaustedError(
-                    f"one {kind} may compile for {budget.limit:g} of the {self._limit:g} s that "
-                    f"the server has within an hour, got another program after {budget.used:.1f} s",
-                    hint="Run programs that are compiled, or wait.",
-                )
+            if budget is not None:
+                share = f"{budget.limit:g} of the {self._limit:g} s that the server has"
+                budget.require(f"one {level[0]} may compile for {share}")
 
     @contextlib.contextmanager
     def spending(self, caller: Caller) -> Iterator[None]:

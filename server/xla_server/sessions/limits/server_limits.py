@@ -1,4 +1,4 @@
-"""The limits of one server, for all its sessions together."""
+"""The limits of one server, for all its sessions together, and the quotas of each."""
 
 import dataclasses
 
@@ -46,3 +46,17 @@ class Limits:
     """Seconds that the stream of an upload may be silent."""
     spared_device_bytes: int = 0
     """Bytes of `max_device_bytes` that uploads in progress leave to others."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Quotas:
+    """Limits of one session, under the names of the message Quotas."""
+
+    device_bytes: int
+    handles: int = 1_000_000
+    queued_items: int = 128
+    queued_bytes: int = 256 * 2**20
+    concurrent_executions: int = 64
+    launched_executions: int = 1024
+    compile_seconds: float = 1800.0
+    answer_bytes: int = 2**30

@@ -109,7 +109,6 @@ class ExecutableCache:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._program_bytes = 0
-        self._idle_bytes = 0
         self._known: dict[bytes, _Shared] = {}
         self._idle: OrderedDict[bytes, CachedCode] = OrderedDict()
         self._cache = CodeCache(limits)
@@ -257,7 +256,7 @@ class ExecutableCache:
         if code is not None:
             code.owner, code.on_evicted = caller, shared.forget_code
             self._cache.add(code)
-            self._remove_idle(program.key)
+            del self._idle[program.key]
             shared.code = code
         self._known[program.key] = shared
         self._program_bytes += program.byte_size + _OVERHEAD_BYTES
@@ -303,16 +302,14 @@ class ExecutableCache:
             self._cache.remove(code)
             if code.compiled is not None:
                 self._idle[key] = code
-                self._idle_bytes += code.byte_size
             limits = self._limits
+            idle_bytes = sum(each.byte_size for each in self._idle.values())
             while (
                 len(self._idle) > limits.max_idle_executables
-                or self._idle_bytes > limits.max_idle_executable_bytes
+                or idle_bytes > limits.max_idle_executable_bytes
             ):
-                self._remove_idle(next(iter(self._idle)))
-
-    def _remove_idle(self, key: bytes) -> None:
-        self._idle_bytes -= self._idle.pop(key).byte_size
+                _, oldest = self._idle.popitem(last=False)
+                idle_bytes -= oldest.byte_size
 
 
 class ExecutableTable:

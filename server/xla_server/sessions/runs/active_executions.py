@@ -10,17 +10,19 @@ class ActiveExecutions:
     """Every execution that was launched and has not ended. Thread-safe."""
 
     def __init__(self) -> None:
-        self.value = 0
-        """The number of active executions."""
         self._running: set[Cancellation] = set()
         self._refusal: XlaError | None = None
         self._changed = threading.Condition()
+
+    @property
+    def value(self) -> int:
+        """The number of active executions."""
+        return len(self._running)
 
     def begin(self, cancellation: Cancellation) -> None:
         """Count an execution until `end`; it is cancelled at once after `cancel_all`."""
         with self._changed:
             self._running.add(cancellation)
-            self.value = len(self._running)
             refusal = self._refusal
         if refusal is not None:
             cancellation.cancel(refusal)
@@ -29,7 +31,6 @@ class ActiveExecutions:
         """End what `begin` began."""
         with self._changed:
             self._running.discard(cancellation)
-            self.value = len(self._running)
             self._changed.notify_all()
 
     def cancel_all(self, error: XlaError) -> int:

@@ -7,6 +7,7 @@ begin when the outputs are there: they are chained by callbacks, and no thread w
 import contextlib
 import dataclasses
 import functools
+import itertools
 import logging
 import threading
 from collections.abc import Callable
@@ -39,7 +40,7 @@ class WaitResult:
 
 
 class LaunchedExecution(Completion):
-    """A run on its way. Implements Awaitable."""
+    """A run on its way."""
 
     def __init__(self, run: PlannedRun) -> None:
         super().__init__()
@@ -52,20 +53,16 @@ class LaunchedExecution(Completion):
         self.expected: list[tuple[int, ValueFuture]] = []
         self.error: XlaError | None = None
         self.profile = Profile()
-        self._missing = 0
-        self._counting = threading.Lock()
         self._claim = threading.Lock()
 
     def when_ready(self, callback: Callable[[], None]) -> None:
         """Call `callback` once, when all arguments are there or will never be."""
         pending = self.run.pending
-        self._missing = len(pending) + 1
+        # Counting is one step, so no lock.
+        there = itertools.count()
 
         def one_more() -> None:
-            with self._counting:
-                self._missing -= 1
-                is_ready = self._missing == 0
-            if is_ready:
+            if next(there) == len(pending):
                 callback()
 
         for value in pending:
@@ -115,9 +112,8 @@ class BackgroundExecutions:
             execution = LaunchedExecution(run)
             # First, as a listing of the session shows the execution with its outputs.
             self._expect_outputs(execution)
-            undo.callback(self._drop_outputs, execution)
+            undo.callback(self._drop, execution)
             run.label = execution.handle = self.handles.add(execution)
-            undo.callback(self._forget, execution.handle)
             run.free_donated()
             undo.pop_all()
         self._active.begin(execution.cancellation)
@@ -134,8 +130,7 @@ class BackgroundExecutions:
         execution = self.get(handle)
         if not execution.is_done:
             raise ValuePendingError(execution)
-        if self._forget(handle) is None:
-            raise _no_execution(handle)
+        self.forget(handle)
         if execution.error is not None:
             raise copy_of(execution.error)
         kept = [output for outputs in execution.outputs for output in outputs]
@@ -150,8 +145,10 @@ class BackgroundExecutions:
 
     def forget(self, handle: int) -> None:
         """Forget an execution, which goes on; NotFoundError for a handle of none."""
-        if self._forget(handle) is None:
-            raise _no_execution(handle)
+        try:
+            self.handles.remove(handle)
+        except (InvalidArgumentError, NotFoundError):
+            raise _no_execution(handle) from None
 
     def close(self) -> None:
         """Cancel all."""
@@ -164,10 +161,12 @@ class BackgroundExecutions:
         handles = iter([handle for handle, _ in execution.expected])
         execution.outputs = [[next(handles) for _ in each] for each in shapes]
 
-    def _drop_outputs(self, execution: LaunchedExecution) -> None:
-        # They are gone where the session has ended meanwhile.
+    def _drop(self, execution: LaunchedExecution) -> None:
+        # The end of the session may have freed them.
         with contextlib.suppress(XlaError):
             self._values.remove_all([handle for handle, _ in execution.expected])
+        with contextlib.suppress(XlaError):
+            self.forget(execution.handle)
 
     def get(self, handle: int) -> LaunchedExecution:
         """An execution that was not forgotten; NotFoundError for a handle of none."""
@@ -175,12 +174,6 @@ class BackgroundExecutions:
             return self.handles.get(handle)
         except (InvalidArgumentError, NotFoundError):
             raise _no_execution(handle) from None
-
-    def _forget(self, handle: int) -> LaunchedExecution | None:
-        try:
-            return self.handles.remove(handle)
-        except (InvalidArgumentError, NotFoundError):
-            return None
 
     def _line_up(self, execution: LaunchedExecution, waiter: MemoryWaiter | None = None) -> None:
         run = functools.partial(self._run, waiter=waiter)

@@ -36,33 +36,29 @@ class MemoryWaiter:
     deadline: float
     on_left: "Callable[[MemoryWaiter], None]"
     has_left: bool = False
-    _reservation: Reservation | None = None
-    _error: XlaError | None = None
+    outcome: Reservation | XlaError | None = None
+    """The memory, once it has left, or why it got none; None for one that was given up."""
 
     @property
     def was_given_up(self) -> bool:
         """Return whether it has left with neither memory nor an error."""
-        return self.has_left and self._reservation is None and self._error is None
+        return self.has_left and self.outcome is None
 
-    def settle(self, outcome: "Reservation | XlaError | None") -> None:
+    def settle(self, outcome: Reservation | XlaError | None) -> None:
         """Leave the queue; `on_left` is still to be called."""
-        self.has_left = True
-        if isinstance(outcome, Reservation):
-            self._reservation = outcome
-        else:
-            self._error = outcome
+        self.has_left, self.outcome = True, outcome
 
     def result(self) -> Reservation:
         """Return the memory, once it has left; raises why it got none."""
-        if self._error is not None:
-            raise self._error
-        assert self._reservation is not None
-        return self._reservation
+        if isinstance(self.outcome, XlaError):
+            raise self.outcome
+        assert self.outcome is not None
+        return self.outcome
 
     def release(self) -> None:
         """Give back the memory, if it got some."""
-        if self._reservation is not None:
-            self._reservation.release()
+        if isinstance(self.outcome, Reservation):
+            self.outcome.release()
 
 
 class MemoryQueue:

@@ -8,14 +8,12 @@ from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.types.shape import Shape
-from xla_server.backends.platform import Backend, Buffer, Device
+from xla_server.backends.platform import Buffer, Device
 from xla_server.sessions.error_context import with_context
-from xla_server.sessions.feeds.device_table import DeviceTable
-from xla_server.sessions.limits.quotas import Quotas
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.programs.executable_table import LoadedExecutable
-from xla_server.sessions.runs.grids.shared_step import SharedStep, taken_shape
-from xla_server.sessions.runs.program_runner import same_but_for_layout
+from xla_server.sessions.runs.grids.grid_runner import GridRunner
+from xla_server.sessions.runs.grids.shared_step import shared_step, taken_shape
+from xla_server.sessions.runs.program_runner import require_count, require_fitting
 from xla_server.sessions.runs.requests import (
     Argument,
     HandleArgument,
@@ -24,7 +22,7 @@ from xla_server.sessions.runs.requests import (
     RunRequest,
     RunStep,
 )
-from xla_server.sessions.runs.run import FromStep, PlannedRun, PlannedStep, RunParts, Source
+from xla_server.sessions.runs.run import FromStep, PlannedRun, PlannedStep, Source
 from xla_server.sessions.runs.run_outputs import OutputReader, part_shape
 from xla_server.sessions.values.donation_check import Donations, Path, Root
 from xla_server.sessions.values.futures import ValueFuture
@@ -38,11 +36,7 @@ MAX_STEPS = 1024
 class RunPlanner:
     """Plans the runs of one session. Any thread may call `plan`."""
 
-    parts: RunParts
-    devices: DeviceTable
-    backend: Backend
-    limits: Limits
-    quotas: Quotas
+    grids: GridRunner
 
     def plan(self, request: RunRequest) -> PlannedRun:
         """Check a run and hold its arguments until it is closed.
@@ -51,12 +45,12 @@ class RunPlanner:
         NotFoundError for values that never were; ResourceExhaustedError where there is no room for
         the values sent along or no message for those to be sent back.
         """
-        device = self.devices.resolve(request.device)
+        device = self.grids.runner.devices.resolve(request.device)
         if not 1 <= len(request.steps) <= MAX_STEPS:
             raise InvalidArgumentError(
                 f"a run must have between 1 and {MAX_STEPS} steps, got {len(request.steps)}"
             )
-        plan = _Plan(self, device)
+        plan = _Plan(self.grids, device)
         try:
             return plan.run(request.steps)
         except BaseException:
@@ -67,9 +61,10 @@ class RunPlanner:
 class _Plan:
     """One run while it is planned, step by step."""
 
-    def __init__(self, planner: RunPlanner, device: Device) -> None:
-        self._planner = planner
-        self._values = planner.parts.values
+    def __init__(self, grids: GridRunner, device: Device) -> None:
+        self._grids = grids
+        self._runner = grids.runner
+        self._values = grids.runner.data
         self._device = device
         self._steps: list[PlannedStep] = []
         self._held: dict[int, Buffer | ValueFuture] = {}
@@ -77,7 +72,7 @@ class _Plan:
         self._room: Reservation | None = None
         self._donations = Donations()
         self._last_use: dict[int, int] = {}
-        self._outputs = OutputReader(planner.limits.max_message_bytes)
+        self._outputs = OutputReader(grids.runner.engine.limits.max_message_bytes)
 
     def undo(self) -> None:
         """Release what was held and reserved."""
@@ -108,7 +103,7 @@ class _Plan:
                 raise with_context(f"step {number}", error) from error.__cause__
         self._finish()
         return PlannedRun(
-            self._planner.parts,
+            self._grids,
             self._device,
             self._steps,
             self._held,
@@ -132,13 +127,9 @@ class _Plan:
         self._held = dict(zip(handles, entries, strict=True))
 
     def _step(self, number: int, step: RunStep) -> PlannedStep:
-        compiled = self._planner.parts.runner.compiled_under(step.executable)
+        compiled = self._runner.compiled_under(step.executable)
         parameters = compiled.program_shape.parameters
-        if len(step.arguments) != len(parameters):
-            raise InvalidArgumentError(
-                f"there must be one argument per parameter, got {len(step.arguments)} for "
-                f"{len(parameters)} parameters"
-            )
+        require_count(step.arguments, parameters)
         sources: list[Source] = []
         donated: list[int] = []
         is_shared = len(compiled.devices) > 1
@@ -160,8 +151,8 @@ class _Plan:
             self._check_donations(number, step, donated)
         result, size = compiled.program_shape.result, compiled.room.byte_size
         if is_shared:
-            shared = SharedStep(compiled, [self._shape_of(source) for source in sources])
-            result, size = shared.result, shared.byte_size
+            shapes = [self._shape_of(source) for source in sources]
+            result, size = shared_step(compiled, shapes)
         output = self._outputs.read(step.output, result)
         return PlannedStep(compiled, sources, donated, output, result, size)
 
@@ -177,18 +168,13 @@ class _Plan:
         else:
             source = FromStep(argument.step, argument.path)
         shape = self._shape_of(source)
-        if parameter is None or shape is parameter:
-            return source
-        if not same_but_for_layout(shape, parameter):
-            raise InvalidArgumentError(
-                f"it must have the type and dimensions of its parameter, got {shape} for "
-                f"{parameter}"
-            )
+        if parameter is not None and shape is not parameter:
+            require_fitting(shape, parameter, "it")
         return source
 
     def _inline(self, argument: InlineArgument, compiled: LoadedExecutable, index: int) -> Buffer:
         """A value sent along; its layout is only how it was sent."""
-        literal = argument.read(max_bytes=self._planner.quotas.device_bytes)
+        literal = argument.read(max_bytes=self._runner.engine.quotas.device_bytes)
         parameter = taken_shape(compiled, index, literal.shape)
         if not literal.shape.equal(parameter):
             if not literal.shape.compatible(parameter):
@@ -197,7 +183,7 @@ class _Plan:
                     f"{literal.shape} for {parameter}"
                 )
             literal = literal.relayout(parameter)
-        return self._planner.backend.to_device(literal, self._device)
+        return self._runner.engine.backend.to_device(literal, self._device)
 
     def _shape_of(self, source: Source) -> Shape:
         if not isinstance(source, FromStep):

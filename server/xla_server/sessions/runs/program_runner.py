@@ -4,27 +4,23 @@ import contextlib
 import dataclasses
 import functools
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from xla_contract.errors import FailedPreconditionError, InvalidArgumentError
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape
 from xla_server.backends.compile_options import CompileOptions
 from xla_server.backends.diagnostics.dump_directory import DumpFiles
-from xla_server.backends.platform import Backend, Buffer, Device, Executable, Execution, Profile
+from xla_server.backends.platform import Buffer, Device, Executable, Execution, Profile
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.ir.module import HloModule
-from xla_server.passes.partitioning.partition import Partitioned
 from xla_server.sessions.error_context import part_of_request
 from xla_server.sessions.feeds.device_table import DeviceTable
 from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.limits.compile_budget import CompileBudget
-from xla_server.sessions.limits.compile_share import CompileShare
-from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.semaphores import FairSemaphore
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.limits.shares.caller import Caller, Flow
 from xla_server.sessions.programs.code_cache import CompiledProgram
 from xla_server.sessions.programs.compile_request import (
@@ -33,15 +29,9 @@ from xla_server.sessions.programs.compile_request import (
     prepare_program,
 )
 from xla_server.sessions.programs.device_assignment import DeviceAssignment, assigned_ordinals
-from xla_server.sessions.programs.executable_table import (
-    ExecutableCache,
-    ExecutableTable,
-    LoadedExecutable,
-)
-from xla_server.sessions.runs.hosts import Hosts
-from xla_server.sessions.runs.memory_queue import MemoryQueue
+from xla_server.sessions.programs.executable_table import ExecutableTable, LoadedExecutable
 from xla_server.sessions.runs.requests import ExecutionResult
-from xla_server.sessions.runs.time_slicing import TimeSlicer
+from xla_server.sessions.runs.run_resources import RunResources
 from xla_server.sessions.values.handles import require_handle
 from xla_server.sessions.values.value_table import Reservation, ValueTable
 
@@ -52,20 +42,13 @@ _LOG = logging.getLogger(__name__)
 class ProgramRunner:
     """Runs programs on the values of one session. Thread-safe."""
 
-    backend: Backend
-    hosts: Hosts | None
-    programs: ExecutableCache
-    turns: TimeSlicer
-    queue: MemoryQueue
-    limits: Limits
-    quotas: Quotas
+    engine: RunResources
     devices: DeviceTable
     data: ValueTable
     executables: ExecutableTable
     channels: Channels
     running: FairSemaphore
     compiling: CompileBudget
-    shared_compiling: CompileShare
     caller: Caller
     flow: Flow
 
@@ -115,12 +98,12 @@ class ProgramRunner:
         try:
             self.running.take()
             try:
-                turn = self.turns.begin(cancellation, self.flow)
+                turn = self.engine.turns.begin(cancellation, self.flow)
                 try:
                     device = self.devices.default
                     execution = self.run(compiled, buffers, device, cancellation)
                 finally:
-                    self.turns.end(turn)
+                    self.engine.turns.end(turn)
                 return ExecutionResult(
                     reservation.keep(execution.output), profile_of(execution, compiled)
                 )
@@ -137,21 +120,21 @@ class ProgramRunner:
         Raises as `ExecutableCache.acquire`, and ResourceExhaustedError if the session may compile
         no more.
         """
-        if not self.programs.has(program.key):
+        if not self.engine.programs.has(program.key):
             # Before others can wait for it: they are not to get an error of this session's own.
             self._require_compiling()
 
         compile_program = functools.partial(self._compile, program)
-        return self.programs.acquire(program, compile_program, cancellation, self.caller)
+        return self.engine.programs.acquire(program, compile_program, cancellation, self.caller)
 
     def _require_compiling(self) -> None:
         """Raise ResourceExhaustedError if the session may compile no more."""
         self.compiling.require()
-        self.shared_compiling.require(self.caller)
+        self.engine.compiling.require(self.caller)
 
     @contextlib.contextmanager
     def _spending(self) -> Iterator[None]:
-        with self.compiling.spending(), self.shared_compiling.spending(self.caller):
+        with self.compiling.spending(), self.engine.compiling.spending(self.caller):
             yield
 
     @contextlib.contextmanager
@@ -172,16 +155,13 @@ class ProgramRunner:
         Raises as `WireProgram.partitioned` and `Backend.compile`, and ResourceExhaustedError if the
         session may compile no more.
         """
-        with self.counted_as_compiling():
-            module = self._partitioned(program).module
-            layouts = module.entry_program_shape
-            return self.backend.compile(
-                module, layouts, seed=program.seed, options=options, files=files
-            )
+        self._require_compiling()
+        return self._compile(dataclasses.replace(program, options=options), files).executable
 
-    def _compile(self, program: WireProgram) -> CompiledProgram:
+    def _compile(self, program: WireProgram, files: DumpFiles | None = None) -> CompiledProgram:
+        limits = self.engine.limits
         with self._spending():
-            partitioned = self._partitioned(program)
+            partitioned = program.partitioned(limits.max_device_bytes, limits.max_replicated_bytes)
             module = partitioned.module
             if partitioned.work.notes:
                 notes = "; ".join(partitioned.work.notes)
@@ -192,19 +172,19 @@ class ProgramRunner:
                     notes,
                 )
             layouts = module.entry_program_shape
-            executable = self.backend.compile(
-                module, layouts, seed=program.seed, options=program.options
+            executable = self.engine.backend.compile(
+                module, layouts, seed=program.seed, options=program.options, files=files
             )
             return CompiledProgram(executable, partitioned.signature)
 
-    def _partitioned(self, program: WireProgram) -> Partitioned:
-        limits = self.limits
-        return program.partitioned(limits.max_device_bytes, limits.max_replicated_bytes)
+    def _compiling_again(self, compiled: LoadedExecutable) -> Callable[[], CompiledProgram]:
+        """Return what compiles a program in a thread for executions, whose slot is lent then."""
 
-    def _compile_again(self, program: WireProgram) -> CompiledProgram:
-        """Compile a program in a thread for executions; lend the thread's slot meanwhile."""
-        with releasing_slot():
-            return self._compile(program)
+        def compile_again() -> CompiledProgram:
+            with releasing_slot():
+                return self._compile(compiled.program)
+
+        return compile_again
 
     def run(
         self,
@@ -225,48 +205,31 @@ class ProgramRunner:
         who asks what waits. `channels` are the session's unless others are given; `collectives` say
         which participant of a grid it is.
         """
-        code, executable = self.programs.begin_use(
-            compiled, functools.partial(self._compile_again, compiled.program), cancellation
-        )
+        # A context manager would cost a fifteenth of a small execution.
+        programs, compile_again = self.engine.programs, self._compiling_again(compiled)
+        code, executable = programs.begin_use(compiled, compile_again, cancellation)
         try:
-            return self.run_executable(
-                executable, arguments, device, cancellation, donated, label, channels, collectives
+            return executable.execute(
+                self.all_on(device, arguments) if arguments else (),
+                device=device,
+                feeds=self.devices.feeds(device).bound_to(executable.name, label),
+                channels=self.channels if channels is None else channels,
+                cancellation=cancellation,
+                donated=donated,
+                collectives=collectives,
             )
         finally:
-            self.programs.end_use(code)
+            programs.end_use(code)
 
     @contextlib.contextmanager
     def used(self, compiled: LoadedExecutable, cancellation: Cancellation) -> Iterator[Executable]:
         """The executable of a program, whose code stays as long as the block."""
-        code, executable = self.programs.begin_use(
-            compiled, functools.partial(self._compile_again, compiled.program), cancellation
-        )
+        programs, compile_again = self.engine.programs, self._compiling_again(compiled)
+        code, executable = programs.begin_use(compiled, compile_again, cancellation)
         try:
             yield executable
         finally:
-            self.programs.end_use(code)
-
-    def run_executable(
-        self,
-        executable: Executable,
-        arguments: Sequence[Buffer],
-        device: Device,
-        cancellation: Cancellation,
-        donated: Sequence[int] = (),
-        label: int = 0,
-        channels: Channels | None = None,
-        collectives: Collectives = ALONE_RUN,
-    ) -> Execution:
-        """Run code that is at hand; otherwise as `run`."""
-        return executable.execute(
-            self.all_on(device, arguments) if arguments else (),
-            device=device,
-            feeds=self.devices.feeds(device).bound_to(executable.name, label),
-            channels=self.channels if channels is None else channels,
-            cancellation=cancellation,
-            donated=donated,
-            collectives=collectives,
-        )
+            programs.end_use(code)
 
     def run_once(
         self,
@@ -279,17 +242,24 @@ class ProgramRunner:
         with (
             self.reserve(compiled, cancellation),
             self.running.taken(),
-            self.turns.taken(cancellation, self.flow),
+            self.engine.turns.taken(cancellation, self.flow),
         ):
-            self.run_executable(executable, arguments, self.devices.default, cancellation)
+            device = self.devices.default
+            executable.execute(
+                self.all_on(device, arguments),
+                device=device,
+                feeds=self.devices.feeds(device).bound_to(executable.name),
+                channels=self.channels,
+                cancellation=cancellation,
+            )
 
     def module_of(self, compiled: LoadedExecutable) -> HloModule:
         """Return the module of a program, as it was given."""
-        return compiled.program.import_module(self.limits.max_device_bytes)
+        return compiled.program.import_module(self.engine.limits.max_device_bytes)
 
     def all_on(self, device: Device, buffers: Sequence[Buffer]) -> list[Buffer]:
         """The values on `device`; those kept on another one are copied there."""
-        to_device = self.backend.to_device
+        to_device = self.engine.backend.to_device
         return [
             buffer
             if buffer.device is device or buffer.device == device
@@ -309,8 +279,10 @@ class ProgramRunner:
         self, compiled: LoadedExecutable, handles: Sequence[int | None]
     ) -> list[Buffer]:
         """The values of these handles, which must fit the parameters; raises as `execute`."""
-        buffers = self.values_of(handles)
-        _check_arguments(buffers, compiled.program_shape.parameters)
+        buffers, parameters = self.values_of(handles), compiled.program_shape.parameters
+        require_count(buffers, parameters)
+        for number, (buffer, parameter) in enumerate(zip(buffers, parameters, strict=True)):
+            require_fitting(buffer.shape, parameter, f"argument {number}")
         return buffers
 
     def reserve(self, compiled: LoadedExecutable, cancellation: Cancellation) -> Reservation:
@@ -319,7 +291,7 @@ class ProgramRunner:
         Waits and raises as `MemoryQueue.reserve`.
         """
         room = compiled.room
-        return self.queue.reserve(self.data, room.byte_size, room, cancellation)
+        return self.engine.queue.reserve(self.data, room.byte_size, room, cancellation)
 
     def assigned(
         self, grid: DeviceGrid, assignments: Sequence[DeviceAssignment]
@@ -358,14 +330,13 @@ def profile_of(execution: Execution, compiled: LoadedExecutable) -> Profile:
     return Profile(compiled.cache_hit, compiled.compile_time_ms, *execution.profile[2:])
 
 
-def _check_arguments(arguments: Sequence[Buffer], parameters: Sequence[Shape]) -> None:
+def require_count(arguments: Sequence[object], parameters: Sequence[Shape]) -> None:
+    """Raise InvalidArgumentError unless there is one argument per parameter."""
     if len(arguments) != len(parameters):
         raise InvalidArgumentError(
             f"there must be one argument per parameter, got {len(arguments)} for "
             f"{len(parameters)} parameters"
         )
-    for number, (argument, parameter) in enumerate(zip(arguments, parameters, strict=True)):
-        require_fitting(argument.shape, parameter, f"argument {number}")
 
 
 def require_fitting(argument: Shape, parameter: Shape, name: str) -> None:

@@ -12,13 +12,11 @@ from xla_server.backends.platform import Buffer, Device, Profile
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.error_context import with_context
 from xla_server.sessions.limits.semaphores import FairSemaphore
-from xla_server.sessions.limits.shares.caller import Flow
 from xla_server.sessions.programs.executable_table import ExecutionFootprint, LoadedExecutable
 from xla_server.sessions.runs.grids.grid_runner import GridRunner
-from xla_server.sessions.runs.memory_queue import MemoryQueue, MemoryWaiter
-from xla_server.sessions.runs.program_runner import ProgramRunner, profile_of
+from xla_server.sessions.runs.memory_queue import MemoryWaiter
+from xla_server.sessions.runs.program_runner import profile_of
 from xla_server.sessions.runs.run_outputs import PartOutcome, StepOutput, part_of, sent_back
-from xla_server.sessions.runs.time_slicing import TimeSlicer
 from xla_server.sessions.values.donation_check import Path
 from xla_server.sessions.values.futures import ValueFuture
 from xla_server.sessions.values.value_table import Reservation, ValueTable
@@ -69,18 +67,6 @@ class StepOutcome:
     parts: tuple[PartOutcome, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RunParts:
-    """The parts of a session that its runs use."""
-
-    values: ValueTable
-    runner: ProgramRunner
-    grids: GridRunner
-    queue: MemoryQueue
-    turns: TimeSlicer
-    flow: Flow
-
-
 @dataclasses.dataclass(slots=True, eq=False)
 class PlannedRun:
     """A run that was checked. It holds its arguments, and memory for those sent along.
@@ -88,7 +74,7 @@ class PlannedRun:
     Made by `RunPlanner.plan`; `close` releases everything.
     """
 
-    _parts: RunParts
+    _grids: GridRunner
     device: Device
     steps: list[PlannedStep]
     _held: dict[int, Buffer | ValueFuture]
@@ -101,6 +87,10 @@ class PlannedRun:
     """Bytes of the results that are sent back, by their shapes."""
     label: int = 0
     """The handle of the execution that this is, if it was launched."""
+
+    @property
+    def _values(self) -> ValueTable:
+        return self._grids.runner.data
 
     @property
     def pending(self) -> list[ValueFuture]:
@@ -116,7 +106,7 @@ class PlannedRun:
         """Free the handles that are donated; raises as `ValueTable.remove_all`."""
         if self._donated:
             donated, self._donated = self._donated, []
-            self._parts.values.remove_all(donated)
+            self._values.remove_all(donated)
 
     def reserve(
         self, cancellation: Cancellation, slots: FairSemaphore | None = None
@@ -126,23 +116,24 @@ class PlannedRun:
         All of it at once, so that no run waits for memory while it has some.
         """
         size, room, number = self._need()
+        runner = self._grids.runner
         try:
-            queue = self._parts.queue
-            return queue.reserve(self._parts.values, size, room, cancellation, slots)
+            return runner.engine.queue.reserve(runner.data, size, room, cancellation, slots)
         except ResourceExhaustedError as error:
             raise self._located(number, error) from error.__cause__
 
     def enter(self, on_left: Callable[[MemoryWaiter], None]) -> "Reservation | MemoryWaiter":
         """Reserve as `reserve` does, but wait without a thread; see `MemoryQueue.enter`."""
         size, room, number = self._need()
+        runner = self._grids.runner
         try:
-            return self._parts.queue.enter(self._parts.values, size, room, on_left)
+            return runner.engine.queue.enter(runner.data, size, room, on_left)
         except ResourceExhaustedError as error:
             raise self._located(number, error) from error.__cause__
 
     def leave(self, waiter: MemoryWaiter) -> None:
         """Give up waiting for memory, which `enter` began."""
-        self._parts.queue.leave(waiter)
+        self._grids.runner.engine.queue.leave(waiter)
 
     def _need(self) -> tuple[int, ExecutionFootprint, int]:
         """Return the bytes to reserve, what for, and the step that needs most."""
@@ -171,14 +162,14 @@ class PlannedRun:
         Raises ValuePendingError when an argument is not there, why it never will be, what running
         raises, and without `room` as `reserve`.
         """
-        parts, results = self._parts, dict[int, Buffer]()
+        runner, results = self._grids.runner, dict[int, Buffer]()
         room = self.reserve(cancellation) if room is None else room
         needs = self._needs()
         outcomes: list[StepOutcome] = []
-        turns = parts.turns
+        turns = runner.engine.turns
         # Participants take turns of their own, and those who wait for them are to have none.
         is_shared = any(step.is_shared for step in self.steps)
-        turn = None if is_shared else turns.begin(cancellation, parts.flow)
+        turn = None if is_shared else turns.begin(cancellation, runner.flow)
         try:
             for number, step in enumerate(self.steps):
                 try:
@@ -188,10 +179,7 @@ class PlannedRun:
                     if turn is not None or step.is_shared:
                         outcomes.append(self._execute(number, step, results, cancellation))
                     else:
-                        with (
-                            cancellation.followed() as own,
-                            turns.taken(own, parts.flow),
-                        ):
+                        with cancellation.followed() as own, turns.taken(own, runner.flow):
                             outcomes.append(self._execute(number, step, results, own))
                 except XlaError as error:
                     raise self._located(number, error) from error.__cause__
@@ -209,7 +197,7 @@ class PlannedRun:
         """Let go of the arguments; harmless when done before."""
         held, self._held = self._held, {}
         if held:
-            self._parts.values.release(list(held.values()))
+            self._values.release(list(held.values()))
         if self._room is not None:
             self._room.release()
         # A launched run is remembered after its end, and must not keep the memory of arguments.
@@ -223,16 +211,15 @@ class PlannedRun:
         self, number: int, step: PlannedStep, results: dict[int, Buffer], cancellation: Cancellation
     ) -> StepOutcome:
         arguments = [_value_of(source, results) for source in step.arguments]
-        parts = self._parts
         if step.is_shared:
-            execution = parts.grids.run_as_one(step.compiled, arguments, cancellation, self.label)
+            execution = self._grids.run_as_one(step.compiled, arguments, cancellation, self.label)
         else:
             donated: Sequence[int] = ()
             if step.donated:
                 donated = [
                     each for each in step.donated if self._may_overwrite(step, each, arguments)
                 ]
-            execution = parts.runner.run(
+            execution = self._grids.runner.run(
                 step.compiled, arguments, self.device, cancellation, donated, self.label
             )
         output, result = step.output, execution.output
@@ -251,7 +238,7 @@ class PlannedRun:
     def _may_overwrite(self, step: PlannedStep, index: int, arguments: Sequence[Buffer]) -> bool:
         """Return whether a donated argument has no other user."""
         source = step.arguments[index]
-        return isinstance(source, FromStep) or self._parts.values.is_held_once(arguments[index])
+        return isinstance(source, FromStep) or self._values.is_held_once(arguments[index])
 
 
 def _value_of(source: Source, results: dict[int, Buffer]) -> Buffer:

@@ -94,6 +94,12 @@ class TimeSlice:
     is_paused: bool = False
     is_lent: bool = False
 
+    def pause(self, is_paused: bool) -> None:
+        """Pause the execution, or let it proceed, where that is a change."""
+        if is_paused != self.is_paused:
+            self.is_paused = is_paused
+            (self.cancellation.pause if is_paused else self.cancellation.proceed)()
+
 
 class TimeSlicer:
     """The executions of one server. Thread-safe.
@@ -190,7 +196,7 @@ class TimeSlicer:
             if turn.worker.is_waiting or not turn.since:
                 # A waiting program uses no core; it counts as new when it goes on.
                 turn.since = turn.last = now
-                _proceed(turn)
+                turn.pause(False)
                 continue
             seconds = now - turn.since
             if seconds >= NEW_SECONDS:
@@ -230,10 +236,10 @@ class TimeSlicer:
             turn.last = now
         running.update(following)
         for turn in (*young, *running):
-            _proceed(turn)
+            turn.pause(False)
         for turn in others:
             if turn not in running:
-                _pause(turn)
+                turn.pause(True)
 
     def _lend(self, turn: TimeSlice) -> None:
         pool = turn.worker.pool
@@ -244,15 +250,3 @@ class TimeSlicer:
 
 def _flow(turn: TimeSlice) -> Flow:
     return turn.flow
-
-
-def _proceed(turn: TimeSlice) -> None:
-    if turn.is_paused:
-        turn.is_paused = False
-        turn.cancellation.proceed()
-
-
-def _pause(turn: TimeSlice) -> None:
-    if not turn.is_paused:
-        turn.is_paused = True
-        turn.cancellation.pause()

@@ -9,6 +9,7 @@ not.
 
 import collections
 import contextlib
+import dataclasses
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -32,48 +33,28 @@ SILENCE_SECONDS = 10.0
 """Timeout of a piece, in seconds."""
 
 
-class RingChannel:
-    """A connection that one call uses at a time. It is closed when it has ended and is not used."""
+@dataclasses.dataclass(slots=True, eq=False)
+class _Channel:
+    """A connection that one call uses at a time; closed when it has ended and is not used."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        self._is_used = False
-        self._has_ended = False
-        self._lock = threading.Lock()
-
-    def begin(self) -> bool:
-        """Take the channel for a call; False where there is nothing to take."""
-        with self._lock:
-            if self._is_used or self._has_ended:
-                return False
-            self._is_used = True
-            return True
-
-    def leave(self) -> None:
-        """Give the channel back after a call."""
-        with self._lock:
-            self._is_used = False
-            if self._has_ended:
-                self.connection.close()
+    connection: socket.socket
+    is_used: bool = False
+    has_ended: bool = False
 
     def end(self) -> None:
-        """End the channel; a call that uses it sees that."""
-        with self._lock:
-            self._has_ended = True
-            if self._is_used:
-                shutdown_socket(self.connection)
-            else:
-                self.connection.close()
+        """End the channel; a call that uses it sees that. Under the lock of its table."""
+        self.has_ended = True
+        if self.is_used:
+            shutdown_socket(self.connection)
+        else:
+            self.connection.close()
 
 
 class RingTransfers:
-    """The channels of one arena, by the offsets of their allocations.
-
-    Thread-safe.
-    """
+    """The channels of one arena, by the offsets of their allocations. Thread-safe."""
 
     def __init__(self) -> None:
-        self._channels: dict[int, RingChannel] = {}
+        self._channels: dict[int, _Channel] = {}
         self._is_closed = False
         self._lock = threading.Lock()
 
@@ -96,24 +77,24 @@ class RingTransfers:
                     f"an arena may have {MAX_LINES} lines of allocations, got one more",
                     hint="Free allocations that are not used.",
                 )
-            self._channels[offset] = RingChannel(connection)
-        if before is not None:
-            before.end()
+            self._channels[offset] = _Channel(connection)
+            if before is not None:
+                before.end()
 
     def end(self, offset: int) -> None:
         """End the channel of an allocation, if there is one."""
         with self._lock:
             channel = self._channels.pop(offset, None)
-        if channel is not None:
-            channel.end()
+            if channel is not None:
+                channel.end()
 
     def close(self) -> None:
         """End all channels; there will be none any more."""
         with self._lock:
             self._is_closed = True
-            channels, self._channels = self._channels, {}
-        for channel in channels.values():
-            channel.end()
+            for channel in self._channels.values():
+                channel.end()
+            self._channels.clear()
 
     @contextlib.contextmanager
     def using(self, offset: int) -> Iterator[socket.socket]:
@@ -123,21 +104,26 @@ class RingTransfers:
         """
         with self._lock:
             channel = self._channels.get(offset)
-        if channel is None or not channel.begin():
-            raise FailedPreconditionError(
-                f"an allocation must have a line that no call uses, got offset {offset} without",
-                hint="Connect to the socket with the session's token and the offset.",
-            )
+            if channel is None or channel.is_used:
+                raise FailedPreconditionError(
+                    "an allocation must have a line that no call uses, got offset "
+                    f"{offset} without",
+                    hint="Connect to the socket with the session's token and the offset.",
+                )
+            channel.is_used = True
         try:
             yield channel.connection
         except BaseException:  # Whatever it is: what the client sends over it means nothing now.
             with self._lock:
                 if self._channels.get(offset) is channel:
                     del self._channels[offset]
-            channel.end()
+                channel.end()
             raise
         finally:
-            channel.leave()
+            with self._lock:
+                channel.is_used = False
+                if channel.has_ended:
+                    channel.connection.close()
 
 
 def receive_ring(

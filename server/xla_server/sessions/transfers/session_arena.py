@@ -44,8 +44,8 @@ MIN_SLOTS, MAX_SLOTS = 2, 64
 class SessionArena:
     """A session's part of shared memory. Thread-safe.
 
-    There is an arena as long as the client is connected to the socket for it. Uploads leave at
-    least `spared_bytes` of the devices to others.
+    There is an arena as long as the client is connected to the socket for it. Uploads leave
+    at least `spared_bytes` of the devices to others.
     """
 
     _arenas: ArenaPool

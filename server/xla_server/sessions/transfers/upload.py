@@ -16,6 +16,7 @@ from xla_contract.wire.checksum import crc32
 from xla_contract.wire.chunk_codec import ChunkView, check_contiguous
 from xla_contract.wire.literals.linear_stream import LinearWriter
 from xla_server.backends.platform import Backend, Device
+from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.values.value_table import Reservation
 
 
@@ -159,8 +160,7 @@ class Upload:
 
     def _check_alive(self) -> None:
         if self._dropped is not None:
-            reason = self._dropped
-            raise type(reason)(reason.message, hint=reason.hint)
+            raise copy_of(self._dropped)
 
 
 def _taken_over() -> AbortedError:

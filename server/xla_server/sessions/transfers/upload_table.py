@@ -27,7 +27,7 @@ from xla_contract.errors import (
 from xla_contract.types.shape import Shape
 from xla_contract.wire.chunk_codec import ChunkView, check_contiguous
 from xla_contract.wire.literals.linear_stream import LinearWriter
-from xla_server.backends.platform import Backend, Device
+from xla_server.backends.platform import Backend
 from xla_server.execution.memory_check import LARGE, require_bytes
 from xla_server.runtime.blocks import BlockPool, block_size
 from xla_server.sessions.feeds.device_table import DeviceHandle, DeviceTable
@@ -53,15 +53,6 @@ class UploadState:
     handle: int | None = None
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class _Finished:
-    """Record of an upload whose value is on the device."""
-
-    size: int
-    handle: int
-    since: float
-
-
 @dataclasses.dataclass(eq=False)
 class UploadTable:
     """The uploads of one session. Thread-safe."""
@@ -75,7 +66,8 @@ class UploadTable:
 
     def __post_init__(self) -> None:
         self._under_way: dict[bytes, Upload] = {}
-        self._finished: OrderedDict[bytes, _Finished] = OrderedDict()
+        self._finished: OrderedDict[bytes, tuple[UploadState, float]] = OrderedDict()
+        """The uploads whose values are on the device, and when they ended."""
         self._is_closed = False
         self._lock = threading.Lock()
 
@@ -110,13 +102,13 @@ class UploadTable:
                 )
             finished = self._finished.get(upload_id)
             if finished is not None:
-                return _again(finished, offset)
+                return _again(finished[0], offset)
             upload = self._under_way.get(upload_id)
             if upload is None:
                 upload = self._new(shape, device, offset)
                 self._under_way[upload_id] = upload
             else:
-                upload.check_same(shape, self._device(device))
+                upload.check_same(shape, self._devices.resolve(device))
         return UploadStream(self, upload_id, upload).take_over(offset, on_taken_over)
 
     def state(self, upload_id: bytes) -> UploadState:
@@ -125,7 +117,7 @@ class UploadTable:
         with self._lock:
             finished = self._finished.get(upload_id)
             if finished is not None:
-                return UploadState(finished.size, finished.size, finished.handle)
+                return finished[0]
             upload = self._under_way.get(upload_id)
         if upload is None:
             raise _unknown(upload_id)
@@ -155,8 +147,8 @@ class UploadTable:
         since = now - self._limits.upload_silence_seconds
         with self._lock:
             while self._finished:
-                upload_id, first = next(iter(self._finished.items()))
-                if first.since > oldest and len(self._finished) <= MAX_FINISHED:
+                upload_id, (_, ended) = next(iter(self._finished.items()))
+                if ended > oldest and len(self._finished) <= MAX_FINISHED:
                     break
                 del self._finished[upload_id]
             over = [key for key, each in self._under_way.items() if each.was_left_before(oldest)]
@@ -169,10 +161,10 @@ class UploadTable:
             upload.drop(self._too_silent(upload))
 
     def _too_silent(self, upload: Upload) -> XlaError:
+        seconds = self._limits.upload_silence_seconds
         return UnavailableError(
-            "the next chunk of an upload must come within "
-            f"{self._limits.upload_silence_seconds:g} s, got none after {upload.received} of "
-            f"{upload.size} bytes, which were given up",
+            f"the next chunk of an upload must come within {seconds:g} s, got none "
+            f"after {upload.received} of {upload.size} bytes, which were given up",
             hint="Upload the value again.",
         )
 
@@ -199,7 +191,7 @@ class UploadTable:
             raise
         with self._lock:
             self._remove(upload_id, upload)
-            self._finished[upload_id] = _Finished(upload.size, handle, self._clock())
+            self._finished[upload_id] = UploadState(upload.size, upload.size, handle), self._clock()
         return handle
 
     def forget(self, upload_id: bytes, upload: Upload, reason: XlaError) -> None:
@@ -218,7 +210,7 @@ class UploadTable:
                 f"only an upload under way goes on, got offset {offset} for an id of none",
                 hint="Uploads that broke off are kept for the grace period of sessions.",
             )
-        target = self._device(device)
+        target = self._devices.resolve(device)
         checked = _checked(shape)
         if len(self._under_way) >= MAX_UPLOADS:
             raise ResourceExhaustedError(
@@ -240,9 +232,6 @@ class UploadTable:
         except BaseException:
             reservation.release()
             raise
-
-    def _device(self, device: DeviceHandle | None) -> Device:
-        return self._devices.resolve(device)
 
 
 class UploadStream:
@@ -294,20 +283,21 @@ class UploadStream:
 class _FinishedUpload(UploadStream):
     """An upload that had finished before its client knew: nothing more can come."""
 
-    def __init__(self, finished: _Finished) -> None:
+    def __init__(self, finished: UploadState) -> None:
         self._finished = finished
 
     def write(self, chunk: ChunkView) -> None:
         check_contiguous(chunk, self._finished.size, self._finished.size)
 
     def finish(self) -> int:
+        assert self._finished.handle is not None
         return self._finished.handle
 
     def leave(self) -> None:
         """Do nothing: no thread waits."""
 
 
-def _again(finished: _Finished, offset: int) -> UploadStream:
+def _again(finished: UploadState, offset: int) -> UploadStream:
     if offset != finished.size:
         raise FailedPreconditionError(
             f"an upload goes on where it broke off, got offset {offset} for one that has finished "

@@ -1,23 +1,10 @@
 """Values that an execution is still to give, and what else is waited for without a thread."""
 
-from collections.abc import Callable
-from typing import Protocol
-
 from xla_contract.errors import XlaError
 from xla_contract.types.shape import Shape
 from xla_server.backends.platform import Buffer
 from xla_server.execution.completion import Completion
 from xla_server.sessions.error_context import copy_of
-
-
-class Awaitable(Protocol):
-    """Something that will be there."""
-
-    def when_done(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` once, when it is there, from any thread; at once if it is.
-
-        Gives a function that takes the callback back. The callback must not raise or wait.
-        """
 
 
 class ValuePendingError(Exception):
@@ -26,13 +13,13 @@ class ValuePendingError(Exception):
     It has no status: the rpc layer waits without holding a thread.
     """
 
-    def __init__(self, awaited: Awaitable) -> None:
+    def __init__(self, awaited: Completion) -> None:
         super().__init__("what the call needs is not there yet")
         self.awaited = awaited
 
 
 class ValueFuture(Completion):
-    """A value of a known shape that an execution will give. Implements Awaitable.
+    """A value of a known shape that an execution will give.
 
     The table that has it counts its `users`, and sets the value.
     """

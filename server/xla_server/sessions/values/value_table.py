@@ -68,14 +68,6 @@ class Reservation:
             self._on_release(byte_size)
 
 
-@dataclasses.dataclass(slots=True)
-class _RefCountedValue:
-    """A leaf buffer and how many kept values it is part of."""
-
-    leaf: Buffer
-    count: int
-
-
 class ValueTable:
     """Handle -> value of one session, the bytes of all distinct arrays counted once.
 
@@ -98,7 +90,8 @@ class ValueTable:
         self.handles: HandleTable[Buffer | ValueFuture] = HandleTable(
             handles, HandleKind.DATA, max_handles
         )
-        self._held: dict[int, _RefCountedValue] = {}
+        # Each distinct array, by identity, and how many kept values it is part of.
+        self._held: dict[Buffer, int] = {}
         self._used = 0
         self._reserved = 0
         self._running = 0
@@ -187,8 +180,7 @@ class ValueTable:
         For the output of an execution that has not ended ValuePendingError, and the execution's own
         error where it failed.
         """
-        buffer = self.handles.get(handle)
-        return buffer.result() if isinstance(buffer, ValueFuture) else buffer
+        return _buffer_of(self.handles.get(handle))
 
     def shape(self, handle: int) -> Shape:
         """The shape of a value, known before the value is there; raises as `get`."""
@@ -249,7 +241,7 @@ class ValueTable:
     def is_held_once(self, buffer: Buffer) -> bool:
         """Return whether a single handle or `hold` keeps the memory of a value."""
         with self._lock:
-            return all(self._held[id(leaf)].count == 1 for leaf in _leaves(buffer))
+            return all(self._held[leaf] == 1 for leaf in _leaves(buffer))
 
     def remove_all(self, handles: Sequence[int]) -> None:
         """Free different handles, all or none; raises as `get`, but for values still to come."""
@@ -270,12 +262,7 @@ class ValueTable:
             raise UnimplementedError(
                 f"only tuples without tuples inside are taken apart, got {buffer.shape}"
             )
-        elements = list(buffer.elements)
-        with self._lock:
-            handles = self.handles.add_all(list(elements))
-            for element in elements:
-                self._count(element)
-        return handles
+        return self.keep_all(buffer.elements)
 
     def remove(self, handle: int) -> None:
         """Free a handle; raises as `get` does."""
@@ -310,12 +297,10 @@ class ValueTable:
         """Count a value as kept once more; gives the bytes that were not counted before."""
         added = 0
         for leaf in _leaves(buffer):
-            held = self._held.get(id(leaf))
-            if held is None:
-                self._held[id(leaf)] = _RefCountedValue(leaf, 1)
+            count = self._held.get(leaf, 0)
+            self._held[leaf] = count + 1
+            if not count:
                 added += leaf.byte_size
-            else:
-                held.count += 1
         self._used += added
         return added
 
@@ -323,10 +308,9 @@ class ValueTable:
         if isinstance(buffer, ValueFuture):
             return
         for leaf in _leaves(buffer):
-            held = self._held[id(leaf)]
-            held.count -= 1
-            if held.count == 0:
-                del self._held[id(leaf)]
+            self._held[leaf] -= 1
+            if not self._held[leaf]:
+                del self._held[leaf]
                 self._used -= leaf.byte_size
                 self._memory.change(-leaf.byte_size)
 

@@ -435,8 +435,9 @@ def test_programs_of_other_sizes_are_forgotten_with_their_machine_code(
     executed(executable, [LINE[:1]])
     (only,) = programs._programs._items.values()
     assert only.program is not None
-    loader = weakref.ref(only.program._encoded.kernels[0].library)
-    del only
+    (loaded,) = only.program._encoded.kernels.values()
+    loader = weakref.ref(loaded.library)
+    del only, loaded
     for size in (2, 3, 4, 5):
         executed(executable, [LINE[:size]])
         assert len(programs) <= 2

@@ -37,8 +37,8 @@ from xla_server.rpc.grpc_internals import EndableCalls
 from xla_server.rpc.limits.call_admission import CallAdmission
 from xla_server.rpc.threads.request_threads import RequestThreadPool
 from xla_server.rpc.threads.thread_pool import ThreadPool
-from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.response_memory import ResponseReservation, SessionResponseMemory
+from xla_server.sessions.limits.server_limits import Quotas
 from xla_server.sessions.limits.shares.caller import Flow
 from xla_server.sessions.session import Session
 from xla_server.sessions.session_registry import SessionRegistry

@@ -30,7 +30,7 @@ from xla_server.sessions.feeds.device_feeds import (
 )
 from xla_server.sessions.feeds.item_conversion import literal_of
 from xla_server.sessions.feeds.queue_entries import BorrowedItems
-from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Quotas
 from xla_server.sessions.session import Session
 from xla_server.sessions.values.handles import HandleFactory, HandleKind
 
@@ -256,10 +256,10 @@ def test_only_channels_that_are_closed_and_empty_make_room_for_others():
     with pytest.raises(ResourceExhaustedError, match="32 host channels"):
         channel()
     _put(pairs[0], np.int32(1))
-    pairs[0].close_infeed(discard=False)
+    pairs[0].infeed.close(discard=False)
     with pytest.raises(ResourceExhaustedError):
         channel()
-    pairs[0].close_infeed(discard=True)
+    pairs[0].infeed.close(discard=True)
     channel()
     assert pairs[0] not in feeds.pairs()
 

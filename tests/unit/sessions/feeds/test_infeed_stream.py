@@ -183,7 +183,7 @@ def test_a_second_stream_replaces_the_first():
     assert not reporting.is_alive()
     first.end()
     second.accept(_numbers(1, 1))
-    assert feeds.describe_infeed().is_streaming
+    assert feeds.infeed.stream is not None
 
 
 def _refused(stream: InfeedStream, arrivals: Sequence[ReceivedItem]) -> XlaError:
@@ -211,7 +211,7 @@ def test_an_item_that_the_waiting_instruction_does_not_take_is_refused_and_it_wa
     stream = _attach(feeds)
     error = _refused(stream, _numbers(1, 1))
     assert "%infeed.3 of module train waits for f32[4]" in error.message
-    [waiting] = feeds.describe_infeed().waiting
+    [waiting] = feeds.infeed.waiting()
     assert "item 1 of the stream was refused" in waiting.reason
     stream.accept(_arrivals(2, np.ones(4, np.float32)))
     assert told[0][0].sequence == 2
@@ -251,10 +251,10 @@ def test_closing_the_queue_ends_the_stream_and_the_next_one_opens_it():
     cancellation = Cancellation()
     stream = _attach(feeds, cancellation=cancellation)
     stream.accept(_numbers(1, 2))
-    assert feeds.close_infeed(discard=True) == 2
+    assert feeds.infeed.close(discard=True) == 2
     with pytest.raises(AbortedError, match="was closed"):
         cancellation.check()
-    assert feeds.describe_infeed().queue.is_closed
+    assert feeds.infeed.queue.is_closed
     _attach(feeds).accept(_numbers(3, 1))
     assert _taken(feeds) == 3
 
@@ -274,8 +274,8 @@ def test_a_reset_gives_the_room_back_and_numbers_go_on():
 def test_a_stream_that_may_not_send_is_told_of():
     feeds = _feeds(items=2)
     stream = _attach(feeds, SCALAR)
-    assert not feeds.describe_infeed().waiting
+    assert not feeds.infeed.waiting()
     stream.accept(_numbers(1, 2))
-    [waiting] = feeds.describe_infeed().waiting
+    [waiting] = feeds.infeed.waiting()
     assert "has used its credit; the queue holds 2 of 2 items" in waiting.reason
     assert waiting.shape == SCALAR

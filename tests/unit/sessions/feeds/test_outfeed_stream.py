@@ -138,7 +138,7 @@ def test_what_is_not_acknowledged_uses_room_and_comes_again():
     stream.end()
     assert _batch(_attach(feeds)) == [(2, 1), (3, 2)]
     assert _batch(_attach(feeds, begin=3)) == [(3, 2)]
-    assert feeds.describe_outfeed().sequence == 1
+    assert feeds.outfeed.sequence == 1
 
 
 def test_the_front_is_what_comes_next():
@@ -147,18 +147,18 @@ def test_the_front_is_what_comes_next():
     _put(feeds, (np.int32(1), np.zeros(4, np.float32)), PAIR)
     stream = _attach(feeds, items=1)
     assert _batch(stream) == [(1, 0)]
-    assert feeds.describe_outfeed().front == [SCALAR, VECTOR]
+    assert feeds.outfeed.front() == [SCALAR, VECTOR]
     _waits(stream)
     stream.end()
     # Values that the client may not have come again.
-    assert feeds.describe_outfeed().front == [SCALAR, SCALAR, VECTOR]
+    assert feeds.outfeed.front() == [SCALAR, SCALAR, VECTOR]
     again = _attach(feeds, items=0)
-    assert feeds.describe_outfeed().front == [SCALAR, SCALAR, VECTOR]
+    assert feeds.outfeed.front() == [SCALAR, SCALAR, VECTOR]
     again.add_credit(Credit(1, 100))
     _batch(again)
     again.acknowledge(1)
     again.end()
-    assert feeds.describe_outfeed().front == [SCALAR, VECTOR]
+    assert feeds.outfeed.front() == [SCALAR, VECTOR]
 
 
 def test_the_front_is_of_so_many():
@@ -166,11 +166,11 @@ def test_the_front_is_of_so_many():
     for number in range(2 * MAX_FRONT):
         _put(feeds, number)
     stream = _attach(feeds, items=MAX_FRONT + 3)
-    assert len(feeds.describe_outfeed().front) == MAX_FRONT
+    assert len(feeds.outfeed.front()) == MAX_FRONT
     _batch(stream)
-    assert len(feeds.describe_outfeed().front) == MAX_FRONT - 3
+    assert len(feeds.outfeed.front()) == MAX_FRONT - 3
     stream.end()
-    assert len(feeds.describe_outfeed().front) == MAX_FRONT
+    assert len(feeds.outfeed.front()) == MAX_FRONT
 
 
 @pytest.mark.parametrize("begin", [1, 3])
@@ -243,7 +243,7 @@ def test_a_closed_queue_gives_the_rest_and_ends_well_when_all_is_acknowledged():
     feeds = _feeds()
     _put(feeds, 1)
     stream = _attach(feeds)
-    assert feeds.close_outfeed(discard=False) == 0
+    assert feeds.outfeed.close(discard=False) == 0
     assert _batch(stream) == [(1, 1)]
     ending: list[Any] = []
     reader = threading.Thread(target=lambda: ending.append(stream.next_batch()), daemon=True)
@@ -261,7 +261,7 @@ def test_discarding_drops_what_is_held_too():
     stream = _attach(feeds, items=1)
     _batch(stream)
     _put(feeds, 2)
-    assert feeds.close_outfeed(discard=True) == 2
+    assert feeds.outfeed.close(discard=True) == 2
     assert feeds.outfeed.queue.size == (0, 0)
     assert _batch(stream) is None
 

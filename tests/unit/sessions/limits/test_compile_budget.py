@@ -5,7 +5,7 @@ from tests.unit.sessions.engines import shared_resources
 from tests.unit.sessions.sample_runs import ADD, DOUBLE, compiled
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.sessions.limits.compile_budget import COMPILE_WINDOW_SECONDS, CompileBudget
-from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Quotas
 from xla_server.sessions.session import Session
 
 

@@ -28,11 +28,12 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     XlaError,
 )
+from xla_server.execution.completion import Completion
 from xla_server.rpc.decode.runs import read_run
-from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Quotas
 from xla_server.sessions.runs.background_executions import LaunchedExecution, WaitResult, reported
 from xla_server.sessions.session import Session
-from xla_server.sessions.values.futures import Awaitable, ValuePendingError
+from xla_server.sessions.values.futures import ValuePendingError
 
 ONES = np.ones(4, np.float32)
 
@@ -50,7 +51,7 @@ def service() -> Iterator[Session]:
     until(lambda: made.engine.launched.value == 0 and made.engine.memory.used_bytes == 0)
 
 
-def there(awaited: Awaitable) -> None:
+def there(awaited: Completion) -> None:
     done = threading.Event()
     awaited.when_done(done.set)
     assert done.wait(100)
@@ -238,16 +239,19 @@ def test_an_execution_is_described_with_its_outputs_from_the_first_moment(
     double = compiled(service, DOUBLE)
     table = service.executions.handles
     add = table.add
-    seen: list[object] = []
+    seen: list[list[int]] = []
 
     def added(execution: LaunchedExecution) -> int:
         handle = add(execution)
-        seen.extend(dict(service.listing.after(0))[handle].steps)  # type: ignore[union-attr]
+        described = dict(service.listing.after(0))[handle]
+        assert isinstance(described, LaunchedExecution)
+        seen.extend(list(outputs) for outputs in described.outputs)
         return handle
 
     monkeypatch.setattr(table, "add", added)
     launched = launch(service, double, value(ONES))
-    assert [step.outputs for step in seen] == launched.outputs  # type: ignore[attr-defined]
+    assert seen == launched.outputs
+    assert seen != [[]]
     waited(service, launched)
 
 

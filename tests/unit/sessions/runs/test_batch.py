@@ -25,7 +25,7 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.wire.literals.value_proto import value_from_proto
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.methods.runs import run_with_slot
-from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Quotas
 from xla_server.sessions.session import Session
 from xla_server.sessions.values.futures import ValuePendingError
 

@@ -37,7 +37,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.sessions.feeds.device_table import DeviceHandle
 from xla_server.sessions.limits.blocking import current_worker, worker_context
-from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Quotas
 from xla_server.sessions.runs.requests import ExecutionResult, GraphProgram
 from xla_server.sessions.session import Session
 

@@ -37,7 +37,7 @@ from xla_contract.wire.literals.value_proto import value_to_proto
 from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.decode.runs import read_run
-from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Quotas
 from xla_server.sessions.runs.planner import MAX_STEPS
 from xla_server.sessions.runs.run import StepOutcome
 from xla_server.sessions.session import Session

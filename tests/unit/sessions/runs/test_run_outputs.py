@@ -23,7 +23,7 @@ from xla_contract.stubs import xla_extension_pb2
 from xla_contract.types.shape import Shape
 from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.rpc.decode.runs import read_run
-from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Quotas
 from xla_server.sessions.runs import run_outputs
 from xla_server.sessions.session import Session
 

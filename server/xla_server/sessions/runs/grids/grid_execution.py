@@ -1,6 +1,7 @@
 """Running one program, or several, as the participants of a device grid."""
 
 import functools
+import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
@@ -8,8 +9,7 @@ from typing import TypeVar
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.types.device_grid import DeviceGrid
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives, Group, MeetingPlan
-from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
+from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives, Group
 from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.runs.grids.participant_threads import start
 from xla_server.sessions.runs.grids.rendezvous import Rendezvous
@@ -20,40 +20,14 @@ T = TypeVar("T")
 class GridParticipant:
     """The participants of an execution as one of them sees them. Implements Collectives."""
 
-    __slots__ = ("_meetings", "_number", "grid", "partition_id", "replica_id")
-
     def __init__(self, meetings: Rendezvous, number: int) -> None:
-        self._meetings = meetings
-        self._number = number
         self.grid = meetings.grid
         self.replica_id, self.partition_id = self.grid.position(number)
-
-    def exchange(
-        self,
-        meeting: Meeting,
-        given: GivenT,
-        share: Callable[[Sequence[GivenT]], SharedT],
-        work: Callable[[SharedT, int], None] | None = None,
-        crossing: Callable[[], Crossing] | None = None,
-    ) -> SharedT:
-        """Meet the others; raises as Collectives.exchange says."""
-        return self._meetings.exchange(self._number, meeting, given, share, work, crossing)
-
-    def records(self, plan: MeetingPlan) -> int:
-        """The address of the records of native meetings, as Collectives.records says."""
-        return self._meetings.records(self._number, plan)
-
-    def wait(self, number: int) -> None:
-        """Wait for the others at a native meeting; raises as Collectives.wait says."""
-        self._meetings.wait(self._number, number)
-
-    def post(self, meeting: Meeting, value: Value) -> None:
-        """Leave a value for another; raises as Collectives.post says."""
-        self._meetings.post(meeting, value)
-
-    def take(self, meeting: Meeting) -> Value:
-        """Wait for a value of another; raises as Collectives.exchange says."""
-        return self._meetings.take(self._number, meeting)
+        self.exchange = functools.partial(meetings.exchange, number)
+        self.records = functools.partial(meetings.records, number)
+        self.wait = functools.partial(meetings.wait, number)
+        self.post = meetings.post
+        self.take = functools.partial(meetings.take, number)
 
 
 def run_on_grid(
@@ -104,7 +78,14 @@ def run_participants(
     """
     results: dict[int, T] = {}
     first, *others = jobs
-    left = _Latch(len(others))
+    # Counting is one step, so no lock: the last of the others opens the gate.
+    ended = itertools.count(1)
+    gate = threading.Lock()
+    gate.acquire()
+
+    def count_down() -> None:
+        if next(ended) == len(others):
+            gate.release()
 
     def run(number: int) -> None:
         try:
@@ -119,7 +100,7 @@ def run_participants(
         try:
             run(number)
         finally:
-            left.count_down()
+            count_down()
 
     def stop() -> None:
         error = group.error
@@ -140,39 +121,13 @@ def run_participants(
                     )
                 )
                 group.cancel()
-                left.count_down()
+                count_down()
         run(first)
-        if not left.is_open:
+        if others and not gate.acquire(blocking=False):
             with releasing_slot():
-                left.wait()
+                gate.acquire()
         forget()
     if meetings.failure is not None:
         raise meetings.failure
     meetings.close()
     return results
-
-
-class _Latch:
-    """Opens when it was counted down to zero."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._lock = threading.Lock()
-        self._gate = threading.Lock()
-        self._gate.acquire()
-
-    @property
-    def is_open(self) -> bool:
-        """Return whether waiting ends at once."""
-        return self._count == 0
-
-    def count_down(self) -> None:
-        """Count one less."""
-        with self._lock:
-            self._count -= 1
-            if self._count == 0:
-                self._gate.release()
-
-    def wait(self) -> None:
-        """Wait until it opens; for one thread."""
-        self._gate.acquire()

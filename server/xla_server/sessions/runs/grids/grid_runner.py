@@ -12,7 +12,6 @@ from typing import TypeAlias
 
 from xla_contract.errors import FailedPreconditionError, InvalidArgumentError
 from xla_contract.types.device_grid import ALONE, DeviceGrid
-from xla_contract.types.shape import Shape
 from xla_contract.types.sharding import Sharding
 from xla_server.backends.platform import Buffer, Device, Execution
 from xla_server.execution.cancellation import Cancellation
@@ -31,10 +30,14 @@ from xla_server.sessions.runs.grids.shared_step import (
     cutting_of,
     execution_bytes,
     joining_of,
-    whole_parameter,
 )
 from xla_server.sessions.runs.hosts import Place
-from xla_server.sessions.runs.program_runner import ProgramRunner, profile_of, require_fitting
+from xla_server.sessions.runs.program_runner import (
+    ProgramRunner,
+    profile_of,
+    require_count,
+    require_fitting,
+)
 from xla_server.sessions.runs.requests import (
     ExecutionResult,
     GraphProgram,
@@ -101,19 +104,14 @@ class GridRunner:
     ) -> Execution:
         """Run an executable on all devices of its grid, for the result that `execute` keeps.
 
-        For a step of a run, in the run's slot and in memory of `SharedStep.byte_size`. `label` is
-        as in `ProgramRunner.run`. Raises what running raises.
+        For a step of a run, in the run's slot and in as much memory as `shared_step` says. `label`
+        is as in `ProgramRunner.run`. Raises what running raises.
         """
         grid = compiled.program.grid
-        sources = [
-            _source_of(value, None, parameter, whole_parameter(compiled, number, grid), grid)
-            for number, (value, parameter) in enumerate(
-                zip(arguments, compiled.program_shape.parameters, strict=True)
-            )
-        ]
+        sources = [_source_of(compiled, number, value) for number, value in enumerate(arguments)]
         participants = self._participants(compiled, compiled.devices, sources, label)
         executions = self._run(participants, grid, cancellation)
-        (output,) = self._results(executions, AS_ONE, joining_of(AS_ONE, compiled, grid))
+        (output,) = self._results(executions, AS_ONE, joining_of(AS_ONE, compiled))
         return Execution(output, _longest(executions).profile)
 
     def execute_sharded(self, request: ShardedRequest, cancellation: Cancellation) -> ShardedResult:
@@ -126,11 +124,11 @@ class GridRunner:
         grid, devices = compiled.program.grid, compiled.devices
         if request.assignment is not None:
             devices = runner.assigned(grid, [request.assignment])
-        sources = self._sources(request, compiled, grid)
-        joining = joining_of(request.output, compiled, grid)
+        sources = self._sources(request, compiled)
+        joining = joining_of(request.output, compiled)
         cuts = [(each.sharding, each.value.shape) for each in sources if isinstance(each, _Cut)]
         size = execution_bytes(compiled, cuts, joining)
-        with runner.queue.reserve(runner.data, size, compiled.room, cancellation):
+        with runner.engine.queue.reserve(runner.data, size, compiled.room, cancellation):
             participants = self._participants(compiled, devices, sources)
             with self._slots(participants):
                 executions = self._run(participants, grid, cancellation)
@@ -178,8 +176,8 @@ class GridRunner:
                 channels = CallChannels(
                     [each.compiled.channel_ends for each in participants],
                     runner.channels,
-                    max_items=runner.quotas.queued_items,
-                    max_bytes=runner.quotas.queued_bytes,
+                    max_items=runner.engine.quotas.queued_items,
+                    max_bytes=runner.engine.quotas.queued_bytes,
                 )
                 if channels.has_shared:
                     modules = [runner.module_of(each.compiled) for each in participants]
@@ -189,7 +187,7 @@ class GridRunner:
             largest = max(rooms, key=lambda room: room.byte_size)
             size = sum(room.byte_size for room in rooms)
             with part_of_request(participants[rooms.index(largest)].name):
-                room = runner.queue.reserve(runner.data, size, largest, cancellation)
+                room = runner.engine.queue.reserve(runner.data, size, largest, cancellation)
             stack.enter_context(room)
             with self._slots(participants):
                 executions = self._run(participants, grid, cancellation, channels)
@@ -208,14 +206,14 @@ class GridRunner:
     ) -> list[Execution]:
         """Run all, in memory and slots that are taken."""
         runner = self.runner
-        hosts = runner.hosts
+        hosts = runner.engine.hosts
         are_here = hosts is None or all(hosts.has(each.device) for each in participants)
         if are_here and channels is None:
             made = self._in_turns(participants, grid, cancellation)
             if made is not None:
                 return made
         jobs = [self._job(*each, channels) for each in enumerate(participants)]
-        seconds = runner.limits.collective_timeout_seconds
+        seconds = runner.engine.limits.collective_timeout_seconds
         is_one_program = len({each.compiled.program.key for each in participants}) == 1
         if hosts is None or are_here:
             return run_on_grid(
@@ -243,7 +241,7 @@ class GridRunner:
             devices = [each.device for each in participants]
 
             def run(group: Group, own: Cancellation) -> list[Execution] | None:
-                with runner.turns.taken(own, runner.flow):
+                with runner.engine.turns.taken(own, runner.flow):
                     return in_turns(arguments, devices, own, group)
 
             in_turns = executable.in_turns
@@ -292,7 +290,7 @@ class GridRunner:
         if joining is None:
             return results[:1] if output.join else results
         value = joined(*joining, [result.to_literal() for result in results])
-        return [self.runner.backend.to_device(value, results[0].device)]
+        return [self.runner.engine.backend.to_device(value, results[0].device)]
 
     def _host_place(
         self,
@@ -312,7 +310,7 @@ class GridRunner:
             participant.arguments,
             runner.devices.feeds(participant.device).bound_to(compiled.name, participant.label),
             runner.channels if channels is None else channels,
-            _nothing if channels is None else functools.partial(channels.ended, number),
+            (lambda: None) if channels is None else functools.partial(channels.ended, number),
         )
 
     def _job(
@@ -323,7 +321,7 @@ class GridRunner:
         def run(collectives: Collectives, cancellation: Cancellation) -> Execution:
             with (
                 part_of_request(participant.name),
-                runner.turns.taken(cancellation, runner.flow),
+                runner.engine.turns.taken(cancellation, runner.flow),
             ):
                 execution = runner.run(
                     participant.compiled,
@@ -341,53 +339,42 @@ class GridRunner:
 
         return run
 
-    def _sources(
-        self, request: ShardedRequest, compiled: LoadedExecutable, grid: DeviceGrid
-    ) -> list[_Source]:
-        parameters = compiled.program_shape.parameters
-        if len(request.arguments) != len(parameters):
-            raise InvalidArgumentError(
-                f"there must be one argument per parameter, got {len(request.arguments)} for "
-                f"{len(parameters)} parameters"
-            )
+    def _sources(self, request: ShardedRequest, compiled: LoadedExecutable) -> list[_Source]:
+        require_count(request.arguments, compiled.program_shape.parameters)
         sources: list[_Source] = []
-        for number, (argument, shape) in enumerate(zip(request.arguments, parameters, strict=True)):
+        for number, argument in enumerate(request.arguments):
             with part_of_request(f"argument {number}"):
-                whole = functools.partial(whole_parameter, compiled, number, grid)
-                sources.append(self._source(argument, shape, whole, grid))
+                sources.append(self._source(argument, compiled, number))
         return sources
 
     def _source(
         self,
         argument: WholeArgument | ShardsArgument | None,
-        parameter: Shape,
-        whole: Callable[[], tuple[Shape, Sharding] | None],
-        grid: DeviceGrid,
+        compiled: LoadedExecutable,
+        number: int,
     ) -> _Source:
-        """The values that an argument names, which must fit its parameter.
-
-        `whole` makes the shape that the program says for all shards together, and how it is cut.
-        """
+        """The values that an argument names, which must fit the parameter of this number."""
         if argument is None:
             raise InvalidArgumentError("an argument must say its source, got none")
-        if isinstance(argument, ShardsArgument):
-            if len(argument.handles) != grid.size:
-                raise InvalidArgumentError(
-                    f"there must be a shard for each of {grid.size} participants, got "
-                    f"{len(argument.handles)}"
-                )
-            shards = self.runner.values_of(argument.handles, "shard")
-            for number, shard in enumerate(shards):
-                require_fitting(shard.shape, parameter, f"shard {number}")
-            return shards
-        value = self.runner.data.get(argument.handle)
-        stated = whole() if argument.sharding is None else None
-        return _source_of(value, argument.sharding, parameter, stated, grid)
+        if isinstance(argument, WholeArgument):
+            value = self.runner.data.get(argument.handle)
+            return _source_of(compiled, number, value, argument.sharding)
+        grid = compiled.program.grid
+        if len(argument.handles) != grid.size:
+            raise InvalidArgumentError(
+                f"there must be a shard for each of {grid.size} participants, got "
+                f"{len(argument.handles)}"
+            )
+        shards = self.runner.values_of(argument.handles, "shard")
+        for participant, shard in enumerate(shards):
+            parameter = compiled.program_shape.parameters[number]
+            require_fitting(shard.shape, parameter, f"shard {participant}")
+        return shards
 
     def _argument(self, source: _Source, participant: int, device: Device) -> Buffer:
         if isinstance(source, _Cut):
             shard = cut(source.value.to_literal(), source.sharding, participant)
-            return self.runner.backend.to_device(shard, device)
+            return self.runner.engine.backend.to_device(shard, device)
         return source[participant]
 
     def _prepare(
@@ -406,7 +393,7 @@ class GridRunner:
         # A thread that compiles is not there for programs that run.
         with releasing_slot():
             compiled = self.runner.compiled(program, cancellation)
-        stack.callback(self.runner.programs.release, compiled)
+        stack.callback(self.runner.engine.programs.release, compiled)
         return compiled, arguments
 
     def _devices_of(self, requests: Sequence[GraphProgram]) -> list[Device]:
@@ -433,22 +420,14 @@ class GridRunner:
 
 
 def _source_of(
-    value: Buffer,
-    sharding: Sharding | None,
-    parameter: Shape,
-    whole: tuple[Shape, Sharding] | None,
-    grid: DeviceGrid,
+    compiled: LoadedExecutable, number: int, value: Buffer, sharding: Sharding | None = None
 ) -> _Source:
-    cutting = cutting_of(value.shape, sharding, parameter, whole, grid)
-    return [value] * grid.size if cutting is None else _Cut(value, cutting)
+    cutting = cutting_of(compiled, number, value.shape, sharding)
+    return [value] * compiled.program.grid.size if cutting is None else _Cut(value, cutting)
 
 
 def _longest(executions: Sequence[Execution]) -> Execution:
     return max(executions, key=lambda each: each.profile.compute_time_ns)
-
-
-def _nothing() -> None:
-    """Do nothing."""
 
 
 def _place(grid: DeviceGrid, number: int) -> str:

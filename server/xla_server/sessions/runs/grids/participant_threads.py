@@ -7,8 +7,6 @@ thread. Starting one takes as long as a small collective, which is why some are 
 import threading
 from collections.abc import Callable
 
-from xla_server.sessions.limits.blocking import Passing, worker_context
-
 MAX_IDLE = 32
 """Idle threads that are kept."""
 
@@ -39,7 +37,6 @@ class _Participant(threading.Thread):
 
     def run(self) -> None:
         """Run jobs until there are idle threads enough."""
-        worker_context(Passing())
         while True:
             self._bell.acquire()
             job, self._job = self._job, None

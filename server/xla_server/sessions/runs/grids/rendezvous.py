@@ -4,6 +4,7 @@ A meeting is open while members are missing; then its last member shares what al
 works on it. No member leaves in between, whatever fails elsewhere: others read its arrays.
 """
 
+import dataclasses
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
@@ -22,6 +23,7 @@ from xla_server.execution.channel_protocol import WaitingValues
 from xla_server.execution.collectives_protocol import MeetingPlan
 from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
 from xla_server.runtime.meetings import Meetings, Visit, local_meetings
+from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.limits.blocking import releasing_slot
 
 _Key = tuple[object, ...]
@@ -59,30 +61,23 @@ class Across(Protocol):
         """Say that the execution has failed here. Called under a lock; must not wait."""
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class _Open:
     """A meeting that is not over, of so many members on this host."""
 
-    __slots__ = (
-        "arrived",
-        "error",
-        "given",
-        "here",
-        "is_full",
-        "meeting",
-        "shared",
-        "visit",
-        "working",
-    )
+    meeting: Meeting
+    here: int
+    visit: Visit | None = None
+    given: list[Any] = dataclasses.field(init=False)
+    arrived: set[int] = dataclasses.field(default_factory=set)
+    working: int = dataclasses.field(init=False)
+    is_full: bool = False
+    shared: Any = None
+    error: BaseException | None = None
 
-    def __init__(self, meeting: Meeting, here: int, visit: Visit | None = None) -> None:
-        self.meeting = meeting
-        self.visit = visit
-        self.given: list[Any] = [None] * len(meeting.members)
-        self.arrived: set[int] = set()
-        self.here = self.working = here
-        self.is_full = False
-        self.shared: Any = None
-        self.error: BaseException | None = None
+    def __post_init__(self) -> None:
+        self.given = [None] * len(self.meeting.members)
+        self.working = self.here
 
     def missing(self) -> list[int]:
         """The members that have not come. In native code some have that do not wait here."""
@@ -128,7 +123,7 @@ class Rendezvous:
         self._lock = threading.Lock()
         self._open: dict[_Key, _Open] = {}
         self._participants = [_Participant() for _ in range(grid.size)]
-        self._mail = WaitingValues()
+        self._mail = WaitingValues[Value]()
         self._failure: BaseException | None = None
         self._native: Meetings | None = None
 
@@ -361,7 +356,7 @@ class Rendezvous:
             if not me.bell.acquire(timeout=self._timeout):
                 with self._lock:
                     if me.waits_at is not None and not open_.is_full and open_.missing():
-                        self._fail(self._late(open_))
+                        self._fail(late(open_.meeting, open_.missing(), self._timeout))
                 me.bell.acquire()
         if not open_.is_full:
             with self._lock:
@@ -405,9 +400,6 @@ class Rendezvous:
             return
         self._fail(incomplete(open_.meeting, got))
 
-    def _late(self, open_: _Open) -> XlaError:
-        return late(open_.meeting, open_.missing(), self._timeout)
-
 
 def _meetings_of(plan: MeetingPlan, grid: DeviceGrid, *, in_turns: bool) -> Meetings:
     """Native meetings in memory that an execution before had, if there is some."""
@@ -443,4 +435,4 @@ def _copy(error: BaseException) -> BaseException:
     """An error for another thread to raise; each raise writes a traceback."""
     if not isinstance(error, XlaError):
         return CancelledError("another participant failed")
-    return type(error)(error.message, op=error.op, instruction=error.instruction, hint=error.hint)
+    return copy_of(error)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape
 from xla_contract.types.sharding import Sharding
 from xla_server.sessions.error_context import part_of_request
@@ -24,24 +23,21 @@ AS_ONE = ShardedOutput(join=True, sharding=None, flatten=False)
 """One result, as Execute, Run and Launch have."""
 
 
-class SharedStep:
-    """A step of a run that all devices of an executable's grid do together, before it is run."""
+def shared_step(compiled: LoadedExecutable, arguments: Sequence[Shape]) -> tuple[Shape, int]:
+    """Return the result's shape of a step that all devices of a grid do together, and its bytes.
 
-    def __init__(self, compiled: LoadedExecutable, arguments: Sequence[Shape]) -> None:
-        """Check the shapes of the arguments; raises InvalidArgumentError as ExecuteSharded."""
-        grid, cuts = compiled.program.grid, list[tuple[Sharding, Shape]]()
-        for number, shape in enumerate(arguments):
-            with part_of_request(f"argument {number}"):
-                parameter = compiled.program_shape.parameters[number]
-                whole = whole_parameter(compiled, number, grid)
-                sharding = cutting_of(shape, None, parameter, whole, grid)
-                if sharding is not None:
-                    cuts.append((sharding, shape))
-        joining = joining_of(AS_ONE, compiled, grid)
-        self.result = compiled.program_shape.result if joining is None else joining[1]
-        """The shape of the result."""
-        self.byte_size = execution_bytes(compiled, cuts, joining)
-        """Bytes that it takes on all devices, the values that its arguments name aside."""
+    These are on all devices, the values that its arguments name aside. Raises InvalidArgumentError
+    as ExecuteSharded for shapes of arguments that do not fit.
+    """
+    cuts = list[tuple[Sharding, Shape]]()
+    for number, shape in enumerate(arguments):
+        with part_of_request(f"argument {number}"):
+            sharding = cutting_of(compiled, number, shape)
+            if sharding is not None:
+                cuts.append((sharding, shape))
+    joining = joining_of(AS_ONE, compiled)
+    result = compiled.program_shape.result if joining is None else joining[1]
+    return result, execution_bytes(compiled, cuts, joining)
 
 
 def taken_shape(compiled: LoadedExecutable, number: int, given: Shape) -> Shape:
@@ -50,29 +46,27 @@ def taken_shape(compiled: LoadedExecutable, number: int, given: Shape) -> Shape:
     A program that splits the parameter takes it whole, too.
     """
     if len(compiled.devices) > 1:
-        whole = whole_parameter(compiled, number, compiled.program.grid)
+        whole = whole_parameter(compiled, number)
         if whole is not None and given.compatible(whole[0]):
             return whole[0].without_layout().with_default_layout()
     return compiled.program_shape.parameters[number]
 
 
 def cutting_of(
-    value: Shape,
-    sharding: Sharding | None,
-    parameter: Shape,
-    whole: tuple[Shape, Sharding] | None,
-    grid: DeviceGrid,
+    compiled: LoadedExecutable, number: int, value: Shape, sharding: Sharding | None = None
 ) -> Sharding | None:
-    """Return how a value is cut for its parameter, which it must fit; None if all have all of it.
+    """Return how a value is cut for a parameter, which it must fit; None if all have all of it.
 
-    `whole` is the shape that the program says for all shards together, and how it is cut.
+    Without `sharding` it is cut as the program says, if it is whole.
     """
-    if sharding is None and whole is not None and same_but_for_layout(value, whole[0]):
-        sharding = whole[1]
+    parameter = compiled.program_shape.parameters[number]
     if sharding is None:
-        require_fitting(value, parameter, "it")
-        return None
-    require_cut(sharding, value, grid.size)
+        whole = whole_parameter(compiled, number)
+        if whole is None or not same_but_for_layout(value, whole[0]):
+            require_fitting(value, parameter, "it")
+            return None
+        sharding = whole[1]
+    require_cut(sharding, value, compiled.program.grid.size)
     require_fitting(sharding.shard_shape(value), parameter, f"its shard by {sharding}")
     return sharding
 
@@ -89,23 +83,21 @@ def execution_bytes(
     )
 
 
-def whole_parameter(
-    compiled: LoadedExecutable, number: int, grid: DeviceGrid
-) -> tuple[Shape, Sharding] | None:
+def whole_parameter(compiled: LoadedExecutable, number: int) -> tuple[Shape, Sharding] | None:
     """The shape of a parameter that the program splits, and how; None for other parameters."""
     signature = compiled.signature
     if signature is None or not signature.parameters[number].is_split:
         return None
-    sharding = signature.parameters[number].copied(grid.replicas)
+    sharding = signature.parameters[number].copied(compiled.program.grid.replicas)
     return signature.shape.parameters[number], sharding
 
 
-def joining_of(output: ShardedOutput, compiled: LoadedExecutable, grid: DeviceGrid) -> Joining:
+def joining_of(output: ShardedOutput, compiled: LoadedExecutable) -> Joining:
     """Return how results become the one that is asked for; None if they stay apart.
 
     Raises InvalidArgumentError for a sharding that does not fit, or that nothing is joined by.
     """
-    sharding, signature = output.sharding, compiled.signature
+    sharding, signature, grid = output.sharding, compiled.signature, compiled.program.grid
     if sharding is not None and not output.join:
         raise InvalidArgumentError(f"a sharding is for results to be joined, got {sharding}")
     if sharding is None and output.join and signature is not None and signature.result.is_split:

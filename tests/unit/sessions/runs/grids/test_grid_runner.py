@@ -27,7 +27,7 @@ from xla_contract.types.sharding import REPLICATED, Sharding
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.sessions.feeds.device_table import DeviceHandle
-from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Quotas
 from xla_server.sessions.programs.device_assignment import DeviceAssignment
 from xla_server.sessions.runs.requests import (
     GraphProgram,

@@ -1,0 +1,36 @@
+"""Resources that the runs of all sessions share."""
+
+from xla_server.backends.platform import Backend
+from xla_server.sessions.limits.compile_share import CompileShare
+from xla_server.sessions.limits.memory_budget import MemoryBudget
+from xla_server.sessions.limits.server_limits import Limits, Quotas
+from xla_server.sessions.programs.executable_table import ExecutableCache
+from xla_server.sessions.runs.hosts import Hosts
+from xla_server.sessions.runs.memory_queue import MemoryQueue
+from xla_server.sessions.runs.time_slicing import TimeSlicer
+
+
+class RunResources:
+    """A platform, the programs compiled for it, the memory of its devices, and turns to run.
+
+    `quotas` are what each session may have; by default a session may have all there is.
+    """
+
+    def __init__(
+        self, backend: Backend, limits: Limits, quotas: Quotas | None, hosts: Hosts | None
+    ) -> None:
+        self.backend = backend
+        self.hosts = hosts
+        """The processes that devices are in, if that is not this one alone."""
+        self.limits = limits
+        self.quotas = quotas or Quotas(device_bytes=limits.max_device_bytes)
+        self.memory = MemoryBudget(limits.max_device_bytes)
+        self.queue = MemoryQueue(
+            self.memory,
+            wait_seconds=limits.execution_wait_seconds,
+            spared_bytes=limits.spared_device_bytes,
+        )
+        """Executions that wait for memory."""
+        self.compiling = CompileShare(limits.max_compile_seconds, limits.shares)
+        self.turns = TimeSlicer()
+        self.programs = ExecutableCache(limits)
