@@ -2,7 +2,7 @@
 
 Names may have a % before them, operands may have their shapes, attributes come in any order.
 A computation's signature, comments, and attributes without meaning for the value may stand there.
-As in XLA's parser, a shape may be absent where operands and attributes say it, an operand may be an
+A shape may be absent, as in XLA's parser, where operands and attributes say it, an operand may be an
 instruction without a name, a text may have no header, and `f32[2,3] constant(1)` repeats a number.
 """
 
@@ -219,7 +219,7 @@ class _Parser:
         reader.expect(")")
         shapes = [operand.shape for operand in instruction.operands]
         forms = [form] if wrapped is None else [form, FORMS.get(wrapped, PLAIN)]
-        # What stands behind an operand belongs to the instruction around it.
+        # Attributes behind an operand belong to the instruction around it.
         read = (
             Attributes() if nesting else read_attributes(reader, forms, self._computations, known)
         )

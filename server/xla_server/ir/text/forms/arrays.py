@@ -54,7 +54,7 @@ def _make_set_dimension_size(shape: Shape, dimension: int) -> SetDimensionSizeAt
 
 
 ARRAYS: dict[Opcode, Row] = {
-    # Of a scalar; the rule of a broadcast refuses it of other operands.
+    # A scalar needs no dimensions; the rule of a broadcast refuses other operands without.
     Opcode.BROADCAST: fields(Attribute("dimensions", kinds.INTEGERS, (), always=True)),
     Opcode.COMPARE: fields(
         Attribute("direction", kinds.members(ComparisonDirection)),
