@@ -44,9 +44,9 @@ class ConvolutionIm2col(TargetRewritePass):
         im2col = _Im2col.of(i)
         if not im2col.window or not capability.packs_operands(types, i.shape.element_type):
             return None
-        width = i.operands[0].shape.element_type.byte_width
         sizes = im2col.rows, im2col.features, im2col.depth
-        if not capability.multiplies_im2col(sizes, im2col.slices, width):
+        element_type = i.operands[0].shape.element_type
+        if not capability.multiplies_im2col(sizes, im2col.slices, element_type):
             return None
         return im2col.product(editor)
 
