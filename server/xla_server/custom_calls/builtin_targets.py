@@ -17,11 +17,12 @@ from xla_server.custom_calls.targets import (
     partitioning_markers,
     portable,
     random_state,
+    sparse_product,
 )
 
 
 def builtin_targets() -> Iterator[CustomCallTarget]:
-    """LAPACK under the names JAX's lowering for CPUs calls, portable targets, markers, and ours."""
+    """LAPACK and sparse products as JAX calls them for CPUs, portable targets, markers, ours."""
     for element in ELEMENTS:
         for family in (factorizations, solvers, spectral):
             for name, kernel in family.kernels(element).items():
@@ -31,6 +32,7 @@ def builtin_targets() -> Iterator[CustomCallTarget]:
     yield from portable.TARGETS
     yield from partitioning_markers.TARGETS
     yield random_state.TARGET
+    yield sparse_product.TARGET
 
 
 def builtin_registry() -> CustomCallRegistry:

@@ -87,6 +87,24 @@ class Capability:
     MIN_POINT_TAPS = 32
     """The same for windows of one element, for which im2col copies the input or a part of it."""
 
+    MIN_IM2COL_PRODUCTS = 1 << 20
+    """Multiplications of a convolution from which a loop nest takes some 100 us or more: joining
+    slices compiles in twice its time."""
+
+    MIN_IM2COL_USES = 8
+    """Multiplications with each element of an im2col matrix in memory, which is written and read
+    for them."""
+
+    MIN_IM2COL_RUN = 8
+    """Elements of a row of a slice from which joining slices costs less than a loop nest over
+    unrolled windows (LOG, convolutions of integers)."""
+
+    MAX_IM2COL_SLICES = 49
+    """Slices that one kernel joins: as many as a window of 7 x 7 has."""
+
+    MAX_IM2COL_BYTES = 1 << 26
+    """Memory for an im2col matrix, which an execution needs besides its values."""
+
     MIN_DEPTHWISE_FEATURES = 8
     """Features of a depthwise convolution from which they fill vectors."""
 
@@ -95,13 +113,25 @@ class Capability:
         """Return whether kernels of convolutions have an order of dimensions that they want."""
         return bool(self.TILED_CONVOLUTIONS)
 
-    def multiplies_im2col(self, sizes: tuple[int, int, int], slices: int, width: int) -> bool:
+    def multiplies_im2col(
+        self, sizes: tuple[int, int, int], slices: int, element_type: ElementType
+    ) -> bool:
         """Return whether a convolution is computed as a product with an im2col matrix in memory.
 
         `sizes` are the rows, columns and depth of the product. The matrix has so many slices of the
-        input, whose elements have `width` bytes.
+        input, of this element type. Processors have kernels of convolutions for the types of BLAS;
+        for integers the alternative is a loop nest.
         """
-        return False
+        rows, columns, depth = sizes
+        is_loop_slow = depth >= slices * self.MIN_IM2COL_RUN or slices > self.MAX_UNROLLED_WINDOW
+        return (
+            element_type not in self.BLAS_TYPES
+            and is_loop_slow
+            and rows * columns * depth >= self.MIN_IM2COL_PRODUCTS
+            and columns >= self.MIN_IM2COL_USES
+            and slices <= self.MAX_IM2COL_SLICES
+            and rows * depth * element_type.byte_width <= self.MAX_IM2COL_BYTES
+        )
 
     def convolves(self, convolution: Convolution) -> bool:
         """Return whether a library computes a convolution."""

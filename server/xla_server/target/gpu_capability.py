@@ -85,9 +85,12 @@ class GpuCapability(Capability):
 
     TILED_CONVOLUTIONS = frozenset[ElementType]()
 
-    def multiplies_im2col(self, sizes: tuple[int, int, int], slices: int, width: int) -> bool:
+    def multiplies_im2col(
+        self, sizes: tuple[int, int, int], slices: int, element_type: ElementType
+    ) -> bool:
         """Return whether a library's product is worth an im2col matrix."""
         rows, columns, depth = sizes
+        width = element_type.byte_width
         is_large = rows * columns * depth >= _MIN_PRODUCTS and columns >= _MIN_IM2COL_USES
         return (
             is_large and slices <= _MAX_IM2COL_SLICES and rows * depth * width <= _MAX_IM2COL_BYTES

@@ -38,10 +38,10 @@ class ConvolutionIm2col(TargetRewritePass):
         im2col = _Im2col.of(i)
         if not im2col.window or not capability.packs_operands(types, i.shape.element_type):
             return None
-        width = i.operands[0].shape.element_type.byte_width
         sizes = im2col.rows, im2col.features, im2col.depth
         slices = min(count(im2col.positions), count(im2col.window))
-        if not capability.multiplies_im2col(sizes, slices, width):
+        element_type = i.operands[0].shape.element_type
+        if not capability.multiplies_im2col(sizes, slices, element_type):
             return None
         return im2col.product(editor)
 

@@ -12,10 +12,12 @@ import pytest
 from tests.corpus.jax.programs import lower
 from tests.cuda.outcomes import assert_near
 from tests.unit.codegen.compiled import imported, interpreted
+from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloModule
 from xla_server.passes.canonicalize.convolution_im2col import ConvolutionIm2col
 from xla_server.passes.framework.fixpoint import run_once
+from xla_server.target.capability import Capability
 from xla_server.target.gpu_capability import GpuCapability
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
@@ -129,7 +131,56 @@ def test_a_processor_has_kernels_of_convolutions() -> None:
     assert not rewritten(convolved(ORDERS[0]), CPU)
 
 
+def whole(kind: Any, *sizes: int) -> Any:
+    return np.random.default_rng(len(sizes)).integers(0, 100, sizes).astype(kind)
+
+
+def convolved_integers(images: Any, kernel: Any, result: Any) -> HloModule:
+    """Return a program that convolves integers with channels last."""
+    order = ("NHWC", "HWIO", "NHWC")
+
+    def program(x: Any, y: Any) -> Any:
+        return jax.lax.conv_general_dilated(
+            x, y, (1, 1), "SAME", dimension_numbers=order, preferred_element_type=result
+        )
+
+    return imported(lower(program, images, kernel))
+
+
+@pytest.mark.parametrize(
+    ("kind", "result"),
+    [(np.int8, np.int32), (np.uint8, np.uint8), (np.int16, np.int32), (np.int32, np.int32)],
+)
+def test_a_processor_multiplies_integers_as_products(kind: Any, result: Any) -> None:
+    images, kernel = whole(kind, 2, 20, 18, 16), whole(kind, 3, 3, 16, 24)
+    module = convolved_integers(images, kernel, result)
+    (expected,) = interpreted(module, [images, kernel])
+    assert rewritten(module, CPU)
+    np.testing.assert_array_equal(interpreted(module, [images, kernel])[0], expected)
+
+
+@pytest.mark.parametrize(
+    ("images", "kernel"),
+    [
+        pytest.param((1, 8, 8, 16), (3, 3, 16, 24), id="little work"),
+        pytest.param((2, 60, 60, 16), (3, 3, 16, 7), id="few uses"),
+        pytest.param((2, 60, 60, 3), (3, 3, 3, 16), id="short runs of an unrolled window"),
+        pytest.param((2, 40, 40, 16), (8, 8, 16, 24), id="many slices"),
+    ],
+)
+def test_other_integers_stay_loop_nests(images: Any, kernel: Any) -> None:
+    arrays = whole(np.int8, *images), whole(np.int8, *kernel)
+    assert not rewritten(convolved_integers(*arrays, np.int32), CPU)
+
+
+def test_large_windows_of_short_runs_are_products_on_a_processor() -> None:
+    arrays = whole(np.int8, 2, 60, 60, 3), whole(np.int8, 7, 7, 3, 16)
+    assert rewritten(convolved_integers(*arrays, np.int32), CPU)
+
+
 def test_matrices_have_a_bound_of_memory() -> None:
     sizes = 1 << 20, 64, 256
-    assert GpuCapability().multiplies_im2col(sizes, 9, 4)
-    assert not GpuCapability().multiplies_im2col(sizes, 9, 8)
+    assert GpuCapability().multiplies_im2col(sizes, 9, ElementType.F32)
+    assert not GpuCapability().multiplies_im2col(sizes, 9, ElementType.F64)
+    assert Capability().multiplies_im2col((1 << 18, 64, 256), 9, ElementType.S8)
+    assert not Capability().multiplies_im2col((1 << 18, 64, 256), 9, ElementType.S16)
