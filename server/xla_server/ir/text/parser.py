@@ -2,8 +2,8 @@
 
 Names may have a % before them, operands may have their shapes, attributes come in any order.
 A computation's signature, comments, and attributes without meaning for the value may stand there.
-A shape may be absent, as in XLA's parser, where operands and attributes say it, an operand may be
-an instruction without a name, a text may have no header, and `f32[2,3] constant(1)` repeats a number.
+Shapes may be absent as in XLA's parser, where operands and attributes say it, an operand may be an
+instruction without a name, there may be no header, and `f32[2,3] constant(1)` repeats a number.
 """
 
 import re
