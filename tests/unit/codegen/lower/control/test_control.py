@@ -106,7 +106,7 @@ def test_tuples_copies_and_barriers_have_no_rows() -> None:
 
 
 CONSTANT = "(s32[], (f32[3], pred[2])) constant((7, ({1, 2, 3}, {true, false})))"
-OF_CONSTANTS = {
+OF_CONSTANTS = (
     f"f {{ ROOT c = {CONSTANT} }}",
     f"f {{ c = {CONSTANT} p = get-tuple-element(c), index=1 v = get-tuple-element(p), index=0 "
     "i = get-tuple-element(c), index=0 ROOT r = dynamic-update-slice(v, f32[1] constant({9}), i) }",
@@ -115,7 +115,7 @@ OF_CONSTANTS = {
     "l { s = (s32[], f32[3]) parameter(0) i = get-tuple-element(s), index=0 "
     "ROOT c = compare(i, s32[] constant(3)), direction=LT } ENTRY f { "
     "s = (s32[], f32[3]) constant((0, {1, 2, 3})) ROOT w = while(s), condition=l, body=b }",
-}
+)
 
 
 @pytest.mark.parametrize("text", OF_CONSTANTS)
