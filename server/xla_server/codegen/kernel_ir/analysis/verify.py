@@ -251,7 +251,8 @@ def _parallel(kernel: Kernel) -> Iterator[str]:
             if isinstance(statement, stmt.Store) and not isinstance(
                 statement.memory, ir.StackArray
             ):
-                parts = [e for e in stmt.expressions_of(statement) if e is not statement.value]
+                parts = [*ir.addresses_of(statement.memory), statement.index]
+                parts += [] if statement.guard is None else [statement.guard]
                 is_owned = any(
                     isinstance(each, stmt.If) and varies(each.test, numbers) for each in path
                 )
