@@ -5,7 +5,8 @@ import os
 
 from xla_client.coercion.parameters import parameter_class
 from xla_contract.errors import InvalidArgumentError, UnavailableError
-from xla_contract.pinned_certificates import SCHEME, pinned_certificate
+
+_SCHEME = "sha256:"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,11 +44,11 @@ class Tls:
             raise InvalidArgumentError("cert_file must come with key_file, got one of them alone")
         if self.fingerprint and self.ca_file is not None:
             raise InvalidArgumentError("fingerprint must come without ca_file, got both")
-        digits = self.fingerprint.removeprefix(SCHEME).lower()
+        digits = self.fingerprint.removeprefix(_SCHEME).lower()
         is_digest = len(digits) == 64 and set(digits) <= set("0123456789abcdef")
-        if self.fingerprint and not (self.fingerprint.startswith(SCHEME) and is_digest):
+        if self.fingerprint and not (self.fingerprint.startswith(_SCHEME) and is_digest):
             raise InvalidArgumentError(
-                f"fingerprint must be {SCHEME} and 64 hexadecimal digits, got "
+                f"fingerprint must be {_SCHEME} and 64 hexadecimal digits, got "
                 f"{self.fingerprint!r:.100}"
             )
 
@@ -67,6 +68,9 @@ class Tls:
         key, chain, roots = map(_read, (self.key_file, self.cert_file, self.ca_file))
         if not self.fingerprint:
             return TlsMaterial(roots, key, chain)
+        # Imported where it is used: most clients pin no certificate.
+        from xla_contract.pinned_certificates import pinned_certificate
+
         try:
             pem, name = pinned_certificate(target, self.fingerprint, self.cert_file, self.key_file)
         except UnavailableError as error:
