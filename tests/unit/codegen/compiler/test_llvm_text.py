@@ -26,9 +26,8 @@ def ran(f: FunctionText, result: str, *operands: int) -> int:
 
 def test_numbers_are_computed() -> None:
     f = FunctionText(Declaration("tried", ["x", "y"], HOST))
-    rest, quotient = f.divided("%x", "%y")
-    found = f.address(f.smaller("%x", "%y"), (quotient, 100), (rest, "10"))
-    assert ran(f, f.minus(found, "1"), 17, 5) == 5 + 300 + 20 - 1
+    found = f.address(f.smaller("%x", "%y"), ("%x", 100), ("%y", "10"))
+    assert ran(f, f.minus(found, "1"), 17, 5) == 5 + 1700 + 50 - 1
 
 
 @pytest.mark.parametrize("is_plain", [False, True])
