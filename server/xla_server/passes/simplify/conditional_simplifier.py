@@ -66,7 +66,8 @@ def _is_small(i: HloInstruction, elements: int) -> bool:
 
 
 def _is_flat(i: HloInstruction) -> bool:
-    return i.shape.is_array or all(part.is_array for part in i.shape.tuple_shapes)
+    is_tuple_of_arrays = i.shape.is_tuple and all(part.is_array for part in i.shape.tuple_shapes)
+    return i.shape.is_array or is_tuple_of_arrays
 
 
 def _selected(i: HloInstruction, editor: Editor) -> HloInstruction:

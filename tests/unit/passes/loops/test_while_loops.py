@@ -236,3 +236,13 @@ def test_large_branches_stay() -> None:
     passed(
         _conditional("p", first, DOUBLE, OF_PREDICATE), ConditionalSimplifier(TARGET), fires=False
     )
+
+
+def test_branches_that_give_tokens_stay() -> None:
+    text = """
+same { a = token[] parameter(0)
+  ROOT r = token[] copy(a) }
+ENTRY e { p = pred[] parameter(0)
+  t = token[] after-all()
+  ROOT c = token[] conditional(p, t, t), true_computation=same, false_computation=same }"""
+    passed(imported(f"HloModule m{text}"), ConditionalSimplifier(TARGET), fires=False)
