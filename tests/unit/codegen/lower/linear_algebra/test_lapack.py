@@ -18,7 +18,12 @@ from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.custom_calls.builtin_targets import BUILTIN
 from xla_server.custom_calls.linear_algebra.lapack import PREFIX
-from xla_server.custom_calls.targets import approximate_topk, partitioning_markers, random_state
+from xla_server.custom_calls.targets import (
+    approximate_topk,
+    partitioning_markers,
+    random_state,
+    sparse_product,
+)
 
 KINDS = list(PREFIX)
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.text)
@@ -169,8 +174,8 @@ def test_every_call_gives_what_the_evaluator_gives(kind: E) -> None:
 
 def test_what_is_no_lapack_is_known() -> None:
     rest = {target.name for target in BUILTIN} - set(LAPACK_CALLS)
-    states = random_state.TARGET.name
-    assert rest == {approximate_topk.TARGET.name, "TopK", states, *partitioning_markers.NAMES}
+    others = {each.TARGET.name for each in (approximate_topk, random_state, sparse_product)}
+    assert rest == {"TopK", *others, *partitioning_markers.NAMES}
 
 
 def test_matrices_of_one_element() -> None:
