@@ -240,9 +240,9 @@ def test_large_branches_stay() -> None:
 
 def test_branches_that_give_tokens_stay() -> None:
     text = """
-same { a = token[] parameter(0)
-  ROOT r = token[] copy(a) }
+first { ROOT a = token[] parameter(0) }
+second { ROOT b = token[] parameter(0) }
 ENTRY e { p = pred[] parameter(0)
   t = token[] after-all()
-  ROOT c = token[] conditional(p, t, t), true_computation=same, false_computation=same }"""
+  ROOT c = token[] conditional(p, t, t), true_computation=first, false_computation=second }"""
     passed(imported(f"HloModule m{text}"), ConditionalSimplifier(TARGET), fires=False)
