@@ -3,9 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from xla_server.codegen.trace.graph import Store
-from xla_server.codegen.trace.merging import groups_of as groups_of
-from xla_server.codegen.trace.merging import indices_of as indices_of
-from xla_server.codegen.trace.merging import merged as merged
+from xla_server.codegen.trace.merging import groups_of, indices_of, merged
 from xla_server.codegen.trace.tracer import Index
 from xla_server.ir.affine import Affine, Variable, variable
 
@@ -17,12 +15,8 @@ Divide = Callable[[Sequence[Variable], Sequence[Store]], int]
 """Function from loops and their stores to the number of equal parts of the last loop but one."""
 
 
-def _undivided(_: Sequence[Variable], __: Sequence[Store]) -> int:
-    return 1
-
-
 def collapsed(
-    dimensions: Sequence[int], make: Make, divide: Divide = _undivided
+    dimensions: Sequence[int], make: Make, divide: Divide | None = None
 ) -> tuple[tuple[Variable, ...], tuple[Store, ...]]:
     """The loops over `dimensions`, as few as possible, and the stores inside.
 
@@ -33,7 +27,7 @@ def collapsed(
     stores = tuple(make(tuple(variable(loop) for loop in single)))
     groups = groups_of(single, list(indices_of(stores)))
     loops, indices = merged(groups)
-    parts = divide(loops, stores)
+    parts = divide(loops, stores) if divide else 1
     if parts == 1 and len(groups) == sum(loop.size != 1 for loop in single):
         return tuple(loop for loop in single if loop.size != 1), stores
     if parts > 1:

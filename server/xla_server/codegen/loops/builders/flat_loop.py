@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.unrolling import MIN_LEFT
-from xla_server.codegen.loops.builders.collapse import Make, indices_of
+from xla_server.codegen.loops.builders.collapse import Make
 from xla_server.codegen.loops.builders.stored_nodes import all_nodes
 from xla_server.codegen.trace.graph import Apply, ReductionResult, Store
-from xla_server.ir.affine import Affine, Variable, multi_index, variable
+from xla_server.codegen.trace.merging import indices_of
+from xla_server.ir.affine import Variable, multi_index, variable
 from xla_server.ops.elementwise.elementwise_table import CostClass
 from xla_server.target.target import Target
 
@@ -45,7 +46,10 @@ def flat_loop(
     lanes = target.machine.vector_bytes // max(map(_component_bytes, functions))
     loop = Variable(math.prod(dimensions), "i")
     flat = tuple(make(multi_index(variable(loop), dimensions)))
-    gathered = sum(not _is_flat(index) for index in indices_of(flat))
+    # Other indices are reached without a division.
+    gathered = sum(
+        any(not isinstance(atom, Variable) for atom, _ in i.terms) for i in indices_of(flat)
+    )
     once = sum(cost_of(node.function) for node in functions if loops[-1] not in node.variables)
     each = sum(cost_of(node.function) for node in functions if loops[-1] in node.variables)
     by_rows = once + each * _vectors_of_row(loops, stores, lanes, target)
@@ -85,8 +89,3 @@ def _component_bytes(node: Apply) -> int:
     """Return the bytes of an element in a vector; a complex one has a part in each of two."""
     size = Type(node.type).byte_size
     return size // 2 if node.type in (Type.C64, Type.C128) else size
-
-
-def _is_flat(index: Affine) -> bool:
-    """Return whether an index is reached without a division."""
-    return all(isinstance(atom, Variable) for atom, _ in index.terms)

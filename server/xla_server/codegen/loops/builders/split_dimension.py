@@ -7,9 +7,10 @@ than to copy them. One of two loops runs over the quotient, the other over the r
 from collections.abc import Sequence
 
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
-from xla_server.codegen.loops.builders.collapse import Make, indices_of
+from xla_server.codegen.loops.builders.collapse import Make
 from xla_server.codegen.loops.builders.stored_nodes import all_nodes
 from xla_server.codegen.trace.graph import Apply, Position, ReductionResult, Store
+from xla_server.codegen.trace.merging import indices_of
 from xla_server.codegen.trace.tracer import Index
 from xla_server.ir.affine import Affine, Modulus, Quotient, Variable, variable
 from xla_server.ops.elementwise.elementwise_table import CostClass

@@ -21,17 +21,12 @@ from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Address, Expression, integer_op
 from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.builders.collapse import (
-    Make,
-    collapsed,
-    groups_of,
-    indices_of,
-    merged,
-)
+from xla_server.codegen.loops.builders.collapse import Make, collapsed
 from xla_server.codegen.loops.builders.loop_builder import LoopBuilder, Nest, close
 from xla_server.codegen.loops.builders.scheduled import ScheduledKernel
 from xla_server.codegen.loops.builders.stored_nodes import all_nodes
 from xla_server.codegen.trace.graph import Apply, Immediate, Load, Position, ReductionResult, Store
+from xla_server.codegen.trace.merging import groups_of, indices_of, merged
 from xla_server.ir.affine import Affine, Modulus, Quotient, Variable, variable
 from xla_server.target.loop_tuning import Pieces
 from xla_server.target.target import Target
@@ -89,7 +84,8 @@ def piece_kernel(
         except _TooManyError:
             continue
         pieces = cutting.pieces
-        return _PieceBuilder(pieces, nest.target).built() if _is_cut(pieces) else None
+        is_cut = len(pieces) > 1 or len(pieces[0].runs) > 1
+        return _PieceBuilder(pieces, nest.target).built() if is_cut else None
     return None
 
 
@@ -144,10 +140,6 @@ def _cut_boxes(make: Make, boxes: Sequence[Box], dimension: int, tuned: Pieces) 
             continue
         break
     return cutting.pieces
-
-
-def _is_cut(pieces: Sequence[Piece]) -> bool:
-    return len(pieces) > 1 or len(pieces[0].runs) > 1
 
 
 class _Cutting:

@@ -8,12 +8,12 @@ from typing import TypeAlias
 from xla_contract.types.dimension_numbers import WindowDimension
 from xla_contract.types.opcode import Opcode
 from xla_server.codegen.functions.elementwise import function_of
-from xla_server.codegen.loops.builders.collapse import groups_of, indices_of, merged
 from xla_server.codegen.loops.builders.stored_nodes import all_nodes
 from xla_server.codegen.loops.nests.window_tiles import TiledAxis, WindowAxis
 from xla_server.codegen.trace.elementwise import literal
 from xla_server.codegen.trace.graph import Immediate, Node, ReductionResult, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.codegen.trace.merging import groups_of, indices_of, merged
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
 from xla_server.fusion.analysis.windows import has_free_order
@@ -109,9 +109,14 @@ def traced(make: MakeBy, loops: Iterable[Variable], index: Index, positions: Ind
     found: list[Windowed] = []
 
     def trace(t: Tracer, i: HloInstruction, at: Index, number: int) -> Deep[Node]:
-        if t.guard is not None or at != index:
+        kind, opcode = i.shape.element_type, combiner(i.called[0])
+        if t.guard is not None or at != index or opcode is None or not has_free_order(i):
             raise OtherWindowsError
-        windowed: Windowed = yield _windowed(t, i, inside, positions)
+        element: Node = yield t.operand(i, 0, positions)
+        function = function_of(opcode, kind, element.type)
+        neutral = literal(kind.dtype.type(neutral_of(opcode, kind)), kind)
+        initial: Node = yield t.operand(i, 1, ())
+        windowed = Windowed(i, inside, function, element, initial, neutral)
         found.append(windowed)
         return windowed
 
@@ -129,19 +134,6 @@ def traced(make: MakeBy, loops: Iterable[Variable], index: Index, positions: Ind
     if any(isinstance(node, Windowed) for node in all_nodes(graph.elements)):
         raise OtherWindowsError
     return graph
-
-
-def _windowed(
-    t: Tracer, i: HloInstruction, loops: frozenset[Variable], positions: Index
-) -> Deep[Windowed]:
-    kind, opcode = i.shape.element_type, combiner(i.called[0])
-    if opcode is None or not has_free_order(i):
-        raise OtherWindowsError
-    element: Node = yield t.operand(i, 0, positions)
-    function = function_of(opcode, kind, element.type)
-    neutral = literal(kind.dtype.type(neutral_of(opcode, kind)), kind)
-    initial: Node = yield t.operand(i, 1, ())
-    return Windowed(i, loops, function, element, initial, neutral)
 
 
 class AxisFinder:
@@ -184,11 +176,8 @@ class AxisFinder:
         axes: list[WindowAxis] = []
         self._axis_of: dict[int, int] = {}
         for number in self._kept:
-            size, base, window = (
-                self._dimensions[number],
-                self._bases[number],
-                self._window[number],
-            )
+            size, base = self._dimensions[number], self._bases[number]
+            window = self._window[number]
             is_joined = all(number in joined for joined in self._joined)
             if is_joined and window == axes[-1].window == WindowDimension(1):
                 size, base = size * axes[-1].size, base * axes[-1].base
