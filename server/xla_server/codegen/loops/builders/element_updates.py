@@ -1,7 +1,6 @@
 """Updates of a few elements of an array, as stores of a scalar loop."""
 
 import itertools
-from collections.abc import Sequence
 
 from xla_contract.types.opcode import Opcode
 from xla_server.codegen.trace.graph import Store
@@ -21,7 +20,10 @@ def chain_of(
     Each updates at most `max_elements`.
     """
     chain: list[HloInstruction] = []
-    while _is_update(root, max_elements):
+    while (
+        root.opcode is Opcode.DYNAMIC_UPDATE_SLICE
+        and 0 < root.operands[1].shape.element_count <= max_elements
+    ):
         chain.insert(0, root)
         root = root.operands[0]
     return chain, root
@@ -36,18 +38,8 @@ def update_stores(tracer: Tracer, update: HloInstruction, argument: int) -> list
         Store(
             argument,
             kernel_type,
-            linear(_moved(first, index), sizes),
+            linear([start + at for start, at in zip(first, index, strict=True)], sizes),
             tracer.value(update.operands[1], tuple(map(Affine, index))),
         )
         for index in itertools.product(*map(range, box))
     ]
-
-
-def _is_update(i: HloInstruction, max_elements: int) -> bool:
-    """Return whether an instruction replaces a few elements of its first operand."""
-    is_update = i.opcode is Opcode.DYNAMIC_UPDATE_SLICE
-    return is_update and 0 < i.operands[1].shape.element_count <= max_elements
-
-
-def _moved(first: Sequence[Affine], index: Sequence[int]) -> list[Affine]:
-    return [start + offset for start, offset in zip(first, index, strict=True)]

@@ -81,9 +81,7 @@ def row_buffers(
     if loops:
         roots = graph.roots_of(stores)
         spans.append(_Span(((loops[-1], tuple(roots)),), None))
-    return _Keeping(outer, {reduction for group in groups for reduction in group}, tuned).kept(
-        spans
-    )
+    return _Keeping(outer, {each for group in groups for each in group}, tuned).kept(spans)
 
 
 _Made: TypeAlias = tuple[graph.Node, Variable, graph.Reduction | None]
@@ -112,8 +110,7 @@ class _Keeping:
             new: dict[int, _Made] = {}
             for loop, roots in span.roots:
                 self._go_through(loop, roots, span.reduction, new)
-            for number, maker in new.items():
-                self._made.setdefault(number, maker)
+            self._made = new | self._made
         return self._found
 
     def _go_through(

@@ -46,13 +46,9 @@ def window_kernel(
     if not any(axis.window.size > 1 for axis in finder.axes):
         return None
     first = finder.windows[0]
-    opcode = combiner(first.instruction.called[0])
-    tile = tile_of(
-        finder.axes,
-        Type(first.type).byte_size,
-        target.tuning.loops.windows,
-        is_idempotent=opcode in IDEMPOTENT,
-    )
+    width, tuned = Type(first.type).byte_size, target.tuning.loops.windows
+    is_idempotent = combiner(first.instruction.called[0]) in IDEMPOTENT
+    tile = tile_of(finder.axes, width, tuned, is_idempotent=is_idempotent)
     if tile is None:
         return None
     # Few loads, none of which needs a test, are as fast without a tile.

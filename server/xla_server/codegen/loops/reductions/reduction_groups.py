@@ -15,17 +15,17 @@ def reduction_groups(stores: Sequence[graph.Store]) -> list[tuple[graph.Reductio
     Only what may be combined in any order is put together: other loops do not become vector code,
     and what they were joined with would not either.
     """
-    groups: dict[tuple[object, ...], list[graph.Reduction]] = {}
+    groups: dict[tuple[int, object], list[graph.Reduction]] = {}
     levels: dict[graph.Reduction, int] = {}
     for reduction in reductions_of(stores):
         level = levels[reduction] = 1 + max(
             (levels[other] for other in needed_reductions(reduction)), default=0
         )
-        key: tuple[object, ...] = (level, reduction)
+        form: object = reduction
         if is_free(reduction):
-            key = (level, tuple(loop.size for loop in reduction.loops), reduction.variables)
-        groups.setdefault(key, []).append(reduction)
-    return [tuple(group) for _, group in sorted(groups.items(), key=lambda item: _level(item[0]))]
+            form = tuple(loop.size for loop in reduction.loops), reduction.variables
+        groups.setdefault((level, form), []).append(reduction)
+    return [tuple(group) for _, group in sorted(groups.items(), key=lambda item: item[0][0])]
 
 
 def is_free(reduction: graph.Reduction) -> bool:
@@ -38,12 +38,6 @@ def is_free(reduction: graph.Reduction) -> bool:
         return False
     is_one_loop = len(reduction.loops) == 1
     return is_one_loop or form.has_keys or math.prod(loop.size for loop in reduction.loops) > RUN
-
-
-def _level(key: tuple[object, ...]) -> int:
-    level = key[0]
-    assert isinstance(level, int)
-    return level
 
 
 def reductions_of(stores: Sequence[graph.Store]) -> list[graph.Reduction]:
