@@ -72,9 +72,11 @@ def trace_convolution(t: Tracer, i: HloInstruction, index: Index, number: int) -
         product: Node = yield _product(t, i, index, wide, offsets, variable(inputs))
         loops = tuple(loop for loop in (*window, inputs) if loop.size != 1)
         if not loops:
-            # A sum of one product is that product, -0 too, where the convolution is a dot.
-            if not i.attributes.window.is_pointwise:
-                product = _from_zero(t, product, wide)
+            # A sum of one product is that product, -0 too, where the convolution is a dot. Any
+            # other begins with +0 and so is never -0.
+            is_exact = wide.is_integer or wide is ElementType.PRED
+            if not (i.attributes.window.is_pointwise or is_exact):
+                product = arithmetic(t, "add", [product, zero(wide)], wide)
             return t.rounded(converted(t, product, wide, result), result)
         reduction = t.reductions[(i, index, t.guard)] = sum_of(t, product, loops, wide)
     return t.rounded(converted(t, ReductionResult(reduction, 0), wide, result), result)
@@ -105,13 +107,6 @@ def _sum_of_copies(t: Tracer, i: HloInstruction, index: Index, wide: ElementType
         product: Node = yield _product(t, i, index, wide, [Affine(each) for each in offsets], ZERO)
         total = arithmetic(t, "add", [total, product], wide)
     return total
-
-
-def _from_zero(t: Tracer, product: Node, wide: ElementType) -> Node:
-    """Return the sum of one product, which begins with +0 and so is never -0."""
-    if wide.is_integer or wide is ElementType.PRED:
-        return product
-    return arithmetic(t, "add", [product, zero(wide)], wide)
 
 
 def _product(

@@ -115,15 +115,14 @@ _OWN_CONVERSION: Mapping[tuple[ElementType, ElementType], str] = {
 def trace_reduce_precision(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The number rounded to fewer bits."""
     node: Node = yield t.operand(i, 0, index)
-    exponent, mantissa = i.attributes.exponent_bits, i.attributes.mantissa_bits
     element_type = i.shape.element_type
     name = element_type.text if element_type.bit_width >= 16 else "f16"
     if element_type is ElementType.F8E8M0FNU:
         name = "f32"
-    bits = [Immediate.of("i32", number) for number in (exponent, mantissa)]
-    return t.rounded(
-        t.apply(f"reduce_precision_{name}", [node, *bits], node.type), i.shape.element_type
-    )
+    exponent = Immediate.of("i32", i.attributes.exponent_bits)
+    mantissa = Immediate.of("i32", i.attributes.mantissa_bits)
+    found = t.apply(f"reduce_precision_{name}", [node, exponent, mantissa], node.type)
+    return t.rounded(found, element_type)
 
 
 def trace_constant(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
