@@ -41,9 +41,8 @@ def lower_fft(lowering: Lowering, i: HloInstruction) -> Tree:
     c = LineTransforms(lowering, i.name, element.real_component if element.is_complex else element)
     if kind is FftType.IRFFT:
         for dimension in range(first, last):
-            target = operand
-            if dimension == first:
-                target = lowering.new(shape, f"{i.name}.{dimension}")
+            name = f"{i.name}.{dimension}"
+            target = lowering.new(shape, name) if dimension == first else operand
             _dimension(c, operand, target, shape, dimension, is_inverse=True)
             operand = target
         _from_spectrum(c, operand, result, i.shape)

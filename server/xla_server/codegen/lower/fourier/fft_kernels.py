@@ -34,7 +34,6 @@ from xla_server.codegen.lower.fourier.fft_block import (
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.fourier.fourier_moves import move_routine
 from xla_server.codegen.routines.fourier.fourier_text import WIDTH, pair_bytes
-from xla_server.target.kernel_tuning import FourierTransforms
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -132,11 +131,6 @@ class BlockKernel:
         add_kernel(self.lowering, self.name, top, stack, *values, self.tables)
 
     @property
-    def tuned(self) -> FourierTransforms:
-        """The tuning of transforms."""
-        return self.lowering.target.tuning.fourier
-
-    @property
     def items(self) -> int:
         """Work items."""
         return math.prod(self.sizes) * -(-self.inner // self.lanes)
@@ -194,12 +188,15 @@ class BlockKernel:
         if any(layout.split for layout in layouts):
             return
         steps = [(layout.steps[0], layout.inner_step) for layout in layouts]
+        # The share of lanes that outer dimensions by themselves use.
+        used_lanes = self.inner / (-(-self.inner // self.lanes) * self.lanes)
+        fewest = self.lowering.target.tuning.fourier.min_used_lanes
         changes: list[dict[str, Any]]
         if self.inner == 1:
             changes = [{"inner_step": outer} for outer, _ in steps]
         elif all(outer == self.inner * inner for outer, inner in steps):
             changes = [{}, {}]
-        elif self.sizes[0] > 1 and self._used_lanes < self.tuned.min_used_lanes:
+        elif self.sizes[0] > 1 and used_lanes < fewest:
             changes = [{"split": (self.inner, outer)} for outer, _ in steps]
         else:
             return
@@ -214,12 +211,6 @@ class BlockKernel:
     def lanes(self) -> int:
         """Lines of a block: real numbers of a vector."""
         return self.lowering.target.machine.lanes(WIDTH[self.kind])
-
-    @property
-    def _used_lanes(self) -> float:
-        """The share of lanes that outer dimensions by themselves use."""
-        width = self.lanes
-        return self.inner / (-(-self.inner // width) * width)
 
     def _store_to_limit(self, body: Body, target: Expression, block: Tile, suffix: str) -> None:
         """Store rows of the result up to the one that the limit cuts."""

@@ -1,5 +1,6 @@
 """Transforms of lines of complex numbers: in one kernel, cut in two, or as a convolution."""
 
+import functools
 import math
 
 import numpy as np
@@ -154,9 +155,8 @@ class LineTransforms(Context):
         """Bluestein's: x times a chirp, convolved with its conjugate, times the chirp. Neighbours
         of a line are brought together first."""
         if lines.inner > 1:
-            shape = Shape.array(
-                target.value.shape.element_type, (lines.outer, lines.n, lines.inner)
-            )
+            element = target.value.shape.element_type
+            shape = Shape.array(element, (lines.outer, lines.n, lines.inner))
             near = permuted(shape, (0, 2, 1))
             moved, made = (Array(self.lowering.new(near, self.title())) for _ in range(2))
             reorder(self.lowering, source.value, shape, (0, 2, 1), moved.value)
@@ -169,21 +169,11 @@ class LineTransforms(Context):
         padded, other = self.new(count * size), self.new(count * size)
         long = Lines(count, size, 1)
         chirp = plan.chirp_of(n)
-        product(self, source, padded, lines, chirp, size, n, is_inverse=is_inverse)
+        multiply = functools.partial(product, self, is_inverse=is_inverse)
+        multiply(source, padded, lines, chirp, size, n)
         clear_ends(self, padded, count, n, size)
         self.transform(padded, other, long, Options(is_inverse))
-        product(
-            self, other, other, long, plan.spectrum_of(n, size), size, size, is_inverse=is_inverse
-        )
+        multiply(other, other, long, plan.spectrum_of(n, size), size, size)
         self.transform(other, padded, long, Options(not is_inverse))
         stored = options.limit or n
-        product(
-            self,
-            padded,
-            target,
-            long,
-            chirp * options.factor,
-            stored,
-            stored,
-            is_inverse=is_inverse,
-        )
+        multiply(padded, target, long, chirp * options.factor, stored, stored)

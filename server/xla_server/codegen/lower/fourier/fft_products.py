@@ -164,10 +164,7 @@ def _move_pairs(
         given = move_operands(down, b, b + vector, c.lanes, -step, full)
         inside.call(lines, given | line_operands(0, c.lanes, 0, -width))
     with Branch(body, ir.condition("lt", full, count)) as inside:
-        for at, block, ahead in (
-            (up + full * step, a, width),
-            (down - full * step, b, -width),
-        ):
+        for at, block, ahead in ((up + full * step, a, width), (down - full * step, b, -width)):
             parts = block + behind, block + vector + behind
             given = move_operands(at, *parts, end, 0, 1)
             inside.call(lines, given | line_operands(0, c.lanes, 0, ahead))
