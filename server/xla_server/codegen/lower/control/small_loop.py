@@ -14,15 +14,14 @@ from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CopyThunk, KernelThunk, Value
 from xla_server.codegen.loops.builders.element_updates import chain_of, update_stores
 from xla_server.codegen.loops.builders.scalar_builder import Named
-from xla_server.codegen.loops.builders.stored_nodes import all_nodes
 from xla_server.codegen.loops.nests.scalar_loop import Register, ScalarLoop, scalar_loop_kernel
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.trace.graph import Load, Node, Position, Store
+from xla_server.codegen.trace.graph import Load, Node, Position, Store, reached, roots_of
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, TooManyCopiesError, Tracer, integer
-from xla_server.ir.affine import Affine, linear
+from xla_server.ir.affine import Affine, linear, multi_index
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ir.side_effects import has_side_effect
@@ -95,7 +94,11 @@ class _SmallLoop:
         self._on_device = on_device
         self._buffers: dict[Value, int] = {}
         self._constants: dict[Value, HloInstruction] = {}
-        self._roots = self._next_state()
+        # The instructions of the body that make each element of the state.
+        self._roots: Sequence[HloInstruction] = (self._body.root,)
+        if i.shape.is_tuple:
+            is_made = self._body.root.opcode is Opcode.TUPLE
+            self._roots = self._body.root.operands if is_made else ()
         self._chains = [self._chain(number) for number in range(len(initial))]
 
     def lowered(self) -> tuple[Value, ...]:
@@ -163,15 +166,6 @@ class _SmallLoop:
         name, arguments = self._instruction.name, list(self._buffers)
         self._lowering.add(thunk(name, kernel, arguments, in_place=in_place, updates=updates))
 
-    def _next_state(self) -> Sequence[HloInstruction]:
-        """The instructions of the body that make each element of the state."""
-        root = self._body.root
-        if not self._instruction.shape.is_tuple:
-            return (root,)
-        if root.opcode is not Opcode.TUPLE:
-            return ()
-        return root.operands
-
     def _chain(self, number: int) -> list[HloInstruction]:
         """The updates that make the next value of an array from itself, in order."""
         if number >= len(self._roots):
@@ -205,7 +199,7 @@ class _SmallLoop:
         source = self._buffer(self._initial[number])
         if self._handed_on[number]:
             return Register(variable, kernel_type, element, source)
-        new = tracer.value(self._roots[number], _at(element, shape.dimensions))
+        new = tracer.value(self._roots[number], multi_index(Affine(element), shape.dimensions))
         return Register(variable, kernel_type, element, source, self._buffer(result), new)
 
     def constant(self, i: HloInstruction) -> int:
@@ -244,7 +238,7 @@ class _StateTracer(Tracer):
                 and part.shape.element_count <= self._loop.tuned.max_elements
             ):
                 for element in range(part.shape.element_count):
-                    self.value(part, _at(element, part.shape.dimensions))
+                    self.value(part, multi_index(Affine(element), part.shape.dimensions))
 
     def order(self) -> list[Node]:
         """All nodes, each after those it reads."""
@@ -278,29 +272,14 @@ class _StateTracer(Tracer):
         return chosen
 
 
-def _at(element: int, dimensions: Sequence[int]) -> Index:
-    """The index of the element with a row-major number."""
-    index: list[Affine] = []
-    for size in reversed(dimensions):
-        index.append(Affine(element % size))
-        element //= size
-    return tuple(reversed(index))
-
-
 def _cost(stores: Sequence[Store], roots: Sequence[Node]) -> int:
     """Return the operations of one iteration, with reductions multiplied by their lengths."""
-    kind = KERNEL_TYPE
-    anything = next(iter(kind.values()))
-    rest = [Store(0, anything, Affine(0), root) for root in roots]
-    nodes = all_nodes([*stores, *rest])
+    nodes = reached([*roots_of(stores), *roots])
     return sum(max(1, math.prod(v.size for v in node.variables)) for node in nodes)
 
 
 def elements_of(tree: Tree) -> tuple[Value, ...] | None:
     """The arrays of a state that is an array or a flat tuple of arrays; None for any other."""
-    if isinstance(tree, Value):
-        return (tree,)
-    if not isinstance(tree, tuple):
-        return None
-    found = tuple(part for part in tree if isinstance(part, Value))
-    return found if len(found) == len(tree) else None
+    parts = tree if isinstance(tree, tuple) else (tree,)
+    found = tuple(part for part in parts if isinstance(part, Value))
+    return found if len(found) == len(parts) else None
