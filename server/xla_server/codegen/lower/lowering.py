@@ -141,7 +141,10 @@ class Lowering:
                 )
             tree: Tree
             if instruction.opcode is Opcode.FUSION:
-                tree = yield self._fusion(lower, instruction)
+                tree = cast(Tree, self.attempt(instruction, lambda: lower(self, instruction)))
+                if tree is None:
+                    operands = [self.of(operand) for operand in instruction.operands]
+                    tree = yield self.call(instruction.called[0], operands)
                 return tree
             made = lower(self, instruction)
             tree = (yield made) if isinstance(made, Generator) else made
@@ -168,13 +171,6 @@ class Lowering:
             for key in list(table)[length:]:
                 del table[key]
         return None
-
-    def _fusion(self, lower: Lower, i: HloInstruction) -> Deep[Tree]:
-        """Lower a fusion as one, or its instructions one by one if that fails."""
-        tree = cast(Tree, self.attempt(i, lambda: lower(self, i)))
-        if tree is None:
-            tree = yield self.call(i.called[0], [self.of(operand) for operand in i.operands])
-        return tree
 
 
 def leaves(tree: Tree) -> list[Value]:
@@ -204,11 +200,10 @@ def lower(
     result = result_of(lowering.call(module.entry, arguments))
     parameters = [value for tree in arguments for value in leaves(tree)]
     parameters += lowering.numbers.values()
-    constants = dict(lowering.constants)
     return Code(
         lowering.rows,
         parameters,
-        constants,
+        dict(lowering.constants),
         leaves(result),
         lowering.origins,
         lowering.costs,

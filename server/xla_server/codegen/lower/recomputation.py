@@ -144,11 +144,7 @@ class _Planner:
         return LoopTask(task.instruction, root, stored, (value,), value.name, (0,), task.target)
 
     def _value(self, i: HloInstruction) -> Value:
-        known = self._values.get(i)
-        if known is None:
-            known = _value(i, f"{self._task.name}.{i.name}")
-            self._values[i] = known
-        return known
+        return self._values.setdefault(i, _value(i, f"{self._task.name}.{i.name}"))
 
     def _computed_from(
         self, root: HloInstruction, stored: frozenset[HloInstruction]

@@ -257,10 +257,7 @@ def _joined(loops: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]
     for iterations, left, right in loops:
         if iterations == 1:
             continue
-        if joined:
-            before = joined[-1]
-            if before[1:] == (iterations * left, iterations * right):
-                joined[-1] = (before[0] * iterations, left, right)
-                continue
+        if joined and joined[-1][1:] == (iterations * left, iterations * right):
+            iterations *= joined.pop()[0]
         joined.append((iterations, left, right))
     return [(1, 0, 0)] * (LEVELS - len(joined)) + joined

@@ -212,10 +212,7 @@ def _is_at_edge(tiled: Tiled, y: ir.Expression, x: ir.Expression) -> ir.Expressi
     tests: list[ir.Expression] = []
     for begin, line in zip((y, x), tiled.phase.lines, strict=True):
         end = ir.plus(begin, RESULTS + 2)
-        tests += [
-            ir.condition("eq", begin, 0),
-            ir.condition("gt", end, line.results),
-        ]
+        tests += [ir.condition("eq", begin, 0), ir.condition("gt", end, line.results)]
     return functools.reduce(lambda a, b: ir.condition("bit_or", a, b), tests)
 
 

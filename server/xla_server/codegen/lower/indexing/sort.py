@@ -135,11 +135,8 @@ class _Sort:
         scratch = lowering.new(shape, f"{name}.scratch")
         read = dict.fromkeys(operands)
         self._arguments = [*read, *results, scratch]
-        roles = (
-            [ir.Role.READ] * len(read)
-            + [ir.Role.WRITE] * len(results)
-            + [ir.Role.SCRATCH, ir.Role.WORD]
-        )
+        roles = [ir.Role.READ] * len(read) + [ir.Role.WRITE] * len(results)
+        roles += [ir.Role.SCRATCH, ir.Role.WORD]
         self._buffers = [ir.Buffer(*each) for each in enumerate(roles)]
         self.types = [value.shape.element_type for value in operands]
         self.operands = [self._buffers[self._arguments.index(value)] for value in operands]

@@ -40,7 +40,7 @@ def key_of(comparator: HloComputation, types: Sequence[ElementType]) -> Key | No
         left, right, ascending = right, left, not ascending
         if not _mirrors(left, right, dict(pairs)):
             return None
-    found = _named(left)
+    found = set(reached([left]))
     elements = {n: first for n, (first, _) in enumerate(pairs) if first in found}
     return make_key(tracer, left, ascending, elements) if elements else None
 
@@ -103,7 +103,3 @@ def _mirrors(left: Node, right: Node, pairs: dict[Named, Named]) -> bool:
         ):
             return False
     return True
-
-
-def _named(node: Node) -> set[Node]:
-    return {part for part in reached([node]) if isinstance(part, Named)}

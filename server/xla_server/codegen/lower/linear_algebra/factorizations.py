@@ -85,13 +85,8 @@ def _room(k: MatrixKernel, m: int, n: int) -> dict[str, int | Expression]:
     letter, is_complex = LETTER[k.computed], k.element.is_complex
     name, product = ("ungqr", "unmqr") if is_complex else ("orgqr", "ormqr")
     size = min(m, n, BLOCK)
-    block: dict[str, int | np.dtype[Any]] = {
-        "m": m,
-        "n": n,
-        "k": size,
-        "lda": m,
-        "work": k.element.dtype,
-    }
+    block: dict[str, int | np.dtype[Any]] = {"m": m, "n": n, "k": size, "lda": m}
+    block["work"] = k.element.dtype
     left = {"side": ord("L"), "trans": ord("N"), "ldc": m}
     asked = (
         workspace(f"{letter}geqrf", block | {"n": size}),

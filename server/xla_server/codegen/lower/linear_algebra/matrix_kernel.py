@@ -222,19 +222,11 @@ class MatrixKernel:
         with self.loop(-(-rows // side)) as y:
             if rows * columns >= LONG_WORK_ITEM:
                 self.stop()
-            with (
-                self.loop(-(-columns // side)) as x,
-                inside(y, rows) as r,
-                inside(x, columns) as c,
-            ):
+            with self.loop(-(-columns // side)) as x, inside(y, rows) as r, inside(x, columns) as c:
                 move(r, c)
 
     def fill(
-        self,
-        element: ElementType,
-        target: Expression,
-        count: int,
-        value: Expression | None = None,
+        self, element: ElementType, target: Expression, count: int, value: Expression | None = None
     ) -> None:
         """Write a real number `count` times, zero unless another is given."""
         kind = KERNEL_TYPE[element.real_component if element.is_complex else element].computed

@@ -144,10 +144,7 @@ def _perturbed(k: MatrixKernel) -> None:
 
 def calls(element: ElementType) -> Mapping[str, MatrixCall]:
     """Lowerings by LAPACK's names without the letter of the type."""
-    return {
-        "trsm": MatrixCall(_trsm),
-        "gtsv": MatrixCall(_gtsv, {0: 0, 1: 1, 2: 2, 3: 3}, 1),
-    }
+    return {"trsm": MatrixCall(_trsm), "gtsv": MatrixCall(_gtsv, {0: 0, 1: 1, 2: 2, 3: 3}, 1)}
 
 
 PORTABLE: Mapping[str, MatrixCall] = {

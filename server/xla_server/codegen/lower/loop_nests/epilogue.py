@@ -94,9 +94,8 @@ class EpilogueKernel:
 
     def stack_array(self, name: str, byte_size: int) -> StackArray:
         """Allocate memory on the stack."""
-        found = StackArray(name, byte_size)
-        self._stack.append(found)
-        return found
+        self._stack.append(StackArray(name, byte_size))
+        return self._stack[-1]
 
     def built(self, effort: Effort) -> Kernel:
         """Return the kernel. One with an epilogue is optimised, whatever the effort is else."""
@@ -106,11 +105,7 @@ class EpilogueKernel:
         return Kernel(buffers, stack, tuple(self.body.statements), effort)
 
     def add(
-        self,
-        lowering: Lowering,
-        name: str,
-        effort: Effort,
-        updates: tuple[Value, ...] = (),
+        self, lowering: Lowering, name: str, effort: Effort, updates: tuple[Value, ...] = ()
     ) -> None:
         """Append the row of the kernel."""
         arguments = tuple(self._arguments)

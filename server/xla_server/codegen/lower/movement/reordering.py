@@ -1,6 +1,5 @@
 """Kernels that bring the dimensions of an array into another order."""
 
-import math
 from collections.abc import Sequence
 
 from xla_contract.types.shape import Shape
@@ -8,6 +7,7 @@ from xla_server.buffers.code import Value
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.lower.movement.im2col import CopiedMatrix, MatrixAxis, add_matrix
 from xla_server.codegen.lower.movement.transpose import add_transposition, transposition
+from xla_server.ir.affine import dense_strides
 
 
 def permuted(shape: Shape, order: Sequence[int]) -> Shape:
@@ -33,15 +33,9 @@ def reorder(
     """Add the copy of a value of a shape to another, with its dimensions in this order."""
     plan = transposition(shape.dimensions, order, shape.element_type.byte_width)
     if plan is None:
-        add_matrix(lowering, _rows(shape, order), value, result)
+        # Runs along the last of the dimensions in this order.
+        read = dense_strides(shape.dimensions)
+        axes = tuple(MatrixAxis(f"d{d}", shape.dimensions[d], read[d]) for d in order)
+        add_matrix(lowering, CopiedMatrix(axes[:-1], axes[-1:]), value, result)
     else:
         add_transposition(lowering, plan, value, result)
-
-
-def _rows(shape: Shape, order: Sequence[int]) -> CopiedMatrix:
-    """Return the runs along the last of the dimensions in this order."""
-    axes = [
-        MatrixAxis(f"d{d}", shape.dimensions[d], math.prod(shape.dimensions[d + 1 :]))
-        for d in order
-    ]
-    return CopiedMatrix(tuple(axes[:-1]), tuple(axes[-1:]))

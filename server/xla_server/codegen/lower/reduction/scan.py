@@ -134,12 +134,15 @@ def step_of(i: HloInstruction) -> ScanStep:
     made: Sequence[Node] = running
     behind = variables("behind", types)
     joined = combined(running, behind) if known else ()
-    if known and reducer.root.opcode is Opcode.ADD and _is_double(reducer.root.shape.element_type):
+    is_double = reducer.root.shape.element_type in (ElementType.F64, ElementType.C128)
+    if known and reducer.root.opcode is Opcode.ADD and is_double:
         parts = _parts(t, elements[0])
         types = (ElementType.F64,) * (2 * len(parts))
         first = [node for part in parts for node in (part, _NOTHING)]
         running, behind = (variables(name, types) for name in ("run", "behind"))
-        pairs = list(zip(running[::2], running[1::2], strict=True))
+        pairs, others = (
+            list(zip(values[::2], values[1::2], strict=True)) for values in (running, behind)
+        )
         following = [
             node
             for (total, left_out), part in zip(pairs, parts, strict=True)
@@ -147,9 +150,7 @@ def step_of(i: HloInstruction) -> ScanStep:
         ]
         joined = [
             node
-            for pair, (total, left_out) in zip(
-                pairs, zip(behind[::2], behind[1::2], strict=True), strict=True
-            )
+            for pair, (total, left_out) in zip(pairs, others, strict=True)
             for node in _joined_sums(t, pair, total, left_out)
         ]
         sums = [t.apply("add", pair, "f64") for pair in pairs]
@@ -159,10 +160,6 @@ def step_of(i: HloInstruction) -> ScanStep:
     give = [converted(t, *each) for each in zip(final, kinds[:count], wanted, strict=True)]
     before = types, given, initial, starts, new, running
     return ScanStep(*before, first, following, give, behind, joined)
-
-
-def _is_double(element_type: ElementType) -> bool:
-    return element_type in (ElementType.F64, ElementType.C128)
 
 
 def _parts(t: Tracer, element: Node) -> list[Node]:
