@@ -57,7 +57,8 @@ def lower_collective(lowering: Lowering, i: HloInstruction) -> Tree:
 
     def call(run: Any, arrays: Sequence[Any], targets: Sequence[Any]) -> None:
         # Others read operands until all have made their results.
-        own = [array.copy() if _is_written(array, targets) else array for array in arrays]
+        share = np.may_share_memory
+        own = [each.copy() if any(share(each, to) for to in targets) else each for each in arrays]
         given = [array.reshape(shape) for array, shape in zip(own, shapes, strict=True)]
         into = [array.reshape(shape) for array, shape in zip(targets, results, strict=True)]
         with placed(run, i):
@@ -77,10 +78,6 @@ def _add(
     reads = tuple(value for operand in i.operands for value in leaves(lowering.of(operand)))
     lowering.add(HostThunk(i.name, call, reads, tuple(leaves(result)), fills=fills))
     return result
-
-
-def _is_written(array: Any, targets: Sequence[Any]) -> bool:
-    return any(np.may_share_memory(array, target) for target in targets)
 
 
 def lower_custom_call(lowering: Lowering, i: HloInstruction) -> Tree:

@@ -61,8 +61,7 @@ def trace_select(t: Tracer, i: HloInstruction, index: Index, number: int) -> Dee
 def trace_convert(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The number in another element type."""
     node: Node = yield t.operand(i, 0, index)
-    source, target = i.operands[0].shape.element_type, i.shape.element_type
-    return converted(t, node, source, target)
+    return converted(t, node, i.operands[0].shape.element_type, i.shape.element_type)
 
 
 def converted(t: Tracer, node: Node, source: ElementType, target: ElementType) -> Node:

@@ -164,7 +164,9 @@ class GraphBuilder(abc.ABC):
         A guard that is the same for a row chooses where the row begins: its elements are
         neighbours then, whatever is chosen.
         """
-        guard, loop = node.guard, self._innermost(node.variables)
+        guard, loops = node.guard, (v for v in reversed(self._bodies) if v in node.variables)
+        # The loop inside of the others, or the last one of a work item.
+        loop = max(loops, key=lambda loop: self._bodies[loop].depth, default=None)
         rest = None if guard is None or loop is None else _row_start(node, guard, loop)
         if guard is None or loop is None or rest is None:
             index: ir.Expression = yield self._index_of(node.offset)
@@ -174,11 +176,6 @@ class GraphBuilder(abc.ABC):
         body = self._body_of(guard.variables | graph.variables_of(rest))
         begin = body.let(self._names("v"), ir.integer_op("select", test, start, 0))
         return ir.Index(0, ((begin, 1), (self._indices[loop], 1))), None
-
-    def _innermost(self, loops: Set[Variable]) -> Variable | None:
-        """Return the loop of these that is inside of the others; the last one of a work item."""
-        found = (loop for loop in reversed(self._bodies) if loop in loops)
-        return max(found, key=lambda loop: self._bodies[loop].depth, default=None)
 
     @abc.abstractmethod
     def _reduced(self, reduction: graph.Reduction) -> Deep[Sequence[ir.Expression]]:

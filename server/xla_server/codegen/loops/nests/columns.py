@@ -360,7 +360,8 @@ class _ColumnBuilder(LoopBuilder):
             for store, result in summed:
                 inside = self._address(depth, store, result)
                 outside = self._address(depth - 1, store, result)
-                body.add(_join_sums(outside, inside, columns.count, result.type))
+                given = {"outside": outside, "inside": inside, "count": columns.count}
+                body.call(COLUMN_SUMS[f"join_{result.type}"].routine, given)
             return
         run = self._open_columns(body)
         for store, result in summed:
@@ -383,9 +384,3 @@ def _fill(address: Address, count: Expression, kind: str, value: Expression) -> 
     bits = ApplyExpression(f"bits_{FILLED[width]}", (value,), Type(FILLED[width]))
     given = {"address": address, "count": count, "bits": integer_op("to_i64", bits)}
     return Call.of(COLUMN_SUMS[f"fill_{8 * width}"].routine, given)
-
-
-def _join_sums(outside: Address, inside: Address, count: Expression, kind: str) -> Call:
-    """Return the call that adds a run of sums to those outside, and begins it anew."""
-    given = {"outside": outside, "inside": inside, "count": count}
-    return Call.of(COLUMN_SUMS[f"join_{kind}"].routine, given)

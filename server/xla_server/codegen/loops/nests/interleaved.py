@@ -11,7 +11,7 @@ from xla_server.codegen.loops.builders.collapse import Make
 from xla_server.codegen.loops.builders.stored_nodes import all_nodes
 from xla_server.codegen.trace.graph import Apply, Position, ReductionResult, Store
 from xla_server.codegen.trace.tracer import Index
-from xla_server.ir.affine import Affine, Modulus, Variable, variable
+from xla_server.ir.affine import Modulus, Variable, variable
 from xla_server.target.loop_tuning import LoopNests
 
 
@@ -57,13 +57,6 @@ def _period(stores: Sequence[Store], loop: Variable) -> int:
         for operand in node.operands
         if isinstance(operand, Position)
     ]
-    return max((_divisor(index, loop) for index in tested), default=1)
-
-
-def _divisor(index: Affine, loop: Variable) -> int:
-    """The divisor of a remainder of the loop's variable."""
-    found = 1
-    for atom, _ in index.terms:
-        if isinstance(atom, Modulus) and any(a is loop for a, _ in atom.operand.terms):
-            found = max(found, atom.divisor)
-    return found
+    remainders = [atom for index in tested for atom, _ in index.terms if isinstance(atom, Modulus)]
+    of_loop = (rest for rest in remainders if any(a is loop for a, _ in rest.operand.terms))
+    return max((rest.divisor for rest in of_loop), default=1)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from xla_server.buffers.code import CopyThunk, Value
 from xla_server.codegen.kernel_ir.builder import Body, Items
-from xla_server.codegen.kernel_ir.expressions import Buffer, Expression, Index, Role
+from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Role
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.linear_algebra import factorizations as lower_factorizations
@@ -51,16 +51,12 @@ def lower_lapack(lowering: Lowering, i: HloInstruction) -> Tree:
     result = lowering.fresh(i.shape, i.name)
     first = i.operands[0].shape
     for number, value in enumerate(leaves(result)):
-        answer = call.empty.get(number, _zero)
+        answer = call.empty.get(number, lambda row, column: Index(0))
         if isinstance(answer, int):
             lowering.add(CopyThunk(value, lowering.array(i.operands[answer])))
         elif value.shape.element_count:
             _fill(lowering, value, answer, first.rank - call.rank)
     return result
-
-
-def _zero(row: Expression, column: Expression) -> Expression:
-    return Index(0)
 
 
 def _fill(lowering: Lowering, value: Value, answer: Answer, batch: int) -> None:
