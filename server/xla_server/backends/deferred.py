@@ -85,10 +85,8 @@ class DeferredBackend:
 
     def to_device(self, literal: Literal, device: Device) -> Buffer:
         """Copy a value to `device`."""
-        loaded = self._loaded
-        if loaded is None:
-            return self._to_device(literal, device)
-        return loaded.to_device(literal, device)
+        place = self._to_device if self._loaded is None else self._loaded.to_device
+        return place(literal, device)
 
     def _backend(self) -> Backend:
         if self._loaded is not None:

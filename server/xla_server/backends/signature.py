@@ -18,7 +18,7 @@ from xla_server.execution.channel_protocol import channel_ends
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import check_signature, verify
-from xla_server.ops.evaluation import Array, Value
+from xla_server.ops.evaluation import Value
 from xla_server.ops.feeds.send_recv import require_own
 from xla_server.ops.numerics.dynamic_bounds import plain
 from xla_server.ops.random.rng_get_and_update_state import RandomStates
@@ -136,21 +136,16 @@ def owned(value: Value) -> Value:
     if isinstance(value, tuple):
         return tuple(map(owned, value))
     if isinstance(value, np.ndarray):
-        array = plain(value)
-        is_own = array.flags.c_contiguous and _memory_held(array) <= array.nbytes + _SPARE
+        held = array = plain(value)
+        while isinstance(held.base, np.ndarray):
+            held = held.base
+        is_own = array.flags.c_contiguous and held.nbytes <= array.nbytes + _SPARE
         return array if is_own else array.copy()
     return value
 
 
 _SPARE = 1 << 12
 """Bytes that a result may keep beside its own."""
-
-
-def _memory_held(array: Array) -> int:
-    held = array
-    while isinstance(held.base, np.ndarray):
-        held = held.base
-    return held.nbytes
 
 
 class InterpretedProgram:

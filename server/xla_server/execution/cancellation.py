@@ -18,7 +18,7 @@ class Cancellation(Completion):
     paused; native code reads the flag at the address `word`. It is done once it is cancelled.
     """
 
-    __slots__ = ("_error", "_gate", "_word", "is_called")
+    __slots__ = ("_gate", "_word", "error", "is_called")
 
     add_callback = Completion.when_done
 
@@ -28,7 +28,8 @@ class Cancellation(Completion):
         """True if the run must stop or wait, so that `checkpoint` does something."""
         self._gate: threading.Event | None = None
         """Open unless the run is paused; there from the first pause on."""
-        self._error: XlaError | None = None
+        self.error: XlaError | None = None
+        """The error given to `cancel`; None before. `check` raises a copy of it."""
         self._word: ctypes.c_int64 | None = None
 
     def cancel(self, error: XlaError | None = None) -> bool:
@@ -37,9 +38,9 @@ class Cancellation(Completion):
         Calls the registered callbacks in this thread. Returns whether this call was the first.
         """
         with self._lock:
-            if self._error is not None:
+            if self.error is not None:
                 return False
-            self._error = CancelledError("the caller gave up") if error is None else error
+            self.error = CancelledError("the caller gave up") if error is None else error
             self.is_called = True
             if self._gate is not None:
                 self._gate.set()
@@ -49,12 +50,7 @@ class Cancellation(Completion):
     @property
     def is_cancelled(self) -> bool:
         """True if `cancel` was called."""
-        return self._error is not None
-
-    @property
-    def error(self) -> XlaError | None:
-        """The error given to `cancel`; None before. `check` raises a copy of it."""
-        return self._error
+        return self.error is not None
 
     @property
     def word(self) -> int:
@@ -68,7 +64,7 @@ class Cancellation(Completion):
             with self._lock:
                 if self._word is None:
                     self._word = ctypes.c_int64(GO)
-                    if self._error is not None:
+                    if self.error is not None:
                         self._tell(STOP)
                     elif self._gate is not None and not self._gate.is_set():
                         self._tell(WAIT)
@@ -77,7 +73,7 @@ class Cancellation(Completion):
 
     def check(self) -> None:
         """Raise the error given to `cancel`, if it was called."""
-        error = self._error
+        error = self.error
         if error is not None:
             # A copy: several threads may raise at once and each raise writes a traceback.
             raise type(error)(
@@ -87,7 +83,7 @@ class Cancellation(Completion):
     def pause(self) -> None:
         """Let the run wait at its next checkpoint, until `proceed` or `cancel`."""
         with self._lock:
-            if self._error is None:
+            if self.error is None:
                 if self._gate is None:
                     self._gate = threading.Event()
                 self._gate.clear()
@@ -97,7 +93,7 @@ class Cancellation(Completion):
     def proceed(self) -> None:
         """Let the run go on after `pause`."""
         with self._lock:
-            if self._error is None:
+            if self.error is None:
                 self.is_called = False
                 self._tell(GO)
                 if self._gate is not None:
@@ -127,7 +123,7 @@ class Cancellation(Completion):
         part = Cancellation()
 
         def stop() -> None:
-            part.cancel(self._error)
+            part.cancel(self.error)
 
         # Each run of a batch has one, so that the costs of `calling` would count.
         forget = self.add_callback(stop)

@@ -7,24 +7,20 @@ from collections.abc import Callable
 class Completion:
     """Done once, from any thread."""
 
-    __slots__ = ("_callbacks", "_is_done", "_lock")
+    __slots__ = ("_callbacks", "_lock", "is_done")
 
     def __init__(self) -> None:
-        self._is_done = False
+        self.is_done = False
+        """True after `finish`."""
         self._callbacks: dict[object, Callable[[], None]] = {}
         self._lock = threading.Lock()
-
-    @property
-    def is_done(self) -> bool:
-        """True after `finish`."""
-        return self._is_done
 
     def finish(self) -> bool:
         """Mark it as done and run the callbacks in this thread; False if it was done before."""
         with self._lock:
-            if self._is_done:
+            if self.is_done:
                 return False
-            self._is_done = True
+            self.is_done = True
             callbacks = list(self._callbacks.values())
             self._callbacks.clear()
         for callback in callbacks:
@@ -39,7 +35,7 @@ class Completion:
         """
         key = object()
         with self._lock:
-            is_done = self._is_done
+            is_done = self.is_done
             if not is_done:
                 self._callbacks[key] = callback
         if is_done:

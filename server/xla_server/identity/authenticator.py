@@ -22,7 +22,8 @@ MAX_CACHED_TOKENS = 4096
 """Verified tokens that are not verified again: more than a server has callers at a time."""
 
 
-_ANYBODY = Identity("anonymous", Role.ADMIN, is_authenticated=False)
+ANYBODY = Identity("anonymous", Role.ADMIN, is_authenticated=False)
+"""The identity of callers of a server that checks no credentials."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,17 +55,13 @@ class Authenticator:
     """Identities of callers by their credentials. Thread-safe."""
 
     def __init__(self, sources: Sources, clock: Callable[[], float] = time.time) -> None:
-        self._sources = sources
+        self.sources = sources
         self._clock = clock
         self._cache: OrderedDict[bytes, Identity] = OrderedDict()
         self._lock = threading.Lock()
         self.has_tokens = sources.tokens is not None or sources.web_keys is not None
         """True if bearer tokens are checked."""
-        self.has_certificates = sources.has_certificates
-        """True if clients over TCP have certificates."""
-        self.trusts_sockets = sources.trusts_sockets
-        """True if clients over unix sockets are those whom the mode of a file lets in."""
-        self.is_open = not self.has_tokens and not self.has_certificates
+        self.is_open = not self.has_tokens and not sources.has_certificates
         """True if callers over TCP need no credentials."""
         self.has_files = bool(sources.files)
         """True if `refresh` may find a change."""
@@ -99,14 +96,10 @@ class Authenticator:
 
         The transport does not report which member of a group it is.
         """
-        group = self._sources.socket_group
+        group = self.sources.socket_group
         if group is None:
             return self._with_role(Identity(f"unix:{os.geteuid()}", Role.ADMIN))
         return self._with_role(Identity(f"unix-group:{group}", Role.USER))
-
-    def anybody(self) -> Identity:
-        """Return the identity of callers of a server that checks no credentials."""
-        return _ANYBODY
 
     def require_live(self, identity: Identity) -> Identity:
         """Return the identity; raises UnauthenticatedError once its credentials have expired."""
@@ -116,7 +109,7 @@ class Authenticator:
 
     def refresh(self) -> bool:
         """Read the files again and return whether any of them changed."""
-        changed = [file.refresh() for file in self._sources.files]
+        changed = [file.refresh() for file in self.sources.files]
         if not any(changed):
             return False
         with self._lock:
@@ -124,7 +117,7 @@ class Authenticator:
         return True
 
     def _verified(self, token: str, digest: bytes) -> Identity:
-        sources = self._sources
+        sources = self.sources
         if sources.tokens is not None:
             found = sources.tokens.value.find(digest)
             if found is not None:
@@ -135,7 +128,7 @@ class Authenticator:
         raise web_tokens.refused("must be one that this server knows", "another one")
 
     def _with_role(self, identity: Identity) -> Identity:
-        roles = self._sources.roles
+        roles = self.sources.roles
         if roles is None:
             return identity
         otherwise = roles.value.get(EVERYBODY, identity.role)

@@ -69,10 +69,12 @@ def parse_tokens(data: bytes) -> Tokens:
     roles: dict[str, Role] = {}
     for number, line in numbered_lines(data):
         fields = line.split()
-        name, role_name, secret = (OWNER, "admin", line) if len(fields) == 1 else _three(fields)
+        if len(fields) == 1:
+            fields = [OWNER, "admin", line]
         try:
-            if not _NAME.fullmatch(name):
+            if len(fields) != 3 or not _NAME.fullmatch(fields[0]):
                 raise ValueError("must be NAME ROLE TOKEN, or a token alone")
+            name, role_name, secret = fields
             role = Role.parse(role_name)
             digest = _digest(secret)
         except ValueError as error:
@@ -86,10 +88,6 @@ def parse_tokens(data: bytes) -> Tokens:
             )
         entries[digest] = Identity(identity_name("token", name), role)
     return Tokens(tuple(entries.items()))
-
-
-def _three(fields: Sequence[str]) -> tuple[str, str, str]:
-    return (fields[0], fields[1], fields[2]) if len(fields) == 3 else ("", "", "")
 
 
 def _digest(secret: str) -> bytes:

@@ -297,7 +297,8 @@ def _most_calls(options: RpcOptions) -> int:
     """
     if known_server() is None:
         return options.calls.limit
-    return options.calls.most + options.streams.most + _ENDING_CALLS
+    limits = options.calls, options.streams
+    return sum(each.limit + each.reserve for each in limits) + _ENDING_CALLS
 
 
 def _shared_memory(sessions: SessionRegistry, options: RpcOptions) -> SharedMemorySocket | None:

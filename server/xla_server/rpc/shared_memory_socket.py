@@ -189,11 +189,10 @@ class SharedMemorySocket:
         except OSError:
             received = b""
         client.received += received
-        has_token = client.received.endswith(b"\n")
         is_wrong = client.arena is not None or len(client.received) > _LONGEST_TOKEN
         if not received or is_wrong:
             self._drop(client)
-        elif has_token:
+        elif client.received.endswith(b"\n"):
             self._greet(client)
 
     def _greet(self, client: _Connection) -> None:

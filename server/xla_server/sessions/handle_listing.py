@@ -41,17 +41,13 @@ class HandleListing:
         an execution whose result was returned is NotFoundError, too.
         """
         if self.executables.handles.has_issued(handle):
-            return self.executables.get(handle)
+            return self.executables.handles.get(handle)
         if self.handles.was_issued(handle, HandleKind.EXECUTION):
             return self.executions.get(handle)
-        entry = self.values.entry(handle)
+        entry = self.values.handles.get(handle)
         if not isinstance(entry, ValueFuture):
             return ValueDescription(entry.shape)
-        error = None
-        try:
-            entry.require_no_error()
-        except XlaError as raised:
-            error = raised
+        error = entry.error
         return ValueDescription(entry.shape, error is None and not entry.has_value, error)
 
     def after(self, after: int) -> Iterator[tuple[int, Description]]:

@@ -145,7 +145,8 @@ class Session:
         self.listing = HandleListing(handles, self.data, self.executables, self.executions)
         self._calls: set[Cancellation] = set()
         self._lock = threading.Lock()
-        self._is_closed = False
+        self.is_closed = False
+        """True after `close`."""
 
     # The session ----------------------------------------------------------------------------
 
@@ -168,7 +169,8 @@ class Session:
         """Begin a call as `calling` does; `end_call` ends it."""
         # One step each, so no lock: `close` says that it has begun before it looks at the set.
         self._calls.add(cancellation)
-        self._check_open()
+        if self.is_closed:
+            raise UnauthenticatedError("a session must be open to be used, got one that has ended")
 
     def end_call(self, cancellation: Cancellation) -> None:
         """End what `begin_call` began, or tried to."""
@@ -177,7 +179,7 @@ class Session:
     def close(self) -> None:
         """End calls and executions, and free everything."""
         with self._lock:
-            self._is_closed = True
+            self.is_closed = True
             calls = list(self._calls)
         for cancellation in calls:
             cancellation.cancel(CancelledError("the session of the call was closed"))
@@ -209,15 +211,6 @@ class Session:
         kept = self.data or self.executables or self.executions or self.uploads
         has_memory = self.shared_memory.is_connected
         return not (kept or has_memory or self.devices.all_feeds() or self.channels.has_any)
-
-    @property
-    def is_closed(self) -> bool:
-        """True after `close`."""
-        return self._is_closed
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise UnauthenticatedError("a session must be open to be used, got one that has ended")
 
     # Values ---------------------------------------------------------------------------------
 

@@ -299,7 +299,11 @@ class SessionRegistry:
             for session, name in kept:
                 if session.kept_by == name:
                     session.left_at = now
-            ended = [each for each in self._by_token.values() if self._is_over(each, now)]
+            ended = [
+                each
+                for each in self._by_token.values()
+                if not (each.users or each.attached) and now - each.left_at >= self.grace_seconds
+            ]
             ended += [each for each in gone if not each.users]
             ended += [each for each in unused if not each.has_been_used]
             ended = [each for each in ended if self._forget(each)]
@@ -321,10 +325,6 @@ class SessionRegistry:
 
     def _all(self) -> list[SessionEntry]:
         return [*self._by_token.values(), *self._by_connection.values()]
-
-    def _is_over(self, session: SessionEntry, now: float) -> bool:
-        unused = not session.users and not session.attached
-        return unused and now - session.left_at >= self.grace_seconds
 
     def _forget(self, session: SessionEntry) -> bool:
         """Take a session out; False if it was out before. Under the lock."""

@@ -11,7 +11,7 @@ from tests.unit.clock import Clock
 from xla_contract.errors import UnauthenticatedError
 from xla_server.identity import authenticator as module
 from xla_server.identity import web_tokens
-from xla_server.identity.authenticator import Authenticator, Sources
+from xla_server.identity.authenticator import ANYBODY, Authenticator, Sources
 from xla_server.identity.identity import Role, parse_roles
 from xla_server.identity.tokens import parse_tokens
 from xla_server.identity.watched_file import WatchedFile
@@ -150,7 +150,7 @@ def test_sockets_have_the_identity_that_their_mode_lets_in(make: Callable[..., A
 
 def test_without_sources_anybody_may_call(make: Callable[..., Authenticator]):
     assert make().is_open
-    assert make().anybody().name == "anonymous"
+    assert ANYBODY.name == "anonymous"
     assert not make("tokens").is_open
     assert not make(has_certificates=True).is_open
 

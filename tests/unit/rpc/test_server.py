@@ -58,7 +58,7 @@ def test_grpc_lets_in_all_calls_that_may_have_slots(
         return limit
 
     # Each may be answered and not have ended, too.
-    assert most() > 2 * (calls.most + streams.most)
+    assert most() > 2 * sum(each.limit + each.reserve for each in (calls, streams))
     monkeypatch.setattr("xla_server.rpc.server.known_server", lambda: None)
     assert most() == 10
 

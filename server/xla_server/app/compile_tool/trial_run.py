@@ -53,7 +53,7 @@ def trial_run(platform: Backend, module: HloModule, profile: DumpFiles | None) -
 
     run()
     if profile is not None:
-        executable.profile_into(Dump(profile, DumpOptions()))
+        executable.dump = Dump(profile, DumpOptions())
     measured = run().profile
     yield f"arguments: random (seed {SEED})"
     yield f"time: {measured.compute_time_ns} ns, {measured.compute_cycle_count} cycles"

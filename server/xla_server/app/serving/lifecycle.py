@@ -9,7 +9,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from xla_host import allocator
 from xla_server.app.options.settings import Settings
@@ -20,9 +19,6 @@ from xla_server.app.serving.wiring import create_server
 from xla_server.backends.platform import Backend
 from xla_server.identity.policy import Reach, reach_of
 from xla_server.rpc.server import RpcServer
-
-if TYPE_CHECKING:
-    pass
 
 _LOG = logging.getLogger(__name__)
 

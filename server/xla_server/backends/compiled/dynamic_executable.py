@@ -169,7 +169,7 @@ class SizedRun(Run):
             if sized.program is None:
                 first = walk.left[0]
                 value: Value = yield self._evaluate(first, walk.operands(first))
-                walk.put(first, value)
+                walk.go_on({first.result: value}, walk.left[1:])
             else:
                 walk.go_on(self._run(sized, walk.values), sized.segment.left)
         return walk.values[walk.root]
@@ -231,13 +231,9 @@ class SizedRun(Run):
     def _do_at_once(self, walk: "_Walk") -> None:
         """Take the steps that cost nothing."""
         for step in walk.left:
-            if step.instruction.opcode in _AT_ONCE and walk.has_operands(step):
-                try:
-                    value = result_of(self._evaluate(step, walk.operands(step)))
-                    walk.values[step.result] = value
-                except XlaError:
-                    # It is said when the step is reached.
-                    continue
+            if step.instruction.opcode in _AT_ONCE and walk.values.keys() >= set(step.operands):
+                with contextlib.suppress(XlaError):  # It is said when the step is reached.
+                    walk.values[step.result] = result_of(self._evaluate(step, walk.operands(step)))
         walk.go_on({}, [step for step in walk.left if step.result not in walk.values])
 
 
@@ -259,17 +255,9 @@ class _Walk:
                 left.append(step)
         self.left: Sequence[PlannedInstruction] = tuple(left)
 
-    def has_operands(self, step: PlannedInstruction) -> bool:
-        """Return whether the values that a step reads are available."""
-        return all(slot in self.values for slot in step.operands)
-
     def operands(self, step: PlannedInstruction) -> list[Value]:
         """The values that a step reads."""
         return [self.values[slot] for slot in step.operands]
-
-    def put(self, step: PlannedInstruction, value: Value) -> None:
-        """The first step left is done."""
-        self.go_on({step.result: value}, self.left[1:])
 
     def go_on(self, values: dict[int, Value], left: Sequence[PlannedInstruction]) -> None:
         """Add values and replace the remaining steps; values that they do not read are dropped."""

@@ -58,7 +58,8 @@ class CompiledExecutable:
         self.work = program.work
         self._byte_size = program.byte_size
         self.kept_bytes = self._byte_size + self.memory.constants
-        self._dump = dump
+        self.dump = dump
+        """Where the times of each further execution's rows are written, if anywhere."""
         self._program = program
         self._buffers: Buffers[DeviceBuffer] = buffers
         self._kind: type[DeviceBuffer] = buffers.kind
@@ -73,14 +74,10 @@ class CompiledExecutable:
         self._arrays = tuple(leaf for leaf in result.leaves() if leaf.is_array)
         self._is_flat = result.is_tuple and all(part.is_array for part in result.tuple_shapes)
 
-    def profile_into(self, dump: Dump) -> None:
-        """Write the times of each further execution's rows to `dump`."""
-        self._dump = dump
-
     @property
     def in_turns(self) -> InTurns | None:
         """Runs it as all participants of a grid in one thread; None where that does not fit."""
-        can_be = self._dump is None and self._program.in_turns is not None
+        can_be = self.dump is None and self._program.in_turns is not None
         return self._execute_in_turns if can_be else None
 
     def execute(
@@ -122,14 +119,14 @@ class CompiledExecutable:
             memory.append(leaf.memory)
             addresses.append(leaf.address)
         computing = time.perf_counter_ns()
-        times = None if self._dump is None else RowTimes(len(program.rows))
+        times = None if self.dump is None else RowTimes(len(program.rows))
         blocks, cycles = program.run(addresses, device, cancellation, host, times, collectives)
         computed = time.perf_counter_ns()
         del memory
         output = self._output(program, leaves, blocks, device)
         profile = Profile.until_now(started, computing, computed, cycles, self._byte_size)
-        if self._dump is not None and times is not None:
-            write_profile(self._dump, measured_rows(program.code, program.rows, times))
+        if self.dump is not None and times is not None:
+            write_profile(self.dump, measured_rows(program.code, program.rows, times))
         return Execution(output, profile)
 
     def _execute_in_turns(

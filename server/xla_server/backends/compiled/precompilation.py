@@ -52,7 +52,10 @@ class Preparation:
         started = time.perf_counter()
         try:
             for step in self._steps:
-                if not self._may_go_on(is_over):
+                with self._changed:
+                    while self._urgent and not is_over():
+                        self._changed.wait(_LOOK_SECONDS)
+                if is_over():
                     return False
                 step()
         except Exception:
@@ -61,13 +64,6 @@ class Preparation:
         seconds = round(time.perf_counter() - started, 3)
         _LOG.info("prepared", extra={"steps": len(self._steps), "seconds": seconds})
         return True
-
-    def _may_go_on(self, is_over: Callable[[], bool]) -> bool:
-        """Wait until no program is compiled, and return whether the preparation goes on."""
-        with self._changed:
-            while self._urgent and not is_over():
-                self._changed.wait(_LOOK_SECONDS)
-        return not is_over()
 
 
 def preparation(kernels: Kernels, pool: KernelThreads) -> Preparation:

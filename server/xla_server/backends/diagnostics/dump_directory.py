@@ -70,7 +70,8 @@ class DumpFiles:
         self._budget = budget
         self._files = 0
         self._bytes = 0
-        self._is_short = False
+        self.is_cut = False
+        """True if something was left out."""
         self._lock = threading.Lock()
 
     def write(self, name: str, data: str | bytes) -> None:
@@ -88,8 +89,8 @@ class DumpFiles:
     def leave_out(self, name: str, size: str) -> None:
         """Say once that something is missing."""
         with self._lock:
-            if not self._is_short:
-                self._is_short = True
+            if not self.is_cut:
+                self.is_cut = True
                 text = (
                     f"{name} ({size}) is left out, and perhaps more: a module's dump may take "
                     f"{self._max_files} files and {self.max_bytes} bytes, and all of a server's "
@@ -108,11 +109,6 @@ class DumpInMemory(DumpFiles):
         super().__init__(Path(), max_bytes=max_bytes)
         self.contents: dict[str, bytes] = {}
         """Bytes by the names of the files."""
-
-    @property
-    def is_cut(self) -> bool:
-        """True if something was left out."""
-        return self._is_short
 
     def _put(self, name: str, content: bytes) -> None:
         self.contents[safe_name(name)] = content

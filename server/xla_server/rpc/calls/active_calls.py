@@ -79,7 +79,11 @@ class ActiveCalls:
     def left_alone(self) -> list[Cancellation]:
         """All calls in progress, where each has nothing to do without others; else none."""
         running = list(self._running)
-        return running if all(self._serves_others.get(call, _no)() for call in running) else []
+        return (
+            running
+            if all(self._serves_others.get(call, lambda: False)() for call in running)
+            else []
+        )
 
     def are_over(self) -> bool:
         """Return whether no call is in progress, and no client waits for a response."""
@@ -92,10 +96,6 @@ class ActiveCalls:
         for cancellation in running:
             cancellation.cancel(shutting_down())
         return len(running)
-
-
-def _no() -> bool:
-    return False
 
 
 def _gone(context: grpc.ServicerContext) -> CancelledError | DeadlineExceededError:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import grpc
 
 from xla_contract.descriptors import Rpc
-from xla_contract.errors import CancelledError, InvalidArgumentError, XlaError
+from xla_contract.errors import CancelledError, InvalidArgumentError
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.boundary import Boundary
 from xla_server.rpc.calls.completion import SendResponse, at_end, end_call
@@ -161,7 +161,7 @@ class StreamHandler:
                 boundary.callers.leases.holding(context, self._rpc.path, cancellation) as lease,
             ):
                 # A thread that waits for a message is woken by the end of the call.
-                forget = cancellation.add_callback(lambda: end(_cause(cancellation)))
+                forget = cancellation.add_callback(lambda: end(cancellation.error))
                 source = iter((requests,)) if isinstance(requests, bytes) else requests
                 silence = IdleTimer(context.peer(), cancellation.cancel, context.cancel)
                 self._note(silence, context)
@@ -206,11 +206,3 @@ class StreamHandler:
         if self._rpc.request_streaming:
             return grpc.stream_stream_rpc_method_handler(self)
         return grpc.unary_stream_rpc_method_handler(self)
-
-
-def _cause(cancellation: Cancellation) -> XlaError | None:
-    try:
-        cancellation.check()
-    except XlaError as error:
-        return error
-    return None

@@ -9,7 +9,6 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.types.device_grid import ALONE, DeviceGrid
 from xla_contract.wire.shape_proto import program_shape_from_proto
 from xla_server.ir.importer import import_module
-from xla_server.ir.module import HloModule
 from xla_server.passes.partitioning.markers import stated_partitions
 from xla_server.rpc.decode.common import shape_in
 from xla_server.rpc.decode.compile_options import compile_options
@@ -35,7 +34,7 @@ def read_program(
     return ProgramSource(
         proto.name,
         program_shape_from_proto(proto.host_program_shape),
-        functools.partial(_load, proto),
+        lambda most_bytes: import_module(proto, max_literal_bytes=most_bytes),
         functools.partial(proto.SerializeToString, deterministic=True),
     )
 
@@ -85,10 +84,6 @@ def read_compile_request(
 def read_devices(options: xla_pb2.ExecutionOptions) -> tuple[DeviceHandle, ...]:
     """Return the devices that a program is to run on."""
     return tuple(DeviceHandle(each.handle, each.device_count) for each in options.device_handles)
-
-
-def _load(proto: hlo_pb2.HloModuleProto, max_literal_bytes: int) -> HloModule:
-    return import_module(proto, max_literal_bytes=max_literal_bytes)
 
 
 def read_assignment(

@@ -43,8 +43,7 @@ class CallAdmission(ConcurrencyLimit):
         Called by the one thread in which calls come.
         """
         try:
-            owner, caller = self.owner_of(event, identity)
-            self.enter(state, owner, caller)
+            self.enter(state, *self.owner_of(event, identity))
         except ResourceExhaustedError as error:
             path, peer = event.call_details.method.decode(), event.call.peer().decode()
             return self._refusals.status(error, path, peer)

@@ -21,11 +21,6 @@ class ConcurrencyLimits:
     shares: CallerShares = EVERYTHING
     """The largest shares of `limit` for one identity and one connection."""
 
-    @property
-    def most(self) -> int:
-        """The total limit, the reserve included."""
-        return self.limit + self.reserve
-
 
 CALL_LIMITS = ConcurrencyLimits(4096, 2048)
 STREAM_LIMITS = ConcurrencyLimits(1024, 256)
@@ -43,27 +38,18 @@ class ConcurrencyLimit:
         self._each = limits.each
         self._noun = noun
         self._hint = hint
-        self._shares = FairShare(limits.limit, limits.reserve)
+        self.shares = FairShare(limits.limit, limits.reserve)
+        """The slots of all clients together."""
         self._used: dict[str, int] = {}
         self._callers = CallerUse(limits.shares)
         self._owners: dict[Hashable, tuple[str, Caller | None]] = {}
-
-    @property
-    def used(self) -> int:
-        """Slots that are taken."""
-        return self._shares.used
-
-    @property
-    def limit(self) -> int:
-        """The number of slots of all clients together."""
-        return self._shares.limit
 
     def enter(self, key: Hashable, owner: str, caller: Caller | None = None) -> None:
         """Take a slot for what `key` names until `leave`, one of `owner`'s and of `caller`'s.
 
         Raises ResourceExhaustedError, with the limits and the use, when there is none.
         """
-        shares, used = self._shares, self._used
+        shares, used = self.shares, self._used
         with shares.lock:
             mine, others = used.get(owner, 0), shares.used
             has_room = mine < self._each and shares.has_room(mine)
@@ -93,7 +79,7 @@ class ConcurrencyLimit:
         if found is None:
             return
         owner, caller = found
-        used, shares = self._used, self._shares
+        used, shares = self._used, self.shares
         with shares.lock:
             shares.used -= 1
             if caller is not None:

@@ -42,12 +42,7 @@ def received_bytes() -> dict[str, Received]:
         names = os.listdir(_DESCRIPTORS)
     except OSError:  # Not Linux.
         return {}
-    found = {}
-    for name in names:
-        counted = _counted(int(name))
-        if counted is not None:
-            found[counted[0]] = counted[1]
-    return found
+    return dict(filter(None, (_counted(int(name)) for name in names)))
 
 
 def _counted(descriptor: int) -> tuple[str, Received] | None:

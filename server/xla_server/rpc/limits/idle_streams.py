@@ -117,7 +117,7 @@ class IdleStreams:
                 if now - ended_at >= SLOW_SECONDS:
                     found.append((ended_at, silence))
                 continue
-            since = _since(silence)
+            since = next(iter(silence.since), None)
             if since is None:
                 continue
             address = tcp_address(silence.peer) or ""
@@ -160,13 +160,6 @@ class IdleStreams:
         chosen = calls_to_end(((each, each.peer) for each in first), count)
         last = [] if is_all_alike else [each for each in self._found if not _comes_first(each)]
         return chosen + calls_to_end(((each, each.peer) for each in last), count - len(chosen))
-
-
-def _since(silence: IdleTimer) -> float | None:
-    try:
-        return silence.since[0]
-    except IndexError:
-        return None
 
 
 def _comes_first(silence: IdleTimer) -> bool:

@@ -6,11 +6,11 @@ reading to another thread, so that a long call delays the others no more than a 
 """
 
 import contextlib
+import dataclasses
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 from xla_contract.descriptors import EXTENSION_RPCS, Rpc
@@ -131,17 +131,14 @@ def _begin(rpc: Rpc, row: Unary | Deferred, pools: Pools, boundary: Boundary) ->
     return in_place if row.pool in _IN_PLACE or isinstance(row, Deferred) else in_pool
 
 
+@dataclasses.dataclass(eq=False)
 class _ConversationAnswer(Responder):
     """An answer that is sent by the thread that made it, or else by one of those of streams.
 
     Few threads that all clients share must not wait for one that does not read.
     """
 
-    def __init__(
-        self, finish: Callable[[Callable[[], Response]], bool], executor: ThreadPoolExecutor
-    ) -> None:
-        super().__init__(finish, executor)
-        self._thread = threading.get_ident()
+    _thread: int = dataclasses.field(default_factory=threading.get_ident)
 
     def done(self, response: Response) -> None:
         """Answer well; waits for the client in a thread of a stream alone."""
@@ -305,7 +302,11 @@ class MultiplexedStream:
                 del self._calls[number]
                 self._shared.calls.leave(call)
             if self._is_sending:
-                self._keep_back((response, room))
+                # The thread that is sending sends it.
+                self._backlog.append((response, room))
+                self._backlog_bytes += len(response)
+                if self._is_backed_up():
+                    self._has_room.clear()
                 return
             self._is_sending = True
         following: _Outgoing | None = (response, room)
@@ -332,13 +333,6 @@ class MultiplexedStream:
             is_drained = not self._unanswered
         if is_drained:
             self._cancellation.cancel(shutting_down())
-
-    def _keep_back(self, outgoing: "_Outgoing") -> None:
-        """Leave an answer to the thread that is sending. Under the lock."""
-        self._backlog.append(outgoing)
-        self._backlog_bytes += len(outgoing[0])
-        if self._is_backed_up():
-            self._has_room.clear()
 
     def _next_of_backlog(self) -> "_Outgoing | None":
         """The next answer to send; without any the thread stops sending. Under the lock."""

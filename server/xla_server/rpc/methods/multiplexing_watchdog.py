@@ -82,7 +82,9 @@ class StreamWatchdog:
         self.is_asleep = True
         # A call that began before this thread said that it sleeps has not woken it.
         if not any(stream.answering for stream, _ in streams):
-            self._woken.wait(_wait_seconds(deadline))
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            # Clients choose deadlines: threads cannot wait for any.
+            self._woken.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
         self.is_asleep = False
 
     def _look(self, streams: list[tuple[MonitoredStream, int]]) -> tuple[bool, float | None]:
@@ -104,10 +106,3 @@ class StreamWatchdog:
                     if stream in self._seen:
                         self._seen[stream] = turn
         return is_busy, following
-
-
-def _wait_seconds(deadline: float | None) -> float | None:
-    """Return the seconds until a deadline. Clients choose it: threads cannot wait for any."""
-    if deadline is None:
-        return None
-    return min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)

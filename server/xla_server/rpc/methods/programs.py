@@ -31,7 +31,7 @@ def _compile_module(
     wanted = read_compile_request(proto, request.execution_options, header=header)
     shapes = [shape_from_proto(shape) for shape in request.input_shape_with_layout]
     handle = service.runner.compile(wanted, shapes, cancellation)
-    compiled = service.executables.get(handle)
+    compiled = service.executables.handles.get(handle)
     return extension_pb2.CompileModuleResponse(
         handle=xla_data_pb2.ExecutionHandle(handle=handle),
         name=compiled.name,

@@ -61,7 +61,7 @@ class ServerRpcs:
             fusion_faults=FUSION_FAULTS.count,
         )
         if self._pools is not None:
-            calls, streams = self._pools.calls, self._pools.streams
+            calls, streams = self._pools.calls.shares, self._pools.streams.shares
             response.calls.CopyFrom(_usage(calls.used, calls.limit))
             response.streams.CopyFrom(_usage(streams.used, streams.limit))
             for pool, threads in self._pools.threads.items():

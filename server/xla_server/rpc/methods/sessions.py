@@ -128,9 +128,7 @@ def _description(handle: int, description: Description) -> extension_pb2.HandleD
         proto.value.shape.CopyFrom(shape_to_proto(description.shape))
         proto.value.is_pending = description.is_pending
         if description.error is not None:
-            error = description.error
-            status = status_proto_of(error)
-            proto.value.status = status.SerializeToString()
+            proto.value.status = status_proto_of(description.error).SerializeToString()
     elif isinstance(description, LoadedExecutable):
         proto.executable.name = description.name
         program_shape = program_shape_to_proto(description.program_shape)

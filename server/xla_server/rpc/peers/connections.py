@@ -68,18 +68,18 @@ class Connections:
         if self._channelz is None or peer.startswith(_UNIX):
             return ""
         with self._lock:
-            self._add_new()
+            self._list(is_anew=not self._is_incremental)
             numbers = self._by_peer.get(peer, ())
             if len(numbers) > 1:
                 # Some may have ended since they were listed.
-                self._list_all()
+                self._list(is_anew=True)
                 numbers = self._by_peer.get(peer, ())
         return str(numbers[0]) if len(numbers) == 1 else ""
 
     def live(self) -> Live:
         """Return the connections there are."""
         with self._lock:
-            self._list_all()
+            self._list(is_anew=True)
             names = frozenset(str(each) for found in self._by_peer.values() for each in found)
             return Live(names, frozenset(self._by_peer))
 
@@ -88,26 +88,13 @@ class Connections:
         live = functools.cache(self.live)
         return lambda name: live().has(name)
 
-    def _add_new(self) -> None:
-        """List the connections that came since the last time. Under the lock."""
-        if not self._is_incremental:
-            self._list_all()
-            return
-        following = self._following
-        for server in self._server_numbers():
-            following = max(following, self._add(server, self._following))
-        self._following = following
-
-    def _list_all(self) -> None:
-        """List all connections anew. Under the lock."""
-        self._by_peer.clear()
-        following = self._following
-        for server in self._server_numbers():
-            following = max(following, self._add(server, 0))
-        self._following = following
-
-    def _server_numbers(self) -> Iterable[int]:
-        return _server_numbers(self._channelz) if self._servers is None else self._servers
+    def _list(self, *, is_anew: bool) -> None:
+        """List the connections that came since the last time, or all. Under the lock."""
+        if is_anew:
+            self._by_peer.clear()
+        start = 0 if is_anew else self._following
+        servers = _server_numbers(self._channelz) if self._servers is None else self._servers
+        self._following = max([self._following, *(self._add(server, start) for server in servers)])
 
     def _add(self, server: int, start: int) -> int:
         """List connections with numbers from `start` on; gives the first number behind them."""

@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 
 from xla_contract.errors import UnauthenticatedError, XlaError
-from xla_server.identity.authenticator import Authenticator, Sources
+from xla_server.identity.authenticator import ANYBODY, Authenticator, Sources
 from xla_server.identity.authorise import authorise
 from xla_server.identity.identity import Identity
 from xla_server.rpc.peers.addresses import is_unix
@@ -54,11 +54,11 @@ class Gate:
             token = bearer_token(context.invocation_metadata())
             if token is not None:
                 return known.of_token(token)
-        if known.trusts_sockets and is_unix(context.peer()):
+        if known.sources.trusts_sockets and is_unix(context.peer()):
             return known.of_socket()
         if known.is_open:
-            return known.anybody()
-        if known.has_certificates:
+            return ANYBODY
+        if known.sources.has_certificates:
             properties: Any = context.auth_context()
             for pem in properties.get(_CERTIFICATE, ()):
                 return known.of_certificate(pem)

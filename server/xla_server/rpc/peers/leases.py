@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import threading
 import time
@@ -11,7 +12,6 @@ import grpc
 
 from xla_contract.errors import XlaError
 from xla_server.execution.cancellation import Cancellation
-from xla_server.identity.authorise import authorise
 from xla_server.identity.identity import Identity
 from xla_server.rpc.peers.gate import Gate
 
@@ -26,15 +26,9 @@ class Lease:
     """The credentials of one stream, as of the last look at them."""
 
     identity: Identity
-    _identify: Callable[[], Identity]
-    _path: str
+    admit: Callable[[], Identity]
+    """Looks at the credentials again; raises as `Gate.admit`."""
     cancellation: Cancellation
-
-    def renew(self) -> None:
-        """Look at the credentials again; raises as `Gate.admit`."""
-        identity = self._identify()
-        authorise(identity, self._path)
-        self.identity = identity
 
 
 class Leases:
@@ -56,12 +50,8 @@ class Leases:
         Its cancellation is then set with UnauthenticatedError, or PermissionDeniedError. Raises as
         `Gate.admit`.
         """
-        lease = Lease(
-            self._gate.admit(context, path),
-            lambda: self._gate.identify(context),
-            path,
-            cancellation,
-        )
+        admit = functools.partial(self._gate.admit, context, path)
+        lease = Lease(admit(), admit, cancellation)
         with self._changed:
             self._leases.add(lease)
             self._changed.notify()
@@ -93,7 +83,7 @@ class Leases:
             ]
         for lease in leases:
             try:
-                lease.renew()
+                lease.identity = lease.admit()
             except XlaError as error:
                 _LOG.info("a stream of %s ends: %s", lease.identity.name, error)
                 lease.cancellation.cancel(error)

@@ -61,12 +61,10 @@ class FairQueue(Generic[J]):
         """Count a job as running, until `done`; False where its caller has all it may have."""
         if not self._is_limited:
             return True
-        if self._has_all("identity", job.flow.identity):
-            return False
-        if self._has_all("connection", job.flow.connection):
-            return False
-        self._count(job.flow, 1)
-        return True
+        has_all = any(map(self._has_all, ("identity", "connection"), job.flow))
+        if not has_all:
+            self._count(job.flow, 1)
+        return not has_all
 
     def take(self) -> J | None:
         """Take out the next job that may run, which does until `done`; None where none may."""

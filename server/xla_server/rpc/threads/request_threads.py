@@ -83,7 +83,9 @@ class RequestThreadPool(ThreadPoolExecutor):
                 refusal = self._refusal(server, state, event)
                 if refusal is not None:
                     end_call(event, state, refusal)
-                    return _ended_job()
+                    job = Task(lambda: None, ())
+                    job.end()
+                    return job
                 if transforms == _NO_PARSING and not (self._is_streamed and has_session(event)):
                     return self._expect(do, is_unary, event, state, behavior)
                 return self._begin_now(do, arguments)
@@ -206,9 +208,3 @@ class RequestThreadPool(ThreadPoolExecutor):
 
 _NO_PARSING = [None, None]
 """The deserializer and the serializer of handlers that take and give bytes."""
-
-
-def _ended_job() -> Task:
-    job = Task(lambda: None, ())
-    job.end()
-    return job

@@ -63,7 +63,8 @@ class FeedQueue:
         """Called after items or room have changed, with no lock held."""
         self._stock = QueueContents()
         self._lent: QueueConsumer | None = None
-        self._is_closed = False
+        self.is_closed = False
+        """True after `close`, until `open` or `clear`."""
         self._fitting: tuple[Shape, Shape] | None = None
         self._putters: deque[QueueWaiter] = deque()
         self._takers: deque[QueueWaiter] = deque()
@@ -84,11 +85,6 @@ class FeedQueue:
     def consumed(self) -> int:
         """The largest number of a value that was taken, or dropped by `clear`."""
         return self._stock.consumed
-
-    @property
-    def is_closed(self) -> bool:
-        """True after `close`, until `open` or `clear`."""
-        return self._is_closed
 
     def room(self) -> tuple[int, int]:
         """Items and bytes that may come: at least 1 of both if a consumer lacks items."""
@@ -147,7 +143,7 @@ class FeedQueue:
         try:
             with self._lock:
                 for items in values:
-                    if self._is_closed:
+                    if self.is_closed:
                         raise self._closed(f"{_shapes(items)} came")
                     refusal = self._refusal(items)
                     refusals.append(refusal)
@@ -213,7 +209,7 @@ class FeedQueue:
     def clear(self) -> None:
         """Empty the queue, turn away those who wait to put, and open it if it was closed."""
         with self._lock:
-            self._is_closed = False
+            self.is_closed = False
             self._stock.drop()
             calls = self._turn_away(
                 lambda putter: AbortedError(
@@ -227,7 +223,7 @@ class FeedQueue:
     def close(self, *, discard: bool = False) -> int:
         """Let nothing in any more, until `open` or `clear`; gives how many items were dropped."""
         with self._lock:
-            self._is_closed = True
+            self.is_closed = True
             dropped = self._stock.drop() if discard else 0
             calls = self._turn_away(lambda putter: self._closed(f"{putter.shape} waited for room"))
             calls += self._pump()
@@ -237,7 +233,7 @@ class FeedQueue:
     def open(self) -> None:
         """Let items in again after `close`."""
         with self._lock:
-            self._is_closed = False
+            self.is_closed = False
 
     # Under the lock -------------------------------------------------------------------------
 
@@ -256,7 +252,7 @@ class FeedQueue:
             return False
         putter = self._putters[0]
         assert isinstance(putter, QueueProducer)
-        if self._is_closed:
+        if self.is_closed:
             calls.append(_settled(putter, self._closed(f"{putter.shape} came")))
             return True
         if not self._has_room(putter):
@@ -272,7 +268,7 @@ class FeedQueue:
         assert isinstance(taker, QueueConsumer)
         error: XlaError | None = self._mismatch(taker)
         count = self._count_for(taker)
-        if error is None and count is None and self._is_closed:
+        if error is None and count is None and self.is_closed:
             error = self._closed(f"{taker.user} waited for {taker.shape or 'an item'}")
         if error is not None:
             calls.append(_settled(taker, error))

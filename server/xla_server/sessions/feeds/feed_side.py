@@ -44,13 +44,10 @@ class FeedSide(abc.ABC, Generic[S]):
     def __init__(self, queue: FeedQueue) -> None:
         self.queue = queue
         self.stream: S | None = None
+        self.sequence = 0
+        """The number of the last item that its receiver has."""
         # Callbacks of the queue come back here from within.
         self.changed = threading.Condition(threading.RLock())
-
-    @property
-    @abc.abstractmethod
-    def sequence(self) -> int:
-        """The number of the last item that its receiver has."""
 
     def front(self) -> list[Shape]:
         """The shapes of the first arrays."""

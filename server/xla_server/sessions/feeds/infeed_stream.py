@@ -70,13 +70,7 @@ class InfeedSide(FeedSide["InfeedStream"]):
     def __init__(self, queue: FeedQueue) -> None:
         super().__init__(queue)
         queue.observer = self._on_change
-        self.received = 0
         self.refused: deque[RejectedItem] = deque(maxlen=MAX_REFUSALS)
-
-    @property
-    def sequence(self) -> int:
-        """The number of the last item that was received."""
-        return self.received
 
     def attach(self, declared: Shape | None, cancellation: Cancellation) -> "InfeedStream":
         """Begin a stream; the one there was ends with AbortedError, through its cancellation.
@@ -131,11 +125,11 @@ class InfeedStream(FeedStream):
         self._arrays = arrays
         self._refusals = list(side.refused)
         self._used_up_at = time.monotonic()
-        self._reported = side.received
+        self._reported = side.sequence
         self._unreported_bytes = 0
         self._is_asked = False
         self._fitting: Shape | None = None
-        self.next_sequence = side.received + 1
+        self.next_sequence = side.sequence + 1
         self.credit = Credit(self._credit_items, self._credit_bytes)
         """Initial credit of the client."""
 
@@ -153,7 +147,7 @@ class InfeedStream(FeedStream):
             fresh: list[ReceivedItem] = []
             fault: XlaError | None = None
             for arrival in arrivals:
-                expected = side.received + len(fresh) + 1
+                expected = side.sequence + len(fresh) + 1
                 fault = self._fault(arrival, expected)
                 if fault is not None:
                     break
@@ -249,7 +243,7 @@ class InfeedStream(FeedStream):
             if refusal is not None:
                 self._refuse(number, refusal)
         if arrivals:
-            self._side.received = arrivals[-1].sequence
+            self._side.sequence = arrivals[-1].sequence
 
     def _items(self, arrival: ReceivedItem) -> tuple[Item, ...]:
         """The items of an arrival; raises what is wrong with it."""
@@ -278,7 +272,7 @@ class InfeedStream(FeedStream):
             return True
         queue = self._side.queue
         items, byte_size = self._grantable()
-        if 4 * max(items, self._side.received - self._reported) >= queue.max_items:
+        if 4 * max(items, self._side.sequence - self._reported) >= queue.max_items:
             return True
         if 4 * max(byte_size, self._unreported_bytes) >= queue.max_bytes:
             return True
@@ -294,11 +288,11 @@ class InfeedStream(FeedStream):
         items, byte_size = (max(0, more) for more in self._grantable())
         self._credit_items += items
         self._credit_bytes += byte_size
-        self._reported = side.received
+        self._reported = side.sequence
         self._unreported_bytes = 0
         self._is_asked = False
         refusals, self._refusals = self._refusals, []
-        progress = Progress(side.received, side.queue.consumed, Credit(items, byte_size))
+        progress = Progress(side.sequence, side.queue.consumed, Credit(items, byte_size))
         return [*refusals, progress]
 
 

@@ -47,18 +47,12 @@ class OutfeedSide(FeedSide["OutfeedStream"]):
 
     def __init__(self, queue: FeedQueue) -> None:
         super().__init__(queue)
-        self.acknowledged = 0
         self.held: deque[UnacknowledgedItem] = deque()
-
-    @property
-    def sequence(self) -> int:
-        """The number of the last item that was acknowledged."""
-        return self.acknowledged
 
     @property
     def next_sequence(self) -> int:
         """The number the next item that is taken will have."""
-        return self.acknowledged + len(self.held) + 1
+        return self.sequence + len(self.held) + 1
 
     def front(self) -> list[Shape]:
         """The shapes of the first arrays that are to be sent, again where no stream is connected.
@@ -87,10 +81,10 @@ class OutfeedSide(FeedSide["OutfeedStream"]):
         arrays = None if declared is None else outfeed_arrays(declared)
 
         def begin() -> OutfeedStream:
-            first = next_sequence or self.acknowledged + 1
-            if not self.acknowledged < first <= self.next_sequence:
+            first = next_sequence or self.sequence + 1
+            if not self.sequence < first <= self.next_sequence:
                 raise FailedPreconditionError(
-                    f"an Outfeed stream may begin at a number between {self.acknowledged + 1} and "
+                    f"an Outfeed stream may begin at a number between {self.sequence + 1} and "
                     f"{self.next_sequence}, got {next_sequence}",
                     hint="Items before were acknowledged, dropped by a reset, or taken by "
                     "TransferFromOutfeed.",
@@ -124,7 +118,7 @@ class OutfeedSide(FeedSide["OutfeedStream"]):
             items = sum(len(held.items) for held in self.held)
             if self.stream is not None:
                 self.stream.forget_ahead()
-            self.acknowledge(self.acknowledged + len(self.held))
+            self.acknowledge(self.sequence + len(self.held))
             return items
 
     def keep(self, items: tuple[Item, ...]) -> None:
@@ -143,7 +137,7 @@ class OutfeedSide(FeedSide["OutfeedStream"]):
             while self.held and self.held[0].sequence <= sequence:
                 gone = self.held.popleft()
                 items, byte_size = items + len(gone.items), byte_size + gone.byte_size
-                self.acknowledged = gone.sequence
+                self.sequence = gone.sequence
             self.changed.notify_all()
         if items:
             self.queue.release(items, byte_size)
@@ -288,7 +282,7 @@ class OutfeedStream(FeedStream):
 
     def unsent(self) -> "itertools.islice[UnacknowledgedItem]":
         """Return the items that the stream was not sent yet. The caller holds `changed`."""
-        sent = max(0, self._cursor - self._side.acknowledged - 1)
+        sent = max(0, self._cursor - self._side.sequence - 1)
         return itertools.islice(self._side.held, sent, None)
 
     def _sendable(self) -> list[UnacknowledgedItem]:

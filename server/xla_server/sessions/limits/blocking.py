@@ -35,7 +35,8 @@ class Worker:
 
 
 class _Here(threading.local):
-    worker: Worker | None = None
+    def __init__(self) -> None:
+        self.worker = Worker(None)
 
 
 _HERE = _Here()
@@ -48,10 +49,7 @@ def worker_context(pool: SlotPool) -> None:
 
 def current_worker() -> Worker:
     """The thread that calls this; it has no pool unless it said so."""
-    worker = _HERE.worker
-    if worker is None:
-        worker = _HERE.worker = Worker(None)
-    return worker
+    return _HERE.worker
 
 
 @contextlib.contextmanager

@@ -15,29 +15,25 @@ class MemoryBudget:
         """Called, with locks held, if waiting executions may get memory: not for temporaries of
         runs.
         """
-        self._used = 0
+        self.used_bytes = 0
+        """Bytes of the values kept, and of those set aside for values about to be made."""
         self._running = 0
         self._lock = threading.Lock()
 
     @property
-    def used_bytes(self) -> int:
-        """Bytes of the values kept, and of those set aside for values about to be made."""
-        return self._used
-
-    @property
     def staying_bytes(self) -> int:
         """Bytes in use that running executions do not give back when they end."""
-        return self._used - self._running
+        return self.used_bytes - self._running
 
     def has_room(self, byte_size: int) -> bool:
         """Return whether so many bytes are free."""
-        return self._used + byte_size <= self.max_bytes
+        return self.used_bytes + byte_size <= self.max_bytes
 
     def take(self, byte_size: int, purpose: object, *, spared: int = 0, running: int = 0) -> None:
         """Reserve bytes, of which `running` are for executions; raises as `require`."""
         with self._lock:
             self._require(byte_size, purpose, spared)
-            self._used += byte_size
+            self.used_bytes += byte_size
             self._running += running
         if not running:
             self._changed()
@@ -51,24 +47,24 @@ class MemoryBudget:
             self._require(byte_size, purpose, spared)
 
     def _require(self, byte_size: int, purpose: object, spared: int) -> None:
-        if self._used + byte_size <= self.max_bytes - spared:
+        if self.used_bytes + byte_size <= self.max_bytes - spared:
             return
         if spared:
             raise ResourceExhaustedError(
                 f"uploads in progress leave {spared} of {self.max_bytes} bytes on the devices to "
-                f"others, got {byte_size} bytes more for {purpose} with {self._used} in use",
+                f"others, got {byte_size} bytes more for {purpose} with {self.used_bytes} in use",
                 hint="Unregister values that are no longer needed, or upload later.",
             )
         raise ResourceExhaustedError(
             f"values may take {self.max_bytes} bytes on the devices, got {byte_size} bytes more "
-            f"for {purpose} with {self._used} in use",
+            f"for {purpose} with {self.used_bytes} in use",
             hint="Unregister values that are no longer needed, or raise max_device_bytes.",
         )
 
     def change(self, byte_size: int, *, running: int = 0) -> None:
         """Count bytes that came without being reserved, or (negative) went; `running` as `take`."""
         with self._lock:
-            self._used += byte_size
+            self.used_bytes += byte_size
             self._running += running
         self._changed()
 

@@ -28,14 +28,10 @@ class ResponseMemory:
 
     def __init__(self, max_bytes: int, shares: CallerShares = EVERYTHING) -> None:
         self.max_bytes = max_bytes
-        self._used = 0
+        self.used_bytes = 0
+        """Bytes of answers that were not read, and of those being made."""
         self._use = CallerUse(shares)
         self._lock = self._use.lock
-
-    @property
-    def used_bytes(self) -> int:
-        """Bytes of answers that were not read, and of those being made."""
-        return self._used
 
     def take(self, byte_size: int, own: int, mine: int, times: int, caller: Caller) -> None:
         """Count bytes more of an answer that has `own`, of a session that has `mine` in all.
@@ -46,7 +42,7 @@ class ResponseMemory:
         the limit.
         """
         with self._lock:
-            used, limit = self._used, times * self.max_bytes
+            used, limit = self.used_bytes, times * self.max_bytes
             if used > own and mine + byte_size > limit - used:
                 raise ResourceExhaustedError(
                     f"answers of all sessions that were not read may take {self.max_bytes} bytes, "
@@ -66,7 +62,7 @@ class ResponseMemory:
             self._count(byte_size, caller)
 
     def _count(self, byte_size: int, caller: Caller) -> None:
-        self._used += byte_size
+        self.used_bytes += byte_size
         self._use.add(caller, byte_size)
 
 
@@ -86,13 +82,9 @@ class SessionResponseMemory:
     def __post_init__(self) -> None:
         self.flow = flow_of(self.caller)
         """The source by which turns for making large answers are fair."""
-        self._used = 0
-        self._lock = threading.Lock()
-
-    @property
-    def used_bytes(self) -> int:
+        self.used_bytes = 0
         """Bytes of answers that were not read, and of those being made."""
-        return self._used
+        self._lock = threading.Lock()
 
     def take(self, byte_size: int, *, is_made: bool = False) -> "ResponseReservation":
         """Room for an answer, which may have been made; raises as `ResponseReservation.grow`."""
@@ -112,7 +104,7 @@ class SessionResponseMemory:
 
     def _grow(self, byte_size: int, own: int, times: int) -> None:
         """Count bytes more of an answer that has `own` already. Under the lock."""
-        used = self._used
+        used = self.used_bytes
         is_first = used == own and own + byte_size <= self.max_answer_bytes
         if used + byte_size > times * self.max_bytes and not is_first:
             raise ResourceExhaustedError(
@@ -121,28 +113,24 @@ class SessionResponseMemory:
                 hint=_HINT,
             )
         self._memory.take(byte_size, own, used, times, self.caller)
-        self._used = used + byte_size
+        self.used_bytes = used + byte_size
 
     def _change(self, byte_size: int) -> None:
         """Count bytes more or less, without a limit. Under the lock."""
-        self._used += byte_size
+        self.used_bytes += byte_size
         self._memory.change(byte_size, self.caller)
 
 
 class ResponseReservation:
     """Memory of one response, until `release`. Thread-safe."""
 
-    __slots__ = ("_answers", "_byte_size", "_is_over")
+    __slots__ = ("_answers", "_is_over", "byte_size")
 
     def __init__(self, answers: SessionResponseMemory) -> None:
         self._answers = answers
-        self._byte_size = 0
-        self._is_over = False
-
-    @property
-    def byte_size(self) -> int:
+        self.byte_size = 0
         """Bytes it has now."""
-        return self._byte_size
+        self._is_over = False
 
     def grow(self, byte_size: int, *, is_made: bool = False) -> None:
         """Take so many bytes more, of an answer that may have been made.
@@ -151,16 +139,16 @@ class ResponseReservation:
         """
         answers = self._answers
         with answers._lock:
-            answers._grow(byte_size, self._byte_size, 2 if is_made else 1)
-            self._byte_size += byte_size
+            answers._grow(byte_size, self.byte_size, 2 if is_made else 1)
+            self.byte_size += byte_size
 
     def resize(self, byte_size: int) -> None:
         """Have just so many bytes, those of an answer that has been made; nothing once over."""
         answers = self._answers
         with answers._lock:
             if not self._is_over:
-                answers._change(byte_size - self._byte_size)
-                self._byte_size = byte_size
+                answers._change(byte_size - self.byte_size)
+                self.byte_size = byte_size
 
     def release(self) -> None:
         """Give all of it back; harmless when done before."""
@@ -168,5 +156,5 @@ class ResponseReservation:
         with answers._lock:
             if not self._is_over:
                 self._is_over = True
-                answers._change(-self._byte_size)
-                self._byte_size = 0
+                answers._change(-self.byte_size)
+                self.byte_size = 0

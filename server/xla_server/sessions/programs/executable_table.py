@@ -341,12 +341,8 @@ class ExecutableTable:
             self._shared.release(compiled)
             raise
 
-    def get(self, handle: int) -> LoadedExecutable:
-        """Return a kept executable; InvalidArgumentError if freed, NotFoundError if unknown."""
-        return self.handles.get(handle)
-
     def remove(self, handle: int) -> None:
-        """Free a handle; raises as `get` does."""
+        """Free a handle; raises as `HandleTable.get`."""
         self._shared.release(self.handles.remove(handle))
 
     def close(self) -> None:

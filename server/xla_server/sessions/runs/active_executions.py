@@ -12,7 +12,7 @@ class ActiveExecutions:
     def __init__(self) -> None:
         self._running: set[Cancellation] = set()
         self._refusal: XlaError | None = None
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
 
     @property
     def value(self) -> int:
@@ -21,7 +21,7 @@ class ActiveExecutions:
 
     def begin(self, cancellation: Cancellation) -> None:
         """Count an execution until `end`; it is cancelled at once after `cancel_all`."""
-        with self._changed:
+        with self._lock:
             self._running.add(cancellation)
             refusal = self._refusal
         if refusal is not None:
@@ -29,20 +29,14 @@ class ActiveExecutions:
 
     def end(self, cancellation: Cancellation) -> None:
         """End what `begin` began."""
-        with self._changed:
+        with self._lock:
             self._running.discard(cancellation)
-            self._changed.notify_all()
 
     def cancel_all(self, error: XlaError) -> int:
         """Stop all with an error, also those that come later; gives how many there are."""
-        with self._changed:
+        with self._lock:
             self._refusal = error
             running = list(self._running)
         for cancellation in running:
             cancellation.cancel(error)
         return len(running)
-
-    def wait(self, timeout: float) -> bool:
-        """Wait until there are none; False when some are left after `timeout` seconds."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._running, timeout)

@@ -185,11 +185,10 @@ class BackgroundExecutions:
             self._submit(self._fail_unrun, execution)
 
     def _fail_unrun(self, execution: LaunchedExecution) -> None:
-        try:
-            execution.cancellation.check()
-        except XlaError as error:
-            self._end(execution, self._named(execution, error))
-            execution.finish()
+        error = execution.cancellation.error
+        assert error is not None, "it was cancelled"
+        self._end(execution, self._named(execution, error))
+        execution.finish()
 
     def _run(self, execution: LaunchedExecution, waiter: MemoryWaiter | None = None) -> None:
         """Run an execution that has a slot; it releases the slot before its end is reported.

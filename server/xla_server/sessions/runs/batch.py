@@ -66,7 +66,7 @@ class Batch(Generic[Q, R]):
     def _require_values(self, request: Q) -> None:
         for handle in self._values_of(request):
             try:
-                entry = self._values.entry(handle)
+                entry = self._values.handles.get(handle)
                 if isinstance(entry, ValueFuture):
                     entry.result()
             except XlaError:

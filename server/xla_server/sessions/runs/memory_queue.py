@@ -108,7 +108,8 @@ class MemoryQueue:
             return entered
         try:
             with cancellation.calling(lambda: self.leave(entered)):
-                with releasing_slot(), _given_back(slots):
+                lent = contextlib.nullcontext() if slots is None else _given_back(slots)
+                with releasing_slot(), lent:
                     left.wait()
                 cancellation.check()
         except BaseException:
@@ -200,12 +201,9 @@ class MemoryQueue:
 
     def _taken(self, waiter: MemoryWaiter, *, is_passing: bool) -> Reservation | XlaError | None:
         """Take the memory of a waiter, if it may have it now."""
-        if is_passing:
-            if self._passed_bytes + waiter.byte_size > self._spared_bytes:
-                return None
-            on_release = self._passed
-        else:
-            on_release = None
+        if is_passing and self._passed_bytes + waiter.byte_size > self._spared_bytes:
+            return None
+        on_release = self._passed if is_passing else None
         try:
             reservation = waiter.table.reserve(
                 waiter.byte_size, waiter.purpose, is_running=True, on_release=on_release
@@ -255,11 +253,8 @@ class MemoryQueue:
 
 
 @contextlib.contextmanager
-def _given_back(slots: FairSemaphore | None) -> Iterator[None]:
+def _given_back(slots: FairSemaphore) -> Iterator[None]:
     """Give back a slot as long as the block, then wait for another one."""
-    if slots is None:
-        yield
-        return
     slots.release()
     try:
         yield

@@ -120,7 +120,7 @@ class _Plan:
         except XlaError:
             for handle, (number, index) in uses.items():
                 try:
-                    self._values.entry(handle)
+                    self._values.handles.get(handle)
                 except XlaError as error:
                     raise with_context(f"step {number}: argument {index}", error) from None
             raise

@@ -94,8 +94,7 @@ class ProgramRunner:
         compiled = self.alone_under(handle)
         buffers = self.checked_arguments(compiled, arguments)
         # Before a slot is taken: a call that waits for memory must hold none.
-        reservation = self.reserve(compiled, cancellation)
-        try:
+        with self.reserve(compiled, cancellation) as reservation:
             self.running.take()
             try:
                 turn = self.engine.turns.begin(cancellation, self.flow)
@@ -111,8 +110,6 @@ class ProgramRunner:
                 # The memory is free before the end of the run is visible.
                 reservation.release()
                 self.running.release()
-        finally:
-            reservation.release()
 
     def compiled(self, program: WireProgram, cancellation: Cancellation) -> LoadedExecutable:
         """Return a program with its code, in use until it is given to `programs.release`.
@@ -307,7 +304,7 @@ class ProgramRunner:
         """
         if handle is None:
             raise InvalidArgumentError("the request must hold an executable's handle, got none")
-        return self.executables.get(handle)
+        return self.executables.handles.get(handle)
 
     def alone_under(self, handle: int | None) -> LoadedExecutable:
         """Return the executable of a handle, to be run on one device.

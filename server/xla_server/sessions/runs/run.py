@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from xla_contract.errors import ResourceExhaustedError, XlaError
@@ -214,11 +214,13 @@ class PlannedRun:
         if step.is_shared:
             execution = self._grids.run_as_one(step.compiled, arguments, cancellation, self.label)
         else:
-            donated: Sequence[int] = ()
-            if step.donated:
-                donated = [
-                    each for each in step.donated if self._may_overwrite(step, each, arguments)
-                ]
+            # A value with another user must not be written over.
+            donated = [
+                each
+                for each in step.donated
+                if isinstance(step.arguments[each], FromStep)
+                or self._values.is_held_once(arguments[each])
+            ]
             execution = self._grids.runner.run(
                 step.compiled, arguments, self.device, cancellation, donated, self.label
             )
@@ -234,11 +236,6 @@ class PlannedRun:
         value = sent_back(result, output.fetch_as)
         profile = profile_of(execution, step.compiled)
         return StepOutcome(output.buffers(result), value, profile, outcomes)
-
-    def _may_overwrite(self, step: PlannedStep, index: int, arguments: Sequence[Buffer]) -> bool:
-        """Return whether a donated argument has no other user."""
-        source = step.arguments[index]
-        return isinstance(source, FromStep) or self._values.is_held_once(arguments[index])
 
 
 def _value_of(source: Source, results: dict[int, Buffer]) -> Buffer:

@@ -60,7 +60,8 @@ class Arena:
         self._users: dict[int, int] = {}
         self._given_back: set[int] = set()
         self._backed = 0
-        self._stray = 0
+        self.stray_bytes = 0
+        """Bytes that the client has written where nothing was allocated, when last looked at."""
         self._idle_since: float | None = time.monotonic()
         self._lock = threading.Lock()
         self._descriptor = _sealed_file(capacity)
@@ -84,41 +85,31 @@ class Arena:
         And what the client has written elsewhere.
         """
         self.look()
-        return self._backed + self._stray
+        return self._backed + self.stray_bytes
 
-    @property
-    def stray_bytes(self) -> int:
-        """Bytes that the client has written where nothing was allocated, when last looked at."""
-        return self._stray
+    def look(self, *, drops: bool = False) -> None:
+        """Count what the client has written where nothing was allocated, unless in use just now.
 
-    def look(self) -> None:
-        """Count what the client has written where nothing was allocated, unless in use just now."""
+        With `drops`, take the memory of that.
+        """
         if self._lock.acquire(blocking=False):
             try:
-                self._count_strays()
-            finally:
-                self._lock.release()
-
-    def drop_strays(self) -> None:
-        """Take the memory of what is beyond all parts, unless in use just now."""
-        if self._lock.acquire(blocking=False):
-            try:
-                self._drop_strays()
+                (self._drop_strays if drops else self._count_strays)()
             finally:
                 self._lock.release()
 
     def _drop_strays(self) -> None:
         self._count_strays()
-        if self._stray:
+        if self.stray_bytes:
             _discard(self._descriptor, self._backed, self.capacity - self._backed)
             self._count_strays()
 
     def _count_strays(self) -> None:
         if self._memory is None:
-            self._stray = 0
+            self.stray_bytes = 0
         else:
             actual = os.fstat(self._descriptor).st_blocks * _BLOCK_BYTES
-            self._stray = max(0, actual - self._backed)
+            self.stray_bytes = max(0, actual - self._backed)
 
     @property
     def is_closed(self) -> bool:
@@ -242,7 +233,7 @@ class Arena:
                 return
             self._memory = None
             self._shrink(self._backed)
-            self._backed = self._stray = 0
+            self._backed = self.stray_bytes = 0
             if not self._users:
                 os.close(self._descriptor)
 

@@ -130,7 +130,7 @@ class ArenaPool:
         """
         now = time.monotonic()
         for arena in self._lent():
-            arena.drop_strays()
+            arena.look(drops=True)
             if arena.idle_seconds(now) >= IDLE_SECONDS:
                 arena.trim(self._warm_bytes, blocking=False)
 
@@ -179,7 +179,7 @@ class ArenaPool:
             self._drop_spare()
         # Callers beyond their shares take no memory that others keep warm.
         for arena in self._lent(greedy):
-            arena.drop_strays()
+            arena.look(drops=True)
             arena.trim(0, blocking=False)
         if not self._take(account, byte_size):
             raise self._refusal(account, byte_size)
@@ -220,9 +220,8 @@ class ArenaPool:
     def _take(self, account: _Account, byte_size: int) -> bool:
         strays = self._stray_bytes()
         with self._lock:
-            if self._used + strays + byte_size > self.max_bytes:
-                return False
-            if self._exceeded(account, byte_size) is not None:
+            is_full = self._used + strays + byte_size > self.max_bytes
+            if is_full or self._exceeded(account, byte_size) is not None:
                 return False
             self._count(account, byte_size)
             return True

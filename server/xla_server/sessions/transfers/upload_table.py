@@ -62,7 +62,8 @@ class UploadTable:
     _backend: Backend
     _blocks: BlockPool
     _limits: Limits
-    _clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = time.monotonic
+    """The clock that uploads expire by."""
 
     def __post_init__(self) -> None:
         self._under_way: dict[bytes, Upload] = {}
@@ -102,7 +103,7 @@ class UploadTable:
                 )
             finished = self._finished.get(upload_id)
             if finished is not None:
-                return _again(finished[0], offset)
+                return _FinishedUpload(finished[0], offset)
             upload = self._under_way.get(upload_id)
             if upload is None:
                 upload = self._new(shape, device, offset)
@@ -142,7 +143,7 @@ class UploadTable:
 
         Uploads whose streams have sent no chunk for `upload_silence_seconds` are dropped too.
         """
-        now = self._clock()
+        now = self.clock()
         oldest = now - self._limits.upload_grace_seconds
         since = now - self._limits.upload_silence_seconds
         with self._lock:
@@ -158,15 +159,14 @@ class UploadTable:
         for upload in dropped:
             upload.drop(AbortedError("the upload broke off and was not gone on with in time"))
         for upload in silent:
-            upload.drop(self._too_silent(upload))
-
-    def _too_silent(self, upload: Upload) -> XlaError:
-        seconds = self._limits.upload_silence_seconds
-        return UnavailableError(
-            f"the next chunk of an upload must come within {seconds:g} s, got none "
-            f"after {upload.received} of {upload.size} bytes, which were given up",
-            hint="Upload the value again.",
-        )
+            seconds = self._limits.upload_silence_seconds
+            upload.drop(
+                UnavailableError(
+                    f"the next chunk of an upload must come within {seconds:g} s, got none "
+                    f"after {upload.received} of {upload.size} bytes, which were given up",
+                    hint="Upload the value again.",
+                )
+            )
 
     def close(self) -> None:
         """Free all that has arrived; nothing can be begun any more."""
@@ -178,10 +178,6 @@ class UploadTable:
         for upload in dropped:
             upload.drop(AbortedError("the session of the upload has ended"))
 
-    def now(self) -> float:
-        """The time by the clock that uploads expire by."""
-        return self._clock()
-
     def finish(self, upload_id: bytes, upload: Upload) -> int:
         """Make the value of an upload whose bytes are all there; gives its handle."""
         try:
@@ -191,7 +187,7 @@ class UploadTable:
             raise
         with self._lock:
             self._remove(upload_id, upload)
-            self._finished[upload_id] = UploadState(upload.size, upload.size, handle), self._clock()
+            self._finished[upload_id] = UploadState(upload.size, upload.size, handle), self.clock()
         return handle
 
     def forget(self, upload_id: bytes, upload: Upload, reason: XlaError) -> None:
@@ -228,7 +224,7 @@ class UploadTable:
             block = self._blocks.take(block_size(checked.byte_size))
             memory = np.asarray(block)[: checked.byte_size]
             writer = LinearWriter(checked, memory)
-            return Upload(writer, target, reservation, self._clock(), spared)
+            return Upload(writer, target, reservation, self.clock(), spared)
         except BaseException:
             reservation.release()
             raise
@@ -245,7 +241,7 @@ class UploadStream:
     def take_over(self, offset: int, tell: Callable[[XlaError], object]) -> "UploadStream":
         """Become the upload's only stream; raises as `UploadTable.begin` does."""
         try:
-            self._upload.take_over(self, offset, tell, self._uploads.now())
+            self._upload.take_over(self, offset, tell, self._uploads.clock())
         except BaseException:
             self.leave()
             raise
@@ -260,7 +256,7 @@ class UploadStream:
         given up.
         """
         try:
-            self._upload.write(self, chunk, self._uploads.now())
+            self._upload.write(self, chunk, self._uploads.clock())
         except (DataLossError, ResourceExhaustedError) as error:
             self._uploads.forget(self._id, self._upload, error)
             raise
@@ -277,13 +273,19 @@ class UploadStream:
 
     def leave(self) -> None:
         """Say that the stream has ended, well or not."""
-        self._upload.leave(self, self._uploads.now())
+        self._upload.leave(self, self._uploads.clock())
 
 
 class _FinishedUpload(UploadStream):
     """An upload that had finished before its client knew: nothing more can come."""
 
-    def __init__(self, finished: UploadState) -> None:
+    def __init__(self, finished: UploadState, offset: int) -> None:
+        if offset != finished.size:
+            raise FailedPreconditionError(
+                f"an upload goes on where it broke off, got offset {offset} for one that has "
+                f"finished with {finished.size} bytes",
+                hint="Begin another upload under another upload_id.",
+            )
         self._finished = finished
 
     def write(self, chunk: ChunkView) -> None:
@@ -295,16 +297,6 @@ class _FinishedUpload(UploadStream):
 
     def leave(self) -> None:
         """Do nothing: no thread waits."""
-
-
-def _again(finished: UploadState, offset: int) -> UploadStream:
-    if offset != finished.size:
-        raise FailedPreconditionError(
-            f"an upload goes on where it broke off, got offset {offset} for one that has finished "
-            f"with {finished.size} bytes",
-            hint="Begin another upload under another upload_id.",
-        )
-    return _FinishedUpload(finished)
 
 
 def _checked(shape: Shape | None) -> Shape:

@@ -24,14 +24,15 @@ class ValueFuture(Completion):
     The table that has it counts its `users`, and sets the value.
     """
 
-    __slots__ = ("_buffer", "_error", "shape", "users")
+    __slots__ = ("_buffer", "error", "shape", "users")
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
         self.users = 0
         self._buffer: Buffer | None = None
-        self._error: XlaError | None = None
+        self.error: XlaError | None = None
+        """Why there will be no value, once that is known."""
 
     @property
     def has_value(self) -> bool:
@@ -44,7 +45,7 @@ class ValueFuture(Completion):
 
     def fail(self, error: XlaError) -> None:
         """Say why there will be no value, once."""
-        self._error = error
+        self.error = error
         self.finish()
 
     def result(self) -> Buffer:
@@ -56,5 +57,5 @@ class ValueFuture(Completion):
 
     def require_no_error(self) -> None:
         """Raise why there will be no value, if that is known."""
-        if self._error is not None:
-            raise copy_of(self._error)
+        if self.error is not None:
+            raise copy_of(self.error)

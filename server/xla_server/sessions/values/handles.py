@@ -168,15 +168,14 @@ class HandleTable(Generic[V]):
 
     def remove(self, handle: int) -> V:
         """Free a handle and give what it named; raises as `get` does."""
-        with self._lock:
-            return self._taken(handle)
+        return self.remove_all([handle])[0]
 
     def remove_all(self, handles: Sequence[int]) -> list[V]:
         """Free handles, all or none of them; raises as `get` does. They must be distinct."""
         with self._lock:
             for handle in handles:
                 self.get(handle)
-            return [self._taken(handle) for handle in handles]
+            return [self._values.pop(handle) for handle in handles]
 
     def replace(self, handle: int, value: V) -> bool:
         """Let a handle name another value; False when it was freed meanwhile."""
@@ -206,12 +205,6 @@ class HandleTable(Generic[V]):
     def has_issued(self, handle: int) -> bool:
         """Return whether this table has issued the handle, live or freed."""
         return self._factory.was_issued(handle, self._kind)
-
-    def _taken(self, handle: int) -> V:
-        value = self._values.pop(handle, None)
-        if value is None:
-            raise self._absent(handle)
-        return value
 
     def _absent(self, handle: int) -> InvalidArgumentError | NotFoundError:
         """Return the error of a handle without a value."""

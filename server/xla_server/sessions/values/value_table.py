@@ -90,27 +90,20 @@ class ValueTable:
         self.handles: HandleTable[Buffer | ValueFuture] = HandleTable(
             handles, HandleKind.DATA, max_handles
         )
+        """The values, and the futures of outputs that are not computed yet."""
         # Each distinct array, by identity, and how many kept values it is part of.
         self._held: dict[Buffer, int] = {}
-        self._used = 0
-        self._reserved = 0
+        self.used_bytes = 0
+        """Bytes of the values kept, each distinct array once."""
+        self.reserved_bytes = 0
+        """Bytes set aside for values about to be made."""
         self._running = 0
         self._lock = threading.Lock()
 
     @property
-    def used_bytes(self) -> int:
-        """Bytes of the values kept, each distinct array once."""
-        return self._used
-
-    @property
-    def reserved_bytes(self) -> int:
-        """Bytes set aside for values about to be made."""
-        return self._reserved
-
-    @property
     def staying_bytes(self) -> int:
         """Bytes in use that running executions do not give back when they end."""
-        return self._used + self._reserved - self._running
+        return self.used_bytes + self.reserved_bytes - self._running
 
     def __len__(self) -> int:
         return len(self.handles)
@@ -157,7 +150,7 @@ class ValueTable:
             self._require_room(byte_size, purpose)
             running = byte_size if is_running else 0
             self._memory.take(byte_size, purpose, spared=spared, running=running)
-            self._reserved += byte_size
+            self.reserved_bytes += byte_size
             self._running += running
 
     def _require_room(self, byte_size: int, purpose: object) -> None:
@@ -166,7 +159,7 @@ class ValueTable:
             raise InvalidArgumentError(
                 f"values must have bounded sizes, got {byte_size} bytes for {purpose}"
             )
-        use = self._used + self._reserved
+        use = self.used_bytes + self.reserved_bytes
         if use + byte_size > self.max_bytes:
             raise ResourceExhaustedError(
                 f"values of a session may take {self.max_bytes} bytes on the devices, got "
@@ -188,10 +181,6 @@ class ValueTable:
         if isinstance(entry, ValueFuture):
             entry.require_no_error()
         return entry.shape
-
-    def entry(self, handle: int) -> Buffer | ValueFuture:
-        """Return as `get` does, but the future of an output that is not computed yet."""
-        return self.handles.get(handle)
 
     def keep_all(self, buffers: Sequence[Buffer]) -> list[int]:
         """Keep values whose bytes are set aside elsewhere: all, or none where handles run out."""
@@ -266,9 +255,7 @@ class ValueTable:
 
     def remove(self, handle: int) -> None:
         """Free a handle; raises as `get` does."""
-        buffer = self.handles.remove(handle)
-        with self._lock:
-            self._discount(buffer)
+        self.remove_all([handle])
 
     def close(self) -> None:
         """Free all handles; nothing can be kept any more."""
@@ -285,7 +272,7 @@ class ValueTable:
                 taken += self._added(buffer)
             finally:
                 running = reserved if is_running else 0
-                self._reserved -= reserved
+                self.reserved_bytes -= reserved
                 self._running -= running
                 self._memory.change(taken, running=-running)
         return handle
@@ -301,7 +288,7 @@ class ValueTable:
             self._held[leaf] = count + 1
             if not count:
                 added += leaf.byte_size
-        self._used += added
+        self.used_bytes += added
         return added
 
     def _discount(self, buffer: Buffer | ValueFuture) -> None:
@@ -311,14 +298,14 @@ class ValueTable:
             self._held[leaf] -= 1
             if not self._held[leaf]:
                 del self._held[leaf]
-                self._used -= leaf.byte_size
+                self.used_bytes -= leaf.byte_size
                 self._memory.change(-leaf.byte_size)
 
     def give_up(self, byte_size: int, is_running: bool) -> None:
         """Free reserved bytes."""
         with self._lock:
             running = byte_size if is_running else 0
-            self._reserved -= byte_size
+            self.reserved_bytes -= byte_size
             self._running -= running
             self._memory.change(-byte_size, running=-running)
 

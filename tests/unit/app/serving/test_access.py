@@ -132,7 +132,7 @@ def test_credentials_are_those_of_the_options(tmp_path: Path, files: dict[str, s
     options: dict[str, Any] = {name: files[name] for name in names}
     access = prepare_access(settings(tmp_path, **options, socket_mode="0660"))
     known = access.authenticator
-    assert (known.has_tokens, known.has_certificates, known.is_open) == (True, True, False)
+    assert (known.has_tokens, known.sources.has_certificates, known.is_open) == (True, True, False)
     assert known.of_token("the-token-of-alice").role.name == "ADMIN"
     token = jwt.encode({"sub": "carol", "exp": 1 << 40}, "s" * 32, "HS256")
     assert known.of_token(token).name == "jwt:carol"

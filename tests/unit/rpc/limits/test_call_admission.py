@@ -51,7 +51,7 @@ def test_a_call_is_of_its_live_session_or_else_of_its_connection() -> None:
     ]
     for number in range(6):
         places.leave(number)
-    assert places.used == 0
+    assert places.shares.used == 0
 
 
 def test_who_is_refused_is_told_why_and_the_log_now_and_then(
@@ -75,7 +75,7 @@ def test_who_is_refused_is_told_why_and_the_log_now_and_then(
     assert caplog.records[0].message.startswith("refused 1 calls, the last: a session may have 2")
     assert caplog.records[0].peer == "ipv4:1"  # type: ignore[attr-defined]
     places.leave("one more")
-    assert places.used == 2
+    assert places.shares.used == 2
     places.leave(0)
     assert places.admit("one more", event) is None
 

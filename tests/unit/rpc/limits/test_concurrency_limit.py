@@ -26,9 +26,9 @@ def test_one_client_cannot_take_the_slots_of_all() -> None:
         stack.enter_context(places.taken("has none"))
         with pytest.raises(ResourceExhaustedError), places.taken("beyond the reserve"):
             pass
-        assert places.used == 7
+        assert places.shares.used == 7
         assert places._used.get("a", 0) == 2
-    assert places.used == 0
+    assert places.shares.used == 0
     assert not places._used
     assert not places._owners
 
@@ -42,7 +42,7 @@ def test_a_slot_is_released_once() -> None:
         places.leave(first)
     places.leave(object())
     places.leave(None)
-    assert (places.used, places._used.get("a", 0)) == (1, 1)
+    assert (places.shares.used, places._used.get("a", 0)) == (1, 1)
     places.leave(second)
     assert not places._used
 
@@ -69,7 +69,7 @@ def test_slots_are_counted_whichever_threads_come_and_go() -> None:
     for thread in threads:
         thread.join()
     assert len(ends) == 4
-    assert places.used == 0
+    assert places.shares.used == 0
     assert not places._used
 
 
@@ -87,6 +87,6 @@ def test_a_caller_cannot_take_all_slots_by_many_sessions() -> None:
     places.enter(6, "another's", Caller("eve", "2"))
     for number in range(7):
         places.leave(number)
-    assert places.used == 0
+    assert places.shares.used == 0
     assert places._callers._used == {}
     assert places.flow_of(5) == LOCAL_FLOW

@@ -97,8 +97,8 @@ def test_calls_and_their_threads_are_those_of_the_pools(sessions: SessionRegistr
     pools = Pools(PoolSizes(short=1))
     state = described(sessions, pools)
     assert [pool.name for pool in state.pools] == ["short", "compile", "execute", "stream"]
-    assert state.calls.limit == pools.calls.limit > 0
-    assert state.streams.limit == pools.streams.limit > 0
+    assert state.calls.limit == pools.calls.shares.limit > 0
+    assert state.streams.limit == pools.streams.shares.limit > 0
     pools.close(1)
 
 

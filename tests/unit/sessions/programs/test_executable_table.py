@@ -100,12 +100,12 @@ def test_equal_programs_are_compiled_once_and_counted():
     first, second = _acquire(shared, b"a"), _acquire(shared, b"a")
     assert (first.cache_hit, second.cache_hit) == (False, True)
     handles = [table.keep(first), table.keep(second)]
-    assert table.get(handles[0]).shared is table.get(handles[1]).shared
+    assert table.handles.get(handles[0]).shared is table.handles.get(handles[1]).shared
     assert (len(table), len(shared)) == (2, 1)
     table.remove(handles[0])
     with pytest.raises(InvalidArgumentError, match="unregistered"):
-        table.get(handles[0])
-    assert table.get(handles[1])
+        table.handles.get(handles[0])
+    assert table.handles.get(handles[1])
     table.remove(handles[1])
     assert (len(table), len(shared)) == (0, 0)
 

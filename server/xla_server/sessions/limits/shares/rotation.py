@@ -50,7 +50,9 @@ class Rotation:
                 del connections[connection]
             if not connections:
                 del tree[identity]
-            self._note(Flow(identity, connection, session))
+            self._selections += 1
+            for length in (1, 2, 3):
+                self._served[(identity, connection, session)[:length]] = self._selections
         return selected
 
     def forget_others(self, flows: Iterable[Flow]) -> None:
@@ -61,8 +63,3 @@ class Rotation:
     def _next(self, parent: tuple[str, ...], names: dict[str, Any]) -> str:
         served = self._served
         return min(names, key=lambda name: served.get((*parent, name), 0))
-
-    def _note(self, flow: Flow) -> None:
-        self._selections += 1
-        for length in (1, 2, 3):
-            self._served[flow[:length]] = self._selections
