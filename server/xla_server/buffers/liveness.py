@@ -82,10 +82,7 @@ _ROWS = 1024
 
 
 def _mutual(conflicts: list[int]) -> list[int]:
-    """The sets with each value also in those of the values that its own set holds.
-
-    A program of thousands of parameters and results has millions of such pairs.
-    """
+    """The sets with each value also in the sets of its members: millions of pairs at times."""
     width = -(-len(conflicts) // 8)
     texts = b"".join(others.to_bytes(width, "little") for others in conflicts)
     sets = np.frombuffer(texts, np.uint8).reshape(len(conflicts), width)
