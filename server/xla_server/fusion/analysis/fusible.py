@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from xla_contract.ops.contraction.dot import product_sizes
 from xla_contract.types.opcode import Opcode
 from xla_server.fusion.analysis.windows import running_axis
 from xla_server.ir.index_maps import MAPPED
@@ -78,6 +79,14 @@ def is_tiled(instruction: HloInstruction, capability: Capability) -> bool:
     rows = _merged_size(permutation, sizes, permutation.index(last))
     columns = _merged_size(permutation, sizes, last)
     return capability.is_tiled_transpose(instruction.shape.element_count, rows, columns)
+
+
+def continues_product(dot: HloInstruction, capability: Capability) -> bool:
+    """Return whether the kernel of a dot goes on with what is done to its results."""
+    lhs, rhs = (operand.shape for operand in dot.operands)
+    sizes = product_sizes(lhs.dimensions, rhs.dimensions, dot.attributes.dimension_numbers)
+    types = {lhs.element_type, rhs.element_type}
+    return capability.continues_product(types, dot.shape.element_type, sizes)
 
 
 def _merged_size(permutation: Sequence[int], sizes: Sequence[int], last: int) -> int:
