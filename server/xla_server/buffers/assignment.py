@@ -122,10 +122,8 @@ def assign(code: Code, donated: frozenset[int] = frozenset()) -> Assignment:
     for kind, values in (("parameter", code.parameters), ("constant", code.constants)):
         for number, value in enumerate(values):
             places[groups.of(numbers[value])] = Location(kind, number)
-    results = []
-    for number, value in enumerate(code.results):
-        root = groups.of(numbers[value])
-        results.append(places.setdefault(root, Location("result", number)))
+    roots = [groups.of(numbers[value]) for value in code.results]
+    results = [places.setdefault(root, Location("result", n)) for n, root in enumerate(roots)]
     sizes: dict[int, int] = {}
     for number, value in enumerate(liveness.values):
         root = groups.of(number)
@@ -148,10 +146,7 @@ def _pairs(code: Code) -> list[tuple[Value, Value]]:
 
 
 def _replace(code: Code, given: list[Value], numbers: dict[Value, int], groups: "_Groups") -> None:
-    """Put results that are nowhere yet where parameters that are given up were.
-
-    All results are needed at the end, so a parameter's memory is one result's.
-    """
+    """Put results that are nowhere yet where parameters were, each in another one's memory."""
     taken = {groups.of(numbers[value]) for value in code.results}
     free: dict[Shape, list[int]] = {}
     homes = set()

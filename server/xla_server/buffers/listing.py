@@ -14,15 +14,8 @@ def buffer_listing(code: thunks.Code, assignment: Assignment) -> Iterator[str]:
     rows = [("value", "shape", "bytes", "place", "rows")]
     for number, value in enumerate(liveness.values):
         place = assignment.places[value]
-        rows.append(
-            (
-                f"%{value.name}",
-                str(value.shape),
-                str(value.byte_size),
-                f"{place.kind} {place.number}",
-                spans[number],
-            )
-        )
+        where, size = f"{place.kind} {place.number}", str(value.byte_size)
+        rows.append((f"%{value.name}", str(value.shape), size, where, spans[number]))
     yield f"arena: {assignment.arena_bytes} bytes"
     yield ""
     yield from table(rows)
@@ -33,14 +26,8 @@ def row_listing(code: thunks.Code) -> Iterator[str]:
     labels = {row: n for n, row in enumerate(code.rows) if isinstance(row, thunks.Label)}
     rows = [("row", "what", "writes", "reads")]
     for number, row in enumerate(code.rows):
-        rows.append(
-            (
-                str(number),
-                _row_text(row, labels),
-                _names(thunks.writes(row)),
-                _names(thunks.reads(row)),
-            )
-        )
+        writes, reads = _names(thunks.writes(row)), _names(thunks.reads(row))
+        rows.append((str(number), _row_text(row, labels), writes, reads))
     return table(rows)
 
 

@@ -22,12 +22,9 @@ class Liveness:
 
 def analyse(code: thunks.Code) -> Liveness:
     """Find what is live after each row. Results are needed after the last."""
-    values: dict[thunks.Value, int] = {}
-    for value in (*code.parameters, *code.constants, *code.results):
-        values.setdefault(value, len(values))
-    for row in code.rows:
-        for value in (*thunks.reads(row), *thunks.writes(row)):
-            values.setdefault(value, len(values))
+    touched = (value for row in code.rows for value in (*thunks.reads(row), *thunks.writes(row)))
+    every = dict.fromkeys((*code.parameters, *code.constants, *code.results, *touched))
+    values = {value: number for number, value in enumerate(every)}
     labels = {row: n for n, row in enumerate(code.rows) if isinstance(row, thunks.Label)}
     reads = [_bits(thunks.reads(row), values) for row in code.rows]
     writes = [_bits(_replaced(row), values) for row in code.rows]
@@ -59,12 +56,10 @@ def interference(code: thunks.Code, liveness: Liveness) -> list[int]:
     numbers = liveness.numbers
     conflicts = [0] * len(numbers)
     # Parameters and constants are live from the start.
-    outside = [numbers[value] for value in (*code.parameters, *code.constants)]
-    together = 0
-    for number in outside:
-        together |= 1 << number
-    for number in outside:
-        conflicts[number] |= together
+    outside = (*code.parameters, *code.constants)
+    together = _bits(outside, numbers)
+    for value in outside:
+        conflicts[numbers[value]] = together
     for n, row in enumerate(code.rows):
         written = _bits(thunks.writes(row), numbers)
         read, allowed = _bits(thunks.reads(row), numbers), dict[thunks.Value, int]()
@@ -87,10 +82,7 @@ _ROWS = 1024
 
 
 def _mutual(conflicts: list[int]) -> list[int]:
-    """The sets with each value also in those of the values that its own set holds.
-
-    A program of thousands of parameters and results has millions of such pairs.
-    """
+    """The sets with each value also in the sets of its members: millions of pairs at times."""
     width = -(-len(conflicts) // 8)
     texts = b"".join(others.to_bytes(width, "little") for others in conflicts)
     sets = np.frombuffer(texts, np.uint8).reshape(len(conflicts), width)

@@ -24,24 +24,21 @@ class ActivationMasks(RewritePass):
         found = _maxima(computation)
 
         def compared(i: HloInstruction) -> HloInstruction | None:
-            of, zero = i.operands
-            attributes = i.attributes
-            is_greater = attributes.direction is ComparisonDirection.GT
-            if not is_greater or attributes.type is ComparisonType.TOTALORDER:
+            (of, zero), a = i.operands, i.attributes
+            is_greater = a.direction is ComparisonDirection.GT and of in found
+            if not is_greater or a.type is ComparisonType.TOTALORDER or constant_of(zero) != 0:
                 return None
-            if of not in found or constant_of(zero) != 0:
-                return None
-            return editor.add(Opcode.COMPARE, (found[of], zero), attributes)
+            return editor.add(Opcode.COMPARE, (found[of], zero), a)
 
         return compared if found else None
 
 
 def _maxima(computation: HloComputation) -> Mapping[HloInstruction, HloInstruction]:
     """Return the maximum of an array and 0, by the array."""
-    found = {}
-    for i in computation.instructions:
-        if i.opcode is Opcode.MAXIMUM:
-            for of, other in (i.operands, i.operands[::-1]):
-                if constant_of(other) == 0:
-                    found[of] = i
-    return found
+    return {
+        of: i
+        for i in computation.instructions
+        if i.opcode is Opcode.MAXIMUM
+        for of, other in (i.operands, i.operands[::-1])
+        if constant_of(other) == 0
+    }

@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection
 
 from xla_contract.ops.control.fusion import FusionKind
-from xla_contract.types.dimension_numbers import Window
+from xla_contract.types.dimension_numbers import PaddingDimension, Window
 from xla_contract.types.opcode import Opcode
 from xla_server.fusion.analysis.fusible import (
     COSTLY,
@@ -62,12 +62,10 @@ class _Plan:
         self.readers = users(computation)
         self.fusible = {i for i in computation.instructions if is_fusible(i)}
         # The users of each instruction, with the number of the operand that it is.
-        self.uses: dict[HloInstruction, list[tuple[HloInstruction, int]]] = {
-            i: [] for i in computation.instructions
-        }
+        self.uses: dict[HloInstruction, list[tuple[HloInstruction, int]]] = {}
         for i in computation.instructions:
             for number, operand in enumerate(i.operands):
-                self.uses[operand].append((i, number))
+                self.uses.setdefault(operand, []).append((i, number))
         self.kernels: dict[HloInstruction, Set] = {}
         self.contexts: dict[HloInstruction, Set] = {}
         self.is_repeated: dict[HloInstruction, bool] = {}
@@ -215,9 +213,7 @@ class _Plan:
     def _is_read_in_order(self, i: HloInstruction) -> bool:
         """Return whether a transpose costs no more where its result is read than by itself.
 
-        A large one does where tiles transpose it, where runs of elements stay together, where its
-        readers' innermost loop is not over its last dimension, or where several of a
-        concatenation's loops read it.
+        A large one does in tiles or runs, or if another loop is its readers' innermost, or several.
         """
         if i.shape.element_count < self._capability.MIN_TILED_TRANSPOSE:
             return True
@@ -245,22 +241,16 @@ class _Plan:
     def _tests_each_element(self, i: HloInstruction) -> bool:
         """Return whether a reduction of a large pad or concatenate tests the index of each element.
 
-        A nest of loops over the result is cut where the parts meet, so that no loop has tests. The
-        loop of a reduction is not: there a test keeps it scalar, unless it is the same for many
-        elements in a row. In the loops of a reshape, rows are others. Along a dimension that is
-        short enough to be unrolled, tests are constants.
+        The loop of a reduction is not cut where the parts meet: a test keeps it scalar, unless it
+        is the same for many elements in a row, or constant in an unrolled loop.
         """
         if i.shape.element_count <= self._tuning.max_tested_elements:
             return False
         if i.opcode is Opcode.CONCATENATE:
             last = i.attributes.dimension
         else:
-            padded = (
-                d
-                for d, padding in enumerate(i.attributes.config.dimensions)
-                if padding.low or padding.high or padding.interior
-            )
-            last = max(padded, default=-1)
+            edges = enumerate(i.attributes.config.dimensions)
+            last = max((d for d, edge in edges if edge != PaddingDimension()), default=-1)
         if last < 0 or i.shape.dimensions[last] <= self._capability.MAX_UNROLLED_ITERATIONS:
             return False
         elements = math.prod(i.shape.dimensions[last + 1 :])
@@ -380,11 +370,7 @@ class _Plan:
 
 
 def _chains(computation: HloComputation, max_operations: int) -> dict[HloInstruction, Set]:
-    """Return what computes an element of each instruction from loads, as far as it is cheap.
-
-    Instructions that are expensive, or that no loop computes, are loaded. Chains of more than
-    `max_operations` are cut off there.
-    """
+    """Return what computes an element of each instruction from loads, as far as it is cheap."""
     found: dict[HloInstruction, Set] = {}
     for i in computation.instructions:
         chain: Set = frozenset()

@@ -130,9 +130,8 @@ def _siblings(
             if i in taken:
                 continue
             size, count = size + _size(i), count + scalars_of(i)
-            if len(part) == tuning.max_results or size > tuning.max_instructions:
-                break
-            if count > tuning.max_scalars:
+            is_long = size > tuning.max_instructions or count > tuning.max_scalars
+            if is_long or len(part) == tuning.max_results:
                 break
             part.append(i)
         if len(part) > 1:

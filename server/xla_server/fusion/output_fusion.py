@@ -5,9 +5,8 @@ from collections.abc import Collection
 
 from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.opcode import Opcode
-from xla_server.fusion.analysis.fusible import ONE_TO_ONE
+from xla_server.fusion.analysis.fusible import ONE_TO_ONE, continues_product
 from xla_server.fusion.analysis.levels import levels_from_parameters
-from xla_server.fusion.analysis.products import continues_product
 from xla_server.fusion.analysis.row_maps import maps_rows
 from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
@@ -32,12 +31,11 @@ class OutputFusion:
 
     def apply(self, module: HloModule) -> bool:
         """Fuse in the entry and in the computations of its loops and branches."""
-        changed, editor = False, Editor(module)
-        for computation in module.sequential():
-            changed |= self._fuse(module, computation, editor)
+        editor = Editor(module)
+        changed = [self._fuse(module, computation, editor) for computation in module.sequential()]
         # The loops whose computations are now part of others.
         drop_uncalled(module)
-        return changed
+        return any(changed)
 
     def _fuse(self, module: HloModule, computation: HloComputation, editor: Editor) -> bool:
         readers, levels = users(computation), levels_from_parameters(computation)
@@ -80,9 +78,8 @@ class OutputFusion:
 
     def _is_epilogue(self, i: HloInstruction, producer: HloInstruction) -> bool:
         """Return whether an instruction can be computed where the product is."""
-        if not i.shape.is_array or i.shape.element_count != producer.shape.element_count:
-            return False
-        if i.control_predecessors:
+        is_alike = i.shape.is_array and i.shape.element_count == producer.shape.element_count
+        if not is_alike or i.control_predecessors:
             return False
         if i.opcode is not Opcode.FUSION:
             shapes = {part.shape.dimensions for part in i.operands}

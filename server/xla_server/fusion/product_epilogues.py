@@ -147,10 +147,8 @@ class ProductEpilogues:
 
     def apply(self, module: HloModule) -> bool:
         """Fuse in the entry and in the computations of its loops and branches."""
-        changed = False
-        for computation in module.sequential():
-            changed |= self._fuse(module, computation)
-        return changed
+        changed = [self._fuse(module, computation) for computation in module.sequential()]
+        return any(changed)
 
     def _fuse(self, module: HloModule, computation: HloComputation) -> bool:
         editor, chains = Editor(module), ProductChains(computation)

@@ -1,7 +1,7 @@
 """Recomputation guard: splits fusions whose loop nest would evaluate an instruction too often."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from xla_contract.ops.control.fusion import FusionKind
@@ -136,10 +136,14 @@ class _Split:
 
     def _kernel(self, results: list[HloInstruction]) -> list[HloInstruction]:
         """Add a kernel that computes some instructions from parameters and stored ones."""
-        inside = self._needed(results)
+        found = set(reached(results, lambda i: () if i in self._outside else i.operands))
+        inside = [i for i in self._called.instructions if i in found and not is_scalar_constant(i)]
         computed = [i for i in inside if i not in self._outside]
         if len(computed) == 1:
-            return [self._alone(computed[0])]
+            # It needs no fusion.
+            parts = computed[0].operands
+            given = [self._outside.get(part) or self._editor.copy(part, ()) for part in parts]
+            return [self._editor.copy(computed[0], given)]
         body = FusedBody(self._editor)
         copies = {i: body.parameter(self._outside[i]) for i in inside if i in self._outside}
         for i in computed:
@@ -147,15 +151,3 @@ class _Split:
         is_input = len(results) == 1 and results[0].opcode is Opcode.REDUCE
         kind = FusionKind.INPUT if is_input else FusionKind.LOOP
         return body.fusion([copies[i] for i in results], results[-1].name, kind)
-
-    def _alone(self, i: HloInstruction) -> HloInstruction:
-        """Add an instruction that needs no fusion."""
-        operands = [
-            self._outside.get(operand) or self._editor.copy(operand, ()) for operand in i.operands
-        ]
-        return self._editor.copy(i, operands)
-
-    def _needed(self, results: Iterable[HloInstruction]) -> list[HloInstruction]:
-        """Return what results are computed from, as far as what is outside, in order."""
-        found = set(reached(results, lambda i: () if i in self._outside else i.operands))
-        return [i for i in self._called.instructions if i in found and not is_scalar_constant(i)]

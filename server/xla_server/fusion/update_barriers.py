@@ -159,9 +159,6 @@ def _insert(module: HloModule, computation: HloComputation, edges: Mapping[Edge,
         reader.operands = tuple(
             barriers[operand] if part is operand else part for part in reader.operands
         )
-    order: list[HloInstruction] = []
-    for i in computation.instructions:
-        order.append(i)
-        if i in barriers:
-            order.append(barriers[i])
-    computation.instructions = order
+    computation.instructions = [
+        part for i in computation.instructions for part in (i, barriers.get(i)) if part is not None
+    ]

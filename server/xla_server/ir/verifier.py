@@ -9,11 +9,12 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     ShapeError,
     UnimplementedError,
+    XlaError,
 )
 from xla_contract.ops.definitions import infer_shape
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import UNBOUNDED, ProgramShape
+from xla_contract.types.shape import UNBOUNDED, ProgramShape, Shape
 from xla_server.ir.aliases import check_aliases
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloComputation, HloInstruction, HloModule
 from xla_server.ir.participants import COLLECTIVES, check_participants_exist, transfers_of
@@ -107,13 +108,22 @@ class _Checker:
         seen: set[HloInstruction] = set()
         depth = applied = 1
         for instruction in computation.instructions:
-            self._check_structure(instruction, seen, place)
-            self._check_value(instruction)
-            self._check_shape(instruction)
+            if not instruction.name or instruction.name in self._names:
+                raise InvalidArgumentError(
+                    "instruction names must be unique in the module and not empty, got "
+                    f"'{instruction.name}' again in {place}"
+                )
+            self._names.add(instruction.name)
+            try:
+                self._check_structure(instruction, seen, place)
+                self._check_value(instruction.shape)
+                self._check_shape(instruction)
+                _check_channel(instruction)
+                self._check_participants(instruction)
+                self._check_effects(instruction)
+            except XlaError as error:
+                raise error.at(instruction.opcode, instruction.name) from error.__cause__
             self.has_transfers |= instruction.opcode is Opcode.SEND
-            _check_channel(instruction)
-            self._check_participants(instruction)
-            self._check_effects(instruction)
             seen.add(instruction)
             depth = max([depth, *(1 + self._depths[called] for called in instruction.called)])
             own = instruction.opcode not in _IN_SEQUENCE
@@ -141,38 +151,27 @@ class _Checker:
     def _check_structure(
         self, instruction: HloInstruction, seen: set[HloInstruction], place: str
     ) -> None:
-        if not instruction.name or instruction.name in self._names:
-            raise InvalidArgumentError(
-                "instruction names must be unique in the module and not empty, got "
-                f"'{instruction.name}' again in {place}"
-            )
-        self._names.add(instruction.name)
         for part in (*instruction.operands, *instruction.control_predecessors):
             if part not in seen:
                 raise InvalidArgumentError(
                     f"operands must come before their users, got %{part.name} in {place}"
-                ).at(instruction.opcode, instruction.name)
+                )
         for called in instruction.called:
             if called not in self.signatures:
                 raise InvalidArgumentError(
                     f"called computations must come before their callers, got %{called.name}"
-                ).at(instruction.opcode, instruction.name)
+                )
 
-    def _check_value(self, instruction: HloInstruction) -> None:
-        shape = instruction.shape
+    def _check_value(self, shape: Shape) -> None:
         for leaf in shape.leaves():
             if not leaf.is_array and not leaf.is_token:
-                raise UnimplementedError(
-                    f"values must be made of arrays and tokens, got {leaf}"
-                ).at(instruction.opcode, instruction.name)
+                raise UnimplementedError(f"values must be made of arrays and tokens, got {leaf}")
             if UNBOUNDED in leaf.dimensions:
-                raise UnimplementedError(
-                    f"every dimension must have a size or a bound, got {leaf}"
-                ).at(instruction.opcode, instruction.name)
+                raise UnimplementedError(f"every dimension must have a size or a bound, got {leaf}")
         if self._max_value_bytes is not None and shape.byte_size > self._max_value_bytes:
             raise ResourceExhaustedError(
                 f"a value may take {self._max_value_bytes} bytes, got {shape.byte_size} for {shape}"
-            ).at(instruction.opcode, instruction.name)
+            )
 
     def _effect(self, computation: HloComputation) -> HloInstruction | None:
         """An instruction with a side effect that a computation runs, if there is one."""
@@ -192,20 +191,17 @@ class _Checker:
                 raise InvalidArgumentError(
                     "a computation that is called in no certain order must have no side effects, "
                     f"got {effect.opcode} %{effect.name} in %{called.name}"
-                ).at(instruction.opcode, instruction.name)
+                )
 
     def _check_participants(self, instruction: HloInstruction) -> None:
         """Raise ShapeError for groups that the grid lacks; one device refuses them as it runs."""
         if self._grid.size == 1:
             return
-        try:
-            if instruction.opcode in COLLECTIVES:
-                check_participants_exist(instruction, self._grid)
-            elif instruction.opcode in _FIRST_HALF.values():
-                transfers_of(instruction, self._grid)
-                self._check_channel_use(instruction)
-        except InvalidArgumentError as error:
-            raise error.at(instruction.opcode, instruction.name) from None
+        if instruction.opcode in COLLECTIVES:
+            check_participants_exist(instruction, self._grid)
+        elif instruction.opcode in _FIRST_HALF.values():
+            transfers_of(instruction, self._grid)
+            self._check_channel_use(instruction)
 
     def _check_channel_use(self, instruction: HloInstruction) -> None:
         """Raise InvalidArgumentError for a second send, or recv, on a channel."""
@@ -229,7 +225,7 @@ class _Checker:
             raise ShapeError(
                 "declared shape must match the inferred one, got "
                 f"{instruction.shape.without_layout()} declared and {inferred} inferred"
-            ).at(instruction.opcode, instruction.name)
+            )
 
 
 def _check_parameters(computation: HloComputation, place: str) -> None:
@@ -254,10 +250,10 @@ def _check_channel(instruction: HloInstruction) -> None:
     if first.opcode is not half:
         raise InvalidArgumentError(
             f"the operand must be a {half}, got {first.opcode} %{first.name}"
-        ).at(instruction.opcode, instruction.name)
+        )
     if (ours.channel_id, ours.is_host_transfer) != (theirs.channel_id, theirs.is_host_transfer):
         raise InvalidArgumentError(
             "both halves must have the same channel_id and is_host_transfer, got "
             f"{ours.channel_id}, {ours.is_host_transfer} and {theirs.channel_id}, "
             f"{theirs.is_host_transfer} in {half} %{first.name}"
-        ).at(instruction.opcode, instruction.name)
+        )

@@ -2,7 +2,6 @@
 
 import functools
 
-from xla_server.ir.module import HloModule
 from xla_server.passes.canonicalize.channels_last import ChannelsLast
 from xla_server.passes.canonicalize.convolution_canonicaliser import ConvolutionCanonicaliser
 from xla_server.passes.canonicalize.convolution_im2col import ConvolutionIm2col
@@ -24,7 +23,7 @@ from xla_server.passes.expand.scaled_dot_expander import ScaledDotExpander
 from xla_server.passes.expand.scan_expander import ScanExpander
 from xla_server.passes.expand.scatter_simplifier import SingleScatter
 from xla_server.passes.expand.small_dot_expander import SmallDotExpander
-from xla_server.passes.framework.fixpoint import Fixpoint, Pass, run_once
+from xla_server.passes.framework.fixpoint import Fixpoint, Pass
 from xla_server.passes.loops.while_hoisting import WhileHoisting
 from xla_server.passes.loops.while_simplifier import WhileSimplifier
 from xla_server.passes.loops.while_state import WhileState
@@ -163,8 +162,3 @@ NEEDED: frozenset[str] = frozenset(
     }
 )
 """Passes that no option leaves out: programs would not compile, or compile to something else."""
-
-
-def optimise(module: HloModule, target: Target) -> None:
-    """Run the pipeline once over a module that is the caller's to change."""
-    run_once(pipeline(target), module)

@@ -9,7 +9,8 @@ from xla_contract.types.opcode import Opcode
 from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloComputation
-from xla_server.passes.pipeline import optimise
+from xla_server.passes.framework.fixpoint import run_once
+from xla_server.passes.pipeline import pipeline
 
 FUSIONS = TARGET.tuning.fusions
 LINKS = int(math.log2(FUSIONS.max_index_terms))
@@ -18,7 +19,7 @@ LINKS = int(math.log2(FUSIONS.max_index_terms))
 
 def fusions(name: str, instructions: int) -> list[HloComputation]:
     module = import_module(CHAINS[name].case(instructions).computation.proto)
-    optimise(module, TARGET)
+    run_once(pipeline(TARGET), module)
     assert LoopFusion(TARGET).apply(module)
     return [i.called[0] for i in module.entry.instructions if i.opcode is Opcode.FUSION]
 

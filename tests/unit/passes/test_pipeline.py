@@ -23,7 +23,7 @@ from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import verify
 from xla_server.passes.framework.editor import copy_module
 from xla_server.passes.framework.fixpoint import Fixpoint, Pass, run_once
-from xla_server.passes.pipeline import optimise, pipeline
+from xla_server.passes.pipeline import pipeline
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 
@@ -84,7 +84,7 @@ def check_prefixes(source: Source) -> None:
     except InvalidArgumentError:
         # A program for other replicas is refused when it runs, optimised too.
         optimised = copy_module(module)
-        optimise(optimised, TARGET)
+        run_once(pipeline(TARGET), optimised)
         verify(optimised)
         with pytest.raises(InvalidArgumentError):
             evaluate(optimised, arguments, seed=1)
@@ -96,7 +96,7 @@ def check_prefixes(source: Source) -> None:
             got = leaves(evaluate(changing, arguments, seed=1, check_values=True))
             _assert_close(got, expected, step.name)
     for _ in range(MOST_RUNS - 1):
-        optimise(changing, TARGET)
+        run_once(pipeline(TARGET), changing)
     verify(changing)
     assert not [step.name for step in pipeline(TARGET) if step.apply(changing)]
 
@@ -170,7 +170,7 @@ def test_every_pass_changes_one_program_of_the_corpora_and_keeps_another() -> No
 def test_a_module_without_anything_to_do_stays() -> None:
     module, arguments = _of_text("fft")
     before = [i.opcode for i in module.instructions()]
-    optimise(module, TARGET)
+    run_once(pipeline(TARGET), module)
     assert module.entry.root.opcode in before
     assert arguments is not None
     assert drawn(module.entry.root.shape, np.random.default_rng(0)).shape

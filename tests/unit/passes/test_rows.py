@@ -18,7 +18,8 @@ from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import verify
 from xla_server.passes.framework.editor import copy_module
-from xla_server.passes.pipeline import optimise
+from xla_server.passes.framework.fixpoint import run_once
+from xla_server.passes.pipeline import pipeline
 
 _RANDOM = np.random.default_rng(0)
 X = _RANDOM.standard_normal((64, 128)).astype(np.float32)
@@ -74,7 +75,7 @@ def _optimised(name: str) -> tuple[HloModule, HloModule, list[Any]]:
     function, *arguments = ROWS[name]()
     module = import_module(hlo_pb2.HloModuleProto.FromString(lower(function, *arguments)))
     optimised = copy_module(module)
-    optimise(optimised, TARGET)
+    run_once(pipeline(TARGET), optimised)
     return module, optimised, [np.asarray(argument) for argument in arguments]
 
 

@@ -3,11 +3,13 @@
 import math
 from collections.abc import Sequence
 
+from xla_contract.ops.contraction.dot import product_sizes
 from xla_contract.types.opcode import Opcode
 from xla_server.fusion.analysis.windows import running_axis
 from xla_server.ir.index_maps import MAPPED
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE, EXPENSIVE
+from xla_server.passes.framework.queries import is_narrow_float
 from xla_server.target.capability import Capability
 
 COSTLY = EXPENSIVE | {Opcode.MAP}
@@ -42,26 +44,23 @@ def is_fusible(instruction: HloInstruction) -> bool:
 
 
 def _needs_memory(i: HloInstruction) -> bool:
-    """Return whether the bits of elements are read from memory.
+    """Return whether bits are read from memory: loops make signalling NaNs of F16 quiet ones.
 
-    So are several elements of one or one of several, and floats that loops compute with as F32:
-    that makes signalling NaNs quiet ones.
+    So are those of several elements of one, or one of several.
     """
     if i.opcode is not Opcode.BITCAST_CONVERT:
         return False
-    types = (i.shape.element_type, i.operands[0].shape.element_type)
-    is_widened = any(each.is_floating and each.bit_width < 32 for each in types)
-    return is_widened or i.shape.rank != i.operands[0].shape.rank
+    shapes = (i.shape, i.operands[0].shape)
+    is_widened = any(is_narrow_float(shape.element_type) for shape in shapes)
+    return is_widened or shapes[0].rank != shapes[1].rank
 
 
 def is_trivial(instruction: HloInstruction) -> bool:
     """Return whether an instruction is cheaper to recompute for each reader than to store."""
-    if instruction.opcode is Opcode.IOTA:
-        return True
-    if instruction.opcode is Opcode.BROADCAST:
-        (operand,) = instruction.operands
-        return is_scalar_constant(operand)
-    return False
+    is_repeated = instruction.opcode is Opcode.BROADCAST
+    return instruction.opcode is Opcode.IOTA or (
+        is_repeated and is_scalar_constant(instruction.operands[0])
+    )
 
 
 def is_scalar_constant(i: HloInstruction) -> bool:
@@ -80,6 +79,14 @@ def is_tiled(instruction: HloInstruction, capability: Capability) -> bool:
     rows = _merged_size(permutation, sizes, permutation.index(last))
     columns = _merged_size(permutation, sizes, last)
     return capability.is_tiled_transpose(instruction.shape.element_count, rows, columns)
+
+
+def continues_product(dot: HloInstruction, capability: Capability) -> bool:
+    """Return whether the kernel of a dot goes on with what is done to its results."""
+    lhs, rhs = (operand.shape for operand in dot.operands)
+    sizes = product_sizes(lhs.dimensions, rhs.dimensions, dot.attributes.dimension_numbers)
+    types = {lhs.element_type, rhs.element_type}
+    return capability.continues_product(types, dot.shape.element_type, sizes)
 
 
 def _merged_size(permutation: Sequence[int], sizes: Sequence[int], last: int) -> int:

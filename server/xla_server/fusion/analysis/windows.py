@@ -7,11 +7,10 @@ import math
 from collections.abc import Sequence
 
 from xla_contract.types.dimension_numbers import WindowDimension
-from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.numerics.scalar_function import recognise
-from xla_server.passes.framework.queries import combiner, neutral_of
+from xla_server.passes.framework.queries import IDEMPOTENT, combiner, is_narrow_float, neutral_of
 from xla_server.target.capability import Capability
 
 
@@ -40,10 +39,6 @@ def is_backwards(instruction: HloInstruction, axis: int) -> bool:
     return bool(instruction.attributes.window.dimensions[axis].padding_low == 0)
 
 
-IDEMPOTENT = frozenset({Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.AND, Opcode.OR})
-"""Operations that may combine an element twice. Each of them is exact."""
-
-
 def is_short_window(sizes: Sequence[int], capability: Capability) -> bool:
     """Return whether a loop over such a window is unrolled in the loop of the result."""
     is_small = math.prod(sizes) <= capability.MAX_UNROLLED_WINDOW
@@ -63,9 +58,4 @@ def has_free_order(i: HloInstruction) -> bool:
     types = {part.shape.element_type for part in (*i.operands, i.called[0].root)}
     if types != {element_type} or neutral_of(opcode, element_type) is None:
         return False
-    return opcode in IDEMPOTENT or not _is_rounded(element_type)
-
-
-def _is_rounded(element_type: ElementType) -> bool:
-    """Return whether kernels round each result to the type."""
-    return element_type.is_floating and element_type.bit_width < 32
+    return opcode in IDEMPOTENT or not is_narrow_float(element_type)

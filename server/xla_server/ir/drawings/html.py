@@ -84,17 +84,9 @@ def _drawing(computation: HloComputation, ids: dict[HloInstruction, str]) -> Ite
             )
     for part, (x, y) in places.items():
         left, top = x * _ACROSS, y * _DOWN
-        kinds = " ".join(
-            name
-            for name, holds in (
-                ("root", part is computation.root),
-                ("parameter", part.opcode is Opcode.PARAMETER),
-                ("fusion", part.opcode is Opcode.FUSION),
-            )
-            if holds
-        )
+        root = "root " if part is computation.root else ""
         yield (
-            f'<a href="#{ids[part]}" class="{kinds}"><rect x="{left}" y="{top}" '
+            f'<a href="#{ids[part]}" class="{root}{part.opcode}"><rect x="{left}" y="{top}" '
             f'width="{_WIDTH}" height="{_HEIGHT}" rx="4"/>'
             f"<title>{_text(part.name)} = {_text(str(part.shape))} {kind_of(part)}</title>"
             f'<text x="{left + 6}" y="{top + 18}">{_text(_short(part.name))}</text>'

@@ -69,21 +69,19 @@ class _Parser:
         header = read_header(reader)
         entry = None
         last = None
-        while reader.at < len(reader.text) and not self._is_at_end():
+        reader.space()
+        while reader.at < len(reader.text):
             start = reader.at
             marked = self._skip_word(_ENTRY)
             if marked and entry is not None:
                 reader.refuse("one computation may be the entry", "another one", start)
             last = self._computation()
             entry = last if marked else entry
+            reader.space()
         entry = entry or last
         if entry is None:
             reader.fail("a computation is")
         return self._finished(header, entry)
-
-    def _is_at_end(self) -> bool:
-        self._reader.space()
-        return self._reader.at == len(self._reader.text)
 
     def _finished(self, header: Header, entry: HloComputation) -> HloModule:
         computations = list(self._computations.values())
@@ -202,7 +200,9 @@ class _Parser:
             reader.refuse("an opcode must be one of HLO's", repr(word), place)
         definition(opcode)
         reader.expect("(")
-        if opcode is Opcode.CONSTANT and _is_repeated(instruction.shape, reader):
+        is_array = opcode is Opcode.CONSTANT and instruction.shape.rank > 0
+        if is_array and not reader.peek("{"):
+            # One number for all elements.
             opcode = Opcode.BROADCAST
             instruction.operands = (self._scalar(instruction.shape, known),)
         instruction.opcode = opcode
@@ -215,7 +215,10 @@ class _Parser:
         elif opcode is Opcode.CONSTANT:
             instruction.attributes = ConstantAttributes(read_literal(reader, instruction.shape))
         elif not reader.peek(")"):
-            instruction.operands = self._operands(known, nesting)
+            operands = [self._operand(known, nesting)]
+            while reader.skip(","):
+                operands.append(self._operand(known, nesting))
+            instruction.operands = tuple(operands)
         reader.expect(")")
         shapes = [operand.shape for operand in instruction.operands]
         forms = [form] if wrapped is None else [form, FORMS.get(wrapped, PLAIN)]
@@ -269,14 +272,6 @@ class _Parser:
         self._computations[computation.name] = computation
         return computation
 
-    def _operands(
-        self, known: dict[str, HloInstruction], nesting: int
-    ) -> tuple[HloInstruction, ...]:
-        operands = [self._operand(known, nesting)]
-        while self._reader.skip(","):
-            operands.append(self._operand(known, nesting))
-        return tuple(operands)
-
     def _operand(self, known: dict[str, HloInstruction], nesting: int) -> HloInstruction:
         reader = self._reader
         reader.space()
@@ -306,11 +301,6 @@ class _Parser:
         if found is not None:
             self._reader.at = found.end()
         return found is not None
-
-
-def _is_repeated(shape: Shape, reader: HloReader) -> bool:
-    """Return whether a constant that is an array has one number for all its elements."""
-    return shape.is_array and shape.rank > 0 and not reader.peek("{")
 
 
 def _clip(signature: ProgramShape) -> str:

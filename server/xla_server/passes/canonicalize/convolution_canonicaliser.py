@@ -17,11 +17,12 @@ class ConvolutionCanonicaliser(RewritePass):
     opcodes = (Opcode.CONVOLUTION,)
 
     def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
-        if not i.attributes.window.is_pointwise:
+        groups, numbers = i.attributes.feature_group_count, i.attributes.dimension_numbers
+        if not i.attributes.window.is_pointwise or (groups, i.attributes.batch_group_count) != (
+            1,
+            1,
+        ):
             return None
-        if i.attributes.feature_group_count != 1 or i.attributes.batch_group_count != 1:
-            return None
-        numbers = i.attributes.dimension_numbers
         if not i.attributes.window.dimensions:
             batch, feature = numbers.output_batch_dimension, numbers.output_feature_dimension
             by_rows = _dot(
@@ -31,11 +32,13 @@ class ConvolutionCanonicaliser(RewritePass):
                 (i.operands[1], numbers.kernel_input_feature_dimension),
             )
             return editor.transpose(by_rows, (batch, feature))
+        base, kernel = i.operands
+        # The kernel's features, as they lie.
+        inputs, outputs, *_ = numbers.kernel_order
         kernel = editor.reshape(
-            i.operands[1], [i.operands[1].shape.dimensions[d] for d in _features(i)]
+            kernel, [kernel.shape.dimensions[d] for d in sorted((inputs, outputs))]
         )
-        along = _features(i).index(numbers.kernel_input_feature_dimension)
-        base = i.operands[0]
+        along = int(outputs < inputs)
         features = base.shape.dimensions[numbers.input_feature_dimension]
         places = base.shape.element_count // max(features, 1)
         in_order = (0, *range(2, i.shape.rank), 1)
@@ -62,13 +65,6 @@ def _dot(
     contracted = DotDimensionNumbers((left[1],), (right[1],), (), ())
     attributes = DotAttributes(contracted, i.shape.element_type, i.attributes.precision)
     return editor.add(Opcode.DOT, (left[0], right[0]), attributes)
-
-
-def _features(i: HloInstruction) -> list[int]:
-    """The kernel's dimensions of input and output features, as they lie."""
-    numbers = i.attributes.dimension_numbers
-    pair = numbers.kernel_input_feature_dimension, numbers.kernel_output_feature_dimension
-    return sorted(pair)
 
 
 def _is(order: Sequence[int], wanted: Sequence[int]) -> bool:

@@ -110,11 +110,9 @@ class Squeeze(RewritePass):
     def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
         if not i.shape.is_array:
             return None
-        sizes = i.shape.dimensions
-        if 1 not in sizes and not any(1 in operand.shape.dimensions for operand in i.operands):
-            return None
+        has_ones = any(1 in part.shape.dimensions for part in (i, *i.operands))
         # Empty dimensions are the business of another pass.
-        if 0 in sizes:
+        if not has_ones or 0 in i.shape.dimensions:
             return None
         squeezed = _SQUEEZES[i.opcode](i, editor)
         return None if squeezed is None else editor.reshape(squeezed, i.shape.dimensions)

@@ -13,7 +13,6 @@ from xla_server.passes.canonicalize.dot_types import (
     has_packing_kernel,
     is_in_order,
     is_matrix_product,
-    is_narrow_product,
     is_stored_as_matrices,
 )
 from xla_server.passes.canonicalize.thin_dots import thin_dot
@@ -117,9 +116,11 @@ def _canonical(i: HloInstruction, editor: Editor, target: Target) -> HloInstruct
     left, right = _sides(i)
     rows, columns = count(left.sizes(left.free)), count(right.sizes(right.free))
     depth = count(left.sizes(left.contracted))
-    types = {operand.shape.element_type for operand in i.operands} | {i.shape.element_type}
+    given = {operand.shape.element_type for operand in i.operands}
     capability, tuning = target.capability, target.tuning.thin_dots
-    if len(types) == 1 and (depth == 1 or i.shape.element_type in capability.BLAS_TYPES):
+    if given == {i.shape.element_type} and (
+        depth == 1 or i.shape.element_type in capability.BLAS_TYPES
+    ):
         if depth == 1:
             return _outer(i, left, right, editor)
         matrix, vector = (right, left) if rows == 1 else (left, right)
@@ -130,7 +131,7 @@ def _canonical(i: HloInstruction, editor: Editor, target: Target) -> HloInstruct
                 return made
             if matrix.is_read_in_order or not (matrix.lies_well and is_thin):
                 return _vector(i, matrix, vector, editor)
-    if is_narrow_product(i, capability):
+    if capability.is_narrow_product(given, i.shape.element_type):
         return _widened(i, editor, target)
     is_packed = has_packing_kernel(i, capability)
     if _is_canonical(i) and (is_packed or not _reads_both_with_strides(i)):

@@ -3,19 +3,14 @@
 from collections.abc import Sequence
 
 from xla_contract.ops.contraction.dot import roles_of
-from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.target.capability import Capability
 
 
 def has_packing_kernel(i: HloInstruction, capability: Capability) -> bool:
     """Return whether the kernel of a dot packs operands, for which their layout is free."""
-    return capability.packs_operands(operand_types(i), i.shape.element_type)
-
-
-def is_narrow_product(i: HloInstruction, capability: Capability) -> bool:
-    """Return whether a dot is the one in s32, converted to its result type."""
-    return capability.is_narrow_product(operand_types(i), i.shape.element_type)
+    types = {operand.shape.element_type for operand in i.operands}
+    return capability.packs_operands(types, i.shape.element_type)
 
 
 def is_matrix_product(i: HloInstruction) -> bool:
@@ -25,11 +20,6 @@ def is_matrix_product(i: HloInstruction) -> bool:
     leading = (0,) if left.batch else ()
     is_batch = left.batch == right.batch == leading
     return is_batch and len(left.contracting) == 1 and lhs == rhs == 2 + len(leading)
-
-
-def operand_types(i: HloInstruction) -> frozenset[ElementType]:
-    """Return the element types of an instruction's operands."""
-    return frozenset(operand.shape.element_type for operand in i.operands)
 
 
 def is_stored_as_matrices(

@@ -10,7 +10,7 @@ from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.reduction.wide_reducer import widened
 from xla_server.passes.canonicalize.library_convolution import library_convolution
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.queries import combiner
+from xla_server.passes.framework.queries import combiner, is_narrow_float
 from xla_server.passes.framework.rewrite_pass import RewritePass
 from xla_server.target.capability import Capability
 from xla_server.target.target import PROCESSOR
@@ -39,7 +39,7 @@ class FloatWidening(RewritePass):
             return None if self._is_wide(i) else _product(i, editor)
         if i.opcode in _REDUCTIONS:
             return _reduction(i, editor)
-        if not _is_narrow(i.shape.element_type):
+        if not is_narrow_float(i.shape.element_type):
             return None
         operands = [editor.convert(operand, ElementType.F32) for operand in i.operands]
         return editor.convert(editor.add(i.opcode, operands, i.attributes), i.shape.element_type)
@@ -56,7 +56,7 @@ def _reduction(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     reducer = i.called[0]
     opcode = combiner(reducer)
     if opcode in _SUMS and len(i.operands) == 2:
-        if not _is_narrow(i.shape.element_type):
+        if not is_narrow_float(i.shape.element_type):
             return None
         return _by(editor.binary_computation(opcode, ElementType.F32), i, editor)
     if reducer not in editor.shared:
@@ -99,15 +99,11 @@ def _own(computation: HloComputation, editor: Editor) -> HloComputation:
     )
 
 
-def _is_narrow(element_type: ElementType) -> bool:
-    return element_type.is_floating and element_type.bit_width < 32
-
-
 def accumulation_type(types: tuple[ElementType, ...]) -> ElementType | None:
     """The type of the sums of a product of (lhs, rhs, result), or None where all are integers."""
     if any(item.is_complex for item in types):
-        wide = any(item in (ElementType.C128, ElementType.F64) for item in types)
-        return ElementType.C128 if wide else ElementType.C64
+        is_double = {ElementType.C128, ElementType.F64}.intersection(types)
+        return ElementType.C128 if is_double else ElementType.C64
     if any(item.is_floating for item in types):
         return ElementType.F64 if ElementType.F64 in types else ElementType.F32
     return None

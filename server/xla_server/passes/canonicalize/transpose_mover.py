@@ -36,14 +36,11 @@ class TransposeMover(RewritePass):
             permutation = i.attributes.permutation
             new: dict[HloInstruction, HloInstruction] = {}
             for part in reversed(inside):
-                operands = []
                 for operand in part.operands:
                     if operand not in new:
-                        is_scalar = not operand.shape.rank
-                        new[operand] = (
-                            operand if is_scalar else editor.transpose(operand, permutation)
-                        )
-                    operands.append(new[operand])
+                        order = permutation if operand.shape.rank else ()
+                        new[operand] = editor.transpose(operand, order)
+                operands = [new[operand] for operand in part.operands]
                 new[part] = editor.add(part.opcode, operands, part.attributes, part.called)
             return new[i.operands[0]]
 

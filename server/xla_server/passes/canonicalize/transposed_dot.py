@@ -21,21 +21,17 @@ class TransposedDot(RewritePass):
 
         def exchanged(i: HloInstruction) -> HloInstruction | None:
             (dot,) = i.operands
-            if dot.opcode is not Opcode.DOT:
-                return None
+            is_root = dot is computation.root
             # An instruction that this pass has made has no readers on record.
-            if readers.get(dot) != [i] or computation.root is dot:
+            if dot.opcode is not Opcode.DOT or is_root or readers.get(dot) != [i]:
                 return None
             lhs, rhs = dot.operands
             numbers = dot.attributes.dimension_numbers
             left, _ = roles_of(numbers, lhs.shape.rank, rhs.shape.rank)
             batch, rank = len(left.batch), dot.shape.rank
             middle = batch + len(left.free)
-            if i.attributes.permutation != (
-                *range(batch),
-                *range(middle, rank),
-                *range(batch, middle),
-            ):
+            order = (*range(batch), *range(middle, rank), *range(batch, middle))
+            if i.attributes.permutation != order:
                 return None
             attributes = dataclasses.replace(
                 dot.attributes,

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from xla_contract.ops.shaping.set_dimension_size import SetDimensionSizeAttributes
 from xla_contract.types.element_type import ElementType
@@ -29,11 +29,6 @@ class Operation:
     operands: Sequence[Known]
     editor: Editor
     numbers: KnownSizes
-
-
-_Rule: TypeAlias = Callable[[Operation], Known]
-"""Gives the value of an instruction for operands, as its evaluator does; raises
-UnspecialisedError where that depends on what is not known, or where the evaluator refuses."""
 
 
 def _literal(literal: Literal, editor: Editor) -> Known:
@@ -83,7 +78,7 @@ def _number(size: Known, numbers: KnownSizes) -> int:
     return found
 
 
-SIZED_OPERATIONS: Mapping[Opcode, _Rule] = {
+SIZED_OPERATIONS: Mapping[Opcode, Callable[[Operation], Known]] = {
     Opcode.ADD_DEPENDENCY: lambda o: o.operands[0],
     Opcode.AFTER_ALL: lambda o: TOKEN,
     Opcode.CONSTANT: lambda o: _literal(o.i.attributes.literal, o.editor),
@@ -96,7 +91,10 @@ SIZED_OPERATIONS: Mapping[Opcode, _Rule] = {
     Opcode.SET_DIMENSION_SIZE: _set_dimension_size,
     Opcode.TUPLE: lambda o: tuple(o.operands),
 }
-"""Rules for operations on sizes and on values of any size, applied while the program is written."""
+"""Functions that give the values of operations on sizes, and on values of any size.
+
+They raise UnspecialisedError for what is not known yet, and where the evaluator refuses.
+"""
 
 
 def updated(i: HloInstruction, arrays: Sequence[SizedArray]) -> SizedArray:
@@ -119,8 +117,7 @@ def updated(i: HloInstruction, arrays: Sequence[SizedArray]) -> SizedArray:
 def _scalars(array: SizedArray) -> list[HloInstruction]:
     if not array.ndim:
         return [array.whole]
-    editor, (count,) = array.editor, array.shape
-    return [editor.at(array.whole, n) for n in range(count)]
+    return [array.editor.at(array.whole, n) for n in range(*array.shape)]
 
 
 def _between(editor: Editor, start: HloInstruction, last: int) -> HloInstruction:

@@ -8,6 +8,7 @@ from xla_server.ir.module import HloInstruction
 from xla_server.ops.contraction.scaled_dot import wider_type
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import RewritePass
+from xla_server.passes.simplify.rules.shapes import repeated
 
 
 class ScaledDotExpander(RewritePass):
@@ -33,10 +34,7 @@ def _dequantized(operand: HloInstruction, scale: HloInstruction, editor: Editor)
     if not scale.shape.rank:
         return operand
     common = wider_type(operand.shape.element_type, scale.shape.element_type)
-    sizes, mapped = list[int](), list[int]()
-    for size, blocks in zip(operand.shape.dimensions, scale.shape.dimensions, strict=True):
-        mapped.append(len(sizes))
-        sizes += [size] if size == blocks else [blocks, size // blocks]
-    repeated = editor.broadcast(editor.convert(scale, common), mapped, sizes)
-    factors = editor.reshape(repeated, operand.shape.dimensions)
+    pairs = zip(operand.shape.dimensions, scale.shape.dimensions, strict=True)
+    counts = [1 if size == blocks else size // blocks for size, blocks in pairs]
+    factors = repeated(editor.convert(scale, common), counts, editor)
     return editor.add(Opcode.MULTIPLY, (editor.convert(operand, common), factors))

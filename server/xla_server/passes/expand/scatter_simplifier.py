@@ -1,6 +1,5 @@
 """A scatter of one window written as the update of a box."""
 
-from xla_contract.ops.elementwise.compare import ComparisonDirection
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
@@ -46,12 +45,7 @@ class SingleScatter(RewritePass):
             new = applied(combiner, (old, new), box, editor)
         for d in mapped:
             start = editor.convert(starts[d], ElementType.S64)
-            for bound, direction in (
-                (0, ComparisonDirection.GE),
-                (dimensions[d] - box[d], ComparisonDirection.LE),
-            ):
-                limit = editor.constant(bound, ElementType.S64)
-                fits = editor.compare(start, limit, direction)
+            for fits in editor.tests_of_start(start, dimensions[d] - box[d]):
                 new = editor.add(Opcode.SELECT, (fits, new, old))
         return editor.add(Opcode.DYNAMIC_UPDATE_SLICE, (operand, new, *starts))
 

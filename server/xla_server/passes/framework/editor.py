@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -145,9 +145,8 @@ class Editor:
         self, operand: HloInstruction, mapped: Sequence[int], dimensions: Sequence[int]
     ) -> HloInstruction:
         """The operand with its dimensions at the `mapped` ones; itself where nothing changes."""
-        if operand.shape.dimensions == tuple(dimensions) and list(mapped) == list(
-            range(len(mapped))
-        ):
+        is_in_order = list(mapped) == list(range(len(mapped)))
+        if is_in_order and operand.shape.dimensions == tuple(dimensions):
             return operand
         attributes = BroadcastAttributes(tuple(mapped), tuple(dimensions))
         return self.add(Opcode.BROADCAST, (operand,), attributes)
@@ -272,6 +271,11 @@ class Editor:
         """A comparison by the order of the operands' type."""
         return self.add(Opcode.COMPARE, (lhs, rhs), CompareAttributes(direction))
 
+    def tests_of_start(self, start: HloInstruction, last: int) -> Iterator[HloInstruction]:
+        """Yield whether a start in s64 is at least 0, and whether it is at most `last`."""
+        for bound, direction in ((0, ComparisonDirection.GE), (last, ComparisonDirection.LE)):
+            yield self.compare(start, self.constant(bound, start.shape.element_type), direction)
+
     def results_as(self, i: HloInstruction, results: Sequence[HloInstruction]) -> HloInstruction:
         """These results in the form of the result of `i`: a tuple, or the only one itself."""
         return self.add(Opcode.TUPLE, results) if i.shape.is_tuple else results[0]
@@ -290,9 +294,7 @@ class Editor:
 
 def users(computation: HloComputation) -> dict[HloInstruction, list[HloInstruction]]:
     """The instructions that read each instruction, each once."""
-    found: dict[HloInstruction, list[HloInstruction]] = {
-        instruction: [] for instruction in computation.instructions
-    }
+    found: dict[HloInstruction, list[HloInstruction]] = {i: [] for i in computation.instructions}
     for instruction in computation.instructions:
         for operand in dict.fromkeys(instruction.operands):
             found[operand].append(instruction)
@@ -338,14 +340,11 @@ def renew_operands(
     instruction: HloInstruction, replaced: Mapping[HloInstruction, HloInstruction]
 ) -> None:
     """Let an instruction read the replacements of what it reads."""
-    if any(operand in replaced for operand in instruction.operands):
-        instruction.operands = tuple(
-            replaced.get(operand, operand) for operand in instruction.operands
-        )
-    if any(before in replaced for before in instruction.control_predecessors):
-        instruction.control_predecessors = tuple(
-            replaced.get(before, before) for before in instruction.control_predecessors
-        )
+    operands, before = instruction.operands, instruction.control_predecessors
+    if not replaced.keys().isdisjoint(operands):
+        instruction.operands = tuple(replaced.get(part, part) for part in operands)
+    if not replaced.keys().isdisjoint(before):
+        instruction.control_predecessors = tuple(replaced.get(part, part) for part in before)
 
 
 def rearrange(computation: HloComputation) -> None:
@@ -371,9 +370,7 @@ def rearrange(computation: HloComputation) -> None:
             if is_ready:
                 needed = (numbers.get(part, -1) for part in (instruction, *before))
                 last = len(effects) - 1 if instruction is root else max(needed)
-                for effect in effects[following : last + 1]:
-                    if effect in late:
-                        order[effect] = None
+                order |= dict.fromkeys(e for e in effects[following : last + 1] if e in late)
                 following = max(following, last + 1)
                 order[instruction] = None
             elif instruction in order:
@@ -431,8 +428,5 @@ def copy_module(module: HloModule) -> HloModule:
     computations: dict[HloComputation, HloComputation] = {}
     for computation in module.computations:
         computations[computation] = copy_computation(computation, computations)
-    return dataclasses.replace(
-        module,
-        computations=list(computations.values()),
-        entry=computations[module.entry],
-    )
+    entry = computations[module.entry]
+    return dataclasses.replace(module, computations=list(computations.values()), entry=entry)

@@ -10,14 +10,14 @@ import numpy as np
 from xla_contract.ops.elementwise.elementwise import BINARY
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ir.module import HloComputation
 from xla_server.ir.splat import literal_of as literal_of
 from xla_server.ir.splat import splat as splat
 
 
-def is_empty(instruction: HloInstruction) -> bool:
-    """Return whether an array has no elements."""
-    return instruction.shape.is_array and 0 in instruction.shape.dimensions
+def is_narrow_float(kind: ElementType) -> bool:
+    """Return whether kernels compute with floats as F32, and round each result to the type."""
+    return kind.is_floating and kind.bit_width < 32
 
 
 def count(dimensions: Sequence[int]) -> int:
@@ -29,6 +29,9 @@ FREE_ORDER = frozenset(
     {Opcode.ADD, Opcode.AND, Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.MULTIPLY, Opcode.OR}
 )
 """Operations whose operands may be combined in any order."""
+
+IDEMPOTENT = FREE_ORDER - {Opcode.ADD, Opcode.MULTIPLY}
+"""Those that may combine an element twice. Each of them is exact."""
 
 
 def neutral_of(opcode: Opcode | None, kind: ElementType) -> Any:

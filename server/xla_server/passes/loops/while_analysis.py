@@ -141,14 +141,8 @@ def trip_count(loop: WhileLoop) -> int | None:
         return None
     direction = test.attributes.direction
     lhs, rhs = map(loop.seen, test.operands)
-    for counter, limit, relation in (
-        (lhs, rhs, direction),
-        (rhs, lhs, _SWAPPED[direction]),
-    ):
-        trips = _counted(loop, counter, limit, relation)
-        if trips is not None:
-            return trips
-    return None
+    trips = _counted(loop, lhs, rhs, direction)
+    return _counted(loop, rhs, lhs, _SWAPPED[direction]) if trips is None else trips
 
 
 def _counted(

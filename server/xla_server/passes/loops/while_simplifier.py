@@ -1,7 +1,7 @@
 """Loops that never turn, turn once or a few times, written without a loop."""
 
 from xla_contract.types.opcode import Opcode
-from xla_server.ir.module import HloInstruction
+from xla_server.ir.module import SEQUENTIAL_CALLERS, HloInstruction
 from xla_server.ir.side_effects import has_side_effect
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
@@ -36,8 +36,5 @@ def _is_small(loop: WhileLoop, trips: int, tuning: ControlFlow) -> bool:
         trips <= tuning.max_unrolled_iterations
         and trips * len(loop.body.instructions) <= tuning.max_unrolled_instructions
         # A computation that is called twice is not simplified any more.
-        and not any(part.called and part.opcode in _CONTROL for part in loop.body.instructions)
+        and not any(part.opcode in SEQUENTIAL_CALLERS for part in loop.body.instructions)
     )
-
-
-_CONTROL = frozenset({Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL})

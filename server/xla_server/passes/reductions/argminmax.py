@@ -112,10 +112,8 @@ def _extremum(reducer: HloComputation, kind: ElementType) -> Opcode | None:
         if is_no_number not in tests:
             return None
         tests.remove(is_no_number)
-    for direction, opcode in _EXTREMUM.items():
-        if tests == {(direction, one, other)}:
-            return opcode
-    return None
+    found = (opcode for way, opcode in _EXTREMUM.items() if tests == {(way, one, other)})
+    return next(found, None)
 
 
 def _alternatives(condition: HloInstruction) -> list[HloInstruction]:
@@ -124,14 +122,10 @@ def _alternatives(condition: HloInstruction) -> list[HloInstruction]:
     return [part for part in parts if part.opcode is not Opcode.OR]
 
 
-def _test(
-    i: HloInstruction,
-) -> tuple[ComparisonDirection, HloInstruction, HloInstruction] | None:
+def _test(i: HloInstruction) -> tuple[ComparisonDirection, HloInstruction, HloInstruction] | None:
     """The direction and the operands of a comparison by the order of the type."""
     if i.opcode is not Opcode.COMPARE:
         return None
     left, right = i.operands
-    usual = ComparisonType.default(left.shape.element_type)
-    if i.attributes.type not in (None, usual):
-        return None
-    return i.attributes.direction, left, right
+    is_usual = i.attributes.type in (None, ComparisonType.default(left.shape.element_type))
+    return (i.attributes.direction, left, right) if is_usual else None

@@ -47,11 +47,7 @@ class _Cut:
     """One reduction being cut in two."""
 
     def __init__(
-        self,
-        i: HloInstruction,
-        neutral: HloInstruction,
-        editor: Editor,
-        target: Target,
+        self, i: HloInstruction, neutral: HloInstruction, editor: Editor, target: Target
     ) -> None:
         self._target, self._tuning = target, target.tuning.reductions
         self._i, self._neutral, self._editor = i, neutral, editor
@@ -61,7 +57,9 @@ class _Cut:
     def made(self) -> HloInstruction | None:
         sizes = self._operand.shape.dimensions
         reduced = sorted(self._i.attributes.dimensions)
-        begin, end = _last_run(reduced)
+        end = reduced[-1] + 1
+        # The last group of neighbouring dimensions begins where the one before is not reduced.
+        begin = next(d for d in reversed(range(end)) if d - 1 not in reduced)
         length = count(sizes[begin:end])
         inner = count(sizes[end:])
         if end - begin < len(reduced):
@@ -76,8 +74,7 @@ class _Cut:
         if len(run) > 1 and _is_indexed(self._operand, frozenset(run), limit):
             return self._by_groups(reduced, range(run[-1], end))
         flat = self._editor.reshape(self._operand, (outer, length, inner))
-        partial = self._partial(flat, outer, length, inner, parts)
-        total = self._joined(partial)
+        total = self._joined(self._partial(flat, outer, length, inner, parts))
         return self._editor.reshape(total, self._i.shape.dimensions)
 
     def _by_groups(self, reduced: list[int], last: range) -> HloInstruction:
@@ -116,15 +113,6 @@ class _Cut:
         self, operand: HloInstruction, initial: HloInstruction, dimensions: tuple[int, ...]
     ) -> HloInstruction:
         return self._editor.reduce(operand, initial, dimensions, self._reducer)
-
-
-def _last_run(reduced: list[int]) -> tuple[int, int]:
-    """The last group of neighbouring dimensions, as the first and one past the last."""
-    end = reduced[-1] + 1
-    begin = end - 1
-    while begin - 1 in reduced:
-        begin -= 1
-    return begin, end
 
 
 def _is_indexed(operand: HloInstruction, run: frozenset[int], limit: int) -> bool:

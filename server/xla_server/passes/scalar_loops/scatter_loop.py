@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from xla_contract.ops.elementwise.compare import ComparisonDirection
 from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
@@ -95,11 +94,6 @@ def _fits(
 ) -> HloInstruction:
     found = editor.constant(True, ElementType.PRED)
     for start, part, size in zip(starts, box, sizes, strict=True):
-        for bound, direction in (
-            (0, ComparisonDirection.GE),
-            (size - part, ComparisonDirection.LE),
-        ):
-            limit = editor.constant(bound, ElementType.S64)
-            fits = editor.compare(start, limit, direction)
+        for fits in editor.tests_of_start(start, size - part):
             found = editor.add(Opcode.AND, (found, fits))
     return found

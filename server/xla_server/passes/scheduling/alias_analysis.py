@@ -192,10 +192,9 @@ class _Analysis:
     def _overwrite_in(
         self, i: HloInstruction, called: HloComputation, operands: Sequence[HloInstruction]
     ) -> dict[AliasedBuffer, AliasedBuffer]:
-        """Add what a called computation overwrites of its parameters.
+        """Add overwrites of parameters, and return the buffers of operands by those of parameters.
 
         The result of a branch is copied, so a parameter that it returns is overwritten, too.
-        Returns the buffers of the operands by the buffers of the parameters.
         """
         inside = self._known[called]
         given = (buffer for operand in operands for buffer in leaves(self.trees[operand]))

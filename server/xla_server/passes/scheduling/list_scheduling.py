@@ -100,8 +100,7 @@ class _Schedule:
     def _lowest_on_cycle(self) -> int:
         """Return the soft dependence of lowest priority on a cycle of blocked nodes.
 
-        The path to the cycle is kept for the next call, which keeps the total time linear: the
-        nodes scheduled since are at its end, because each node is blocked by the next.
+        The path is kept, for linear time: the nodes scheduled since the last call are at its end.
         """
         while self._path and self._is_scheduled[self._path[-1]]:
             self._truncate(len(self._path) - 1)

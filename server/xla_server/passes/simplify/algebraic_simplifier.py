@@ -30,16 +30,9 @@ class AlgebraicSimplifier(RewritePass):
 
     def _rule(self, instruction: HloInstruction, editor: Editor) -> HloInstruction | None:
         for _ in range(_MOST_STEPS):
-            new = _step(instruction, editor)
-            if new is None or new is instruction:
+            made = (rule(instruction, editor) for rule in RULES.get(instruction.opcode, ()))
+            new = next((each for each in made if each not in (None, instruction)), None)
+            if new is None:
                 break
             instruction = new
         return instruction
-
-
-def _step(instruction: HloInstruction, editor: Editor) -> HloInstruction | None:
-    for rule in RULES.get(instruction.opcode, ()):
-        new = rule(instruction, editor)
-        if new is not None and new is not instruction:
-            return new
-    return None

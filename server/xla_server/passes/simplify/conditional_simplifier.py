@@ -37,12 +37,11 @@ class ConditionalSimplifier(TargetRewritePass):
             number = _chosen(choice, i.operands[0].shape.element_type, len(i.called))
         elif len(set(zip(i.called, i.operands[1:], strict=True))) == 1:
             number = 0
-        elif (
-            len(i.called) == 2 and all(_is_tiny(part, tuning) for part in i.called) and _is_flat(i)
-        ):
-            return _selected(i, editor)
         else:
-            return None
+            parts = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
+            is_flat = all(part.is_array for part in parts)
+            is_tiny = len(i.called) == 2 and all(_is_tiny(part, tuning) for part in i.called)
+            return _selected(i, editor) if is_tiny and is_flat else None
         return copied(i.called[number], (i.operands[1 + number],), editor)
 
 
@@ -54,20 +53,15 @@ def _chosen(choice: object, kind: ElementType, branches: int) -> int:
 
 
 def _is_tiny(branch: HloComputation, tuning: ControlFlow) -> bool:
+    most = tuning.max_branch_elements
     return len(branch.instructions) <= tuning.max_branch_instructions and all(
         i.opcode in _PLAIN
-        and (i.opcode is Opcode.PARAMETER or _is_small(i, tuning.max_branch_elements))
+        and (
+            i.opcode is Opcode.PARAMETER
+            or all(leaf.element_count <= most for leaf in i.shape.leaves())
+        )
         for i in branch.instructions
     )
-
-
-def _is_small(i: HloInstruction, elements: int) -> bool:
-    return all(leaf.element_count <= elements for leaf in i.shape.leaves())
-
-
-def _is_flat(i: HloInstruction) -> bool:
-    is_tuple_of_arrays = i.shape.is_tuple and all(part.is_array for part in i.shape.tuple_shapes)
-    return i.shape.is_array or is_tuple_of_arrays
 
 
 def _selected(i: HloInstruction, editor: Editor) -> HloInstruction:

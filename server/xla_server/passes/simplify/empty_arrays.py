@@ -7,7 +7,6 @@ from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloInstruction, HloModule
 from xla_server.ir.side_effects import has_side_effect
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.queries import is_empty
 from xla_server.passes.framework.rewrite_pass import EditorRule, RewritePass
 
 _KEPT = frozenset({Opcode.CONSTANT, Opcode.PARAMETER, Opcode.CUSTOM_CALL, Opcode.TUPLE})
@@ -35,9 +34,8 @@ class EmptyArrays(RewritePass):
         if leaves and all(leaf.is_array and 0 in leaf.dimensions for leaf in leaves):
             return None if i.opcode in _MAY_NOT_END else editor.zeros(i.shape)
         numbers, rule = _RULES.get(i.opcode, ((), None))
-        if rule is None or not any(is_empty(i.operands[number]) for number in numbers):
-            return None
-        return rule(i, editor)
+        is_found = any(0 in i.operands[number].shape.dimensions for number in numbers)
+        return rule(i, editor) if rule is not None and is_found else None
 
 
 def _initial(i: HloInstruction, editor: Editor) -> HloInstruction:
@@ -50,30 +48,25 @@ def _initial(i: HloInstruction, editor: Editor) -> HloInstruction:
     return editor.results_as(i, results)
 
 
-def _zeros(i: HloInstruction, editor: Editor) -> HloInstruction:
-    """Sums of nothing."""
-    return editor.full(0, i.shape.element_type, i.shape.dimensions)
-
-
 def _filled(number: int, i: HloInstruction, editor: Editor) -> HloInstruction:
     """One operand, a scalar, everywhere."""
     return editor.broadcast(i.operands[number], (), i.shape.dimensions)
 
 
-def _targets(i: HloInstruction, editor: Editor) -> HloInstruction:
-    """The operands that would be changed."""
-    return editor.results_as(i, i.operands[: len(i.operands) // 2])
-
-
 _RULES: Mapping[Opcode, tuple[Sequence[int], EditorRule]] = {
-    Opcode.CONVOLUTION: ((0, 1), _zeros),
-    Opcode.DOT: ((0, 1), _zeros),
+    # Sums of nothing are zeros.
+    **dict.fromkeys(
+        (Opcode.CONVOLUTION, Opcode.DOT, Opcode.RAGGED_DOT),
+        ((0, 1), lambda i, editor: editor.zeros(i.shape)),
+    ),
     Opcode.DYNAMIC_UPDATE_SLICE: ((1,), lambda i, _: i.operands[0]),
     Opcode.PAD: ((0,), partial(_filled, 1)),
-    Opcode.RAGGED_DOT: ((0, 1), _zeros),
     Opcode.REDUCE: ((0,), _initial),
     Opcode.REDUCE_WINDOW: ((0,), _initial),
-    Opcode.SCATTER: ((-1,), _targets),
+    Opcode.SCATTER: (
+        (-1,),
+        lambda i, editor: editor.results_as(i, i.operands[: len(i.operands) // 2]),
+    ),
     Opcode.SELECT_AND_SCATTER: ((1,), partial(_filled, 2)),
 }
 """The result of an instruction where one of these operands is empty."""

@@ -11,6 +11,7 @@ from xla_server.passes.framework.queries import literal_of
 from xla_server.passes.framework.rewrite_pass import RewritePass
 
 _SAME = frozenset({Opcode.BROADCAST, Opcode.COPY, Opcode.RESHAPE, Opcode.TRANSPOSE})
+_LIFTABLE = ELEMENTWISE | _SAME | {Opcode.PARAMETER, Opcode.CONSTANT}
 LONGEST = 64
 """Instructions of a computation that are copied to where it is called."""
 
@@ -34,13 +35,7 @@ def is_liftable(computation: HloComputation) -> bool:
 
 def _are_liftable(instructions: Sequence[HloInstruction]) -> bool:
     return len(instructions) <= LONGEST and all(
-        i.shape.is_scalar
-        and (
-            i.opcode in ELEMENTWISE
-            or i.opcode in _SAME
-            or i.opcode in (Opcode.PARAMETER, Opcode.CONSTANT)
-        )
-        for i in instructions
+        i.shape.is_scalar and i.opcode in _LIFTABLE for i in instructions
     )
 
 
@@ -53,12 +48,10 @@ def applied(
     """The result for each element of converted arguments, by a `map` if it cannot be lifted."""
     wide = _wide(computation, arguments, dimensions, editor)
     if not is_liftable(computation):
-        return editor.add(
-            Opcode.MAP, wide, MapAttributes(tuple(range(len(dimensions)))), (computation,)
-        )
-    return _lifted(computation, computation.instructions, wide, dimensions, editor)[
-        computation.root
-    ]
+        attributes = MapAttributes(tuple(range(len(dimensions))))
+        return editor.add(Opcode.MAP, wide, attributes, (computation,))
+    copies = _lifted(computation, computation.instructions, wide, dimensions, editor)
+    return copies[computation.root]
 
 
 def results_applied(
@@ -106,10 +99,8 @@ def _lifted(
         if i.opcode in _SAME:
             copies[i] = copies[i.operands[0]]
         elif literal_of(i) is not None:
-            scalar = editor.copy(i, ())
-            copies[i] = editor.broadcast(scalar, (), dimensions)
+            copies[i] = editor.broadcast(editor.copy(i, ()), (), dimensions)
         else:
-            copies[i] = editor.add(
-                i.opcode, [copies[operand] for operand in i.operands], i.attributes
-            )
+            operands = [copies[operand] for operand in i.operands]
+            copies[i] = editor.add(i.opcode, operands, i.attributes)
     return copies

@@ -26,8 +26,8 @@ from xla_server.codegen.loops.nests.window_graph import (
 from xla_server.codegen.loops.nests.window_levels import Level
 from xla_server.codegen.loops.nests.window_tiles import AxisPass, WindowTile, is_flat_pass, tile_of
 from xla_server.codegen.trace.graph import Immediate
-from xla_server.fusion.analysis.windows import IDEMPOTENT, is_short_window
-from xla_server.passes.framework.queries import combiner
+from xla_server.fusion.analysis.windows import is_short_window
+from xla_server.passes.framework.queries import IDEMPOTENT, combiner
 from xla_server.target.target import Target
 
 

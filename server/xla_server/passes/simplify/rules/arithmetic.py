@@ -31,6 +31,7 @@ def _filled(i: HloInstruction, value: Any, editor: Editor) -> HloInstruction:
 
 _BY_ONE = frozenset({Opcode.DIVIDE, Opcode.POWER})
 _SHIFTS = (Opcode.SHIFT_LEFT, Opcode.SHIFT_RIGHT_ARITHMETIC, Opcode.SHIFT_RIGHT_LOGICAL)
+_ROUNDINGS = (Opcode.CEIL, Opcode.FLOOR, Opcode.ROUND_NEAREST_AFZ, Opcode.ROUND_NEAREST_EVEN)
 _BY_ZERO = frozenset({Opcode.SUBTRACT, *_SHIFTS})
 """Operations that change no left operand if the right one is 1, or 0."""
 
@@ -132,9 +133,8 @@ def simplify_log(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     if power.opcode is not Opcode.EXPONENTIAL:
         return None
     (exponent,) = power.operands
-    if exponent.opcode is not Opcode.SUBTRACT or exponent.operands[0] is not exponent.operands[1]:
-        return None
-    return exponent
+    is_nothing = exponent.opcode is Opcode.SUBTRACT and len(set(exponent.operands)) == 1
+    return exponent if is_nothing else None
 
 
 def simplify_power(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -197,11 +197,6 @@ def simplify_xor(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     return None
 
 
-_HOLDS_FOR_EQUAL = frozenset(
-    {ComparisonDirection.EQ, ComparisonDirection.GE, ComparisonDirection.LE}
-)
-
-
 def simplify_compare(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     """Whole numbers with themselves, predicates with constants, what is never negative with 0."""
     lhs, rhs = i.operands
@@ -209,24 +204,20 @@ def simplify_compare(i: HloInstruction, editor: Editor) -> HloInstruction | None
         return None
     direction = i.attributes.direction
     if lhs is rhs:
-        return _filled(i, direction in _HOLDS_FOR_EQUAL, editor)
+        holds = (ComparisonDirection.EQ, ComparisonDirection.GE, ComparisonDirection.LE)
+        return _filled(i, direction in holds, editor)
     value = splat(rhs)
     if value is None:
         return None
     kind = lhs.shape.element_type
     if kind is ElementType.PRED:
-        if (direction, bool(value)) in (
-            (ComparisonDirection.EQ, True),
-            (ComparisonDirection.NE, False),
-        ):
-            return lhs
         if direction in (ComparisonDirection.EQ, ComparisonDirection.NE):
-            return editor.add(Opcode.NOT, (lhs,))
-    elif int(value) == 0 and (kind.is_unsigned_integer or _is_index(lhs)):
-        if direction is ComparisonDirection.LT:
-            return _filled(i, False, editor)
-        if direction is ComparisonDirection.GE:
-            return _filled(i, True, editor)
+            is_same = bool(value) == (direction is ComparisonDirection.EQ)
+            return lhs if is_same else editor.add(Opcode.NOT, (lhs,))
+        return None
+    is_decided = direction in (ComparisonDirection.LT, ComparisonDirection.GE) and int(value) == 0
+    if is_decided and (kind.is_unsigned_integer or _is_index(lhs)):
+        return _filled(i, direction is ComparisonDirection.GE, editor)
     return None
 
 
@@ -274,26 +265,20 @@ def _holds(wide: ElementType, narrow: ElementType) -> bool:
 
 
 ARITHMETIC_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = {
+    **dict.fromkeys(_ROUNDINGS, (apply_once,)),
+    **dict.fromkeys(_DUAL, (combine_with_itself, simplify_constant)),
     Opcode.ABS: (apply_once,),
     Opcode.ADD: (simplify_constant,),
-    Opcode.AND: (combine_with_itself, simplify_constant),
-    Opcode.CEIL: (apply_once,),
     Opcode.COMPARE: (simplify_compare,),
     Opcode.CONVERT: (simplify_convert,),
     Opcode.DIVIDE: (simplify_constant, simplify_divide),
-    Opcode.FLOOR: (apply_once,),
     Opcode.LOG: (simplify_log,),
-    Opcode.MAXIMUM: (combine_with_itself, simplify_constant),
-    Opcode.MINIMUM: (combine_with_itself, simplify_constant),
     Opcode.MULTIPLY: (simplify_constant,),
     Opcode.NEGATE: (cancel_twice,),
     Opcode.NOT: (cancel_twice,),
-    Opcode.OR: (combine_with_itself, simplify_constant),
     Opcode.POWER: (simplify_constant, simplify_power),
     Opcode.REDUCE_PRECISION: (apply_once,),
     Opcode.REMAINDER: (simplify_remainder,),
-    Opcode.ROUND_NEAREST_AFZ: (apply_once,),
-    Opcode.ROUND_NEAREST_EVEN: (apply_once,),
     Opcode.SELECT: (simplify_select,),
     **dict.fromkeys(_SHIFTS, (simplify_constant,)),
     Opcode.SUBTRACT: (combine_with_itself, simplify_constant),

@@ -10,11 +10,8 @@ from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.queries import combiner, count, splat
+from xla_server.passes.framework.queries import IDEMPOTENT, combiner, count, splat
 from xla_server.passes.simplify.map_inliner import applied
-
-_IDEMPOTENT = frozenset({Opcode.AND, Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.OR})
-"""Operations that change nothing when a value is combined again."""
 
 _LARGEST_EXACT = {ElementType.F32: 1 << 24, ElementType.F64: 1 << 53}
 """Largest number up to which the type has every integer."""
@@ -136,12 +133,11 @@ def _equal_elements(
     times = count([form.sizes[d] for d in reduced if d not in form.mapped])
     rest = [n for n, d in enumerate(form.mapped) if d in reduced]
     is_sum = opcode is Opcode.ADD and wide is not ElementType.PRED
-    if times < 2 or not (is_sum or opcode in _IDEMPOTENT):
+    if times < 2 or not (is_sum or opcode in IDEMPOTENT):
         return None
-    if is_sum and wide.is_floating:
-        limit = _LARGEST_EXACT.get(wide, 0)
-        if times > limit or splat(initial) != 0:
-            return None
+    is_exact = times <= _LARGEST_EXACT.get(wide, 0) and splat(initial) == 0
+    if is_sum and wide.is_floating and not is_exact:
+        return None
     element = source
     if is_sum:
         factor = editor.full(_as_number(times, wide), wide, source.shape.dimensions)

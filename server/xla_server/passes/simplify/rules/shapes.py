@@ -94,11 +94,9 @@ def simplify_broadcast(i: HloInstruction, editor: Editor) -> HloInstruction | No
 
 
 def simplify_iota(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """Counting to one; and the numbers along one dimension, repeated along the others."""
-    along = i.attributes.iota_dimension
-    if i.shape.dimensions[along] == 1:
-        return editor.full(0, i.shape.element_type, i.shape.dimensions)
-    return None
+    """Counting to one."""
+    is_one = i.shape.dimensions[i.attributes.iota_dimension] == 1
+    return editor.full(0, i.shape.element_type, i.shape.dimensions) if is_one else None
 
 
 def simplify_reduce(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -120,9 +118,7 @@ def _reduced_elements(i: HloInstruction, editor: Editor) -> HloInstruction | Non
     kept = i.shape.tuple_shapes[0].dimensions
     elements = [editor.reshape(operand, kept) for operand in i.operands[:count]]
     results = results_applied(i.called[0], [*i.operands[count:], *elements], kept, editor)
-    if results is None:
-        return None
-    return editor.add(Opcode.TUPLE, results)
+    return None if results is None else editor.add(Opcode.TUPLE, results)
 
 
 def simplify_reduce_window(i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -138,8 +134,9 @@ def simplify_reduce_window(i: HloInstruction, editor: Editor) -> HloInstruction 
         return applied(i.called[0], (initial, operand), operand.shape.dimensions, editor)
     source, window = _before_padding(operand, initial, window)
     if combiner(i.called[0]) is Opcode.ADD and splat(initial) == 0 and all(map(_repeats, window)):
-        repeated = _repeated(source, [d.size for d in window], editor)
-        return applied(i.called[0], (initial, repeated), repeated.shape.dimensions, editor)
+        repeated_source = repeated(source, [d.size for d in window], editor)
+        dimensions = repeated_source.shape.dimensions
+        return applied(i.called[0], (initial, repeated_source), dimensions, editor)
     return None
 
 
@@ -169,8 +166,8 @@ def _repeats(d: WindowDimension) -> bool:
     return d.size == d.base_dilation and d.stride == d.window_dilation == 1 and pads == {d.size - 1}
 
 
-def _repeated(operand: HloInstruction, counts: Sequence[int], editor: Editor) -> HloInstruction:
-    """Each element so many times along each dimension."""
+def repeated(operand: HloInstruction, counts: Sequence[int], editor: Editor) -> HloInstruction:
+    """Return each element so many times along each dimension."""
     sizes, mapped = list[int](), []
     for size, count in zip(operand.shape.dimensions, counts, strict=True):
         mapped.append(len(sizes))

@@ -22,7 +22,8 @@ def simplify_slice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
         return operand
     if operand.opcode is Opcode.SLICE:
         inner = operand.attributes
-        starts = _along(inner.starts, a.starts, inner.strides)
+        places = zip(inner.starts, a.starts, inner.strides, strict=True)
+        starts = [start + offset * step for start, offset, step in places]
         limits = [
             start + (size - 1) * stride * step + 1 if size else start
             for start, size, stride, step in zip(
@@ -36,13 +37,6 @@ def simplify_slice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     if operand.opcode is Opcode.BROADCAST and i.shape.element_count:
         return _of_broadcast(i, operand, editor)
     return None
-
-
-def _along(starts: Sequence[int], offsets: Sequence[int], strides: Sequence[int]) -> list[int]:
-    return [
-        start + offset * stride
-        for start, offset, stride in zip(starts, offsets, strides, strict=True)
-    ]
 
 
 def part_of(i: HloInstruction, joined: HloInstruction) -> tuple[HloInstruction, int] | None:
@@ -127,14 +121,10 @@ def simplify_concatenate(i: HloInstruction, editor: Editor) -> HloInstruction | 
             parts.append(operand)
     if not parts:
         return i.operands[0]
-    if len(parts) == 1:
-        return parts[0]
     merged = _neighbours(parts, d, editor)
     if len(merged) == 1:
         return merged[0]
-    if merged == list(i.operands):
-        return None
-    return editor.concatenate(merged, d)
+    return None if merged == list(i.operands) else editor.concatenate(merged, d)
 
 
 def _neighbours(parts: list[HloInstruction], d: int, editor: Editor) -> list[HloInstruction]:
@@ -153,9 +143,8 @@ def _neighbours(parts: list[HloInstruction], d: int, editor: Editor) -> list[Hlo
 
 
 def _follows(first: HloInstruction, second: HloInstruction, d: int) -> bool:
-    if not first.opcode is second.opcode is Opcode.SLICE:
-        return False
-    if first.operands != second.operands:
+    is_alike = first.opcode is second.opcode is Opcode.SLICE and first.operands == second.operands
+    if not is_alike:
         return False
     a, b = first.attributes, second.attributes
     if set(a.strides) | set(b.strides) != {1} or a.limits[d] != b.starts[d]:
@@ -184,17 +173,14 @@ def _known_starts(
     """The clamped start of a box where all indices are constants, or leave no choice."""
     if len(indices) == 1 and indices[0].shape.rank:
         vector = literal_of(indices[0])
-        numbers: list[int | None] = (
-            [None] * len(whole) if vector is None else [int(number) for number in vector]
-        )
+        numbers = [None] * len(whole) if vector is None else vector.tolist()
     else:
-        values = [splat(index) for index in indices]
-        numbers = [None if value is None else int(value) for value in values]
+        numbers = [splat(index) for index in indices]
     starts = []
     for number, size, part in zip(numbers, whole, box, strict=True):
         if number is None and part != size:
             return None
-        starts.append(min(max(number or 0, 0), size - part))
+        starts.append(min(max(int(number or 0), 0), size - part))
     return starts
 
 

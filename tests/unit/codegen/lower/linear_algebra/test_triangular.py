@@ -20,7 +20,8 @@ from xla_server.buffers.code import HostThunk
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.ir.module import HloModule
-from xla_server.passes.pipeline import optimise
+from xla_server.passes.framework.fixpoint import run_once
+from xla_server.passes.pipeline import pipeline
 
 FLOATS = [E.F32, E.F64, E.C64, E.C128, E.BF16, E.F16]
 SIZES = [(1, 1), (5, 5), (2, 3, 4, 4), (40, 40), (3, 0, 0), (0, 3, 3)]
@@ -181,7 +182,7 @@ def module_of(program: Any, *arguments: Any) -> HloModule:
 def assert_natively(program: Any, *arguments: Any) -> None:
     """No row needs the interpreter."""
     module = module_of(program, *arguments)
-    optimise(module, TARGET)
+    run_once(pipeline(TARGET), module)
     assert not [row for row in lower(module, LOWERINGS, TARGET).rows if isinstance(row, HostThunk)]
 
 

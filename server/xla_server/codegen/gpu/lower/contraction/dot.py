@@ -20,7 +20,7 @@ from xla_server.codegen.gpu.lower.loop_nests.loops import lower_loop
 from xla_server.codegen.gpu.lower.thunks.library_thunks import add_plan
 from xla_server.codegen.gpu.plans.library_plans import GemmPlan, Matrix
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.fusion.analysis.products import continues_product
+from xla_server.fusion.analysis.fusible import continues_product
 from xla_server.fusion.product_epilogues import ProductChains
 from xla_server.ir.module import HloInstruction
 

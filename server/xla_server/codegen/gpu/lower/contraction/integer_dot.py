@@ -21,7 +21,7 @@ from xla_server.codegen.gpu.lower.loop_nests.synthetic import add_computed, arra
 from xla_server.codegen.gpu.lower.thunks.library_thunks import add_plan
 from xla_server.codegen.gpu.plans.library_plans import ALIGNMENT, MAX_BATCH, GemmPlan, Matrix
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.fusion.analysis.products import continues_product
+from xla_server.fusion.analysis.fusible import continues_product
 from xla_server.ir.module import HloInstruction
 
 _S8, _S32 = ElementType.S8, ElementType.S32
