@@ -5,12 +5,7 @@ from collections.abc import Generator, Sequence
 
 import numpy as np
 
-from xla_contract.errors import (
-    InternalError,
-    InvalidArgumentError,
-    ResourceExhaustedError,
-    XlaError,
-)
+from xla_contract import errors
 from xla_contract.types.shape import Shape
 from xla_server.evaluator import vectorized_scalars
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
@@ -53,7 +48,7 @@ def evaluate(
     """
     computation = program.entry if isinstance(program, HloModule) else program
     if len(arguments) != len(computation.parameters):
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"the program takes {len(computation.parameters)} arguments, got {len(arguments)}"
         )
     run = Run(
@@ -99,7 +94,7 @@ class Run(Environment):
                 values[slot] = None
         root = values[plan.root]
         if root is None:
-            raise InternalError(f"every root has a value, got none for %{computation.name}")
+            raise errors.InternalError(f"every root has a value, got none for %{computation.name}")
         return root
 
     def call_lifted(self, computation: HloComputation, arguments: Sequence[Array]) -> Value:
@@ -113,22 +108,22 @@ class Run(Environment):
                 require_room(instruction.shape)
             made = step.evaluate(instruction, operands, self)
             value: Value = (yield made) if isinstance(made, Generator) else made
-        except XlaError as error:
+        except errors.XlaError as error:
             if self.cancellation.is_cancelled:
                 # Where the run was when it was stopped is not what was wrong.
                 raise
             raise error.at(instruction.opcode, instruction.name) from error.__cause__
         except MemoryError as error:
-            raise ResourceExhaustedError(
+            raise errors.ResourceExhaustedError(
                 f"memory must suffice for every value, got none left for {instruction.shape}"
             ).at(instruction.opcode, instruction.name) from error
         except Exception as error:
             inside = ", ".join(str(operand.shape) for operand in instruction.operands)
-            raise InternalError(
+            raise errors.InternalError(
                 f"the evaluator failed, got operands ({inside}) and shape {instruction.shape}"
             ).at(instruction.opcode, instruction.name) from error
         if self.check_values and not has_shape(value, instruction.shape):
-            raise InternalError(
+            raise errors.InternalError(
                 f"the value must have the instruction's shape, got {describe(value)} for "
                 f"{instruction.shape}"
             ).at(instruction.opcode, instruction.name)

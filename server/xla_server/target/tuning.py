@@ -8,25 +8,9 @@ machines have two cores; numbers of work items scale from there by the cores.
 import dataclasses
 import functools
 
-from xla_server.target.fusion_tuning import EvaluationCosts, Fusions, InPlaceUpdates
-from xla_server.target.kernel_tuning import (
-    Concatenates,
-    FourierTransforms,
-    LinearAlgebra,
-    LlvmPasses,
-    Scatters,
-    SmallLoops,
-    Transposes,
-)
+from xla_server.target import fusion_tuning, kernel_tuning, pass_tuning
 from xla_server.target.loop_tuning import Chunks, LoopNests, Pieces, ShortLoops, WindowTiles
 from xla_server.target.machine import Machine
-from xla_server.target.pass_tuning import (
-    ControlFlow,
-    ConvolutionLayouts,
-    Reductions,
-    SmallDots,
-    ThinDots,
-)
 
 _MAX_CACHE_SHARE = 256 << 10
 _MAX_PRODUCTS = 1 << 32
@@ -255,24 +239,24 @@ class Tuning:
     blas: BlasProducts
     thin_products: ThinProducts
     convolutions: Convolutions
-    fourier: FourierTransforms
-    scatters: Scatters
-    concatenates: Concatenates
-    transposes: Transposes
-    linear_algebra: LinearAlgebra
-    small_loops: SmallLoops
+    fourier: kernel_tuning.FourierTransforms
+    scatters: kernel_tuning.Scatters
+    concatenates: kernel_tuning.Concatenates
+    transposes: kernel_tuning.Transposes
+    linear_algebra: kernel_tuning.LinearAlgebra
+    small_loops: kernel_tuning.SmallLoops
     short_loops: ShortLoops
-    llvm_passes: LlvmPasses
+    llvm_passes: kernel_tuning.LlvmPasses
     loops: LoopNests
     free_sums: FreeSums
-    reductions: Reductions
-    thin_dots: ThinDots
-    small_dots: SmallDots
-    convolution_layouts: ConvolutionLayouts
-    control_flow: ControlFlow
-    fusions: Fusions
-    evaluation_costs: EvaluationCosts
-    in_place_updates: InPlaceUpdates
+    reductions: pass_tuning.Reductions
+    thin_dots: pass_tuning.ThinDots
+    small_dots: pass_tuning.SmallDots
+    convolution_layouts: pass_tuning.ConvolutionLayouts
+    control_flow: pass_tuning.ControlFlow
+    fusions: fusion_tuning.Fusions
+    evaluation_costs: fusion_tuning.EvaluationCosts
+    in_place_updates: fusion_tuning.InPlaceUpdates
 
 
 @functools.cache
@@ -286,22 +270,22 @@ def tuning_of(machine: Machine) -> Tuning:
         BlasProducts(work_items(machine, 8)),
         ThinProducts(product_items, work_items(machine, 32)),
         Convolutions(share, product_items, work_items(machine, 2), rows),
-        FourierTransforms(),
-        Scatters(rows, scratch_items(machine, 4)),
-        Concatenates(),
-        Transposes(),
-        LinearAlgebra(scratch_items(machine, 32)),
-        SmallLoops(),
+        kernel_tuning.FourierTransforms(),
+        kernel_tuning.Scatters(rows, scratch_items(machine, 4)),
+        kernel_tuning.Concatenates(),
+        kernel_tuning.Transposes(),
+        kernel_tuning.LinearAlgebra(scratch_items(machine, 32)),
+        kernel_tuning.SmallLoops(),
         ShortLoops(),
-        LlvmPasses(),
+        kernel_tuning.LlvmPasses(),
         LoopNests(Chunks(), Pieces(items, rows), WindowTiles(), items),
         FreeSums(16 * machine.partial_sums, 2 * machine.partial_sums),
-        Reductions(),
-        ThinDots(),
-        SmallDots(),
-        ConvolutionLayouts(),
-        ControlFlow(),
-        Fusions(),
-        EvaluationCosts(),
-        InPlaceUpdates(),
+        pass_tuning.Reductions(),
+        pass_tuning.ThinDots(),
+        pass_tuning.SmallDots(),
+        pass_tuning.ConvolutionLayouts(),
+        pass_tuning.ControlFlow(),
+        fusion_tuning.Fusions(),
+        fusion_tuning.EvaluationCosts(),
+        fusion_tuning.InPlaceUpdates(),
     )

@@ -20,25 +20,9 @@ from llvmlite import ir
 from numba import types
 from numba.core.dispatcher import Dispatcher
 
+from xla_server.codegen.compiler import direct_values as typed
 from xla_server.codegen.compiler.blocks import BlockWriter, module_of, write_body
 from xla_server.codegen.compiler.direct_names import ssa_names, stored_names
-from xla_server.codegen.compiler.direct_values import (
-    BUILT_IN,
-    FORMS,
-    WORD,
-    Typed,
-    UnsupportedError,
-    binary,
-    compare,
-    constant,
-    is_known,
-    joined,
-    negated,
-    parts,
-    truth,
-    whole,
-    widened,
-)
 from xla_server.codegen.instructions.instruction import Instruction
 from xla_server.target.machine import Machine
 
@@ -66,7 +50,7 @@ def function_module(function: Callable[..., None], symbol: str, machine: Machine
     def write(builder: Any, start: Any, args: Sequence[Any]) -> None:
         given = [(types.int64, argument) for argument in args]
         if _Function(builder, {start}, text, given, machine, _DEEPEST).write() is not None:
-            raise UnsupportedError("a function with a result")
+            raise typed.UnsupportedError("a function with a result")
 
     return module_of(symbol, len(text.parameters), write)
 
@@ -84,7 +68,7 @@ def write_function(code: Any, machine: Machine, function: Callable[..., Any]) ->
         if result is None:
             builder.ret_void()
         else:
-            builder.ret(widened(builder, result)[1])
+            builder.ret(typed.widened(builder, result)[1])
 
     write_body(code, write)
 
@@ -93,9 +77,9 @@ def write_inlined(
     builder: Any,
     reached: set[Any],
     function: Callable[..., Any],
-    given: Sequence[Typed],
+    given: Sequence[typed.Typed],
     machine: Machine,
-) -> Typed | None:
+) -> typed.Typed | None:
     """Write a function of Python where a builder stands, for these operands; return its result.
 
     Raises UnsupportedError.
@@ -120,7 +104,7 @@ class _Text:
     def __init__(self, function: ast.FunctionDef, names: Mapping[str, Any]) -> None:
         taken = function.args
         if taken.vararg or taken.kwarg or taken.kwonlyargs or taken.posonlyargs or taken.defaults:
-            raise UnsupportedError("parameters that are not plain")
+            raise typed.UnsupportedError("parameters that are not plain")
         self.body = function.body
         self.names = names
         self.parameters = [argument.arg for argument in taken.args]
@@ -135,9 +119,9 @@ class _Text:
         try:
             found = _parsed(textwrap.dedent(_source(function))).body[0]
         except (OSError, SyntaxError, IndexError) as error:
-            raise UnsupportedError("a function without text") from error
+            raise typed.UnsupportedError("a function without text") from error
         if not isinstance(found, ast.FunctionDef):
-            raise UnsupportedError("a function without a name")
+            raise typed.UnsupportedError("a function without a name")
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         return _Text(
             found, {**function.__globals__, **{name: cell.cell_contents for name, cell in cells}}
@@ -155,7 +139,7 @@ class _Function(BlockWriter):
         builder: Any,
         reached: set[Any],
         text: _Text,
-        given: Sequence[Typed],
+        given: Sequence[typed.Typed],
         machine: Machine,
         depth: int,
     ) -> None:
@@ -163,12 +147,12 @@ class _Function(BlockWriter):
         self._text = text
         self._machine = machine
         self._depth = depth
-        self._known: dict[str, Typed] = {}
+        self._known: dict[str, typed.Typed] = {}
         self._variables: dict[str, tuple[Any, Any]] = {}
         self._end = self._blocks("end")[0]
-        self._returned: list[tuple[Any, Typed | None]] = []
+        self._returned: list[tuple[Any, typed.Typed | None]] = []
         if len(given) != len(text.parameters):
-            raise UnsupportedError("a call with too few or too many operands")
+            raise typed.UnsupportedError("a call with too few or too many operands")
         for name, value in zip(text.parameters, given, strict=True):
             # Branches on a constant are decided at compile time.
             if name in text.assigned:
@@ -176,7 +160,7 @@ class _Function(BlockWriter):
             else:
                 self._known[name] = value
 
-    def write(self) -> Typed | None:
+    def write(self) -> typed.Typed | None:
         """Write all of it; what it returns, None where that is nothing."""
         self._do_all(self._text.body)
         if not self._is_left:
@@ -186,7 +170,7 @@ class _Function(BlockWriter):
         if not any(results):
             return None
         if not all(results):
-            raise UnsupportedError("a function that returns something at times")
+            raise typed.UnsupportedError("a function that returns something at times")
         return self._merged([(block, value) for block, value in self._returned if value])
 
     def _do_all(self, statements: Sequence[ast.stmt]) -> None:
@@ -201,7 +185,7 @@ class _Function(BlockWriter):
             case ast.Assign(targets=[target], value=value):
                 self._assign_to(target, self._value(value))
             case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
-                self._assign(name, binary(b, op, self._local(name), self._value(value)))
+                self._assign(name, typed.binary(b, op, self._local(name), self._value(value)))
             case ast.Expr(value=ast.Call() as call):
                 self._call(call)
             case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
@@ -209,9 +193,9 @@ class _Function(BlockWriter):
             case ast.For(target=ast.Name(id=name), orelse=[]):
                 self._count_range(name, statement)
             case ast.While(test=test, body=body, orelse=[]):
-                self._repeat(lambda: truth(b, self._value(test)), lambda: self._do_all(body))
+                self._repeat(lambda: typed.truth(b, self._value(test)), lambda: self._do_all(body))
             case ast.If(test=test, body=body, orelse=orelse):
-                condition = truth(b, self._value(test))
+                condition = typed.truth(b, self._value(test))
                 self._choose(condition, lambda: self._do_all(body), lambda: self._do_all(orelse))
             case ast.Return(value=value):
                 self._leave(None if value is None else self._value(value))
@@ -220,13 +204,13 @@ class _Function(BlockWriter):
             case ast.Continue():
                 self._go_to(self._loops[-1][0])
             case _:
-                raise UnsupportedError(type(statement).__name__)
+                raise typed.UnsupportedError(type(statement).__name__)
 
     def _count_range(self, name: str, loop: ast.For) -> None:
         """A loop over a range, whose step is a number in the text."""
         match loop.iter:
             case ast.Call(func=ast.Name(id="range"), args=[stop], keywords=[]):
-                low, high, step = ir.Constant(WORD, 0), self._word(stop), 1
+                low, high, step = ir.Constant(typed.WORD, 0), self._word(stop), 1
             case ast.Call(func=ast.Name(id="range"), args=[start, stop], keywords=[]):
                 low, high, step = self._word(start), self._word(stop), 1
             case ast.Call(func=ast.Name(id="range"), args=[start, stop, by], keywords=[]):
@@ -234,9 +218,9 @@ class _Function(BlockWriter):
                 number = self._word(by)
                 step = number.constant if isinstance(number, ir.Constant) else 0
                 if not step:
-                    raise UnsupportedError("a range whose step is not known")
+                    raise typed.UnsupportedError("a range whose step is not known")
             case _:
-                raise UnsupportedError("a loop over something else")
+                raise typed.UnsupportedError("a loop over something else")
 
         def inside(number: Any) -> None:
             self._assign(name, (types.int64, number))
@@ -244,97 +228,97 @@ class _Function(BlockWriter):
 
         self._count(low, high, step, inside)
 
-    def _leave(self, value: Typed | None) -> None:
+    def _leave(self, value: typed.Typed | None) -> None:
         self._returned.append((self._builder.block, value))
         self._go_to(self._end)
 
-    def _assign_to(self, target: ast.expr, value: Typed) -> None:
+    def _assign_to(self, target: ast.expr, value: typed.Typed) -> None:
         match target:
             case ast.Name(id=name):
                 self._assign(name, value)
             case ast.Tuple(elts=elements):
-                values = parts(value)
+                values = typed.parts(value)
                 if len(values) != len(elements):
-                    raise UnsupportedError("as many names as values are needed")
+                    raise typed.UnsupportedError("as many names as values are needed")
                 for element, part in zip(elements, values, strict=True):
                     self._assign_to(element, part)
             case _:
-                raise UnsupportedError("an assignment to something else")
+                raise typed.UnsupportedError("an assignment to something else")
 
-    def _assign(self, name: str, value: Typed) -> None:
+    def _assign(self, name: str, value: typed.Typed) -> None:
         kind, code = value
         if name in self._text.ssa:
             self._known[name] = value
             return
         if name not in self._variables:
-            if kind not in FORMS:
-                raise UnsupportedError(f"a variable of {kind}")
-            self._variables[name] = (kind, self._alloca(FORMS[kind]))
+            if kind not in typed.FORMS:
+                raise typed.UnsupportedError(f"a variable of {kind}")
+            self._variables[name] = (kind, self._alloca(typed.FORMS[kind]))
         known, pointer = self._variables[name]
         if known == types.int64 and isinstance(kind, types.Integer) and kind.signed:
-            kind, code = widened(self._builder, value)
+            kind, code = typed.widened(self._builder, value)
         if known != kind:
-            raise UnsupportedError(f"{name} is {known} and {kind}")
+            raise typed.UnsupportedError(f"{name} is {known} and {kind}")
         self._builder.store(code, pointer)
 
-    def _local(self, name: str) -> Typed:
+    def _local(self, name: str) -> typed.Typed:
         if name in self._known:
             return self._known[name]
         if name not in self._variables:
-            raise UnsupportedError(f"{name} has no value yet")
+            raise typed.UnsupportedError(f"{name} has no value yet")
         kind, pointer = self._variables[name]
         return kind, self._builder.load(pointer)
 
-    def _named(self, name: str) -> Typed:
+    def _named(self, name: str) -> typed.Typed:
         if name in self._known or name in self._text.assigned:
             return self._local(name)
-        return constant(self._text.names.get(name))
+        return typed.constant(self._text.names.get(name))
 
-    def _value(self, expression: ast.expr) -> Typed:
+    def _value(self, expression: ast.expr) -> typed.Typed:
         b = self._builder
         match expression:
             case ast.Name(id=name):
                 return self._named(name)
             case ast.Constant(value=bool() as fact):
-                return constant(fact)
+                return typed.constant(fact)
             case ast.Constant(value=int() as number):
-                return whole(number)
+                return typed.whole(number)
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as number)):
-                return whole(-number)
+                return typed.whole(-number)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return binary(b, ast.Sub(), whole(0), self._value(operand))
+                return typed.binary(b, ast.Sub(), typed.whole(0), self._value(operand))
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return types.boolean, negated(b, truth(b, self._value(operand)))
+                return types.boolean, typed.negated(b, typed.truth(b, self._value(operand)))
             case ast.Call():
                 return self._call(expression)
             case ast.BinOp(left=left, op=op, right=right):
-                return binary(b, op, self._value(left), self._value(right))
+                return typed.binary(b, op, self._value(left), self._value(right))
             case ast.Compare(left=left, ops=[op], comparators=[right]):
-                return compare(b, op, self._value(left), self._value(right))
+                return typed.compare(b, op, self._value(left), self._value(right))
             case ast.BoolOp(op=op, values=values):
                 return self._shortened(isinstance(op, ast.And), values)
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return self._chosen(test, body, orelse)
             case ast.Tuple(elts=elements):
-                return joined([self._value(element) for element in elements])
-        raise UnsupportedError(type(expression).__name__)
+                return typed.joined([self._value(element) for element in elements])
+        raise typed.UnsupportedError(type(expression).__name__)
 
     def _word(self, expression: ast.expr) -> Any:
-        return widened(self._builder, self._value(expression))[1]
+        return typed.widened(self._builder, self._value(expression))[1]
 
-    def _shortened(self, is_and: bool, values: Sequence[ast.expr]) -> Typed:
+    def _shortened(self, is_and: bool, values: Sequence[ast.expr]) -> typed.Typed:
         """Truth values that are asked for until one decides."""
         decided = []
         (end,) = self._blocks("decided")
         for number, expression in enumerate(values):
             kind, bit = self._value(expression)
             if kind != types.boolean:
-                raise UnsupportedError("and, or of something else")
+                raise typed.UnsupportedError("and, or of something else")
             is_last = number == len(values) - 1
-            if is_known((kind, bit)) and not is_last and bool(bit.constant) == is_and:
+            if typed.is_known((kind, bit)) and not is_last and bool(bit.constant) == is_and:
                 continue
             decided.append((self._builder.block, (types.boolean, bit)))
-            if is_last or is_known((kind, bit)):
+            if is_last or typed.is_known((kind, bit)):
                 self._go_to(end)
                 break
             (more,) = self._blocks("undecided")
@@ -343,9 +327,9 @@ class _Function(BlockWriter):
         self._go_on_at(end)
         return self._merged(decided)
 
-    def _chosen(self, test: ast.expr, body: ast.expr, orelse: ast.expr) -> Typed:
-        condition = truth(self._builder, self._value(test))
-        if is_known((types.boolean, condition)):
+    def _chosen(self, test: ast.expr, body: ast.expr, orelse: ast.expr) -> typed.Typed:
+        condition = typed.truth(self._builder, self._value(test))
+        if typed.is_known((types.boolean, condition)):
             return self._value(body if condition.constant else orelse)
         then, other, after = self._blocks("then", "else", "after")
         self._go_either_way(condition, then, other)
@@ -358,34 +342,34 @@ class _Function(BlockWriter):
         self._go_on_at(after)
         return self._merged(values)
 
-    def _call(self, call: ast.Call) -> Typed:
+    def _call(self, call: ast.Call) -> typed.Typed:
         if not isinstance(call.func, ast.Name) or call.keywords:
-            raise UnsupportedError("a call of something else")
+            raise typed.UnsupportedError("a call of something else")
         name = call.func.id
         if name in self._known or name in self._text.assigned:
-            raise UnsupportedError("a call of a value")
+            raise typed.UnsupportedError("a call of a value")
         called = self._text.names.get(name, getattr(builtins, name, None))
         given = [self._value(argument) for argument in call.args]
         if isinstance(called, Instruction):
             return self._instruct(called, given)
-        if called in BUILT_IN:
-            return BUILT_IN[called](self._builder, *given)
+        if called in typed.BUILT_IN:
+            return typed.BUILT_IN[called](self._builder, *given)
         if not isinstance(called, Dispatcher) or not self._depth:
-            raise UnsupportedError("a call of something else")
+            raise typed.UnsupportedError("a call of something else")
         text = _Text.of(called.py_func)
         inner = _Function(self._builder, self._reached, text, given, self._machine, self._depth - 1)
         return inner.write() or (types.void, None)
 
-    def _merged(self, values: Sequence[tuple[Any, Typed]]) -> Typed:
+    def _merged(self, values: Sequence[tuple[Any, typed.Typed]]) -> typed.Typed:
         """The value that came from the block that was run, at the beginning of one they go to."""
         if len({kind for _, (kind, _) in values}) > 1:
-            raise UnsupportedError("values of several types")
+            raise typed.UnsupportedError("values of several types")
         if len(values) == 1:
             return values[0][1]
         _, (kind, _) = values[0]
-        if kind not in FORMS:
-            raise UnsupportedError(f"a choice of {kind}")
-        phi = self._builder.phi(FORMS[kind])
+        if kind not in typed.FORMS:
+            raise typed.UnsupportedError(f"a choice of {kind}")
+        phi = self._builder.phi(typed.FORMS[kind])
         for block, (_, code) in values:
             phi.add_incoming(code, block)
         return kind, phi

@@ -19,43 +19,9 @@ from xla_server.codegen.emit.loop_metadata import request_unrolling, request_vec
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.instructions.instruction import Instruction
 from xla_server.codegen.instructions.memory import COMPUTED
-from xla_server.codegen.kernel_ir.expressions import (
-    BUFFERS,
-    START,
-    STOP,
-    Address,
-    Apply,
-    Buffer,
-    Cell,
-    Const,
-    Expression,
-    Index,
-    Load,
-    Memory,
-    Quotient,
-    Region,
-    Remainder,
-    Value,
-    known,
-)
+from xla_server.codegen.kernel_ir import expressions as expr
+from xla_server.codegen.kernel_ir import statements as stmt
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import (
-    Accumulate,
-    Barrier,
-    Break,
-    Call,
-    Declare,
-    For,
-    If,
-    Let,
-    ParallelFor,
-    Set,
-    Shuffle,
-    Statement,
-    Stop,
-    Store,
-    While,
-)
 from xla_server.target.machine import Machine
 
 
@@ -88,9 +54,11 @@ class Emitter(BlockWriter):
         super().__init__(builder, {first})
         self._kernel, self._names, self._machine = kernel, names, machine
         given = [(COMPUTED["i64"], argument) for argument in args]
-        self._values: dict[Value, Typed] = dict(zip((BUFFERS, START, STOP), given, strict=True))
-        self._cells: dict[Cell, tuple[Any, Any]] = {}
-        self._memory: dict[Memory, Typed] = {}
+        self._values: dict[expr.Value, Typed] = dict(
+            zip((expr.BUFFERS, expr.START, expr.STOP), given, strict=True)
+        )
+        self._cells: dict[expr.Cell, tuple[Any, Any]] = {}
+        self._memory: dict[expr.Memory, Typed] = {}
         (self._end,) = self._blocks("end")
 
     def write(self) -> None:
@@ -103,7 +71,7 @@ class Emitter(BlockWriter):
 
     def _bind_memory(self) -> None:
         """Bind the addresses of buffers, which a table has, and of arrays on the stack."""
-        table = self._values[BUFFERS]
+        table = self._values[expr.BUFFERS]
         for buffer in self._kernel.buffers:
             self._memory[buffer] = self._apply("peek_i64", table, whole(buffer.number))
         for array in self._kernel.stack:
@@ -118,63 +86,63 @@ class Emitter(BlockWriter):
             return write_inlined(*given) or (types.void, None)
         raise ValueError(f"a kernel must call instructions, got {function}")
 
-    def _write_all(self, statements: Sequence[Statement]) -> None:
+    def _write_all(self, statements: Sequence[stmt.Statement]) -> None:
         for statement in statements:
             if self._is_left:
                 return
             self._write(statement)
 
-    def _write(self, statement: Statement) -> None:
+    def _write(self, statement: stmt.Statement) -> None:
         match statement:
-            case Let(value=value, expression=expression):
+            case stmt.Let(value=value, expression=expression):
                 self._values[value] = self._of_type(self._value(expression), value)
-            case Declare(cell=cell, start=start):
+            case stmt.Declare(cell=cell, start=start):
                 kind, code = self._of_type(self._value(start), cell)
                 self._cells[cell] = kind, self._alloca(FORMS[kind])
                 self._set(cell, code)
-            case Set(cell=cell, expression=expression):
+            case stmt.Set(cell=cell, expression=expression):
                 self._set(cell, self._of_type(self._value(expression), cell)[1])
-            case Accumulate(cell=cell, function=function, operand=operand):
+            case stmt.Accumulate(cell=cell, function=function, operand=operand):
                 total = self._apply(function, self._value(cell), self._value(operand))
                 self._set(cell, self._of_type(total, cell)[1])
-            case Store(guard=None):
+            case stmt.Store(guard=None):
                 self._store(statement)
-            case Store(guard=guard) if guard is not None:
+            case stmt.Store(guard=guard) if guard is not None:
                 self._choose(self._value(guard)[1], lambda: self._store(statement))
-            case For():
+            case stmt.For():
                 self._loop(statement)
-            case While(test=test, body=body):
+            case stmt.While(test=test, body=body):
                 self._repeat(lambda: self._value(test)[1], lambda: self._write_all(body))
-            case If(test=test, body=body, orelse=orelse):
+            case stmt.If(test=test, body=body, orelse=orelse):
                 self._choose(
                     self._value(test)[1],
                     lambda: self._write_all(body),
                     lambda: self._write_all(orelse),
                 )
-            case ParallelFor(is_range=True, body=body):
+            case stmt.ParallelFor(is_range=True, body=body):
                 self._write_all(body)
-            case ParallelFor():
+            case stmt.ParallelFor():
                 self._part(statement)
-            case Stop(word=word):
+            case stmt.Stop(word=word):
                 is_stopped = self._builder.icmp_signed("!=", self._flag(word), ir.Constant(WORD, 0))
                 self._choose(is_stopped, lambda: self._go_to(self._end))
-            case Call(routine=routine, operands=operands, results=results):
+            case stmt.Call(routine=routine, operands=operands, results=results):
                 found = self._apply(routine.name, *map(self._value, operands))
                 bound = parts(found) if len(results) > 1 else [found][: len(results)]
                 for value, result in zip(results, bound, strict=True):
                     self._values[value] = self._of_type(result, value)
-            case Shuffle():
+            case stmt.Shuffle():
                 self._exchange(statement)
-            case Barrier():
+            case stmt.Barrier():
                 self._barrier()
-            case Break():
+            case stmt.Break():
                 self._go_to(self._loops[-1][1])
 
-    def _flag(self, word: Buffer) -> Any:
+    def _flag(self, word: expr.Buffer) -> Any:
         """Return what the cancellation flag says: 0 to go on."""
         return self._apply("watch_i64", self._memory[word])[1]
 
-    def _exchange(self, exchange: Shuffle) -> None:
+    def _exchange(self, exchange: stmt.Shuffle) -> None:
         """Write a shuffle, which processors do not have. Raises ValueError."""
         raise ValueError(
             f"work items of a processor must exchange nothing, got {exchange.value.name}"
@@ -184,35 +152,37 @@ class Emitter(BlockWriter):
         """Write a barrier, which processors do not have. Raises ValueError."""
         raise ValueError("work items of a processor must not wait for others, got a barrier")
 
-    def _of_type(self, value: Typed, bound: Value | Cell) -> Typed:
+    def _of_type(self, value: Typed, bound: expr.Value | expr.Cell) -> Typed:
         if value[0] != COMPUTED[bound.type]:
             raise ValueError(f"{bound.name} must be {bound.type}, got {value[0]}")
         return value
 
-    def _set(self, cell: Cell, code: Any) -> None:
+    def _set(self, cell: expr.Cell, code: Any) -> None:
         self._builder.store(code, self._cells[cell][1])
 
-    def _store(self, store: Store) -> None:
+    def _store(self, store: stmt.Store) -> None:
         operands = self._base(store.memory), self._value(store.index), self._value(store.value)
         self._apply(f"{store.memory.role.store}_{store.type}", *operands)
 
-    def _base(self, memory: Memory) -> Typed:
-        return self._value(memory.address) if isinstance(memory, Region) else self._memory[memory]
+    def _base(self, memory: expr.Memory) -> Typed:
+        return (
+            self._value(memory.address) if isinstance(memory, expr.Region) else self._memory[memory]
+        )
 
-    def _value(self, expression: Expression) -> Typed:
+    def _value(self, expression: expr.Expression) -> Typed:
         match expression:
-            case Value():
+            case expr.Value():
                 return self._values[expression]
-            case Cell():
+            case expr.Cell():
                 kind, slot = self._cells[expression]
                 return kind, self._builder.load(slot)
-            case Const(type=kind, parts=parts):
+            case expr.Const(type=kind, parts=parts):
                 return constant(CONSTANTS[kind](*parts))
-            case Index():
+            case expr.Index():
                 return self._index(expression)
-            case Apply(function=function, operands=operands):
+            case expr.Apply(function=function, operands=operands):
                 return self._apply(function, *map(self._value, operands))
-            case Load(memory=memory, type=kind, index=index, guard=guard):
+            case expr.Load(memory=memory, type=kind, index=index, guard=guard):
                 base = self._base(memory)
                 if guard is None:
                     element = self._value(index)
@@ -221,20 +191,20 @@ class Emitter(BlockWriter):
                         "select", self._value(guard), self._value(index), whole(0)
                     )
                 return self._apply(f"{memory.role.load}_{kind}", base, element)
-            case Address(memory=memory, index=index, byte_size=byte_size):
-                number, base = known(index), self._base(memory)
+            case expr.Address(memory=memory, index=index, byte_size=byte_size):
+                number, base = expr.known(index), self._base(memory)
                 if number == 0:
                     return base
                 if number is not None:
                     return self._apply("add", base, whole(number * byte_size))
                 ahead = self._apply("mul", self._value(index), whole(byte_size))
                 return self._apply("add", base, ahead)
-            case Quotient(operand=operand, divisor=divisor):
+            case expr.Quotient(operand=operand, divisor=divisor):
                 return self._apply("whole_div", self._value(operand), whole(divisor))
-            case Remainder(operand=operand, divisor=divisor):
+            case expr.Remainder(operand=operand, divisor=divisor):
                 return self._apply("whole_mod", self._value(operand), whole(divisor))
 
-    def _index(self, index: Index) -> Typed:
+    def _index(self, index: expr.Index) -> Typed:
         found = whole(index.constant) if index.constant or not index.terms else None
         for term, factor in index.terms:
             value = self._value(term)
@@ -244,8 +214,8 @@ class Emitter(BlockWriter):
         assert found is not None
         return found
 
-    def _part(self, part: ParallelFor) -> None:
-        start, stop = self._values[START], self._values[STOP]
+    def _part(self, part: stmt.ParallelFor) -> None:
+        start, stop = self._values[expr.START], self._values[expr.STOP]
         if part.axis is None:
             has_any = self._builder.icmp_signed("<", start[1], stop[1])
             self._choose(has_any, lambda: self._write_all(part.body))
@@ -255,7 +225,7 @@ class Emitter(BlockWriter):
             stop = self._apply("minimum", stop, whole(part.first + part.items))
         self._count_axis(part.axis, start[1], stop[1], part.step, part.body)
 
-    def _loop(self, loop: For) -> None:
+    def _loop(self, loop: stmt.For) -> None:
         low, high = self._value(loop.low)[1], self._value(loop.high)[1]
         back = self._count_axis(loop.axis, low, high, loop.step, loop.body)
         if back is not None and loop.unrolled:
@@ -263,13 +233,13 @@ class Emitter(BlockWriter):
         elif back is not None:
             self._request_vectors(loop, back)
 
-    def _request_vectors(self, loop: For, back: Any) -> None:
+    def _request_vectors(self, loop: stmt.For, back: Any) -> None:
         """Request vectors for a loop that is to have them, on the branch back to its test."""
         if request := vector_request(loop, self._machine):
             request_vectors(back, request)
 
     def _count_axis(
-        self, axis: Value, low: Any, high: Any, step: int, body: Sequence[Statement]
+        self, axis: expr.Value, low: Any, high: Any, step: int, body: Sequence[stmt.Statement]
     ) -> Any | None:
         """Write a loop, as `_count` does, whose number is the value of an axis."""
 

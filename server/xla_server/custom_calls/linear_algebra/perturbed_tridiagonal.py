@@ -11,23 +11,19 @@ from typing import Any
 import numpy as np
 
 from xla_contract.types.shape import Shape
-from xla_server.custom_calls.linear_algebra.batched import (
-    MATRIX,
-    VECTOR,
-    BatchedCall,
-    Matrix,
-    MatrixFunction,
-)
+from xla_server.custom_calls.linear_algebra import batched
 from xla_server.custom_calls.linear_algebra.solvers import tridiagonal_shapes
 
 
-def solution_shape(call: BatchedCall) -> Shape:
+def solution_shape(call: batched.BatchedCall) -> Shape:
     """The solution, of the right side's shape."""
     tridiagonal_shapes(call)
     return call.operands[3]
 
 
-def solve(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def solve(
+    call: batched.BatchedCall, matrices: Sequence[batched.Matrix]
+) -> Sequence[batched.Matrix]:
     """The lower diagonal starts with an element that is not read, the upper one ends so."""
     below, diagonal, above, right = matrices
     with np.errstate(all="ignore"):
@@ -103,8 +99,8 @@ def _perturbed(pivot: Any, right: Any, step: Any) -> tuple[Any, Any]:
     return pivot, right
 
 
-TARGET = MatrixFunction(
-    (VECTOR, VECTOR, VECTOR, MATRIX),
+TARGET = batched.MatrixFunction(
+    (batched.VECTOR, batched.VECTOR, batched.VECTOR, batched.MATRIX),
     solution_shape,
     solve,
     empty=lambda call, matrices: (matrices[3],),

@@ -14,14 +14,7 @@ from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.custom_calls.attributes import Attribute
-from xla_server.custom_calls.linear_algebra import factorizations
-from xla_server.custom_calls.linear_algebra.batched import (
-    MATRIX,
-    VECTOR,
-    BatchedCall,
-    Matrix,
-    MatrixFunction,
-)
+from xla_server.custom_calls.linear_algebra import batched, factorizations
 from xla_server.custom_calls.linear_algebra.spectral import hermitian_parts
 from xla_server.custom_calls.target import CustomCallTarget, require_result, require_static
 from xla_server.ir.module import HloInstruction
@@ -47,25 +40,27 @@ def _eigh_options(text: bytes) -> Mapping[str, Attribute]:
     return MappingProxyType({"lower": found[1] == b"1"})
 
 
-def eigh_shapes(call: BatchedCall) -> Shape:
+def eigh_shapes(call: batched.BatchedCall) -> Shape:
     """(eigenvectors, eigenvalues)"""
     size = call.square()
     return Shape.tuple_of([call.array(size, size), call.real(size)])
 
 
-def eigh(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def eigh(call: batched.BatchedCall, matrices: Sequence[batched.Matrix]) -> Sequence[batched.Matrix]:
     """Sorted, exact to the last digits whatever tolerance; NaN where LAPACK gives up."""
     vectors, values, info = hermitian_parts(call, matrices[0], lower=call.flag("lower"))
     return (_NAN, _NAN) if info else (vectors, values)
 
 
-def lu_shapes(call: BatchedCall) -> Shape:
+def lu_shapes(call: batched.BatchedCall) -> Shape:
     """(L and U over the operand, the rows exchanged, the order of the rows), from 0"""
     pivots, order = (Shape.array(ElementType.S32, (count,)) for count in (call.smaller, call.rows))
     return Shape.tuple_of([call.array(call.rows, call.columns), pivots, order])
 
 
-def lu_with_order(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def lu_with_order(
+    call: batched.BatchedCall, matrices: Sequence[batched.Matrix]
+) -> Sequence[batched.Matrix]:
     """LU factors with partial pivoting."""
     factors, exchanged, _ = factorizations.lu(call, matrices)
     order = np.arange(call.rows)
@@ -106,19 +101,19 @@ def evaluate_topk(instruction: HloInstruction, operands: Sequence[Value], frame:
 
 
 TARGETS = (
-    MatrixFunction((MATRIX,), factorizations.qr_shapes, factorizations.qr, read=_no_options).target(
-        "Qr"
-    ),
-    MatrixFunction(
-        (MATRIX, VECTOR),
+    batched.MatrixFunction(
+        (batched.MATRIX,), factorizations.qr_shapes, factorizations.qr, read=_no_options
+    ).target("Qr"),
+    batched.MatrixFunction(
+        (batched.MATRIX, batched.VECTOR),
         factorizations.reflectors_shapes,
         factorizations.reflectors,
         read=_no_options,
         empty=factorizations.no_reflectors,
     ).target("ProductOfElementaryHouseholderReflectors"),
-    MatrixFunction((MATRIX,), eigh_shapes, eigh, read=_eigh_options).target("Eigh"),
-    MatrixFunction(
-        (MATRIX,),
+    batched.MatrixFunction((batched.MATRIX,), eigh_shapes, eigh, read=_eigh_options).target("Eigh"),
+    batched.MatrixFunction(
+        (batched.MATRIX,),
         lu_shapes,
         lu_with_order,
         read=_no_options,

@@ -5,11 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.ops.elementwise.compare import (
-    CompareAttributes,
-    ComparisonDirection,
-    ComparisonType,
-)
+from xla_contract.ops.elementwise import compare
 from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import of_operands
@@ -17,13 +13,13 @@ from xla_server.ops.numerics.complex_functions import from_parts
 from xla_server.ops.numerics.numeric import FLUSHED, Array, flushed, widened
 from xla_server.ops.numerics.total_order import total_order_key
 
-_RELATION: Mapping[ComparisonDirection, Callable[..., Any]] = {
-    ComparisonDirection.EQ: np.equal,
-    ComparisonDirection.NE: np.not_equal,
-    ComparisonDirection.GE: np.greater_equal,
-    ComparisonDirection.GT: np.greater,
-    ComparisonDirection.LE: np.less_equal,
-    ComparisonDirection.LT: np.less,
+_RELATION: Mapping[compare.ComparisonDirection, Callable[..., Any]] = {
+    compare.ComparisonDirection.EQ: np.equal,
+    compare.ComparisonDirection.NE: np.not_equal,
+    compare.ComparisonDirection.GE: np.greater_equal,
+    compare.ComparisonDirection.GT: np.greater,
+    compare.ComparisonDirection.LE: np.less_equal,
+    compare.ComparisonDirection.LT: np.less,
 }
 
 
@@ -33,10 +29,10 @@ def evaluate_compare(instruction: HloInstruction, *operands: Array) -> Array:
 
     Subnormal numbers are zeros, as in XLA, except in the total order.
     """
-    attributes: CompareAttributes = instruction.attributes
+    attributes: compare.CompareAttributes = instruction.attributes
     element_type = instruction.operands[0].shape.element_type
     lhs, rhs = (widened(array, element_type) for array in operands)
-    if attributes.type is ComparisonType.TOTALORDER:
+    if attributes.type is compare.ComparisonType.TOTALORDER:
         if element_type in _WITH_PAYLOADS:
             lhs, rhs = operands
         lhs, rhs = total_order_key(lhs), total_order_key(rhs)

@@ -9,11 +9,7 @@ from typing import cast
 
 import numpy as np
 
-from xla_contract.ops.random.rng_bit_generator import (
-    UNSIGNED_OF_WIDTH,
-    RandomAlgorithm,
-    RngBitGeneratorAttributes,
-)
+from xla_contract.ops.random import rng_bit_generator
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.numerics.counter_generators import Words, philox, three_fry
@@ -23,15 +19,15 @@ def evaluate_rng_bit_generator(
     instruction: HloInstruction, operands: Sequence[Value], frame: Frame
 ) -> Value:
     """The state moved on, and the bits, cut down to their low ones in types under 32 bits."""
-    attributes: RngBitGeneratorAttributes = instruction.attributes
+    attributes: rng_bit_generator.RngBitGeneratorAttributes = instruction.attributes
     state = [int(word) for word in cast(Array, operands[0])]
     element, sizes = attributes.shape.element_type, attributes.shape.dimensions
     wide = element.bit_width == 64
-    if attributes.algorithm is RandomAlgorithm.THREE_FRY:
+    if attributes.algorithm is rng_bit_generator.RandomAlgorithm.THREE_FRY:
         state, bits = _three_fry(state, sizes, wide, frame)
     else:
         state, bits = philox_bits(state, sizes, wide, frame)
-    narrowed = bits.astype(UNSIGNED_OF_WIDTH[element.bit_width].dtype, copy=False)
+    narrowed = bits.astype(rng_bit_generator.UNSIGNED_OF_WIDTH[element.bit_width].dtype, copy=False)
     return np.array(state, np.uint64), narrowed.view(element.dtype)
 
 

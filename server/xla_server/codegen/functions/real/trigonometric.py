@@ -18,14 +18,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from xla_server.codegen.functions.real import irrational
 from xla_server.codegen.functions.real.coefficients import COS, SIN
-from xla_server.codegen.functions.real.irrational import (
-    HALF_PI_PARTS,
-    PI,
-    leading,
-    parts,
-    two_over_pi,
-)
 from xla_server.codegen.functions.values import (
     FORMAT,
     Table,
@@ -63,7 +57,7 @@ def _row(exponent: int, lengths: tuple[int, ...]) -> list[float]:
     value -= 4 * round(value / 4)
     row = []
     for length in lengths:
-        part = leading(value, length)
+        part = irrational.leading(value, length)
         row.append(float(part))
         value -= part
     return row
@@ -71,13 +65,13 @@ def _row(exponent: int, lengths: tuple[int, ...]) -> list[float]:
 
 @functools.cache
 def _two_over_pi() -> int:
-    return two_over_pi(_DIGITS)
+    return irrational.two_over_pi(_DIGITS)
 
 
 _LARGE = {"f32": 17, "f64": 30}
 """The exponent of numbers from which on the reduction is Payne and Hanek's."""
 
-_HALF_PI = {name: parts(PI / 2, name, count=3) for name in FORMAT}
+_HALF_PI = {name: irrational.parts(irrational.PI / 2, name, count=3) for name in FORMAT}
 
 _WORDS = 7
 """Words of 1 / (2 pi) 2^(17 - 23): 96 bits behind the first of each exponent."""
@@ -87,7 +81,7 @@ _WORDS = 7
 def _words_f32() -> list[int]:
     """1 / (2 pi) 2^(17 - 23) as words of 32 bits behind the point."""
     bits_of_all = 32 * _WORDS
-    turns = two_over_pi(bits_of_all + 8) >> (2 + 8 + 23 - _LARGE["f32"])
+    turns = irrational.two_over_pi(bits_of_all + 8) >> (2 + 8 + 23 - _LARGE["f32"])
     return [(turns >> (bits_of_all - 32 * k)) & 0xFFFFFFFF for k in range(1, _WORDS + 1)]
 
 
@@ -173,7 +167,7 @@ def _reduced_f64(x: Value) -> Reduced:
     high, more = exact_sum(high, rest)
     high, low = exact_sum_ordered(high, low + (more + tail))
     quadrant = to("i32", fma(floor(n * 0.25), -4.0, n)) + to("i32", m)
-    first, then = HALF_PI_PARTS["f64"]
+    first, then = irrational.HALF_PI_PARTS["f64"]
     r = high * first
     return quadrant, r, fma(high, first, -r) + fma(high, then, low * first)
 

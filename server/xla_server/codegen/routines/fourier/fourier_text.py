@@ -9,13 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from xla_server.codegen.compiler.llvm_text import (
-    ELEMENT_BYTES,
-    FORM,
-    Declaration,
-    VectorText,
-    suffix_of,
-)
+from xla_server.codegen.compiler import llvm_text
 from xla_server.codegen.compiler.shared_functions import TextFunction
 from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.target.machine import Machine
@@ -23,7 +17,7 @@ from xla_server.target.machine import Machine
 Complex: TypeAlias = tuple[str, str]
 """Names of a vector of real parts and one of imaginary parts."""
 
-WIDTH = {kind: ELEMENT_BYTES[form] for kind, form in FORM.items()}
+WIDTH = {kind: llvm_text.ELEMENT_BYTES[form] for kind, form in llvm_text.FORM.items()}
 """Bytes of a real number."""
 
 
@@ -46,11 +40,11 @@ def unit_root(exponent: int, n: int) -> tuple[float, float]:
     return cosine, -sine
 
 
-class FourierText(VectorText):
+class FourierText(llvm_text.VectorText):
     """A function on vectors of the real type `kind` while it is written."""
 
-    def __init__(self, declared: Declaration, kind: str) -> None:
-        super().__init__(declared, FORM[kind])
+    def __init__(self, declared: llvm_text.Declaration, kind: str) -> None:
+        super().__init__(declared, llvm_text.FORM[kind])
         self.pair = 2 * self.bytes
 
     def load_pair(self, pointer: str) -> Complex:
@@ -134,7 +128,7 @@ class FourierText(VectorText):
     @property
     def suffix(self) -> str:
         """Return the ending of intrinsics' names for these vectors."""
-        return suffix_of(self.vector)
+        return llvm_text.suffix_of(self.vector)
 
 
 def fourier_function(routine: Routine, code: Callable[[Any], None], kind: str) -> TextFunction:
