@@ -14,8 +14,8 @@ from xla_server.custom_calls.target import CustomCallTarget, require_result, req
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Frame, Value
 
-Matrix: TypeAlias = Any
-"""An array of one element of the batch; scipy's routines are not typed."""
+Matrices: TypeAlias = Sequence[Any]
+"""Arrays of one element of the batch; scipy's routines are not typed."""
 
 ELEMENTS = (ElementType.F32, ElementType.F64, ElementType.C64, ElementType.C128)
 """Element types of LAPACK's routines."""
@@ -105,10 +105,10 @@ class MatrixFunction:
 
     operands: tuple[Operand, ...]
     results: Callable[[BatchedCall], Shape]
-    compute: Callable[[BatchedCall, Sequence[Matrix]], Sequence[Matrix]]
+    compute: Callable[[BatchedCall, Matrices], Matrices]
     element: ElementType | None = None
     read: Callable[[bytes], Mapping[str, Attribute]] = parse_attributes
-    empty: Callable[[BatchedCall, Sequence[Matrix]], Sequence[Matrix]] | None = None
+    empty: Callable[[BatchedCall, Matrices], Matrices] | None = None
 
     def target(self, name: str) -> CustomCallTarget:
         """The kernel under this name, over any number of batch dimensions."""
@@ -165,6 +165,6 @@ class MatrixFunction:
         return batch, BatchedCall(element, attributes, tuple(cores), declared)
 
 
-def _empty(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def _empty(call: BatchedCall, matrices: Matrices) -> Matrices:
     """Results of nothing are zeros."""
     return [0] * len(list(call.declared.leaves()))

@@ -3,7 +3,7 @@
 Semantics: LAPACK's routines of these names, called as JAX's typed FFI calls them on CPUs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from xla_server.custom_calls.linear_algebra.batched import (
     STATUS,
     VECTOR,
     BatchedCall,
-    Matrix,
+    Matrices,
     MatrixFunction,
 )
 from xla_server.custom_calls.linear_algebra.lapack import routine, work
@@ -29,7 +29,7 @@ def cholesky_shapes(call: BatchedCall) -> Shape:
     return Shape.tuple_of([call.array(size, size), STATUS])
 
 
-def cholesky(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def cholesky(call: BatchedCall, matrices: Matrices) -> Matrices:
     """Cholesky factors; only the named triangle is read and written."""
     lower = call.letter("uplo", "LU") == "L"
     factor, info = routine(call.element, "potrf")(matrices[0], lower=lower, clean=0)
@@ -42,7 +42,7 @@ def lu_shapes(call: BatchedCall) -> Shape:
     return Shape.tuple_of([call.array(call.rows, call.columns), pivots, STATUS])
 
 
-def lu(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def lu(call: BatchedCall, matrices: Matrices) -> Matrices:
     """LU factors with partial pivoting; a zero pivot is the status, not an error."""
     factors, pivots, info = routine(call.element, "getrf")(matrices[0])
     return factors, pivots + 1, info
@@ -53,7 +53,7 @@ def qr_shapes(call: BatchedCall) -> Shape:
     return Shape.tuple_of([call.array(call.rows, call.columns), call.array(call.smaller)])
 
 
-def qr(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def qr(call: BatchedCall, matrices: Matrices) -> Matrices:
     """Householder reflectors below the diagonal, R on and above it."""
     factor = routine(call.element, "geqrf")
     packed, factors, *_ = factor(matrices[0], lwork=work(factor(matrices[0], lwork=-1)))
@@ -68,16 +68,6 @@ def pivoted_qr_shapes(call: BatchedCall) -> Shape:
     )
 
 
-def pivoted_qr(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
-    """Columns whose pivot is not 0 lead; the others are free to move."""
-    return factored(call.element, *matrices)
-
-
-def unpermuted(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
-    """The pivots of a matrix without elements."""
-    return matrices[0], np.arange(1, call.columns + 1), 0
-
-
 def reflectors_shapes(call: BatchedCall) -> Shape:
     """The first columns of Q, as many as the reflectors' matrix has."""
     (count,) = call.operands[1].dimensions
@@ -85,14 +75,14 @@ def reflectors_shapes(call: BatchedCall) -> Shape:
     return call.array(call.rows, call.columns)
 
 
-def reflectors(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def reflectors(call: BatchedCall, matrices: Matrices) -> Matrices:
     """The product of the reflectors that geqrf gave."""
     product = routine(call.element, "orgqr", "ungqr")
     packed, factors = matrices
     return (product(packed, factors, lwork=work(product(packed, factors, lwork=-1)))[0],)
 
 
-def no_reflectors(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def no_reflectors(call: BatchedCall, matrices: Matrices) -> Matrices:
     """The product of none."""
     return (np.eye(call.rows, call.columns),)
 
@@ -110,7 +100,7 @@ def applied_shapes(call: BatchedCall) -> Shape:
     return call.operands[2]
 
 
-def applied(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def applied(call: BatchedCall, matrices: Matrices) -> Matrices:
     """Q times the third operand or the other way round; transposed means Q's adjoint."""
     multiply = routine(call.element, "ormqr", "unmqr")
     adjoint = "C" if call.element.is_complex else "T"
@@ -127,7 +117,11 @@ def kernels(element: ElementType) -> Mapping[str, MatrixFunction]:
         "getrf": MatrixFunction((MATRIX,), lu_shapes, lu, element),
         "geqrf": MatrixFunction((MATRIX,), qr_shapes, qr, element),
         "geqp3": MatrixFunction(
-            (MATRIX, PIVOTS), pivoted_qr_shapes, pivoted_qr, element, empty=unpermuted
+            (MATRIX, PIVOTS),
+            pivoted_qr_shapes,
+            lambda call, matrices: factored(call.element, *matrices),
+            element,
+            empty=lambda call, matrices: (matrices[0], np.arange(1, call.columns + 1), 0),
         ),
         f"{unitary}gqr": MatrixFunction(
             (MATRIX, VECTOR), reflectors_shapes, reflectors, element, empty=no_reflectors

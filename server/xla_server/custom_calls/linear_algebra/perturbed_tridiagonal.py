@@ -5,7 +5,6 @@ JAX's tridiagonal_solve_perturbed_ffi has it. Inverse iteration needs an answer 
 matrix, and any large one will do.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,7 @@ def solution_shape(call: batched.BatchedCall) -> Shape:
     return call.operands[3]
 
 
-def solve(
-    call: batched.BatchedCall, matrices: Sequence[batched.Matrix]
-) -> Sequence[batched.Matrix]:
+def solve(call: batched.BatchedCall, matrices: batched.Matrices) -> batched.Matrices:
     """The lower diagonal starts with an element that is not read, the upper one ends so."""
     below, diagonal, above, right = matrices
     with np.errstate(all="ignore"):

@@ -3,7 +3,7 @@
 Semantics: BLAS's and LAPACK's routines of these names, called as JAX's typed FFI calls them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -25,9 +25,7 @@ def triangular_shapes(call: batched.BatchedCall) -> Shape:
     return call.operands[1]
 
 
-def triangular(
-    call: batched.BatchedCall, matrices: Sequence[batched.Matrix]
-) -> Sequence[batched.Matrix]:
+def triangular(call: batched.BatchedCall, matrices: batched.Matrices) -> batched.Matrices:
     """Solutions of triangular systems; only the named triangle is read; a zero on the diagonal
     gives infinities.
     """
@@ -52,9 +50,7 @@ def tridiagonal_shapes(call: batched.BatchedCall) -> Shape:
     return Shape.tuple_of([*call.operands, batched.STATUS])
 
 
-def tridiagonal(
-    call: batched.BatchedCall, matrices: Sequence[batched.Matrix]
-) -> Sequence[batched.Matrix]:
+def tridiagonal(call: batched.BatchedCall, matrices: batched.Matrices) -> batched.Matrices:
     """The lower diagonal starts with an element that is not read, the upper one ends so."""
     below, diagonal, above, right = (matrix.copy() for matrix in matrices)
     if call.rows == 1:

@@ -6,7 +6,7 @@ that LAPACK leaves undefined, as factors that are not requested, are 0 here; the
 is the operand.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from xla_server.custom_calls.linear_algebra.batched import (
     MATRIX,
     STATUS,
     BatchedCall,
-    Matrix,
+    Matrices,
     MatrixFunction,
 )
 from xla_server.custom_calls.linear_algebra.lapack import asked, routine
@@ -34,7 +34,7 @@ def hermitian_shapes(call: BatchedCall) -> Shape:
     return Shape.tuple_of([call.array(size, size), call.real(size), STATUS])
 
 
-def hermitian(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def hermitian(call: BatchedCall, matrices: Matrices) -> Matrices:
     """Eigenvalues and eigenvectors of a Hermitian matrix, of which the named triangle is read."""
     return hermitian_parts(
         call,
@@ -45,8 +45,8 @@ def hermitian(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]
 
 
 def hermitian_parts(
-    call: BatchedCall, matrix: Matrix, *, lower: bool, vectors: bool = True
-) -> tuple[Matrix, Matrix, int]:
+    call: BatchedCall, matrix: Any, *, lower: bool, vectors: bool = True
+) -> tuple[Any, Any, int]:
     """(eigenvectors or the operand, eigenvalues ascending, status) of a triangle."""
     options = {"compute_v": int(vectors), "lower": int(lower)}
     query = routine(call.element, "syevd_lwork", "heevd_lwork")
@@ -67,7 +67,7 @@ def general_shapes(call: BatchedCall) -> Shape:
     return Shape.tuple_of([*values, vectors, vectors, STATUS])
 
 
-def general(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def general(call: BatchedCall, matrices: Matrices) -> Matrices:
     """Eigenvectors of a real matrix come in conjugate pairs, made complex here."""
     left, right = (call.letter(name, "VN") == "V" for name in ("compute_left", "compute_right"))
     parts = 1 if call.element.is_complex else 2
@@ -84,7 +84,7 @@ def general(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     return [*values, vl if left else 0, vr if right else 0, info]
 
 
-def _paired(vectors: Matrix, imaginary: Matrix) -> Any:
+def _paired(vectors: Any, imaginary: Any) -> Any:
     """Complex eigenvectors: for a pair LAPACK gives real and imaginary part of the first."""
     paired = vectors.astype(np.result_type(vectors.dtype, np.complex64))
     (first,) = np.nonzero(imaginary > 0)
@@ -102,7 +102,7 @@ def schur_shapes(call: BatchedCall) -> Shape:
     return Shape.tuple_of([call.array(size, size), call.array(size, size), *values, STATUS, STATUS])
 
 
-def schur(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def schur(call: BatchedCall, matrices: Matrices) -> Matrices:
     """Eigenvalues in the order they are found."""
     vectors = call.letter("mode", "VN") == "V"
     form, chosen, *values, basis, _, info = routine(call.element, "gees")(
@@ -122,7 +122,7 @@ def hessenberg_shapes(call: BatchedCall) -> Shape:
     return Shape.tuple_of([call.array(size, size), call.array(max(0, size - 1)), STATUS])
 
 
-def hessenberg(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def hessenberg(call: BatchedCall, matrices: Matrices) -> Matrices:
     """Hessenberg form of rows and columns low to high; the operand is triangular outside."""
     low, high = call.integer("low") - 1, call.integer("high") - 1
     if call.rows == 1:
@@ -142,13 +142,13 @@ def tridiagonal_shapes(call: BatchedCall) -> Shape:
     )
 
 
-def tridiagonal(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def tridiagonal(call: BatchedCall, matrices: Matrices) -> Matrices:
     """Tridiagonal form of a Hermitian matrix, of which the named triangle is read."""
     lower = int(call.letter("uplo", "LU") == "L")
     if call.rows == 1:
         return matrices[0], matrices[0][0].real, 0, 0, 0
     (lwork,) = asked(routine(call.element, "sytrd_lwork", "hetrd_lwork")(call.rows, lower=lower))
-    results: tuple[Matrix, ...] = routine(call.element, "sytrd", "hetrd")(
+    results: tuple[Any, ...] = routine(call.element, "sytrd", "hetrd")(
         matrices[0], lower=lower, lwork=lwork
     )
     return results
@@ -175,7 +175,7 @@ def singular_shapes(call: BatchedCall) -> Shape:
 
 
 def _singular(name: str) -> Any:
-    def compute(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+    def compute(call: BatchedCall, matrices: Matrices) -> Matrices:
         mode = call.letter("mode", "ASN")
         options = {"compute_uv": int(mode != "N"), "full_matrices": int(mode == "A")}
         query = routine(call.element, f"{name}_lwork")
@@ -188,7 +188,7 @@ def _singular(name: str) -> Any:
     return compute
 
 
-def no_singular(call: BatchedCall, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def no_singular(call: BatchedCall, matrices: Matrices) -> Matrices:
     """The vectors of a matrix without elements are those of a basis."""
     rows, columns = call.rows, call.columns
     _, _, left, right, _ = (part.dimensions for part in singular_shapes(call).leaves())

@@ -46,7 +46,7 @@ def eigh_shapes(call: batched.BatchedCall) -> Shape:
     return Shape.tuple_of([call.array(size, size), call.real(size)])
 
 
-def eigh(call: batched.BatchedCall, matrices: Sequence[batched.Matrix]) -> Sequence[batched.Matrix]:
+def eigh(call: batched.BatchedCall, matrices: batched.Matrices) -> batched.Matrices:
     """Sorted, exact to the last digits whatever tolerance; NaN where LAPACK gives up."""
     vectors, values, info = hermitian_parts(call, matrices[0], lower=call.flag("lower"))
     return (_NAN, _NAN) if info else (vectors, values)
@@ -58,9 +58,7 @@ def lu_shapes(call: batched.BatchedCall) -> Shape:
     return Shape.tuple_of([call.array(call.rows, call.columns), pivots, order])
 
 
-def lu_with_order(
-    call: batched.BatchedCall, matrices: Sequence[batched.Matrix]
-) -> Sequence[batched.Matrix]:
+def lu_with_order(call: batched.BatchedCall, matrices: batched.Matrices) -> batched.Matrices:
     """LU factors with partial pivoting."""
     factors, exchanged, _ = factorizations.lu(call, matrices)
     order = np.arange(call.rows)
