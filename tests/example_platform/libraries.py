@@ -3,7 +3,8 @@
 import ctypes
 
 from tests.example_platform.memory import Arrays
-from xla_server.codegen.instructions.blas import cython_blas, cython_lapack, routine_address
+from xla_server.codegen.instructions.blas import cython_blas, cython_lapack
+from xla_server.custom_calls.linear_algebra.lapack import routine_address
 
 NAMES = frozenset({*cython_blas.__pyx_capi__, *cython_lapack.__pyx_capi__})
 

@@ -18,11 +18,8 @@ import scipy
 from llvmlite import ir
 from numba import types
 
-from xla_server.codegen.instructions.instruction import (
-    Define,
-    Instruction,
-    instruction_of,
-)
+from xla_server.codegen.instructions.instruction import Define, Instruction, instruction_of
+from xla_server.custom_calls.linear_algebra.lapack import declaration, routine_address
 
 
 def _extension(name: str) -> Any:
@@ -54,22 +51,6 @@ cython_blas = _extension("cython_blas")
 cython_lapack = _extension("cython_lapack")
 
 
-def routine_address(module: Any, name: str) -> int:
-    """The C address of a routine that a Cython module exports."""
-    capsule = module.__pyx_capi__[name]
-    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-    address = pointer_of(capsule, _name_of(capsule))
-    assert address is not None
-    return int(address)
-
-
-def _name_of(capsule: Any) -> bytes:
-    name_of = ctypes.pythonapi.PyCapsule_GetName
-    name_of.restype, name_of.argtypes = ctypes.c_char_p, (ctypes.py_object,)
-    return bytes(name_of(capsule))
-
-
 _FORMS = {
     "gemm": "nnnnnsanansan",
     "geqrf": "nnanaana",
@@ -96,8 +77,7 @@ def routine(name: str, *, by_value: bool = False) -> Any:
     module = cython_blas if name in cython_blas.__pyx_capi__ else cython_lapack
     symbol = f"xla_{name}"
     llvm.add_symbol(symbol, routine_address(module, name))
-    # The capsule's name is the routine's C declaration, in which no type has a comma.
-    count = _name_of(module.__pyx_capi__[name]).count(b",") + 1
+    count = declaration(module.__pyx_capi__[name]).count(b",") + 1
     form = _FORMS[name[1:]] if by_value else "a" * count
     word = ir.IntType(64)
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from xla_server.codegen.instructions.blas import cython_lapack, room_i32, routine, routine_address
+from xla_server.codegen.instructions.blas import cython_lapack, room_i32, routine
 from xla_server.codegen.kernel_ir.routine import Cost, Parameter, Routine, Unit
-from xla_server.custom_calls.linear_algebra.lapack import asked
+from xla_server.custom_calls.linear_algebra.lapack import asked, routine_address
 
 LETTER = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 """The first letter of the routines of each type."""

@@ -1,5 +1,6 @@
 """LAPACK's routines by name and type, with the workspace they ask for."""
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,21 @@ def blas_routine(element: ElementType, name: str) -> Any:
     from scipy.linalg import blas
 
     return getattr(blas, PREFIX[element] + name)
+
+
+def declaration(capsule: Any) -> bytes:
+    """A routine's C declaration, in which no type has a comma: its capsule's name."""
+    name_of = ctypes.pythonapi.PyCapsule_GetName
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, (ctypes.py_object,)
+    return bytes(name_of(capsule))
+
+
+def routine_address(module: Any, name: str) -> int:
+    """The C address of a routine that a Cython module exports."""
+    capsule = module.__pyx_capi__[name]
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    return int(pointer_of(capsule, declaration(capsule)))
 
 
 def asked(sizes: Any) -> list[int]:

@@ -6,22 +6,12 @@ called at the address that scipy publishes for Cython.
 
 import ctypes
 import functools
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from xla_contract.types.element_type import ElementType
-from xla_server.custom_calls.linear_algebra.lapack import PREFIX, asked
-
-
-def _address(capsule: Any) -> int:
-    name_of = ctypes.pythonapi.PyCapsule_GetName
-    name_of.restype, name_of.argtypes = ctypes.c_char_p, (ctypes.py_object,)
-    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-    address: int = pointer_of(capsule, name_of(capsule))
-    return address
+from xla_server.custom_calls.linear_algebra.lapack import PREFIX, asked, routine_address
 
 
 @functools.cache
@@ -30,10 +20,9 @@ def _geqp3(element: ElementType) -> Any:
     # The server listens before scipy is loaded.
     from scipy.linalg import cython_lapack
 
-    capsules: Mapping[str, Any] = cython_lapack.__pyx_capi__
     count = 10 if element.is_complex else 9
     signature = ctypes.CFUNCTYPE(None, *(ctypes.c_void_p,) * count)
-    return signature(_address(capsules[f"{PREFIX[element]}geqp3"]))
+    return signature(routine_address(cython_lapack, f"{PREFIX[element]}geqp3"))
 
 
 def factored(element: ElementType, matrix: Any, pivots: Any) -> tuple[Any, Any, Any]:
