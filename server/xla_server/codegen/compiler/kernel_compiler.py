@@ -124,7 +124,5 @@ def _run(steps: Any, module: Any, builder: Any) -> None:
         steps.detach()
 
 
-@functools.cache
-def _shared_machine(machine: Machine, effort: Effort) -> Any:
-    """Return the generator that compilations use in turn: each holds numba's lock."""
-    return target_machine(machine, effort)
+_shared_machine = functools.cache(target_machine)
+"""Returns the generator that compilations use in turn: each holds numba's lock."""

@@ -119,10 +119,6 @@ def _overflows(b: Builder, x: Any, y: Any) -> Any:
     return b.and_(b.icmp_signed("==", x, smallest), b.icmp_signed("==", y, minus_one))
 
 
-def _negate(b: Builder, v: Values, t: Any) -> Any:
-    return b.fneg(*v) if is_float(t) else b.neg(*v)
-
-
 def _absolute(b: Builder, v: Values, t: Any) -> Any:
     if is_float(t):
         return call(b, "llvm.fabs", v)
@@ -133,9 +129,7 @@ def _absolute(b: Builder, v: Values, t: Any) -> Any:
 def _extreme(name: str, relation: str, b: Builder, v: Values, t: Any) -> Any:
     if is_float(t):
         return call(b, f"llvm.{name}", v)
-    if is_signed(t):
-        return b.select(b.icmp_signed(relation, *v), *v)
-    return b.select(b.icmp_unsigned(relation, *v), *v)
+    return b.select((b.icmp_signed if is_signed(t) else b.icmp_unsigned)(relation, *v), *v)
 
 
 _ROUNDED = frozenset({"fadd", "fsub", "fmul", "fdiv"})
@@ -215,10 +209,6 @@ def _multiply_high(b: Builder, v: Values, t: Any) -> Any:
     return b.trunc(b.lshr(product, ir.Constant(wide, narrow.width)), narrow)
 
 
-def _count_leading_zeros(b: Builder, v: Values, t: Any) -> Any:
-    return call(b, "llvm.ctlz", v, ir.Constant(ir.IntType(1), 0))
-
-
 def _llvm(name: str, b: Builder, v: Values, t: Any) -> Any:
     return call(b, f"llvm.{name}", v)
 
@@ -233,7 +223,7 @@ sub = _same(2, partial(_by_kind, "fsub", "sub"))
 mul = _same(2, partial(_by_kind, "fmul", "mul"))
 div = _same(2, partial(_divide, _DOUBLE_BITS))
 rem = _same(2, partial(_remainder, _DOUBLE_BITS))
-neg = _same(1, _negate)
+neg = _same(1, partial(_by_kind, "fneg", "neg"))
 absolute = _same(1, _absolute)
 maximum = _same(2, _maximum)
 minimum = _same(2, _minimum)
@@ -246,7 +236,7 @@ shift_left = _same(2, partial(_shift, "shl"))
 shift_right_logical = _same(2, partial(_shift, "lshr"))
 shift_right_arithmetic = _same(2, partial(_shift, "ashr"))
 mulhi = _same(2, _multiply_high)
-clz = _same(1, _count_leading_zeros)
+clz = _same(1, lambda b, v, t: call(b, "llvm.ctlz", v, ir.Constant(ir.IntType(1), 0)))
 popcnt = _same(1, partial(_llvm, "ctpop"))
 floor = _same(1, partial(_llvm, "floor"))
 ceil = _same(1, partial(_llvm, "ceil"))

@@ -98,14 +98,6 @@ def _is_not_zero(kind: str) -> Any:
     return function([kind], "b1", lambda word: word.unsigned("!=", 0))
 
 
-def _bits_are_not_zero(value: Word) -> Word:
-    return (value.as_bits() << 1).unsigned("!=", 0)
-
-
-def _is_not_subnormal(value: Word) -> Word:
-    return (value.as_bits() & 0x7F800000).unsigned("!=", 0)
-
-
 def _total_order(kind: str) -> Any:
     """Integers in the order -NaN < -Inf < ... < -0 < +0 < ... < +Inf < +NaN."""
     width = int(kind[1:])
@@ -228,8 +220,10 @@ CONVERSIONS: Mapping[str, Any] = {
         if not form.has_nan
     },
     **_table([n for n in COMPUTED if n[0] in "iuf"], _is_not_zero, "to_pred"),
-    "to_pred_bf16": function(["f32"], "b1", _bits_are_not_zero),
-    "to_pred_f8e8m0fnu": function(["f32"], "b1", _is_not_subnormal),
+    "to_pred_bf16": function(["f32"], "b1", lambda x: (x.as_bits() << 1).unsigned("!=", 0)),
+    "to_pred_f8e8m0fnu": function(
+        ["f32"], "b1", lambda x: (x.as_bits() & 0x7F800000).unsigned("!=", 0)
+    ),
     **_table(list(_FLOATS), _total_order, "total_order"),
     **_table(list(_FLOATS), partial(_key, nan_is_largest=True), "maximum_key"),
     **_table(list(_FLOATS), partial(_key, nan_is_largest=False), "minimum_key"),

@@ -9,14 +9,14 @@ loads that library.
 """
 
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
 from llvmlite import ir
 
 from xla_server.codegen.functions.bits.conversions import reduced
 from xla_server.codegen.functions.bits.narrow_floats import rounded_to_odd
-from xla_server.codegen.functions.bits.words import F32, I16, I32, Word, function
+from xla_server.codegen.functions.bits.words import F32, I16, I32, Formula, Word, function
 from xla_server.target.machine import Machine
 
 _F32_SIGN, _F32_INFINITY = 0x80000000, 0x7F800000
@@ -83,10 +83,7 @@ def half_of_f64(value: Word, machine: Machine) -> Word:
     return narrow(rounded_to_odd(value)).bitcast(ir.HalfType())
 
 
-_Convert: TypeAlias = Callable[[Word], Word]
-
-
-def _table(narrow: _Convert, widen: _Convert, widen_quiet: _Convert) -> Mapping[str, Any]:
+def _table(narrow: Formula, widen: Formula, widen_quiet: Formula) -> Mapping[str, Any]:
     """Return the functions. `widen_quiet` may make a signalling NaN a quiet one."""
 
     def round_(value: Word) -> Word:

@@ -87,11 +87,9 @@ def _divided(x: Complex, y: Complex, product_sum: _ProductSum = _rounded_twice) 
 
 def _ends(z: Complex) -> Complex:
     """Return 1 for infinite parts and 0 for others, with their signs."""
-    ends = []
-    for part in (z.real, z.imag):
-        size = select(is_infinite(part), part.constant(1), part.constant(0))
-        ends.append(with_sign(size, part))
-    return Complex(*ends)
+    parts = (z.real, z.imag)
+    sizes = (select(is_infinite(part), part.constant(1), part.constant(0)) for part in parts)
+    return Complex(*map(with_sign, sizes, parts))
 
 
 def _in_direction(size: float, x: Complex, y: Complex) -> Complex:
@@ -385,7 +383,8 @@ def atan(z: Complex) -> Complex:
 
 def atan2(y: Complex, x: Complex) -> Complex:
     """-i log((x + i y) / sqrt(x x + y y)), the real function continued."""
-    largest, of_y = (_largest_part(z) for z in (x, y))
+    sizes = ((abs(z.real), abs(z.imag)) for z in (x, y))
+    largest, of_y = (select(beside > along, beside, along) for along, beside in sizes)
     size = select(of_y > largest, of_y, largest)
     large, small = size > 2.0**300, size < 2.0**-300
     one = size.constant(1)
@@ -397,11 +396,6 @@ def atan2(y: Complex, x: Complex) -> Complex:
     near = choose(is_quotient, _divided(y, x), complex_arctangent.arctangent(a, b))
     precise = complex_arctangent.with_half_turn(near, a, b, formula)
     return choose(is_finite(formula.real) & is_finite(formula.imag), precise, formula)
-
-
-def _largest_part(z: Complex) -> Value:
-    x, y = abs(z.real), abs(z.imag)
-    return select(y > x, y, x)
 
 
 def _unadjusted_sqrt(z: Complex) -> Complex:

@@ -1,5 +1,6 @@
 """Irrational numbers as sums of floats, from their digits."""
 
+import functools
 from fractions import Fraction
 
 import numpy as np
@@ -47,6 +48,7 @@ THIRD_PARTS = {name: parts(Fraction(1, 3), name) for name in _WHOLE}
 LOG2_E = float(1 / LN2)
 
 
+@functools.cache
 def two_over_pi(fraction_bits: int) -> int:
     """2 / pi times 2^fraction_bits, rounded down."""
     guard = fraction_bits + 64

@@ -77,14 +77,10 @@ def _log_of_sum(x: Value, low: Value | None, scale: Value | None) -> Value:
 
 def log(x: Value) -> Value:
     """The natural logarithm."""
-    result = _log_of_sum(*_with_scale(x))
+    number, scale = normal(x)
+    result = _log_of_sum(number, None, scale)
     result = select(x < math.inf, result, x)
     return select(x > 0, result, select(x.equals(0), x.constant(-math.inf), math.nan))
-
-
-def _with_scale(x: Value) -> tuple[Value, None, Value]:
-    number, scale = normal(x)
-    return number, None, scale
 
 
 def log1p(x: Value) -> Value:

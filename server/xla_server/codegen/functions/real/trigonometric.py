@@ -53,7 +53,7 @@ Reduced: TypeAlias = tuple[Value, Value, Value]
 
 def _row(exponent: int, lengths: tuple[int, ...]) -> list[float]:
     """2/pi 2^exponent modulo 4, between -2 and 2, as a sum of floats of these lengths in bits."""
-    value = Fraction(_two_over_pi(), 1 << _DIGITS) * Fraction(2) ** exponent
+    value = Fraction(irrational.two_over_pi(_DIGITS), 1 << _DIGITS) * Fraction(2) ** exponent
     value -= 4 * round(value / 4)
     row = []
     for length in lengths:
@@ -61,11 +61,6 @@ def _row(exponent: int, lengths: tuple[int, ...]) -> list[float]:
         row.append(float(part))
         value -= part
     return row
-
-
-@functools.cache
-def _two_over_pi() -> int:
-    return irrational.two_over_pi(_DIGITS)
 
 
 _LARGE = {"f32": 17, "f64": 30}
