@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba import from_dtype, types
 
 from xla_server.codegen.instructions.instruction import instruction, instruction_of
-from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters_of
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.execution.cancellation_flag import FUTEX, FUTEX_WAIT, STOP, WAIT
 
@@ -215,16 +215,12 @@ def room_for(builder: Any, size: Any) -> Any:
 
 COPY_BYTES = Routine(
     "copy_bytes",
-    (
-        *parameters(Unit.WRITE, "target"),
-        *parameters(Unit.READ, "source"),
-        *parameters(Unit.OFFSET, "count"),
-    ),
+    parameters_of(target=Unit.WRITE, source=Unit.READ, count=Unit.OFFSET),
     cost=lambda n: n["count"] / 4,
 )
 CLEAR_BYTES = Routine(
     "clear_bytes",
-    (*parameters(Unit.WRITE, "target"), *parameters(Unit.OFFSET, "count")),
+    parameters_of(target=Unit.WRITE, count=Unit.OFFSET),
     cost=lambda n: n["count"] / 4,
 )
 

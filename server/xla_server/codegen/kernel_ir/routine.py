@@ -124,6 +124,11 @@ def parameters(unit: Unit, *names: str) -> tuple[Parameter, ...]:
     return tuple(Parameter(name, unit) for name in names)
 
 
+def parameters_of(**units: Unit) -> tuple[Parameter, ...]:
+    """Return parameters by their units."""
+    return tuple(Parameter(name, unit) for name, unit in units.items())
+
+
 def routine_of(
     name: str, function: Callable[..., Any], cost: Cost | None = None, *, is_inlined: bool = False
 ) -> Routine:

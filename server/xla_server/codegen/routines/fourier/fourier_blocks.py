@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from xla_server.codegen.compiler.llvm_text import TextLoop
 from xla_server.codegen.compiler.shared_functions import by_name
-from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters, parameters_of
 from xla_server.codegen.routines.fourier.fourier_text import (
     WIDTH,
     Complex,
@@ -20,27 +20,19 @@ from xla_server.codegen.routines.fourier.fourier_text import (
 _TWO_SIDES = *parameters(Unit.UPDATE, "real", "imaginary"), *parameters(Unit.COUNT, "count")
 _HALVES = *_TWO_SIDES, *parameters(Unit.READ, "table")
 _PARTS = ("low", "low_swapped", "high", "high_swapped")
-_CHIRP = (
-    *parameters(Unit.READ, "source"),
-    *parameters(Unit.OFFSET, "source_step"),
-    *parameters(Unit.WRITE, "target"),
-    *parameters(Unit.OFFSET, "target_step"),
-    *parameters(Unit.COUNT, "count"),
-    *parameters(Unit.READ, "table"),
-    *parameters(Unit.COUNT, "padded"),
+_CHIRP = parameters_of(
+    source=Unit.READ,
+    source_step=Unit.OFFSET,
+    target=Unit.WRITE,
+    target_step=Unit.OFFSET,
+    count=Unit.COUNT,
+    table=Unit.READ,
+    padded=Unit.COUNT,
 )
-_TURN = (
-    *parameters(Unit.UPDATE, "block"),
-    *parameters(Unit.COUNT, "count"),
-    *parameters(Unit.READ, "fine", "coarse"),
-    *parameters(Unit.COUNT, "rows"),
+_TURN = parameters_of(
+    block=Unit.UPDATE, count=Unit.COUNT, fine=Unit.READ, coarse=Unit.READ, rows=Unit.COUNT
 )
-_TAKE = (
-    *parameters(Unit.READ, "source"),
-    *parameters(Unit.WRITE, "target"),
-    *parameters(Unit.COUNT, "count"),
-    *parameters(Unit.READ, "offsets"),
-)
+_TAKE = parameters_of(source=Unit.READ, target=Unit.WRITE, count=Unit.COUNT, offsets=Unit.READ)
 _MIX = (
     *parameters(Unit.UPDATE, *_PARTS),
     *parameters(Unit.COUNT, "count"),

@@ -16,19 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from xla_server.codegen.compiler.llvm_text import Declaration, TextLoop
 from xla_server.codegen.compiler.shared_functions import TextFunction, by_name
-from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters, parameters_of
 from xla_server.codegen.routines.fourier.fourier_text import WIDTH, FourierText
 
 _BLOCK = ("real", "imaginary")
-_PLACES = (
-    *parameters(Unit.COUNT, "lines"),
-    *parameters(Unit.OFFSET, "ahead"),
-    *parameters(Unit.COUNT, "count"),
-    *parameters(Unit.NUMBER, "factor"),
-)
-_LINES = (
-    *parameters(Unit.COUNT, "first", "inner"),
-    *parameters(Unit.OFFSET, "outer_step", "inner_step"),
+_PLACES = parameters_of(lines=Unit.COUNT, ahead=Unit.OFFSET, count=Unit.COUNT, factor=Unit.NUMBER)
+_LINES = parameters_of(
+    first=Unit.COUNT, inner=Unit.COUNT, outer_step=Unit.OFFSET, inner_step=Unit.OFFSET
 )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from xla_server.codegen.compiler.llvm_text import TextLoop
 from xla_server.codegen.compiler.shared_functions import by_name
-from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters_of
 from xla_server.codegen.routines.fourier.fourier_text import (
     WIDTH,
     Complex,
@@ -39,18 +39,10 @@ def generic_cost(radix: int) -> float:
     return 8 + 1.5 * radix
 
 
-_PARAMETERS = (
-    *parameters(Unit.READ, "source"),
-    *parameters(Unit.WRITE, "target"),
-    *parameters(Unit.COUNT, "s", "m"),
-    *parameters(Unit.READ, "twiddles"),
+_PARAMETERS = parameters_of(
+    source=Unit.READ, target=Unit.WRITE, s=Unit.COUNT, m=Unit.COUNT, twiddles=Unit.READ
 )
-_GENERIC_PARAMETERS = (
-    *_PARAMETERS,
-    *parameters(Unit.COUNT, "r"),
-    *parameters(Unit.READ, "roots"),
-    *parameters(Unit.WRITE, "room"),
-)
+_GENERIC_PARAMETERS = (*_PARAMETERS, *parameters_of(r=Unit.COUNT, roots=Unit.READ, room=Unit.WRITE))
 
 
 def butterfly(f: FourierText, x: Sequence[Complex]) -> list[Complex]:

@@ -25,7 +25,7 @@ from xla_server.codegen.kernel_ir.routine import (
     Routine,
     Unit,
     Write,
-    parameters,
+    parameters_of,
     routine_of,
 )
 
@@ -71,11 +71,8 @@ def tile_name(width: int, side: int) -> str:
 
 def tile_routine(width: int, side: int) -> Routine:
     """Return the routine that transposes a tile, whose `ahead` are from row to row."""
-    of_rows = (
-        *parameters(Unit.READ, "source"),
-        *parameters(Unit.OFFSET, "source_ahead"),
-        *parameters(Unit.WRITE, "target"),
-        *parameters(Unit.OFFSET, "target_ahead"),
+    of_rows = parameters_of(
+        source=Unit.READ, source_ahead=Unit.OFFSET, target=Unit.WRITE, target_ahead=Unit.OFFSET
     )
     return Routine(tile_name(width, side), of_rows, cost=lambda _: 2 * side * side)
 
