@@ -8,6 +8,7 @@ stop the vectoriser: only functions that loops call (`called_functions`) have on
 import abc
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -183,19 +184,15 @@ class Value(Operand):
 
 def fma(x: Value, y: Value | Number, z: Value | Number) -> Value:
     """x * y + z, rounded once."""
-    y, z = (v if isinstance(v, Value) else x.constant(v) for v in (y, z))
-    return x.made(call(x.builder, "llvm.fma", [x.code, y.code, z.code]))
+    return x.made(call(x.builder, "llvm.fma", [x.code, x.coerced(y), x.coerced(z)]))
 
 
 def select(predicate: Value, on_true: Value | Number, on_false: Value | Number) -> Value:
     """One of two values, one of them at least a Value; both are computed."""
-    if isinstance(on_true, Value):
-        like = on_true
-        other = on_false if isinstance(on_false, Value) else like.constant(on_false)
-        return like.made(predicate.builder.select(predicate.code, like.code, other.code))
-    assert isinstance(on_false, Value)
-    chosen = on_false.constant(on_true)
-    return chosen.made(predicate.builder.select(predicate.code, chosen.code, on_false.code))
+    like = on_true if isinstance(on_true, Value) else on_false
+    assert isinstance(like, Value)
+    sides = like.coerced(on_true), like.coerced(on_false)
+    return like.made(predicate.builder.select(predicate.code, *sides))
 
 
 def where_rare(
@@ -462,10 +459,8 @@ class ElementaryFunction(Instruction):
 
 def family(*bodies: Callable[..., Value], operands: int = 1) -> dict[str, Any]:
     """Both types of each function: `exp` gives exp_f32 and exp_f64."""
-    return {
-        f"{body.__name__}_{name}": ElementaryFunction(
-            f"{body.__name__}_{name}", body, operands, name
-        )
-        for body in bodies
-        for name in FORMAT
-    }
+    functions = (
+        ElementaryFunction(f"{body.__name__}_{name}", body, operands, name)
+        for body, name in itertools.product(bodies, FORMAT)
+    )
+    return {function.__name__: function for function in functions}

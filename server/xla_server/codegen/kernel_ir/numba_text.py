@@ -162,11 +162,7 @@ class NumbaText:
         return f"add({base}, mul({element}, {byte_size}))"
 
     def _constant(self, constant: ir.Const) -> str:
-        name = f"k{len(self._constants)}"
-        return self._constants.setdefault(constant_text(constant), name)
-
-
-def constant_text(constant: ir.Const) -> str:
-    """Return the expression that makes a constant: floats by their bits."""
-    written = str if constant.type.is_integer else hex
-    return f"{constant.type}({', '.join(map(written, constant.parts))})"
+        # Floats by their bits.
+        written = str if constant.type.is_integer else hex
+        text = f"{constant.type}({', '.join(map(written, constant.parts))})"
+        return self._constants.setdefault(text, f"k{len(self._constants)}")

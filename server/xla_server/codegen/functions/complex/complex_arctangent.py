@@ -4,7 +4,6 @@ With u = x + iy and v = x - iy it is half of u's angle less v's, and half of the
 |v| / |u|: all three follow from products of the operands, whose sums cancel near u = 0 and v = 0.
 """
 
-import functools
 import math
 
 from xla_server.codegen.functions import values
@@ -66,12 +65,7 @@ def _with_sign_of_zero(part: values.Value, signed: values.Value) -> values.Value
 def _sum_of_products(*pairs: tuple[values.Value, values.Value]) -> values.Value:
     """Return a sum of products as if it were made in twice the digits and rounded."""
     (total, low), *others = (values.exact_product(*pair) for pair in pairs)
-
-    def added(
-        sums: tuple[values.Value, values.Value], product: tuple[values.Value, values.Value]
-    ) -> tuple[values.Value, values.Value]:
-        high, rest = values.exact_sum(sums[0], product[0])
-        return high, sums[1] + (product[1] + rest)
-
-    total, low = functools.reduce(added, others, (total, low))
+    for product, error in others:
+        total, rest = values.exact_sum(total, product)
+        low = low + (error + rest)
     return total + low

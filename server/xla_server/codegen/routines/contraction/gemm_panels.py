@@ -141,9 +141,7 @@ def _squares(f: PanelText, whole: str, last: str) -> None:
     step = f.smaller(block.number, latest)
     offset = f.let(f"mul i64 {step}, {unit}")
     vectors = [_loaded(f, f.behind(row, offset)) for row in rows]
-    half = few
-    while half > 1:
-        half //= 2
+    for _ in range(few.bit_length() - 1):
         vectors = f.merged(f.vector, vectors, few)
     to = f.behind(into, f.let(f"mul i64 {step}, {f.row}"))
     quarter = f"<{few} x {f.form}>"

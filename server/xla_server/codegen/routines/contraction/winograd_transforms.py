@@ -6,6 +6,7 @@ by vectors.
 """
 
 import functools
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -31,14 +32,10 @@ def matrices() -> tuple[Rows, Rows, Rows]:
     result = [[p**k for p in POINTS] + [Fraction(int(k == RESULTS - 1))] for k in range(RESULTS)]
     kernel = []
     for p in POINTS:
-        scale = Fraction(1)
-        for q in POINTS:
-            scale *= p - q if p != q else 1
+        scale = math.prod(p - q for q in POINTS if q != p)
         kernel.append([p**k / scale for k in range(TAPS)])
     kernel.append([Fraction(int(k == TAPS - 1)) for k in range(TAPS)])
-    inputs = [_product_without(n) for n in range(len(POINTS))]
-    inputs.append(_product_without(None))
-    return inputs, kernel, result
+    return [_product_without(n) for n in (*range(len(POINTS)), None)], kernel, result
 
 
 def _product_without(left_out: int | None) -> list[Fraction]:
