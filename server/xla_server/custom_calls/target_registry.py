@@ -31,16 +31,9 @@ _NAMES_SHOWN = 3
 _NAME_SHOWN = 200
 
 _OF_PYTHON = frozenset(
-    {
-        "xla_buffer_python_cpu_callback",
-        "xla_buffer_python_gpu_callback",
-        "xla_ffi_partitioned_python_cpu_callback",
-        "xla_ffi_partitioned_python_gpu_callback",
-        "xla_ffi_python_cpu_callback",
-        "xla_ffi_python_gpu_callback",
-        "xla_python_cpu_callback",
-        "xla_python_gpu_callback",
-    }
+    f"xla_{interface}python_{ending}"
+    for interface in ("", "buffer_", "ffi_", "ffi_partitioned_")
+    for ending in ("cpu_callback", "gpu_callback")
 )
 """Targets that JAX writes for debug.print, pure_callback, io_callback and their like.
 

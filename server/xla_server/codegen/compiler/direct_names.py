@@ -31,14 +31,10 @@ def _strays(statements: Sequence[ast.stmt], known: Set[str]) -> Iterator[str]:
                 yield from _used(iterated) - have
                 yield from _strays(body, have | _given(target))
                 yield from _strays(orelse, have)
-            case ast.While(test=test, body=body, orelse=orelse):
-                yield from _used(test) - have
-                yield from _strays(body, have)
-                yield from _strays(orelse, have)
-            case ast.If(test=test, body=body, orelse=orelse):
-                yield from _used(test) - have
-                yield from _strays(body, have)
-                yield from _strays(orelse, have)
+            case ast.While() | ast.If():
+                yield from _used(statement.test) - have
+                yield from _strays(statement.body, have)
+                yield from _strays(statement.orelse, have)
             case ast.AugAssign(target=target, value=value):
                 yield from (_given(target) | _used(value)) - have
             case _:

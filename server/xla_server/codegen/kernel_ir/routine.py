@@ -39,11 +39,6 @@ class Unit(enum.Enum):
     BITS = "random bits"
 
     @property
-    def is_stored_to(self) -> bool:
-        """Return whether the routine changes the memory at the address."""
-        return self in (Unit.WRITE, Unit.UPDATE)
-
-    @property
     def types(self) -> tuple[Type, ...]:
         """The types that an operand may have."""
         return {Unit.FLAG: (Type.I64, Type.B1), Unit.BITS: (Type.U64,)}.get(self, (Type.I64,))

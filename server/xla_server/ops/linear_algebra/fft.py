@@ -4,18 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.ops.linear_algebra.fft import FftAttributes, FftType
+from xla_contract.ops.linear_algebra.fft import FftAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, of_operands
 from xla_server.ops.numerics.scalar_function import round_to
-
-_NAMES = {
-    FftType.FFT: "fftn",
-    FftType.IFFT: "ifftn",
-    FftType.RFFT: "rfftn",
-    FftType.IRFFT: "irfftn",
-}
-"""Names of the transforms in scipy.fft."""
 
 
 @of_operands
@@ -29,6 +21,6 @@ def evaluate_fft(instruction: HloInstruction, operand: Array) -> Array:
     # The server listens before scipy is loaded.
     import scipy.fft
 
-    transform: Any = getattr(scipy.fft, _NAMES[attributes.type])
+    transform: Any = getattr(scipy.fft, f"{attributes.type.name.lower()}n")
     transformed = transform(operand, s=attributes.length, axes=axes)
     return round_to(transformed, shape.element_type.dtype)

@@ -57,10 +57,8 @@ def _three_fry(
 
 def split_dimension(sizes: tuple[int, ...]) -> int:
     """The first even dimension, or the first of the largest where all are odd."""
-    for number, size in enumerate(sizes):
-        if size % 2 == 0:
-            return number
-    return sizes.index(max(sizes))
+    even = (number for number, size in enumerate(sizes) if size % 2 == 0)
+    return next(even, sizes.index(max(sizes)))
 
 
 def philox_bits(

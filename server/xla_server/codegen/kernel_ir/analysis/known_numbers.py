@@ -28,9 +28,7 @@ Known = int | ByteAddress | None
 """A number, an address, or what is not known."""
 
 _FUNCTIONS: Mapping[str, Callable[..., int]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
+    **{name: getattr(operator, name) for name in ("add", "sub", "mul")},
     "minimum": min,
     "maximum": max,
     "whole_div": operator.floordiv,
@@ -39,12 +37,7 @@ _FUNCTIONS: Mapping[str, Callable[..., int]] = {
     "narrow_mod": operator.mod,
     "bit_and": operator.and_,
     "bit_or": operator.or_,
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
+    **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
     "room_i32": int,
     "select": lambda test, then, other: then if test else other,
 }

@@ -190,7 +190,7 @@ def _called(kernel: Kernel) -> Iterator[str]:
         routine = statement.routine
         for parameter, operand in zip(routine.parameters, statement.operands, strict=True):
             found = list(_memories(operand, bound))
-            for memory in found if parameter.unit.is_stored_to else ():
+            for memory in found if parameter.unit in (Unit.WRITE, Unit.UPDATE) else ():
                 if isinstance(memory, ir.Buffer) and memory.role in (ir.Role.READ, ir.Role.WORD):
                     yield (
                         f"{parameter.name} of {routine.name} must be memory that is written, "

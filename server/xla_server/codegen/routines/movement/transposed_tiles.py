@@ -41,10 +41,8 @@ _SHORT = 16
 
 def side_of(width: int, rows: int, columns: int) -> int | None:
     """Rows of the largest tile of elements of `width` bytes that fits; None where none does."""
-    for side in SIDES:
-        if side * side * width <= _REGISTERS and side <= min(rows, columns):
-            return side
-    return None
+    most = min(rows, columns)
+    return next((n for n in SIDES if n * n * width <= _REGISTERS and n <= most), None)
 
 
 def _transpose(f: FunctionText, width: int, side: int) -> None:
