@@ -66,10 +66,7 @@ class Lowering:
         return self._scope[instruction]
 
     def array(self, instruction: HloInstruction) -> Value:
-        """The value of an instruction whose result is an array.
-
-        A reshape has the value of its operand: the dimensions are those of the instruction.
-        """
+        """The value of an instruction that gives an array; a reshape has that of its operand."""
         value = self._scope[instruction]
         assert isinstance(value, Value), instruction
         return value
@@ -116,10 +113,7 @@ class Lowering:
         return tuple(self.new(shape, f"{i.name}.{n}") for n, shape in enumerate(shapes))
 
     def call(self, computation: HloComputation, arguments: Sequence[Tree]) -> Deep[Tree]:
-        """Add the rows of a computation's instructions and return its root's values.
-
-        This is a deep function: computations may be nested to any depth.
-        """
+        """Add the rows of a computation and return its root's values, as a deep function."""
         outer, self._scope = self._scope, {}
         try:
             self._scope.update(zip(computation.parameters, arguments, strict=True))

@@ -234,10 +234,7 @@ def roots_of(stores: Iterable[Store]) -> list[Node]:
 def reached(
     roots: Iterable[Node], inputs: Callable[[Node], Iterable[Node]] = lambda node: node.inputs()
 ) -> Iterator[Node]:
-    """Return the nodes that roots are computed from, with them, each once.
-
-    `inputs` are the nodes that are looked at behind one, by default all that it reads.
-    """
+    """Return roots and the nodes that they are computed from by way of `inputs`, each once."""
     return traversal.reached(roots, inputs)
 
 

@@ -149,10 +149,7 @@ class Tracer:
             self.guard = outer
 
     def inside(self, index: Affine, low: int, high: int) -> Node | None:
-        """Return the test low <= index < high.
-
-        It is None if the test always holds, and NEVER if it never does.
-        """
+        """Return the test low <= index < high, None if it always holds, NEVER if it never does."""
         if index.high < low or index.low >= high:
             return NEVER
         found: Node | None = None

@@ -240,10 +240,7 @@ class LoopBuilder(GraphBuilder):
         *,
         is_even: bool,
     ) -> Loop:
-        """Begin a loop of sums.
-
-        `bounds` has where the iterations of each loop of the reductions begin and end here.
-        """
+        """Begin a loop of sums, within `bounds` of the loops of reductions, which it narrows."""
         low, high = bounds.get(step.loop, (ir.Index(0), ir.Index(step.length)))
         name, iterations = self._names("i"), step.length / step.span
         if step.span > 1:

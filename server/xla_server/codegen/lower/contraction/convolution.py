@@ -34,10 +34,7 @@ from xla_server.target.target import Target
 def lower_convolution(
     lowering: Lowering, i: HloInstruction, fusion: HloInstruction | None = None
 ) -> Tree:
-    """Add kernels of tiles, of products where BLAS knows the type, or a loop nest.
-
-    Blocks go through the epilogue of an output fusion as soon as they are there.
-    """
+    """Add kernels of tiles or of products by BLAS, or a loop nest, with a fusion's epilogue."""
     phases, plan = _division(lowering.target, i)
     order = i.attributes.dimension_numbers.output_order
     if phases is not None and (fusion is None or is_last(order)):

@@ -46,10 +46,7 @@ STORED = MappingProxyType(
 def lower_dot(
     lowering: Lowering, dot: HloInstruction, fusion: HloInstruction | None = None
 ) -> Tree:
-    """Kernels of panels and tiles; BLAS for other matrices of its types; else a loop nest.
-
-    Pieces go through the epilogue of an output fusion as soon as they are there.
-    """
+    """Kernels of panels and tiles, of BLAS, or a loop nest, each with the fusion's epilogue."""
     is_alone, capability = fusion is None, lowering.target.capability
     is_product = is_by_blas(dot, capability) or (is_alone and gemm_of(lowering.target, dot))
     if not is_product or not dot.shape.element_count:

@@ -148,10 +148,7 @@ def add_tiles(
     epilogue: Epilogue,
     exact: ExactSums | None,
 ) -> None:
-    """Add the kernel of tiles of an input and weights, with what is done to each tile's results.
-
-    `exact` sums results again.
-    """
+    """Add the kernel of tiles, with the epilogue of their results, which `exact` sums again."""
     base, kernel = operands
     shape = Shape.array(made.value.shape.element_type, (tiled.scratch,))
     memory = made.lowering.new(shape, f"{made.value.name}.tiles")

@@ -186,10 +186,7 @@ def chirp_operands(
     table: ir.Expression,
     padded: int | None = None,
 ) -> dict[str, int | ir.Expression]:
-    """Return the operands of a product with a table.
-
-    Source and target are an address and the bytes from element to element.
-    """
+    """Return operands of a product with a table; memory is (address, bytes between elements)."""
     return {
         **{"source": source[0], "source_step": source[1]},
         **{"target": target[0], "target_step": target[1]},
