@@ -84,10 +84,8 @@ class _Im2col:
     def product(self, editor: Editor) -> HloInstruction:
         """Return the convolution as a product."""
         i, numbers = self.i, self.i.attributes.dimension_numbers
-        form = DotDimensionNumbers((1,), (0,), (), ())
-        attributes = DotAttributes(
-            form, i.shape.element_type, i.attributes.precision, i.attributes.algorithm
-        )
+        form, a = DotDimensionNumbers((1,), (0,), (), ()), i.attributes
+        attributes = DotAttributes(form, i.shape.element_type, a.precision, a.algorithm)
         dot = editor.add(Opcode.DOT, (self._matrix(editor), self._kernel(editor)), attributes)
         result = editor.reshape(dot, (self.batch, *self.positions, self.features))
         # The output's order names (batch, features, *spatial); here features are last.

@@ -91,12 +91,9 @@ def _own(computation: HloComputation, editor: Editor) -> HloComputation:
     copies: dict[HloInstruction, HloInstruction] = {}
     for i in computation.instructions:
         copies[i] = editor.copy(i, [copies[operand] for operand in i.operands])
-    return editor.computation(
-        f"{computation.name}_f32",
-        list(copies.values()),
-        copies[computation.root],
-        [copies[parameter] for parameter in computation.parameters],
-    )
+    inside, parameters = list(copies.values()), [copies[part] for part in computation.parameters]
+    name = f"{computation.name}_f32"
+    return editor.computation(name, inside, copies[computation.root], parameters)
 
 
 def accumulation_type(types: tuple[ElementType, ...]) -> ElementType | None:

@@ -86,15 +86,10 @@ class _Folding:
         if operands == list(i.operands):
             return None
         (lhs_batch, lhs_contracting), (rhs_batch, rhs_contracting) = roles
-        attributes = dataclasses.replace(
-            i.attributes,
-            dimension_numbers=DotDimensionNumbers(
-                lhs_contracting, rhs_contracting, lhs_batch, rhs_batch
-            ),
-        )
-        return self.editor.reshape(
-            self.editor.add(Opcode.DOT, operands, attributes), i.shape.dimensions
-        )
+        numbers = DotDimensionNumbers(lhs_contracting, rhs_contracting, lhs_batch, rhs_batch)
+        attributes = dataclasses.replace(i.attributes, dimension_numbers=numbers)
+        dot = self.editor.add(Opcode.DOT, operands, attributes)
+        return self.editor.reshape(dot, i.shape.dimensions)
 
     def _convolution(self, i: HloInstruction) -> HloInstruction | None:
         """Return the convolution before transposes; None if `ChannelsLast` would undo that."""

@@ -19,7 +19,7 @@ class TransposedDot(RewritePass):
     def _rule_in(self, computation: HloComputation, editor: Editor) -> Rule:
         readers = users(computation)
 
-        def exchanged(i: HloInstruction) -> HloInstruction | None:
+        def product(i: HloInstruction) -> HloInstruction | None:
             (dot,) = i.operands
             is_root = dot is computation.root
             # An instruction that this pass has made has no readers on record.
@@ -27,22 +27,19 @@ class TransposedDot(RewritePass):
                 return None
             lhs, rhs = dot.operands
             numbers = dot.attributes.dimension_numbers
-            left, _ = roles_of(numbers, lhs.shape.rank, rhs.shape.rank)
+            left, right = roles_of(numbers, lhs.shape.rank, rhs.shape.rank)
             batch, rank = len(left.batch), dot.shape.rank
             middle = batch + len(left.free)
             order = (*range(batch), *range(middle, rank), *range(batch, middle))
             if i.attributes.permutation != order:
                 return None
+            exchanged = DotDimensionNumbers(
+                right.contracting, left.contracting, right.batch, left.batch
+            )
+            precision = dot.attributes.precision[::-1]
             attributes = dataclasses.replace(
-                dot.attributes,
-                dimension_numbers=DotDimensionNumbers(
-                    numbers.rhs_contracting_dimensions,
-                    numbers.lhs_contracting_dimensions,
-                    numbers.rhs_batch_dimensions,
-                    numbers.lhs_batch_dimensions,
-                ),
-                precision=dot.attributes.precision[::-1],
+                dot.attributes, dimension_numbers=exchanged, precision=precision
             )
             return editor.add(Opcode.DOT, (rhs, lhs), attributes, shape=i.shape)
 
-        return exchanged
+        return product

@@ -68,9 +68,8 @@ class SizeSpecialiser:
         self._copies: dict[HloComputation, HloComputation] = {}
         self._parameters: list[HloInstruction] = []
         self._written = 0
-        self._most = max(
-            MOST_INSTRUCTIONS, MOST_REPETITIONS * sum(1 for _ in module.instructions())
-        )
+        length = sum(1 for _ in module.instructions())
+        self._most = max(MOST_INSTRUCTIONS, MOST_REPETITIONS * length)
         self._keeps_hidden = any(map(_may_show_hidden, module.instructions()))
 
     def parameter(self, shape: Shape, extents: PaddedExtents) -> Known:
@@ -132,9 +131,8 @@ class SizeSpecialiser:
     def _control(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
         is_static = not any(map(has_dynamic_shapes, i.called))
         if is_static and all(map(_is_full, i.operands, operands)):
-            if any(
-                part.opcode is Opcode.RNG_GET_AND_UPDATE_STATE for part in instructions_inside(i)
-            ):
+            opcodes = (part.opcode for part in instructions_inside(i))
+            if Opcode.RNG_GET_AND_UPDATE_STATE in opcodes:
                 # The states belong to the instructions of the program itself.
                 raise UnspecialisedError
             inside = [packed(self.editor, operand) for operand in operands]
@@ -168,9 +166,8 @@ class SizeSpecialiser:
         condition, _ = yield self._computation(i.called[1], extents)
         if after != extents:
             raise UnspecialisedError
-        made = self._made(
-            i, [packed(self.editor, state)], i.attributes, whole_shape(shape, extents)
-        )
+        inside = [packed(self.editor, state)]
+        made = self._made(i, inside, i.attributes, whole_shape(shape, extents))
         made.called = (body, condition)
         return unpacked(self.editor, made, extents)
 

@@ -62,9 +62,8 @@ def first_segment(
         else:
             value = values[slot]
             found = specialiser.parameter(instruction.shape, extents_of(value))
-            for number, (made, array) in enumerate(
-                zip(wholes(found), arrays_of(value), strict=True)
-            ):
+            pairs = zip(wholes(found), arrays_of(value), strict=True)
+            for number, (made, array) in enumerate(pairs):
                 numbers.bind(made, (slot, number), array)
             inputs.append(slot)
         known[slot] = found

@@ -29,15 +29,10 @@ class SmallDotExpander(TargetRewritePass):
             return None
         numbers = i.attributes.dimension_numbers
         dot = _Dot(i, self.target, *roles_of(numbers, *(o.shape.rank for o in i.operands)))
-        if dot.is_small_batch:
-            is_inner = dot.last_of_rhs not in dot.right.free
-        elif dot.has_short_rows:
-            is_inner = True
-        else:
+        if not dot.is_small_batch and not dot.has_short_rows:
             return None
-        wide = _accumulator(kind)
-        total = dot.expanded(is_inner, wide, editor)
-        return editor.convert(total, kind)
+        is_inner = not dot.is_small_batch or dot.last_of_rhs not in dot.right.free
+        return editor.convert(dot.expanded(is_inner, _accumulator(kind), editor), kind)
 
 
 def _accumulator(kind: ElementType) -> ElementType:
@@ -110,11 +105,7 @@ class _Dot:
 
 
 def _spread(
-    side: HloInstruction,
-    own: Roles,
-    places: Sequence[int],
-    sizes: Sequence[int],
-    editor: Editor,
+    side: HloInstruction, own: Roles, places: Sequence[int], sizes: Sequence[int], editor: Editor
 ) -> HloInstruction:
     """Return an operand broadcast to `sizes`, its dimensions, by their parts, at these."""
     order = sorted(zip(places, itertools.chain(*own), strict=True))

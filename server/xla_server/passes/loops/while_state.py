@@ -135,15 +135,13 @@ def _shrunk(loop: WhileLoop, read: set[int] | None, editor: Editor) -> HloInstru
     editor.take()
     first = editor.add(Opcode.TUPLE, [editor.element(start, k) for k in kept])
     new = editor.add(Opcode.WHILE, (first,), called=(loop.body, loop.condition))
-    return editor.add(
-        Opcode.TUPLE,
-        [
-            editor.element(start, k)
-            if k in same or k not in places
-            else editor.element(new, places[k])
-            for k in range(size)
-        ],
-    )
+    results = [
+        editor.element(new, places[k])
+        if k in places and k not in same
+        else editor.element(start, k)
+        for k in range(size)
+    ]
+    return editor.add(Opcode.TUPLE, results)
 
 
 def _dependencies(loop: WhileLoop, needed: set[int]) -> list[int]:

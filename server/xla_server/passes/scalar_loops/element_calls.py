@@ -91,13 +91,10 @@ class ScalarCallEmitter:
             parameter = editor.parameter(0, given.shape)
             parts = editor.elements(parameter)
             others = parts[len(arguments) :]
-            results = others
-            if is_called:
-                results = [
-                    editor.convert(result, other.shape.element_type)
-                    for result, other in zip(self.one(parts[: len(arguments)]), others, strict=True)
-                ]
-            root = editor.add(Opcode.TUPLE, results)
+            results = self.one(parts[: len(arguments)]) if is_called else others
+            pairs = zip(results, others, strict=True)
+            typed = [editor.convert(result, other.shape.element_type) for result, other in pairs]
+            root = editor.add(Opcode.TUPLE, typed)
             name = f"{self.computation.name}.{'called' if is_called else 'not_called'}"
             branches.append(editor.computation(name, editor.take(), root, [parameter]))
         editor.put_back(outside)

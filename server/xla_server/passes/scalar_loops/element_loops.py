@@ -26,10 +26,8 @@ def _without_wrappings(module: HloModule) -> bool:
 def _unwrapped(i: HloInstruction) -> HloInstruction | None:
     if i.opcode in (Opcode.ADD_DEPENDENCY, Opcode.DOMAIN, Opcode.OPT_BARRIER):
         return i.operands[0]
-    if i.opcode is Opcode.GET_TUPLE_ELEMENT and i.operands[0].opcode is Opcode.TUPLE:
-        index: int = i.attributes.index
-        return i.operands[0].operands[index]
-    return None
+    is_element = i.opcode is Opcode.GET_TUPLE_ELEMENT and i.operands[0].opcode is Opcode.TUPLE
+    return i.operands[0].operands[i.attributes.index] if is_element else None
 
 
 def _written_out(
@@ -39,11 +37,8 @@ def _written_out(
     if all(map(fits, i.called)):
         return None
     results = _WRITTEN[i.opcode](i, [ScalarCallEmitter(editor, called) for called in i.called])
-    shapes = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
-    found = [
-        editor.convert(result, shape.element_type)
-        for result, shape in zip(results, shapes, strict=True)
-    ]
+    pairs = zip(results, i.shape.leaves(), strict=True)
+    found = [editor.convert(result, shape.element_type) for result, shape in pairs]
     return editor.results_as(i, found)
 
 
