@@ -9,6 +9,9 @@ from xla_server.buffers.assignment import Assignment, Location
 def addressed(row: thunks.Row) -> tuple[thunks.Value, ...]:
     """Return the values whose addresses a row needs."""
     touched = (*thunks.reads(row), *thunks.writes(row))
+    if isinstance(row, thunks.KernelThunk):
+        # It may have arguments that it never reads.
+        touched = row.arguments
     return tuple(value for value in touched if not is_given(value))
 
 
