@@ -4,9 +4,9 @@
 sessions; device d is in rank d // devices. `leader` is rank 0's part of an execution on devices of
 several ranks, `follower` that of the others.
 
-Three kinds of traffic: `mailbox` carries records between rank 0 and each other rank (`messages`),
-`exchange` carries what collectives exchange, by MPI's collectives, among the ranks of a group, and
-`parcels` the small arrays among these, by messages from each to each.
+`mailbox` carries records between rank 0 and each other rank (`messages`). `exchange` carries what
+collectives exchange among the ranks of a group, by MPI's collectives. Small arrays among these go
+as `parcels`, by messages from each to each.
 An exchange by MPI's collectives begins when rank 0 knows that every rank of the group has come to
 it (`arrivals`), so no rank ever waits inside MPI for one that does something else. Parcels need no
 word of rank 0: who waits for them looks for them, and can stop.

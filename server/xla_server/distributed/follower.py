@@ -19,7 +19,7 @@ from xla_server.distributed.world import World
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.ops.evaluation import Value
-from xla_server.sessions.error_context import client_error, copy_of, part_of_request
+from xla_server.sessions.error_context import copy_of, part_of_request, reported
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.grids.grid_execution import run_participants
 from xla_server.sessions.runs.grids.participant_threads import start
@@ -104,7 +104,7 @@ class Follower:
                 module, layouts, seed=program.seed, options=program.options
             )
         except Exception as error:
-            self.send(messages.Loaded(program.key, _told(error)))
+            self.send(messages.Loaded(program.key, reported(error)))
             raise
         self.send(messages.Loaded(program.key, None))
         return executable
@@ -198,7 +198,7 @@ class _Run:
                 self._feeds[number].answers.put(answer)
 
     def _failed(self, error: BaseException) -> None:
-        self._rank.send(messages.Failed(self._number, _told(error)))
+        self._rank.send(messages.Failed(self._number, reported(error)))
 
 
 @dataclasses.dataclass
@@ -250,9 +250,3 @@ class _RemoteFeeds:
 def _result(item: tuple[int, Execution]) -> tuple[int, Literal, Profile]:
     number, execution = item
     return number, execution.output.to_literal(), execution.profile
-
-
-def _told(error: BaseException) -> XlaError:
-    if not isinstance(error, XlaError):
-        _LOG.error("a participant failed", exc_info=error)
-    return client_error(error, "execution")

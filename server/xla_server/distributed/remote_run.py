@@ -15,7 +15,7 @@ from xla_server.distributed.exchange import Exchange
 from xla_server.distributed.mailbox import Mailbox
 from xla_server.distributed.messages import RunOptions
 from xla_server.execution.cancellation import Cancellation
-from xla_server.sessions.error_context import client_error
+from xla_server.sessions.error_context import reported
 from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.runs.grids.participant_threads import start
 from xla_server.sessions.runs.grids.rendezvous import Rendezvous
@@ -213,7 +213,7 @@ class RemoteRun:
             ask = methods[message.method]
             answer = ask(*message.before, self._cancellation, *message.after)
         except Exception as error:
-            answer = client_error(error, "execution")
+            answer = reported(error)
         return messages.Reply(self.options.run, message.number, answer)
 
 

@@ -1,9 +1,12 @@
 """Errors as clients get them, and the part of a request that an error is about."""
 
+import logging
 from types import TracebackType
 
 from xla_contract.errors import InternalError, ResourceExhaustedError, XlaError
 from xla_server.backends.diagnostics.incidents import new_incident
+
+_LOG = logging.getLogger(__name__)
 
 
 def client_error(error: BaseException, subject: str, op: str = "") -> XlaError:
@@ -22,6 +25,14 @@ def client_error(error: BaseException, subject: str, op: str = "") -> XlaError:
         )
     incident = new_incident()
     return InternalError(f"the server failed, incident {incident}", op=op, incident=incident)
+
+
+def reported(error: BaseException) -> XlaError:
+    """Return the error of an execution that clients get, after logging the cause of a fault."""
+    told = client_error(error, "execution")
+    if told is not error and told.incident:
+        _LOG.error("incident %s", told.incident, exc_info=error)
+    return told
 
 
 def copy_of(error: XlaError, context: str = "") -> XlaError:

@@ -1,7 +1,7 @@
 import pytest
 
-from xla_contract.errors import InternalError, ResourceExhaustedError
-from xla_server.sessions.error_context import client_error, part_of_request
+from xla_contract.errors import CancelledError, InternalError, ResourceExhaustedError
+from xla_server.sessions.error_context import client_error, part_of_request, reported
 
 
 def test_the_part_of_a_request_is_put_in_front_and_all_else_stays() -> None:
@@ -34,3 +34,22 @@ def test_running_out_of_memory_is_no_incident() -> None:
     assert isinstance(told, ResourceExhaustedError)
     assert told.message == "the server ran out of memory in this call"
     assert not told.incident
+
+
+def test_what_a_client_may_know_of_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    told = CancelledError("enough")
+    assert reported(told) is told
+    room = reported(MemoryError())
+    assert type(room) is ResourceExhaustedError
+    assert "ran out of memory in this execution" in room.message
+    assert "Unregister" in room.hint
+    fault = reported(ZeroDivisionError("a secret"))
+    assert type(fault) is InternalError
+    assert "a secret" not in fault.message
+    assert fault.incident
+    assert fault.incident in fault.message
+    # An operator finds the cause by the incident.
+    (record,) = caplog.records
+    assert fault.incident in record.getMessage()
+    assert record.exc_info is not None
+    assert "a secret" in str(record.exc_info[1])

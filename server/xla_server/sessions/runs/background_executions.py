@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-import logging
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +16,7 @@ from xla_contract.errors import CancelledError, InvalidArgumentError, NotFoundEr
 from xla_server.backends.platform import Profile
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.completion import Completion
-from xla_server.sessions.error_context import client_error, copy_of, with_context
+from xla_server.sessions.error_context import copy_of, reported, with_context
 from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.runs.active_executions import ActiveExecutions
 from xla_server.sessions.runs.memory_queue import MemoryWaiter
@@ -27,8 +26,6 @@ from xla_server.sessions.runs.run import PlannedRun, StepOutcome
 from xla_server.sessions.values.futures import ValueFuture, ValuePendingError
 from xla_server.sessions.values.handles import HandleTable
 from xla_server.sessions.values.value_table import Reservation, ValueTable
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -268,14 +265,6 @@ class BackgroundExecutions:
     def _named(self, execution: LaunchedExecution, error: BaseException) -> XlaError:
         """The error, saying which execution failed."""
         return with_context(f"execution {execution.handle} of {execution.name}", reported(error))
-
-
-def reported(error: BaseException) -> XlaError:
-    """Return the error of an execution that clients get, after logging the cause of a fault."""
-    told = client_error(error, "execution")
-    if told is not error and told.incident:
-        _LOG.error("incident %s", told.incident, exc_info=error)
-    return told
 
 
 def _no_execution(handle: int) -> NotFoundError:

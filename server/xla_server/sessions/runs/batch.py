@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_server.execution.cancellation import Cancellation
+from xla_server.sessions.error_context import reported
 from xla_server.sessions.limits.semaphores import FairSemaphore
-from xla_server.sessions.runs.background_executions import reported
 from xla_server.sessions.runs.run import MAX_RUNS
 from xla_server.sessions.values.futures import ValueFuture, ValuePendingError
 from xla_server.sessions.values.value_table import ValueTable

@@ -22,7 +22,6 @@ from tests.unit.sessions.sample_runs import (
 )
 from xla_contract.errors import (
     CancelledError,
-    InternalError,
     InvalidArgumentError,
     NotFoundError,
     ResourceExhaustedError,
@@ -31,7 +30,7 @@ from xla_contract.errors import (
 from xla_server.execution.completion import Completion
 from xla_server.rpc.decode.runs import read_run
 from xla_server.sessions.limits.server_limits import Quotas
-from xla_server.sessions.runs.background_executions import LaunchedExecution, WaitResult, reported
+from xla_server.sessions.runs.background_executions import LaunchedExecution, WaitResult
 from xla_server.sessions.session import Session
 from xla_server.sessions.values.futures import ValuePendingError
 
@@ -322,17 +321,3 @@ def test_the_profile_of_several_steps_is_their_sum(service: Session) -> None:
     assert total.executable_size_in_bytes == 3 * single.executable_size_in_bytes
     assert 0 < total.compute_time_ns <= total.compute_and_transfer_time_ns
     assert total.compilation_cache_hit is single.compilation_cache_hit is False
-
-
-def test_what_a_client_may_know_of_an_error() -> None:
-    told = CancelledError("enough")
-    assert reported(told) is told
-    room = reported(MemoryError())
-    assert type(room) is ResourceExhaustedError
-    assert "ran out of memory in this execution" in room.message
-    assert "Unregister" in room.hint
-    fault = reported(ZeroDivisionError("a secret"))
-    assert type(fault) is InternalError
-    assert "a secret" not in fault.message
-    assert fault.incident
-    assert fault.incident in fault.message
