@@ -140,6 +140,7 @@ ALLOWED = {
         codegen/gpu/stopping.py: _Watched._all _Watched._watched _told
         codegen/kernel.py: Kernels._load_named Kernels._load_shared
         codegen/kernel_ir/analysis/corners.py: _Execution.run
+        codegen/kernel_ir/analysis/hoisting.py: _Varying._note
         codegen/kernel_ir/analysis/known_numbers.py: Numbers.place Numbers.value
         codegen/kernel_ir/analysis/repetitions.py: Forms.of
         codegen/kernel_ir/numba_text.py: NumbaText._address NumbaText._base NumbaText._index

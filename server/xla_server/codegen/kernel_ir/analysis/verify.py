@@ -7,6 +7,7 @@ from typing import TypeAlias
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir import statements as stmt
 from xla_server.codegen.kernel_ir.analysis.corners import accesses
+from xla_server.codegen.kernel_ir.analysis.hoisting import repeated
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Unit
 from xla_server.codegen.kernel_ir.types import Type
@@ -364,6 +365,13 @@ def _bounded(kernel: Kernel) -> Iterator[str]:
                 yield "a break must be inside of a loop"
 
 
+def _hoisted(kernel: Kernel) -> Iterator[str]:
+    """Reductions and costly values stand in no loop whose iterations all repeat them."""
+    for name in repeated(kernel.body):
+        what = "reduction" if isinstance(name, ir.Cell) else "function"
+        yield f"a {what} must stand in front of a loop that does not vary it, got {name.name}"
+
+
 def _memory(memory: ir.Memory) -> str:
     return f"memory at {memory.address}" if isinstance(memory, ir.Region) else memory.name
 
@@ -383,5 +391,6 @@ def rules(sizes: Sizes) -> tuple[Rule, ...]:
         _called,
         _parallel,
         _unshared,
+        _hoisted,
         _together,
     )

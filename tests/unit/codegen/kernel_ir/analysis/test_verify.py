@@ -68,6 +68,8 @@ LET = Let(V, ZERO)
 COPY = Routine("copy", (*parameters(Unit.WRITE, "to"), *parameters(Unit.COUNT, "count")))
 POLLING = Routine("poll", parameters(Unit.CANCELLED, "cancelled"))
 VALUE = Routine("value", (), (F32,))
+OF_ITEM_NUMBER = Routine("of_item", parameters(Unit.COUNT, "item"), (F32,))
+FILLING = Routine("fill", parameters(Unit.WRITE, "to"))
 
 
 def _loop(*body: object, high: object = Index(64), iterations: float = 64, step: int = 1) -> For:
@@ -81,7 +83,13 @@ def _store(index: object = ITEM, value: object = ZERO, memory: object = WRITE) -
 K = Value("k", I64)
 IS_FIRST = Apply("lt", (ITEM, ONE), B1)
 OF_ITEM = Load(READ, F32, ITEM)
+OF_OTHERS = Load(WRITE, F32, Index(100, ((AXIS, 1),)))
+IN_ROW = Load(ROW, F32, AXIS)
+EXPONENTIAL = Let(V, Apply("exp_f32", (OF_ITEM,), F32))
 IN_SHARED = Load(SHARED, F32, Index(3))
+IN_REGION = Load(Region(Address(ROW), Role.READ), F32, AXIS)
+REGION = Region(Address(ROW), Role.SCRATCH)
+SUMMED = Accumulate(A, "add", Load(READ, F32, AXIS), Order.ANY)
 
 
 def _number_of(group: int) -> Quotient:
@@ -94,6 +102,14 @@ def _is_none(number: Expression) -> Apply:
 
 def _group(*body: Statement) -> ParallelFor:
     return ParallelFor(ITEM, 8, body, group=4)
+
+
+def _outer(*body: Statement) -> For:
+    return For(K, Index(0), Index(8), body, 8)
+
+
+def _summed(operand: Expression) -> Accumulate:
+    return Accumulate(A, "add", operand, Order.ANY)
 
 
 BROKEN: tuple[tuple[Kernel, str], ...] = (
@@ -273,6 +289,22 @@ BROKEN: tuple[tuple[Kernel, str], ...] = (
     ),
     (kernel_of(ParallelFor(ITEM, 6, (LET,), group=4)), "must have whole groups of 4, got 6 items"),
     (kernel_of(If(TRUE, (Break(),))), "a break must be inside of a loop"),
+    (
+        kernel_of(parallel(Declare(A, ZERO), _loop(SUMMED), _store(ITEM, A))),
+        "a reduction must stand in front of a loop that does not vary it, got a",
+    ),
+    (
+        kernel_of(parallel(_outer(Declare(A, OF_ITEM), _loop(SUMMED)))),
+        "a reduction must stand in front of a loop that does not vary it, got a",
+    ),
+    (
+        kernel_of(parallel(_loop(EXPONENTIAL, _store(AXIS, V, ROW)))),
+        "a function must stand in front of a loop that does not vary it, got v",
+    ),
+    (
+        kernel_of(parallel(Declare(A, ZERO), _loop(LET, _summed(V)), _store(ITEM, A))),
+        "a reduction must stand in front of a loop that does not vary it, got a",
+    ),
 )
 
 
@@ -287,6 +319,40 @@ def test_barriers_that_all_items_of_a_group_come_to_pass() -> None:
     for groups in (4, 8):
         number = Let(K, _number_of(groups))
         verify(of_groups(number, store, If(_is_none(K), (Barrier(),)), Let(V, IN_SHARED)))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # Not every item computes it.
+        (If(IS_FIRST, (Declare(A, ZERO), _loop(SUMMED), _store(ITEM, A))),),
+        # The loop, or a routine that it calls, stores the elements.
+        (Declare(A, ZERO), _loop(_summed(OF_OTHERS)), _store(ITEM, A)),
+        (Call(FILLING, (Address(ROW),)), Declare(A, ZERO), _loop(_summed(IN_ROW)), _store(ITEM, A)),
+        (Declare(A, ZERO), _loop(_summed(IN_REGION)), _store(ITEM, A)),
+        (_store(ITEM, memory=REGION), Declare(A, ZERO), _loop(_summed(IN_ROW)), _store(ITEM, A)),
+        # It varies by its start, bounds, a value, a result, or another change of its cell.
+        (Declare(A, OF_ITEM), _loop(SUMMED), _store(ITEM, A)),
+        (Declare(A, ZERO), _loop(SUMMED, high=ITEM), _store(ITEM, A)),
+        (Declare(A, ZERO), _loop(Let(V, OF_ITEM), _summed(V)), _store(ITEM, A)),
+        (Call(OF_ITEM_NUMBER, (ITEM,), (V,)), Declare(A, ZERO), _loop(_summed(V)), _store(ITEM, A)),
+        (Declare(A, ZERO), _loop(SUMMED, Set(A, OF_ITEM)), _store(ITEM, A)),
+        (Declare(A, ZERO), _loop(SUMMED, If(IS_FIRST, (Break(),))), _store(ITEM, A)),
+        # A function that varies, and one that work items repeat.
+        (_loop(Let(V, Apply("exp_f32", (IN_ROW,), F32)), _store(AXIS, V, ROW)),),
+        (Let(V, Apply("exp_f32", (ZERO,), F32)), _store(ITEM, V)),
+        # It is no reduction: a sum of its own loop.
+        (_loop(Declare(A, ZERO), _summed(OF_ITEM), _store(AXIS, A, ROW)),),
+    ],
+)
+def test_what_varies_stands_where_it_does(body: tuple[Statement, ...]) -> None:
+    verify(kernel_of(parallel(*body)))
+
+
+def test_a_reduction_of_what_an_item_stored_is_its_own() -> None:
+    reduction = For(K, Index(0), Index(64), (_summed(Load(ROW, F32, K)),), 64)
+    stored = _loop(_store(AXIS, OF_ITEM, ROW))
+    verify(kernel_of(parallel(stored, Declare(A, ZERO), reduction, _store(ITEM, A))))
 
 
 @pytest.mark.parametrize(("kernel", "complaint"), BROKEN)

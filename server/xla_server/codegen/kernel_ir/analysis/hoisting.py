@@ -1,0 +1,103 @@
+"""Reductions and costly values in loops that they do not vary with, and that repeat them.
+
+LLVM moves single instructions out of loops, but no reduction. Values of a few instructions are left
+to it. Work items have no level outside of them where values could stand.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from xla_server.codegen.kernel_ir import expressions as ir
+from xla_server.codegen.kernel_ir import statements as stmt
+from xla_server.codegen.kernel_ir.analysis.counts import cost_of
+from xla_server.codegen.kernel_ir.walk import read_by, walk
+
+CHEAP = 6
+"""Cost, in additions, of the dearest single instruction: a division. Functions cost more."""
+
+
+def repeated(statements: Sequence[stmt.Statement]) -> Iterator[ir.Cell | ir.Value]:
+    """Yield each reduction that a loop does not vary, and the costly values of such loops.
+
+    Those under a condition are left out: not each iteration executes them.
+    """
+    for statement, _ in walk(statements):
+        match statement:
+            case (
+                stmt.For(axis=axis, body=body)
+                | stmt.ParallelFor(axis=ir.Value() as axis, body=body)
+            ):
+                varying = _Varying(axis, body)
+                is_part = isinstance(statement, stmt.ParallelFor)
+                for inside in body:
+                    match inside:
+                        case stmt.Declare(cell=cell) if _is_repeated(cell, varying, body):
+                            yield cell
+                        case stmt.Let(value=value) if not is_part and value not in varying:
+                            if _is_costly(inside):
+                                yield value
+
+
+def _is_costly(let: stmt.Let) -> bool:
+    applied = (each for each in read_by(let) if isinstance(each, ir.Apply))
+    return any(cost_of(each.function) > CHEAP for each in applied)
+
+
+def _is_repeated(cell: ir.Cell, varying: "_Varying", body: Sequence[stmt.Statement]) -> bool:
+    is_reduction = any(
+        isinstance(each, stmt.Accumulate) and each.cell is cell and path
+        for each, path in walk(body)
+    )
+    return is_reduction and cell not in varying
+
+
+class _Varying:
+    """The names and the memory that vary from one iteration of a loop to the next."""
+
+    def __init__(self, axis: ir.Value, body: Sequence[stmt.Statement]) -> None:
+        inside = [statement for statement, _ in walk(body)]
+        self._memory: set[ir.Memory] = set()
+        self._has_unknown_memory = False
+        for statement in inside:
+            self._note_stores(statement)
+        declared = {each.cell for each in inside if isinstance(each, stmt.Declare)}
+        changed = {each.cell for each in inside if isinstance(each, stmt.Set | stmt.Accumulate)}
+        # A loop that is left by a test has as many iterations as the test says.
+        is_left = any(isinstance(each, stmt.Break) for each in inside)
+        self._names: set[ir.Value | ir.Cell] = {axis, *(changed if is_left else changed - declared)}
+        known = -1
+        while known < len(self._names):
+            known = len(self._names)
+            for statement in body:
+                self._note(statement, is_under_varying=False)
+
+    def _note_stores(self, statement: stmt.Statement) -> None:
+        if isinstance(statement, stmt.Store):
+            self._memory.add(statement.memory)
+        is_region = isinstance(statement, stmt.Store) and isinstance(statement.memory, ir.Region)
+        self._has_unknown_memory |= is_region or isinstance(statement, stmt.Call)
+
+    def _note(self, statement: stmt.Statement, *, is_under_varying: bool) -> None:
+        """Add the names that a statement binds or changes, if it varies or is inside of one."""
+        varies = is_under_varying or any(map(self._reads, read_by(statement)))
+        if varies:
+            match statement:
+                case stmt.Let(value=name) | stmt.Shuffle(value=name):
+                    self._names.add(name)
+                case stmt.Declare(cell=cell) | stmt.Set(cell=cell) | stmt.Accumulate(cell=cell):
+                    self._names.add(cell)
+        if isinstance(statement, stmt.Call):
+            self._names.update(statement.results)
+        for inside in stmt.blocks_of(statement):
+            self._note(inside, is_under_varying=varies)
+
+    def __contains__(self, name: ir.Cell | ir.Value) -> bool:
+        return name in self._names
+
+    def _reads(self, part: ir.Expression) -> bool:
+        match part:
+            case ir.Value() | ir.Cell():
+                return part in self._names
+            case ir.Load(memory=memory):
+                is_unknown = self._has_unknown_memory or isinstance(memory, ir.Region)
+                return is_unknown or memory in self._memory
+        return False
