@@ -19,6 +19,7 @@ from xla_server.fusion.analysis.fusible import (
     is_fusible,
     is_tiled,
     is_trivial,
+    is_variadic_reduction,
     repeats,
 )
 from xla_server.fusion.analysis.index_maps import Evaluation, IndexMaps, copies
@@ -60,7 +61,9 @@ class _Plan:
         self._tuning = target.tuning.fusions
         self._capability = target.capability
         self.readers = users(computation)
-        self.fusible = {i for i in computation.instructions if is_fusible(i)}
+        self.fusible = {
+            i for i in computation.instructions if is_fusible(i) or is_variadic_reduction(i)
+        }
         # The users of each instruction, with the number of the operand that it is.
         self.uses: dict[HloInstruction, list[tuple[HloInstruction, int]]] = {}
         for i in computation.instructions:
@@ -101,7 +104,7 @@ class _Plan:
             self.is_repeated[i] = False
             self.sizes[i] = self.sizes.get(i, 0) + 1
             if i in self.fusible:
-                self.evaluations[i] = frozenset([self.maps.start(i, i.shape.dimensions)])
+                self.evaluations[i] = frozenset([self.maps.start(i, _dimensions(i))])
                 self.scalars[i] += 1
             return
         self.kernels[i] = self._kernels_of(i)
@@ -192,7 +195,7 @@ class _Plan:
         (kernel, *others) = kernels
         return (
             not others
-            and kernel.shape.dimensions == i.shape.dimensions
+            and _dimensions(kernel) == i.shape.dimensions
             and kernel.opcode in ONE_TO_ONE
             and self._evaluations_of(i) == {self.maps.start(kernel, i.shape.dimensions)}
             and self.joined[kernel] + len(i.operands) <= tuning.max_joined_operands
@@ -307,7 +310,7 @@ class _Plan:
             and not self._repeated(i)
             and len(self._evaluations_of(i)) == 1
             and all(reader.opcode in ONE_TO_ONE for reader in self.readers[i])
-            and next(iter(kernels)).shape.dimensions == i.shape.dimensions
+            and _dimensions(next(iter(kernels))) == i.shape.dimensions
         )
 
     def _is_row(self, i: HloInstruction, kernel: HloInstruction) -> bool:
@@ -320,7 +323,7 @@ class _Plan:
         is_large = elements > self._tuning.max_unshared_elements
         if is_large and i.shape.element_count < self._tuning.min_rows:
             return False
-        if kernel.shape.dimensions not in (source, i.shape.dimensions):
+        if _dimensions(kernel) not in (source, i.shape.dimensions):
             return False
         return self._are_rows(i, kernel)
 
@@ -351,7 +354,7 @@ class _Plan:
             return (
                 reader.shape.dimensions == source
                 and reader.attributes.dimensions == leading
-                and (kernel.shape.dimensions == source or self._ends_in_rows(reader, i.shape.rank))
+                and (_dimensions(kernel) == source or self._ends_in_rows(reader, i.shape.rank))
             )
         return reader.opcode in ONE_TO_ONE and reader.shape.dimensions == i.shape.dimensions
 
@@ -367,6 +370,12 @@ class _Plan:
             else i.opcode in ONE_TO_ONE
             for i in computed
         )
+
+
+def _dimensions(kernel: HloInstruction) -> tuple[int, ...]:
+    """Return the dimensions of a kernel's result, or of each of its results."""
+    shape = kernel.shape
+    return shape.tuple_shapes[0].dimensions if shape.is_tuple else shape.dimensions
 
 
 def _chains(computation: HloComputation, max_operations: int) -> dict[HloInstruction, Set]:

@@ -66,11 +66,13 @@ class RecomputationGuard:
         replaced: dict[HloInstruction, HloInstruction] = {}
         for fusion, inner in stored.items():
             results = _Split(fusion, inner, editor).results()
-            if fusion.shape.is_tuple:
-                for reader in readers[fusion]:
-                    if reader.opcode is Opcode.GET_TUPLE_ELEMENT:
-                        replaced[reader] = results[reader.attributes.index]
-            replaced[fusion] = editor.results_as(fusion, results)
+            if fusion.called[0].root.opcode is not Opcode.TUPLE:
+                (replaced[fusion],) = results
+                continue
+            for reader in readers[fusion]:
+                if reader.opcode is Opcode.GET_TUPLE_ELEMENT:
+                    replaced[reader] = results[reader.attributes.index]
+            replaced[fusion] = editor.add(Opcode.TUPLE, results)
         # A fusion may read what replaces another one.
         replace(module, computation, replaced, editor)
         return True

@@ -30,7 +30,8 @@ class Chosen:
 
     def stored(self, fusion: HloInstruction) -> frozenset[HloInstruction]:
         (called,) = fusion.called
-        results = (called.root, *called.root.operands) if fusion.shape.is_tuple else (called.root,)
+        root = called.root
+        results = (root, *root.operands) if root.opcode is Opcode.TUPLE else (root,)
         computed = (i for i in called.instructions if i.opcode not in _NOT_STORED)
         return frozenset(i for i in computed if i not in results and self.choose(i))
 

@@ -43,6 +43,16 @@ def is_fusible(instruction: HloInstruction) -> bool:
     )
 
 
+def is_variadic_reduction(i: HloInstruction) -> bool:
+    """Return whether an instruction reduces several arrays at once: a fusion may end in it."""
+    return (
+        i.opcode is Opcode.REDUCE
+        and i.shape.is_tuple
+        and all(operand.shape.element_count for operand in i.operands)
+        and bool(i.shape.tuple_shapes[0].element_count)
+    )
+
+
 def _needs_memory(i: HloInstruction) -> bool:
     """Return whether bits are read from memory: loops make signalling NaNs of F16 quiet ones.
 
