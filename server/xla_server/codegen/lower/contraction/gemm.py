@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
 
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CANCELLATION, Value
@@ -18,7 +17,18 @@ from xla_server.codegen.loops.builders.stopping import is_long
 from xla_server.codegen.lower.loop_nests.epilogue import Epilogue, EpilogueKernel, Product
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.contraction.gemm_functions import panel_name, tile_name
-from xla_server.codegen.routines.contraction.gemm_loops import BAND, BAND_BY_ROWS, LAYOUT
+from xla_server.codegen.routines.contraction.gemm_loops import (
+    BAND,
+    BAND_BY_ROWS,
+    LAYOUT,
+    BandSizes,
+    LeftSide,
+    MatrixStrides,
+    PackedSizes,
+    PanelStrides,
+    RightSide,
+    Tiles,
+)
 from xla_server.codegen.routines.contraction.gemm_panels import SLACK
 from xla_server.codegen.routines.contraction.gemm_tiles import TileKind, heights, widths
 from xla_server.target.target import Target
@@ -220,21 +230,27 @@ def add_layout(lowering: Lowering, gemm: Gemm, matrices: Value, name: str) -> Va
             "groups": groups,
             "lay_out": _address(gemm, side, gemm.panel_columns),
             "source": ir.Address(source),
-            "matrix_ahead": gemm.columns * gemm.depth * side.width,
-            "group_ahead": members * member,
-            "panel_ahead": gemm.panel_columns * member,
-            "ahead": side.ahead(gemm.columns, gemm.depth),
-            "step_ahead": step,
+            "stored": MatrixStrides(
+                matrix_ahead=gemm.columns * gemm.depth * width,
+                group_ahead=members * member,
+                panel_ahead=gemm.panel_columns * member,
+                ahead=side.ahead(gemm.columns, gemm.depth),
+                step_ahead=step,
+            ),
             "target": ir.Address(target),
-            "matrix_bytes": gemm.right_bytes,
-            "group_bytes": packed * panel,
-            "panel_bytes": panel,
-            "step_bytes": _step_bytes(gemm),
-            "members": gemm.columns,
-            "group": members,
-            "height": gemm.panel_columns,
-            "depth": gemm.depth,
-            "run": gemm.tuning.packing_steps,
+            "packed": PanelStrides(
+                matrix_ahead=gemm.right_bytes,
+                group_ahead=packed * panel,
+                panel_ahead=panel,
+                step_ahead=_step_bytes(gemm),
+            ),
+            "sizes": PackedSizes(
+                members=gemm.columns,
+                group=members,
+                height=gemm.panel_columns,
+                depth=gemm.depth,
+                run=gemm.tuning.packing_steps,
+            ),
         }
         items.call(LAYOUT, operands)
     building.add(lowering, name, Effort.UNOPTIMISED)
@@ -266,16 +282,28 @@ def _products(
     if not gemm.is_laid_out_ahead:
         panel = gemm.panel_bytes(gemm.panel_columns, gemm.run)
         room = ir.Address(building.stack_array("room", panel + SLACK))
+    left, right, result, word = map(ir.Address, buffers)
+    tile, first_tile = (
+        function_address(tile_name(gemm.kind, height, gemm.vectors, packs=packs))
+        for packs in (False, gemm.is_packed_by_tiles)
+    )
     has_epilogue = bool(epilogue.loops)
     with Items(
         building.body, math.prod(gemm.work_items), "item" if has_epilogue else None
     ) as items:
-        given = {
-            **_operands(gemm, buffers),
+        given: Operands = {
             "start": items.axis if has_epilogue else ir.START,
             "stop": items.axis + 1 if has_epilogue else ir.STOP,
+            "left": left,
+            "left_side": _left_side(gemm),
+            "right": right,
+            "right_side": _right_side(gemm),
+            "result": result,
+            "sizes": _sizes(gemm),
+            "tiles": Tiles(tile, first_tile),
             "band": ir.Address(band),
             "room": room,
+            "cancelled": word,
         }
         items.call(BAND_BY_ROWS if gemm.is_by_rows else BAND, given)
         if has_epilogue:
@@ -299,74 +327,67 @@ def _emit_epilogue(gemm: Gemm, items: Items, epilogue: Epilogue) -> None:
     epilogue.emit(items, (first_row, last_row), (first_column, last_column))
 
 
-def _operands(gemm: Gemm, buffers: Sequence[ir.Buffer]) -> Operands:
-    """Return the operands of a band but for its range and its memory."""
-    tiles, panels = gemm.division
-    _, down, across = gemm.work_items
-    tile, first_tile = (
-        function_address(tile_name(gemm.kind, gemm.height, gemm.vectors, packs=packs))
-        for packs in (False, gemm.is_packed_by_tiles)
-    )
+def _left_side(gemm: Gemm) -> LeftSide:
     side = gemm.left
     member, step = side.strides(gemm.rows, gemm.depth)
-    return {
-        "lay_out_left": _address(gemm, side, gemm.height),
-        "left_batch_ahead": gemm.rows * gemm.depth * side.width,
-        "left_ahead": side.ahead(gemm.rows, gemm.depth),
-        "member_ahead": member,
-        "step_ahead": step,
-        **_right_operands(gemm),
-        "across": across,
-        "down": down,
-        "tile": tile,
-        "first_tile": first_tile,
-        **dict(
-            zip(("left", "right", "result", "cancelled"), map(ir.Address, buffers), strict=True)
-        ),
-        "pitch": gemm.columns * gemm.kind.width,
-        "width": gemm.kind.width,
-        "rows": gemm.rows,
-        "band_rows": tiles * gemm.height,
-        "height": gemm.height,
-        "columns": gemm.columns,
-        "block_columns": panels * gemm.panel_columns,
-        "panel_columns": gemm.panel_columns,
-        "depth": gemm.depth,
-        "run": gemm.run,
-        "per_step": gemm.per_step,
-        "band_panel_bytes": gemm.panel_bytes(gemm.height, gemm.run),
-    }
+    return LeftSide(
+        lay_out=_address(gemm, side, gemm.height),
+        batch_ahead=gemm.rows * gemm.depth * side.width,
+        ahead=side.ahead(gemm.rows, gemm.depth),
+        member_ahead=member,
+        step_ahead=step,
+    )
 
 
-def _right_operands(gemm: Gemm) -> Operands:
-    """Return the operands of the M-block routine that describe the right matrix."""
-    kind, side = gemm.kind, gemm.right
+def _right_side(gemm: Gemm) -> RightSide:
+    side = gemm.right
     _, panels = gemm.division
-    together = gemm.panel_columns * kind.width
+    together = gemm.panel_columns * gemm.kind.width
     if gemm.is_laid_out_ahead:
         panel = gemm.panel_bytes(gemm.panel_columns, gemm.depth)
-        return {
-            "lay_out_right": 0,
-            "right_batch_ahead": gemm.right_bytes,
-            "block_ahead": panels * panel,
-            "panel_ahead": panel,
-            "right_ahead": together,
-            "right_step_ahead": _step_bytes(gemm),
-            "narrow": 0,
-            "laid_out_ahead": 0,
-        }
+        return RightSide(
+            lay_out=0,
+            batch_ahead=gemm.right_bytes,
+            block_ahead=panels * panel,
+            panel_ahead=panel,
+            ahead=together,
+            step_ahead=_step_bytes(gemm),
+            narrow=0,
+            laid_out_ahead=0,
+        )
     member, step = side.strides(gemm.columns, gemm.depth)
-    return {
-        "lay_out_right": _address(gemm, side, gemm.panel_columns),
-        "right_batch_ahead": gemm.columns * gemm.depth * side.width,
-        "block_ahead": panels * gemm.panel_columns * member,
-        "panel_ahead": gemm.panel_columns * member,
-        "right_ahead": side.ahead(gemm.columns, gemm.depth),
-        "right_step_ahead": step,
+    return RightSide(
+        lay_out=_address(gemm, side, gemm.panel_columns),
+        batch_ahead=gemm.columns * gemm.depth * side.width,
+        block_ahead=panels * gemm.panel_columns * member,
+        panel_ahead=gemm.panel_columns * member,
+        ahead=side.ahead(gemm.columns, gemm.depth),
+        step_ahead=step,
         # Tiles read whole vectors, so the last panel is laid out in any case where it is narrower.
-        "narrow": gemm.panel_columns if gemm.is_read_by_tiles else gemm.columns + 1,
-        "laid_out_ahead": together,
-    }
+        narrow=gemm.panel_columns if gemm.is_read_by_tiles else gemm.columns + 1,
+        laid_out_ahead=together,
+    )
+
+
+def _sizes(gemm: Gemm) -> BandSizes:
+    tiles, panels = gemm.division
+    _, down, across = gemm.work_items
+    return BandSizes(
+        across=across,
+        down=down,
+        rows=gemm.rows,
+        band_rows=tiles * gemm.height,
+        height=gemm.height,
+        columns=gemm.columns,
+        block_columns=panels * gemm.panel_columns,
+        panel_columns=gemm.panel_columns,
+        depth=gemm.depth,
+        run=gemm.run,
+        per_step=gemm.per_step,
+        pitch=gemm.columns * gemm.kind.width,
+        width=gemm.kind.width,
+        panel_ahead=gemm.panel_bytes(gemm.height, gemm.run),
+    )
 
 
 def _address(gemm: Gemm, side: GemmOperand, height: int) -> ir.Expression:
