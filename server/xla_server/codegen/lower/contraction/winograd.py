@@ -24,7 +24,14 @@ from xla_server.codegen.lower.contraction.exact_sums import ExactSums
 from xla_server.codegen.lower.loop_nests.epilogue import Epilogue, EpilogueKernel, Product
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.contraction.product_tiles import tallest, tile_name
-from xla_server.codegen.routines.contraction.winograd_block import BLOCK, panel_width
+from xla_server.codegen.routines.contraction.winograd_block import (
+    BLOCK,
+    Grid,
+    Image,
+    Taps,
+    Tiles,
+    panel_width,
+)
 from xla_server.codegen.routines.contraction.winograd_transforms import (
     RESULTS,
     SIDE,
@@ -222,24 +229,22 @@ def _sizes(tiled: Tiled) -> Operands:
     panel_columns = panel_width(phase.target.machine)
     widths = min(phase.outputs, panel_columns), rest
     tile, narrow = (tile_name(phase.target.machine, "f32", tiled.rows, width) for width in widths)
-    tiles_down, tiles_across = tiled.grid
     return {
-        "block": tiled.block,
-        "rows": tiled.rows,
-        "panel_columns": panel_columns,
-        "tiles_down": tiles_down,
-        "tiles_across": tiles_across,
-        "height": down.size,
-        "width": across.size,
-        "top_start": down.start,
-        "left_start": across.start,
-        "results_down": down.results,
-        "results_across": across.results,
-        "inputs": phase.inputs,
-        "outputs": phase.outputs,
-        "tap": (down.tap * TAPS + across.tap) * square,
-        "tap_down": down.tap_step * TAPS * square,
-        "tap_across": across.tap_step * square,
-        "tile": function_address(tile),
-        "narrow_tile": function_address(narrow),
+        "grid": Grid(tiled.block, tiled.rows, *tiled.grid),
+        "sizes": Image(
+            height=down.size,
+            width=across.size,
+            top_start=down.start,
+            left_start=across.start,
+            results_down=down.results,
+            results_across=across.results,
+            inputs=phase.inputs,
+            outputs=phase.outputs,
+        ),
+        "steps": Taps(
+            first=(down.tap * TAPS + across.tap) * square,
+            down=down.tap_step * TAPS * square,
+            across=across.tap_step * square,
+        ),
+        "tiles": Tiles(panel_columns, function_address(tile), function_address(narrow)),
     }
