@@ -23,15 +23,8 @@ from xla_server.codegen.lower.contraction.convolution_phases import Phase, panel
 from xla_server.codegen.lower.contraction.exact_sums import ExactSums
 from xla_server.codegen.lower.loop_nests.epilogue import Epilogue, EpilogueKernel, Product
 from xla_server.codegen.lower.lowering import Lowering
+from xla_server.codegen.routines.contraction import winograd_block
 from xla_server.codegen.routines.contraction.product_tiles import tallest, tile_name
-from xla_server.codegen.routines.contraction.winograd_block import (
-    BLOCK,
-    Grid,
-    Image,
-    Taps,
-    Tiles,
-    panel_width,
-)
 from xla_server.codegen.routines.contraction.winograd_transforms import (
     RESULTS,
     SIDE,
@@ -178,7 +171,7 @@ def add_tiles(
                 **{"taps": taps, "result": result, "memory": room},
                 **_sizes(tiled),
             }
-            blocks.call(BLOCK, given)
+            blocks.call(winograd_block.BLOCK, given)
             if epilogue.loops or exact:
                 with Loop(blocks, "number", end, begin, iterations=tiled.block) as numbers:
                     _emit_rows(tiled, numbers, epilogue, exact, (source, taps, result))
@@ -226,12 +219,12 @@ def _sizes(tiled: Tiled) -> Operands:
     down, across = phase.lines
     square = 4 * phase.inputs * phase.outputs
     *_, (_, rest, _) = panels(phase)
-    panel_columns = panel_width(phase.target.machine)
+    panel_columns = winograd_block.panel_width(phase.target.machine)
     widths = min(phase.outputs, panel_columns), rest
     tile, narrow = (tile_name(phase.target.machine, "f32", tiled.rows, width) for width in widths)
     return {
-        "grid": Grid(tiled.block, tiled.rows, *tiled.grid),
-        "sizes": Image(
+        "grid": winograd_block.Grid(tiled.block, tiled.rows, *tiled.grid),
+        "sizes": winograd_block.Image(
             height=down.size,
             width=across.size,
             top_start=down.start,
@@ -241,10 +234,12 @@ def _sizes(tiled: Tiled) -> Operands:
             inputs=phase.inputs,
             outputs=phase.outputs,
         ),
-        "steps": Taps(
+        "steps": winograd_block.Taps(
             first=(down.tap * TAPS + across.tap) * square,
             down=down.tap_step * TAPS * square,
             across=across.tap_step * square,
         ),
-        "tiles": Tiles(panel_columns, function_address(tile), function_address(narrow)),
+        "tiles": winograd_block.Tiles(
+            panel_columns, function_address(tile), function_address(narrow)
+        ),
     }

@@ -19,23 +19,17 @@ from xla_server.codegen.kernel_ir.routine import (
 )
 
 
-class MatrixStrides(NamedTuple):
-    """Bytes to the next matrix, group of panels, panel, stored row and k index."""
+class Strides(NamedTuple):
+    """Bytes to the next matrix, block of panels, panel, stored row and k index.
 
-    matrix_ahead: Offset
-    group_ahead: Offset
-    panel_ahead: Offset
-    ahead: Offset
-    step_ahead: Offset
+    A stored row of packed panels is one step of a tile.
+    """
 
-
-class PanelStrides(NamedTuple):
-    """Bytes of the panels of a matrix and of a group, of one panel, and of one k index in it."""
-
-    matrix_ahead: Offset
-    group_ahead: Offset
-    panel_ahead: Offset
-    step_ahead: Offset
+    matrix: Offset
+    block: Offset
+    panel: Offset
+    row: Offset
+    step: Offset
 
 
 class PackedSizes(NamedTuple):
@@ -52,8 +46,8 @@ def _layout(
     # Work items to be done, and how many are one matrix.
     start: Count, stop: Count, groups: Count,
     # The function for a panel.
-    lay_out: Function,
-    source: Read, stored: MatrixStrides, target: Write, packed: PanelStrides, sizes: PackedSizes,
+    pack: Function,
+    source: Read, stored: Strides, target: Write, packed: Strides, sizes: PackedSizes,
 ) -> None:  # fmt: skip
     members, group, height, depth, run = sizes
     for item in range(start, stop):
@@ -62,52 +56,26 @@ def _layout(
         step = 0
         while step < depth:
             steps = min(depth - step, run)
-            first = source + matrix * stored.matrix_ahead + number * stored.group_ahead
-            read = first + step * stored.step_ahead
-            panels = target + matrix * packed.matrix_ahead + number * packed.group_ahead
-            written = panels + step * packed.step_ahead
+            first = source + matrix * stored.matrix + number * stored.block
+            read = first + step * stored.step
+            panels = target + matrix * packed.matrix + number * packed.block
+            written = panels + step * packed.step
             member = 0
             while member < there:
-                call_at(lay_out, read, stored.ahead, written, steps, min(there - member, height))
-                read += stored.panel_ahead
-                written += packed.panel_ahead
+                call_at(pack, read, stored.row, written, steps, min(there - member, height))
+                read += stored.panel
+                written += packed.panel
                 member += height
             step += run
-
-
-class LeftSide(NamedTuple):
-    """Bytes to the next left matrix, stored row, row and k index; `lay_out` packs the rows."""
-
-    lay_out: Function
-    batch_ahead: Offset
-    ahead: Offset
-    member_ahead: Offset
-    step_ahead: Offset
-
-
-class RightSide(NamedTuple):
-    """Bytes to the next right matrix, work item, panel, stored row and k index.
-
-    `lay_out` packs panels of fewer than `narrow` columns, and the first tile may pack others, with
-    `laid_out_ahead` bytes from k index to k index.
-    """
-
-    lay_out: Function
-    batch_ahead: Offset
-    block_ahead: Offset
-    panel_ahead: Offset
-    ahead: Offset
-    step_ahead: Offset
-    narrow: Count
-    laid_out_ahead: Offset
 
 
 class BandSizes(NamedTuple):
     """Work items across and down a product; sizes in all, of a work item, and of a tile or panel.
 
     `depth` is in k indices, of which `run` are done at a time, and `per_step` are one step of a
-    tile. A row of results has `pitch` bytes, an element `width`, a packed panel of rows
-    `panel_ahead`.
+    tile. Panels of fewer than `narrow` columns are packed, and the first tile may pack others. A
+    row of results has `pitch` bytes, an element `width`, a packed panel of rows `left_panel`, and
+    one step of a packed panel of columns `right_row`.
     """
 
     across: Count
@@ -118,17 +86,21 @@ class BandSizes(NamedTuple):
     columns: Count
     block_columns: Count
     panel_columns: Count
+    narrow: Count
     depth: Count
     run: Count
     per_step: Count
     pitch: Offset
     width: Offset
-    panel_ahead: Offset
+    left_panel: Offset
+    right_row: Offset
 
 
-class Tiles(NamedTuple):
-    """The functions for a tile, and for the first of a panel, which may pack it for the others."""
+class Functions(NamedTuple):
+    """What packs panels, and the functions for a tile and for the first one of a panel."""
 
+    pack_left: Function
+    pack_right: Function
     tile: Function
     first_tile: Function
 
@@ -145,8 +117,8 @@ def _band(*, is_by_rows: bool) -> Callable[..., None]:
     def band(
         # Work items to be done.
         start: Count, stop: Count,
-        left: Read, left_side: LeftSide, right: Read, right_side: RightSide, result: Update,
-        sizes: BandSizes, tiles: Tiles,
+        left: Read, lefts: Strides, right: Read, rights: Strides, result: Update,
+        sizes: BandSizes, functions: Functions,
         # Memory for the panels of a work item's rows, and for a panel of columns.
         band: Write, room: Write,
         # All is left as it is once the flag says STOP.
@@ -154,11 +126,11 @@ def _band(*, is_by_rows: bool) -> Callable[..., None]:
     ) -> None:  # fmt: skip
         height, panel_columns = sizes.height, sizes.panel_columns
         pitch, width = sizes.pitch, sizes.width
-        tile, first_tile = tiles
+        pack_left, pack_right, tile, first_tile = functions
         for item in range(start, stop):
             block, rest = whole_mod(item, sizes.across), whole_div(item, sizes.across)
-            batch, row = whole_div(rest, sizes.down), whole_mod(rest, sizes.down) * sizes.band_rows
-            column = block * sizes.block_columns
+            batch, band_number = whole_div(rest, sizes.down), whole_mod(rest, sizes.down)
+            row, column = band_number * sizes.band_rows, block * sizes.block_columns
             high = min(sizes.rows - row, sizes.band_rows)
             wide = min(sizes.columns - column, sizes.block_columns)
             into = result + (batch * sizes.rows + row) * pitch + column * width
@@ -167,16 +139,15 @@ def _band(*, is_by_rows: bool) -> Callable[..., None]:
                 steps, adds = min(sizes.depth - step, sizes.run), select(step > 0, 1, 0)
                 # The last step of a tile may be filled up.
                 whole = whole_div(steps + sizes.per_step - 1, sizes.per_step)
-                first = left + batch * left_side.batch_ahead + row * left_side.member_ahead
-                source = first + step * left_side.step_ahead
-                factors = right + batch * right_side.batch_ahead + block * right_side.block_ahead
-                factors += step * right_side.step_ahead
+                first = left + batch * lefts.matrix + band_number * lefts.block
+                source = first + step * lefts.step
+                factors = right + batch * rights.matrix + block * rights.block
+                factors += step * rights.step
                 panel, y = band, 0
                 while y < high:
-                    rows = min(high - y, height)
-                    call_at(left_side.lay_out, source, left_side.ahead, panel, steps, rows)
-                    source += height * left_side.member_ahead
-                    panel += sizes.panel_ahead
+                    call_at(pack_left, source, lefts.row, panel, steps, min(high - y, height))
+                    source += lefts.panel
+                    panel += sizes.left_panel
                     y += height
                 if is_by_rows:
                     panel, y = band, 0
@@ -187,23 +158,23 @@ def _band(*, is_by_rows: bool) -> Callable[..., None]:
                         while x < wide:
                             call_at(
                                 tile, panel, there, into + y * pitch + x * width, room,
-                                right_side.ahead, whole, pitch, min(high - y, height),
+                                rights.row, whole, pitch, min(high - y, height),
                                 min(wide - x, panel_columns), adds,
                             )  # fmt: skip
-                            there += right_side.panel_ahead
+                            there += rights.panel
                             x += panel_columns
-                        panel += sizes.panel_ahead
+                        panel += sizes.left_panel
                         y += height
                 else:
                     x = 0
                     while x < wide:
                         if watch_i64(cancelled) != 0:
                             return
-                        there, ahead, function = factors, right_side.ahead, first_tile
-                        if wide - x < right_side.narrow:
+                        there, ahead, function = factors, rights.row, first_tile
+                        if wide - x < sizes.narrow:
                             some = min(wide - x, panel_columns)
-                            call_at(right_side.lay_out, there, ahead, room, steps, some)
-                            there, ahead, function = room, right_side.laid_out_ahead, tile
+                            call_at(pack_right, there, ahead, room, steps, some)
+                            there, ahead, function = room, sizes.right_row, tile
                         panel, y = band, 0
                         while y < high:
                             call_at(
@@ -212,10 +183,10 @@ def _band(*, is_by_rows: bool) -> Callable[..., None]:
                                 min(wide - x, panel_columns), adds,
                             )  # fmt: skip
                             if function != tile:
-                                there, ahead, function = room, right_side.laid_out_ahead, tile
-                            panel += sizes.panel_ahead
+                                there, ahead, function = room, sizes.right_row, tile
+                            panel += sizes.left_panel
                             y += height
-                        factors += right_side.panel_ahead
+                        factors += rights.panel
                         x += panel_columns
                 step += sizes.run
 
