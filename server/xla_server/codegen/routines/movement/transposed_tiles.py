@@ -12,8 +12,8 @@ from xla_server.codegen.compiler.llvm_text import FunctionText
 from xla_server.codegen.compiler.shared_functions import (
     PythonFunction,
     TextFunction,
-    by_name,
     call_at,
+    with_addresses,
 )
 from xla_server.codegen.instructions.intrinsics import whole_div, whole_mod
 from xla_server.codegen.kernel_ir.effort import Effort
@@ -127,8 +127,7 @@ _TILES = [
 ]
 
 TILES: dict[str, Any] = {
-    **by_name(_TILES),
-    **{f"{tile.__name__}_address": tile.address() for tile in _TILES},
+    **with_addresses(_TILES),
     BLOCKS.name: PythonFunction(BLOCKS, _transpose_blocks, Effort.PLAIN),
 }
 """Every function of this module by its name in kernels, and the instructions for addresses."""
