@@ -225,13 +225,11 @@ def add_layout(lowering: Lowering, gemm: Gemm, matrices: Value, name: str) -> Va
             "stored": side.strides(gemm.columns, gemm.depth, gemm.panel_columns, packed),
             "target": ir.Address(target),
             "packed": gemm.packed_strides(packed),
-            "sizes": gemm_loops.PackedSizes(
-                members=gemm.columns,
-                group=packed * gemm.panel_columns,
-                height=gemm.panel_columns,
-                depth=gemm.depth,
-                run=gemm.tuning.packing_steps,
-            ),
+            "members": gemm.columns,
+            "group": packed * gemm.panel_columns,
+            "height": gemm.panel_columns,
+            "depth": gemm.depth,
+            "run": gemm.tuning.packing_steps,
         }
         items.call(gemm_loops.LAYOUT, operands)
     building.add(lowering, name, Effort.UNOPTIMISED)

@@ -223,7 +223,7 @@ def _sizes(tiled: Tiled) -> Operands:
     widths = min(phase.outputs, panel_columns), rest
     tile, narrow = (tile_name(phase.target.machine, "f32", tiled.rows, width) for width in widths)
     return {
-        "grid": winograd_block.Grid(tiled.block, tiled.rows, *tiled.grid),
+        "grid": winograd_block.Grid(tiled.block, tiled.rows, *tiled.grid, panel_columns),
         "sizes": winograd_block.Image(
             height=down.size,
             width=across.size,
@@ -239,7 +239,6 @@ def _sizes(tiled: Tiled) -> Operands:
             down=down.tap_step * TAPS * square,
             across=across.tap_step * square,
         ),
-        "tiles": winograd_block.Tiles(
-            panel_columns, function_address(tile), function_address(narrow)
-        ),
+        "tile": function_address(tile),
+        "narrow_tile": function_address(narrow),
     }

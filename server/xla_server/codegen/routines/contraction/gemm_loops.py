@@ -32,24 +32,15 @@ class Strides(NamedTuple):
     step: Offset
 
 
-class PackedSizes(NamedTuple):
-    """Rows or columns in all, of a group and of a panel; k indices in all and at a time."""
-
-    members: Count
-    group: Count
-    height: Count
-    depth: Count
-    run: Count
-
-
 def _layout(
     # Work items to be done, and how many are one matrix.
     start: Count, stop: Count, groups: Count,
     # The function for a panel.
     pack: Function,
-    source: Read, stored: Strides, target: Write, packed: Strides, sizes: PackedSizes,
+    source: Read, stored: Strides, target: Write, packed: Strides,
+    # Rows or columns in all, of a group and of a panel; k indices in all and of those at a time.
+    members: Count, group: Count, height: Count, depth: Count, run: Count,
 ) -> None:  # fmt: skip
-    members, group, height, depth, run = sizes
     for item in range(start, stop):
         matrix, number = whole_div(item, groups), whole_mod(item, groups)
         there = min(members - number * group, group)
@@ -97,7 +88,7 @@ class BandSizes(NamedTuple):
 
 
 class Functions(NamedTuple):
-    """What packs panels, and the functions for a tile and for the first one of a panel."""
+    """The functions that pack panels, that of a tile and that of the first tile of a panel."""
 
     pack_left: Function
     pack_right: Function
@@ -194,7 +185,7 @@ def _band(*, is_by_rows: bool) -> Callable[..., None]:
 
 
 LAYOUT = routine_of(
-    "gemm_layout", _layout, lambda n: (n["stop"] - n["start"]) * n["sizes.group"] * n["sizes.depth"]
+    "gemm_layout", _layout, lambda n: (n["stop"] - n["start"]) * n["group"] * n["depth"]
 )
 """Packs panels, a run of steps of a group's after the other.
 

@@ -53,12 +53,16 @@ _transform_result: Any = WINOGRAD_TRANSFORMS["winograd_result"]
 
 
 class Grid(NamedTuple):
-    """Tiles there is memory for, which are runs of `rows`, and tiles along an image."""
+    """Tiles there is memory for, which are runs of `rows`, and tiles along an image.
+
+    Panels of weights have `panel_columns`, but for the last.
+    """
 
     block: Count
     rows: Count
     down: Count
     across: Count
+    panel_columns: Count
 
 
 class Image(NamedTuple):
@@ -82,23 +86,16 @@ class Taps(NamedTuple):
     across: Offset
 
 
-class Tiles(NamedTuple):
-    """Columns of a panel of weights but for the last, the function for it, and for the last."""
-
-    panel_columns: Count
-    tile: Function
-    narrow_tile: Function
-
-
 def _block(
     # Numbers of the first tile, and of the one after the last.
     begin: Count, end: Count,
     source: Read, weights: Read, taps: Read, result: Update, memory: Write,
-    grid: Grid, sizes: Image, steps: Taps, tiles: Tiles,
+    grid: Grid, sizes: Image, steps: Taps,
+    # Tiles for panels, and for the last one where that is narrower.
+    tile: Function, narrow_tile: Function,
 ) -> None:  # fmt: skip
-    block, rows, tiles_down, tiles_across = grid
+    block, rows, tiles_down, tiles_across, panel_columns = grid
     inputs, outputs = sizes.inputs, sizes.outputs
-    panel_columns, tile, narrow_tile = tiles
     pixel, to_pixel = 4 * inputs, 4 * outputs
     products = memory + _SQUARE * block * pixel
     staging = products + _SQUARE * block * to_pixel
