@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.kernel_ir import expressions as ir
-from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, dealt
+from xla_server.codegen.kernel_ir.builder import Items, Loop, dealt
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.routine import Operands, function_address
+from xla_server.codegen.kernel_ir.routine import Operands, Word, function_address
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.contraction.convolution_phases import (
     Phase,
@@ -25,9 +25,8 @@ from xla_server.codegen.lower.contraction.exact_sums import ExactSums
 from xla_server.codegen.lower.loop_nests.epilogue import Ends, Epilogue, EpilogueKernel, Product
 from xla_server.codegen.routines.contraction.direct_block import (
     BLOCK,
-    Groups,
+    Features,
     Line,
-    Panels,
     Space,
     SumLoop,
     Sums,
@@ -73,7 +72,8 @@ def add_phases(
             image = tasks.let("image", tasks.axis // blocks)
             given: Operands = {"source": source, "weights": weights, "result": result}
             for phase in phases:
-                _call(phase, tasks, given, box, image, block)
+                own = {"image": image, "box": 0 if phase.is_inside else box}
+                tasks.call(BLOCK, {**given, **own, **_operands(phase, block)})
             columns = 0, lead.outputs * lead.groups
             if exact:
                 rows = _rows(lead, image, _first_result(lead, block), block)
@@ -124,46 +124,32 @@ def add_packing(made: Product, phase: Phase, weights: Array) -> Array:
     return packed
 
 
-def _call(
-    phase: Phase,
-    body: Body,
-    given: Operands,
-    box: int | ir.Expression,
-    image: ir.Value,
-    block: ir.Value,
-) -> None:
-    """Append the call that does a block of a phase."""
-    operands: Operands = {
-        **given,
-        "box": 0 if phase.is_inside else box,
-        "image": image,
-        **_block_operands(phase, block),
-        "space": _space(phase),
-        "groups": _groups(phase),
-        "panels": _panels(phase),
-        "sums": _sums(phase),
-        "tiles": _tiles(phase),
-    }
-    body.call(BLOCK, operands)
-
-
 def _extents(phase: Phase) -> list[int]:
     """Return the positions of what is read, along each dimension."""
     return [line.size for line in phase.lines] if phase.is_inside else phase.box
 
 
-def _block_operands(phase: Phase, block: ir.Value) -> Operands:
-    """Return which results the block has along the first and the last dimension."""
+def _operands(phase: Phase, block: ir.Value) -> Operands:
+    """Return the operands that say what is done to a block, and which results it has."""
+    down, across, high = _results(phase, block)
+    return {
+        "down": down,
+        "across": across,
+        "high": high,
+        "space": _space(phase),
+        "features": _features(phase),
+        "sums": _sums(phase),
+        "tiles": _tiles(phase),
+    }
+
+
+def _results(phase: Phase, block: ir.Value) -> tuple[Word, Word, Word]:
+    """Return a block's first result along both ends' dimensions, and how many along the first."""
     first = phase.lines[0].results
     if len(phase.lines) == 1:
         # The last block begins earlier, and does some results once more.
-        return {
-            "down": 0,
-            "across": ir.integer_op("minimum", block, first - phase.block),
-            "high": 1,
-        }
-    high = ir.integer_op("minimum", phase.block, ir.whole(first) - block)
-    return {"down": block, "across": 0, "high": high}
+        return 0, ir.integer_op("minimum", block, first - phase.block), 1
+    return block, 0, ir.integer_op("minimum", phase.block, ir.whole(first) - block)
 
 
 def _space(phase: Phase) -> Space:
@@ -178,31 +164,22 @@ def _space(phase: Phase) -> Space:
     return Space(outer, middle, inner, pixel, to_place)
 
 
-def _groups(phase: Phase) -> Groups:
-    width, outputs = phase.width, phase.outputs
-    return Groups(
-        number=phase.groups,
-        read=phase.inputs * width,
-        weights=outputs * _rows_between(phase) * width,
-        written=outputs * width,
-    )
-
-
-def _rows_between(phase: Phase) -> int:
-    """Return the rows of a panel's columns that come before the next panel."""
-    return phase.depth if phase.is_packed else 1
-
-
-def _panels(phase: Phase) -> Panels:
-    width, columns, between = phase.width, panel_columns(phase), _rows_between(phase)
-    count, rest = divmod(phase.outputs, columns)
-    features = phase.outputs * phase.groups
-    return Panels(
-        number=count,
+def _features(phase: Phase) -> Features:
+    width, outputs, columns = phase.width, phase.outputs, panel_columns(phase)
+    count, rest = divmod(outputs, columns)
+    # Rows of a panel's columns that come before the next panel.
+    between = phase.depth if phase.is_packed else 1
+    features = outputs * phase.groups
+    return Features(
+        groups=phase.groups,
+        group_read=phase.inputs * width,
+        group_weights=outputs * between * width,
+        group_written=outputs * width,
+        panels=count,
         columns=columns,
-        read=columns * width if phase.is_depthwise else 0,
-        weights=columns * between * width,
-        written=columns * width,
+        panel_read=columns * width if phase.is_depthwise else 0,
+        panel_weights=columns * between * width,
+        panel_written=columns * width,
         rest=rest,
         rest_weights=count * columns * between * width,
         row=(columns if phase.is_packed else features) * width,

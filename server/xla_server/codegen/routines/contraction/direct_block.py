@@ -53,26 +53,22 @@ class Space(NamedTuple):
     to_place: Offset
 
 
-class Groups(NamedTuple):
-    """Groups of features, and bytes to the next one's input, weights and results."""
+class Features(NamedTuple):
+    """Groups of features, and the panels of each: `panels` of `columns`, then one of `rest`.
 
-    number: Count
-    read: Offset
-    weights: Offset
-    written: Offset
-
-
-class Panels(NamedTuple):
-    """Panels of a group: `number` of `columns`, then one of `rest`, with bytes to the next one.
-
-    `rest_weights` are bytes of weights before the last, `row` and `rest_row` those of a row in it.
+    Bytes to the next group's and panel's input, weights and results; `rest_weights` to those of the
+    last panel. A row of weights has `row` bytes, in the last panel `rest_row`.
     """
 
-    number: Count
+    groups: Count
+    group_read: Offset
+    group_weights: Offset
+    group_written: Offset
+    panels: Count
     columns: Count
-    read: Offset
-    weights: Offset
-    written: Offset
+    panel_read: Offset
+    panel_weights: Offset
+    panel_written: Offset
     rest: Count
     rest_weights: Offset
     row: Offset
@@ -116,9 +112,9 @@ def _products(n: Mapping[str, int]) -> float:
     row = n["tiles.tall"] * n["tiles.tall_count"]
     row += (n["tiles.tall"] - 1) * n["tiles.low_count"]
     results = n["high"] * n["space.middle.results"] * row
-    columns = n["panels.number"] * n["panels.columns"] + n["panels.rest"]
+    columns = n["features.panels"] * n["features.columns"] + n["features.rest"]
     iterations = math.prod(n[f"sums.loop{loop}.iterations"] for loop in range(4))
-    return results * n["groups.number"] * columns * iterations
+    return results * n["features.groups"] * columns * iterations
 
 
 def _block(
@@ -127,7 +123,7 @@ def _block(
     box: Write,
     # The block's first result along the first and the last dimension, and how many along the first.
     image: Count, down: Count, across: Count, high: Count,
-    space: Space, groups: Groups, panels: Panels, sums: Sums, tiles: Tiles,
+    space: Space, features: Features, sums: Sums, tiles: Tiles,
 ) -> None:  # fmt: skip
     outer, middle, inner, pixel, to_place = space
     first_row, loop0, loop1, loop2, loop3 = sums
@@ -146,17 +142,17 @@ def _block(
     into = result + (into1 * inner.whole + inner.first + across * inner.apart) * to_place
     step = inner.step * pixel
     ahead = inner.apart * to_place
-    for group in range(0, groups.number):
-        for panel in range(0, panels.number + min(panels.rest, 1)):
-            is_whole = panel < panels.number
-            there = select(is_whole, panels.columns, panels.rest)
-            pitch = select(is_whole, panels.row, panels.rest_row)
-            start = select(is_whole, panel * panels.weights, panels.rest_weights)
-            right = weights + group * groups.weights + start + first_row * pitch
+    for group in range(0, features.groups):
+        for panel in range(0, features.panels + min(features.rest, 1)):
+            is_whole = panel < features.panels
+            there = select(is_whole, features.columns, features.rest)
+            pitch = select(is_whole, features.row, features.rest_row)
+            start = select(is_whole, panel * features.panel_weights, features.rest_weights)
+            right = weights + group * features.group_weights + start + first_row * pitch
             function = select(is_whole, tiles.tile, tiles.rest_tile)
             low_function = select(is_whole, tiles.low_tile, tiles.low_rest_tile)
-            read = base + group * groups.read + panel * panels.read
-            written = into + group * groups.written + panel * panels.written
+            read = base + group * features.group_read + panel * features.panel_read
+            written = into + group * features.group_written + panel * features.panel_written
             for y in range(0, high):
                 for z in range(0, middle.results):
                     line = y * outer.step * middle.extent + z * middle.step
