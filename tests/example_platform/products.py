@@ -109,7 +109,7 @@ def _thin_outer(kind: str, arrays: Arrays, *operands: int) -> None:
     o = dict(zip(thin_products.OUTER.names, operands, strict=True))
     width = np.dtype(_DTYPES[kind]).itemsize
     for v in range(o["vector_count"]):
-        vector, sums = o["vectors"] + v * o["vector_ahead"], np.zeros(o["columns"], _DTYPES[kind])
+        vector, sums = o["vectors"] + v * o["vector_ahead"], np.zeros(o["count"], _DTYPES[kind])
         for n in range(o["steps"]):
             factor = arrays.at(vector + n * o["element_ahead"], width).view(sums.dtype)
             row = arrays.at(o["matrix"] + n * o["ahead"], sums.nbytes).view(sums.dtype)

@@ -5,7 +5,7 @@ numbers are numpy's or Python's; both are converted where an instruction takes t
 """
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from xla_server.codegen.instructions.blas import LibraryRoutine
 from xla_server.codegen.instructions.instruction import Instruction
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC
 from xla_server.codegen.instructions.memory import COMPUTED
+from xla_server.codegen.kernel_ir.routine import arguments_of
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.namespace import vocabulary
 from xla_server.execution import cancellation_flag as run_word
@@ -42,6 +43,12 @@ class PythonFunctions:
     def __init__(self, arrays: Arrays, execute: Execute) -> None:
         self._arrays, self._execute = arrays, execute
         self._made: dict[int, Any] = {}
+
+    def called(self, function: Any, words: Sequence[int]) -> Any:
+        """Return the result of a function, given a word for each of its parameters."""
+        function = getattr(function, "py_func", function)
+        records = arguments_of(function, iter(words), lambda fields, record: record(*fields))
+        return self.made(function)(*records)
 
     def made(self, value: Any) -> Any:
         """Return a function, instruction or constant as the walker has it."""

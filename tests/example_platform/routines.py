@@ -73,7 +73,7 @@ def _found(name: str) -> Callable[..., int | None]:
     function = _python(name)
     if function is None:
         raise UnsupportedKernelError(f"a routine must be one of the walker, got {name}")
-    return lambda arrays, *operands: PythonFunctions(arrays, execute).made(function)(*operands)
+    return lambda arrays, *operands: PythonFunctions(arrays, execute).called(function, operands)
 
 
 def _python(name: str) -> Any:

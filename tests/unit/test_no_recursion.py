@@ -45,6 +45,7 @@ NESTED = "quotients nested in an index of a fusion, target.fusion_tuning.Fusions
 SIZE = "a size that is divided or a step that is counted down each time"
 ONCE = "once: the inner call takes another branch"
 APPLIED = "computations applied to elements: xla_server.ir.verifier.MAX_APPLIED_DEPTH"
+RECORDS = "records in the parameters of a routine, as deep as their classes say"
 FIELDS = "messages inside of the project's own protos"
 GRAPHS = "loops and branches in each other: backends.cuda.worker.segments.MAX_DEPTH"
 COPIED = "operations copied with a constant: xla_client.programs.functions._COPIED_DEPTH"
@@ -155,6 +156,9 @@ ALLOWED = {
     """,
     COPIED: """
         xla_client/programs/functions.py: Inner._copied
+    """,
+    RECORDS: """
+        codegen/kernel_ir/routine.py: _parameters _words arguments_of.argument
     """,
     FIELDS: """
         xla_contract/descriptors.py: _descriptors

@@ -1,10 +1,10 @@
 """The compiler of functions of Python to LLVM, in a tenth of the time that numba's front end takes.
 
 It knows what routines and functions of the runtime are written in: calls of instructions, whole
-numbers, tuples of values, loops over ranges, while, if. `UnsupportedError` is raised for all else.
-A function has the same meaning as in numba: variables keep one type, integers
-are int64. Calls are inlined, for the operands that they have; a branch is left out where these
-decide that it is not taken.
+numbers, tuples and records of values, loops over ranges, while, if. `UnsupportedError` is raised
+for all else. A function has the same meaning as in numba: variables keep one type, integers are
+int64. Calls are inlined, for the operands that they have; a branch is left out where these decide
+that it is not taken.
 """
 
 import ast
@@ -24,6 +24,7 @@ from xla_server.codegen.compiler import direct_values as typed
 from xla_server.codegen.compiler.blocks import BlockWriter, module_of, write_body
 from xla_server.codegen.compiler.direct_names import ssa_names, stored_names
 from xla_server.codegen.instructions.instruction import Instruction
+from xla_server.codegen.kernel_ir.routine import arguments_of
 from xla_server.target.machine import Machine
 
 _DEEPEST = 16
@@ -56,14 +57,15 @@ def function_module(function: Callable[..., None], symbol: str, machine: Machine
 
 
 def write_function(code: Any, machine: Machine, function: Callable[..., Any]) -> None:
-    """Give an LLVM function of int64 the code of one of Python.
+    """Give an LLVM function of int64 the code of one of Python, whose parameters may be records.
 
     Raises UnsupportedError.
     """
     text = _Text.of(function)
 
     def write(builder: Any, start: Any) -> None:
-        given = [(types.int64, argument) for argument in code.args]
+        words = ((types.int64, argument) for argument in code.args)
+        given = arguments_of(function, words, typed.joined)
         result = _Function(builder, {start}, text, given, machine, _DEEPEST).write()
         if result is None:
             builder.ret_void()
@@ -299,6 +301,8 @@ class _Function(BlockWriter):
                 return self._shortened(isinstance(op, ast.And), values)
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return self._chosen(test, body, orelse)
+            case ast.Attribute(value=record, attr=name):
+                return typed.field(self._value(record), name)
             case ast.Tuple(elts=elements):
                 return typed.joined([self._value(element) for element in elements])
         raise typed.UnsupportedError(type(expression).__name__)

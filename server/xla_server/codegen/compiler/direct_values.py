@@ -14,6 +14,7 @@ from llvmlite import ir
 from numba import types
 
 from xla_server.codegen.instructions.memory import COMPUTED, REGISTERS
+from xla_server.codegen.kernel_ir.routine import Record
 from xla_server.codegen.kernel_ir.types import Type
 
 Typed: TypeAlias = tuple[Any, Any]
@@ -77,10 +78,10 @@ def is_known(value: Typed) -> bool:
     return isinstance(value[1], ir.Constant)
 
 
-def joined(values: Sequence[Typed]) -> Typed:
-    """A tuple of values."""
+def joined(values: Sequence[Typed], record: type[Record] = tuple) -> Typed:
+    """A tuple of values, or the record that has them as its fields."""
     kinds = [kind for kind, _ in values]
-    return types.BaseTuple.from_types(kinds), tuple(value for _, value in values)
+    return types.BaseTuple.from_types(kinds, record), tuple(value for _, value in values)
 
 
 def parts(value: Typed) -> list[Typed]:
@@ -89,6 +90,15 @@ def parts(value: Typed) -> list[Typed]:
     if not isinstance(kind, types.BaseTuple):
         raise UnsupportedError(f"the elements of a value of {kind}")
     return list(zip(kind, values, strict=True))
+
+
+def field(value: Typed, name: str) -> Typed:
+    """The field of a record."""
+    kind, values = value
+    if not isinstance(kind, types.BaseNamedTuple) or name not in kind.fields:
+        raise UnsupportedError(f"the attribute {name} of a value of {kind}")
+    number = kind.fields.index(name)
+    return kind[number], values[number]
 
 
 def in_registers(builder: Any, value: Typed) -> Any:

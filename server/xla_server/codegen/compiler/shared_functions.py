@@ -145,6 +145,13 @@ def by_name(functions: Iterable[SharedFunction]) -> dict[str, SharedFunction]:
     return {function.__name__: function for function in functions}
 
 
+def with_addresses(functions: Iterable[SharedFunction]) -> dict[str, Instruction]:
+    """Return functions by their names in kernels, and the instructions for their addresses."""
+    found = by_name(functions)
+    addresses = [function.address() for function in found.values()]
+    return {**found, **{address.__name__: address for address in addresses}}
+
+
 def symbols_in(code: bytes) -> list[str]:
     """The symbols of shared functions that object code names."""
     return sorted({found.decode() for found in _NAMED.findall(code)})

@@ -2,14 +2,20 @@
 
 import dataclasses
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, TypeAlias
 
 from xla_server.codegen.kernel_ir.expressions import Apply, Expression, whole
 from xla_server.codegen.kernel_ir.types import Type
 
-Operands: TypeAlias = Mapping[str, int | Expression]
-"""The operands of a call by the names of parameters."""
+Word: TypeAlias = int | Expression
+"""A number that is passed as a parameter."""
+
+Record: TypeAlias = tuple[Any, ...]
+"""A NamedTuple that has several parameters as its fields, or records of them."""
+
+Operands: TypeAlias = Mapping[str, Word | Record]
+"""The operands of a call by the names of parameters and records."""
 
 
 Cost: TypeAlias = Callable[[Mapping[str, int]], float]
@@ -49,14 +55,17 @@ Write = Annotated[int, Unit.WRITE]
 Update = Annotated[int, Unit.UPDATE]
 Cancelled = Annotated[int, Unit.CANCELLED]
 Table = Annotated[int, Unit.TABLE]
-Function = Annotated[int, Unit.FUNCTION]
+Function = Annotated[Word, Unit.FUNCTION]
 Offset = Annotated[int, Unit.OFFSET]
 Elements = Annotated[int, Unit.ELEMENTS]
 Count = Annotated[int, Unit.COUNT]
 Flag = Annotated[int, Unit.FLAG]
 Letter = Annotated[int, Unit.LETTER]
 Number = Annotated[int, Unit.NUMBER]
-"""Parameters of routines that are functions of Python, by their units."""
+"""Parameters of routines that are functions of Python, and fields of records, by their units.
+
+Records are of numbers that are known when a kernel is built, and of routines.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,13 +107,14 @@ class Routine:
 
     def operands(self, given: Operands) -> tuple[Expression, ...]:
         """Return the operands of a call, which gives each parameter once by its name."""
-        missing, unknown = set(self.names) - given.keys(), given.keys() - set(self.names)
+        words = {name: word for each in given.items() for name, word in _words(*each)}
+        missing, unknown = set(self.names) - words.keys(), words.keys() - set(self.names)
         if missing or unknown:
             raise ValueError(
                 f"a call of {self.name} must give each of its parameters and nothing else, "
                 f"got nothing for {sorted(missing)} and operands for {sorted(unknown)}"
             )
-        operands = tuple(whole(given[name]) for name in self.names)
+        operands = tuple(whole(words[name]) for name in self.names)
         for parameter, operand in zip(self.parameters, operands, strict=True):
             if operand.type not in parameter.unit.types:
                 raise ValueError(
@@ -127,14 +137,50 @@ def parameters_of(**units: Unit) -> tuple[Parameter, ...]:
 def routine_of(
     name: str, function: Callable[..., Any], cost: Cost | None = None, *, is_inlined: bool = False
 ) -> Routine:
-    """Return the routine of a function of Python, whose annotations are units.
+    """Return the routine of a function of Python, whose annotations are units or records.
 
     Its result is an int64, if it is annotated.
     """
     units = dict(getattr(function, "py_func", function).__annotations__)
     results = () if units.pop("return") is None else (Type.I64,)
-    given = tuple(Parameter(each, unit.__metadata__[0]) for each, unit in units.items())
+    given = tuple(parameter for each in units.items() for parameter in _parameters(*each))
     return Routine(name, given, results, is_inlined, cost)
+
+
+def _parameters(name: str, annotation: Any) -> Iterator[Parameter]:
+    """Yield a parameter, or those of the fields of a record, each named `record.field`."""
+    if not hasattr(annotation, "_fields"):
+        yield Parameter(name, annotation.__metadata__[0])
+        return
+    for field, unit in annotation.__annotations__.items():
+        yield from _parameters(f"{name}.{field}", unit)
+
+
+def _words(name: str, operand: Word | Record) -> Iterator[tuple[str, Word]]:
+    """Yield an operand, or those of the fields of a record, by the names of parameters."""
+    if not isinstance(operand, tuple):
+        yield name, operand
+        return
+    for field, value in operand._asdict().items():  # type: ignore[attr-defined]
+        yield from _words(f"{name}.{field}", value)
+
+
+def arguments_of(
+    function: Callable[..., Any],
+    words: Iterator[Any],
+    joined: Callable[[list[Any], type[Record]], Any],
+) -> list[Any]:
+    """Return the arguments of a routine's function from a word for each of its parameters.
+
+    `joined` makes a record from its fields, of a class.
+    """
+
+    def argument(annotation: Any) -> Any:
+        if not hasattr(annotation, "_fields"):
+            return next(words)
+        return joined([argument(each) for each in annotation.__annotations__.values()], annotation)
+
+    return [argument(each) for name, each in function.__annotations__.items() if name != "return"]
 
 
 def function_address(name: str) -> Expression:

@@ -216,6 +216,8 @@ def test_it_means_what_it_means_to_numba(body):
         "x, y = stop, start, stop",
         "x = stop, start\nx = start, stop",
         "x = (stop, start)[0]",
+        "poke_i64(b, 0, (stop, start).first)",
+        "poke_i64(b, 0, stop.real)",
         "x, y = (start, 7) if stop > 3 else (8, stop)",
         "poke_i64(b, 0, stop % 2)",
         "poke_i64(b, 0, stop & 6)",

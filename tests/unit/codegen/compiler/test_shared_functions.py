@@ -2,22 +2,28 @@
 
 import ctypes
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from llvmlite import ir
+from numba import njit
 
 from tests.processors import HOST
 from xla_server.codegen import kernel as kernels
 from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.compiler.llvm_text import FunctionText
-from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction, symbols_in
+from xla_server.codegen.compiler.shared_functions import (
+    PythonFunction,
+    SharedFunction,
+    TextFunction,
+    symbols_in,
+)
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import START, Apply, Buffer, Index, Role
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.routine import Count, Routine, Unit, parameters, routine_of
 from xla_server.codegen.kernel_ir.statements import Store
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.namespace import vocabulary
@@ -129,3 +135,37 @@ def test_a_function_may_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
     function = TextFunction(_of_number("test_text"), code)
     _add(monkeypatch, function)
     assert run(Kernels().get(_calling("test_text")), 5) == 7
+
+
+class Pair(NamedTuple):
+    """Two numbers."""
+
+    first: Count
+    second: Count
+
+
+class Pairs(NamedTuple):
+    """A number, and a pair for each way."""
+
+    number: Count
+    one: Pair
+    other: Pair
+
+
+@njit(error_model="numpy")
+def _difference(pair):  # type: ignore[no-untyped-def]
+    return pair.first - pair.second
+
+
+def _weighed(factor: Count, pairs: Pairs) -> int:
+    number, one, other = pairs
+    return factor * (1000 * number + 100 * _difference(one) + other.first - pairs.other.second)
+
+
+def test_a_function_may_have_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    function = PythonFunction(routine_of("test_weighed", _weighed), _weighed, Effort.PLAIN)
+    _add(monkeypatch, function)
+    operands = function.routine.operands({"factor": 2, "pairs": Pairs(3, Pair(9, 4), Pair(8, 1))})
+    result = Apply("test_weighed", operands, Type.I64)
+    kernel = Kernel((PLACE,), (), (Store(PLACE, Type.I64, Index(0), result),), Effort.PLAIN)
+    assert run(Kernels().get(kernel), 0) == 2 * (3000 + 500 + 7)

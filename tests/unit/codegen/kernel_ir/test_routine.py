@@ -1,10 +1,23 @@
 """Routines, whose calls give each parameter by its name."""
 
+from typing import NamedTuple
+
 import pytest
 
 from xla_server.codegen.kernel_ir.builder import Body, dealt
 from xla_server.codegen.kernel_ir.expressions import Const, Expression, Index, Value
-from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.routine import (
+    Count,
+    Function,
+    Offset,
+    Parameter,
+    Routine,
+    Unit,
+    Write,
+    arguments_of,
+    parameters,
+    routine_of,
+)
 from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.kernel_ir.types import Type
 
@@ -40,6 +53,53 @@ def test_operands_have_the_types_of_their_units(
         return
     with pytest.raises(ValueError, match=complaint):
         Body().call(routine, {"x": operand})
+
+
+class Line(NamedTuple):
+    """A dimension, with the bytes from one element to the next."""
+
+    size: Count
+    step: Offset
+
+
+class Space(NamedTuple):
+    """Two dimensions, and what is called for each."""
+
+    outer: Line
+    inner: Line
+    tile: Function
+
+
+def _cleared(target: Write, space: Space, count: Count) -> None:
+    pass
+
+
+def test_fields_of_records_are_parameters() -> None:
+    routine = routine_of("cleared", _cleared)
+    assert routine.parameters == (
+        Parameter("target", Unit.WRITE),
+        Parameter("space.outer.size", Unit.COUNT),
+        Parameter("space.outer.step", Unit.OFFSET),
+        Parameter("space.inner.size", Unit.COUNT),
+        Parameter("space.inner.step", Unit.OFFSET),
+        Parameter("space.tile", Unit.FUNCTION),
+        Parameter("count", Unit.COUNT),
+    )
+    space = Space(Line(2, 3), Line(4, 5), AXIS)
+    operands = routine.operands({"count": 7, "space": space, "target": AXIS})
+    assert operands == (AXIS, *map(Index, (2, 3, 4, 5)), AXIS, Index(7))
+    words = iter(range(7))
+    joined = arguments_of(_cleared, words, lambda fields, record: record(*fields))
+    assert joined == [0, Space(Line(1, 2), Line(3, 4), 5), 6]
+
+
+def test_a_call_gives_records_of_the_class_that_a_routine_has() -> None:
+    routine = routine_of("cleared", _cleared)
+    missing = r"nothing for \['space.inner.size', .*\] and operands for \['space.size', .*\]"
+    with pytest.raises(ValueError, match=missing):
+        routine.operands({"count": 7, "space": Line(2, 3), "target": AXIS})
+    with pytest.raises(ValueError, match=r"operands for \['space'\]"):
+        routine.operands({"count": 7, "space": 1, "target": AXIS})
 
 
 def test_a_call_binds_the_results_of_its_routine() -> None:

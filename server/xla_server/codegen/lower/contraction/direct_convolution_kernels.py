@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.kernel_ir import expressions as ir
-from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, dealt
+from xla_server.codegen.kernel_ir.builder import Items, Loop, dealt
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.routine import Operands, function_address
+from xla_server.codegen.kernel_ir.routine import Operands, Word, function_address
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.contraction.convolution_phases import (
     Phase,
@@ -23,7 +23,15 @@ from xla_server.codegen.lower.contraction.convolution_phases import (
 )
 from xla_server.codegen.lower.contraction.exact_sums import ExactSums
 from xla_server.codegen.lower.loop_nests.epilogue import Ends, Epilogue, EpilogueKernel, Product
-from xla_server.codegen.routines.contraction.direct_block import BLOCK
+from xla_server.codegen.routines.contraction.direct_block import (
+    BLOCK,
+    Features,
+    Line,
+    Space,
+    SumLoop,
+    Sums,
+    Tiles,
+)
 from xla_server.codegen.routines.contraction.product_tiles import LEVELS, tile_name
 from xla_server.ir.affine import dense_strides
 
@@ -64,7 +72,8 @@ def add_phases(
             image = tasks.let("image", tasks.axis // blocks)
             given: Operands = {"source": source, "weights": weights, "result": result}
             for phase in phases:
-                _call(phase, tasks, given, box, image, block)
+                own = {"image": image, "box": 0 if phase.is_inside else box}
+                tasks.call(BLOCK, {**given, **own, **_operands(phase, block)})
             columns = 0, lead.outputs * lead.groups
             if exact:
                 rows = _rows(lead, image, _first_result(lead, block), block)
@@ -115,117 +124,85 @@ def add_packing(made: Product, phase: Phase, weights: Array) -> Array:
     return packed
 
 
-def _call(
-    phase: Phase,
-    body: Body,
-    given: Operands,
-    box: int | ir.Expression,
-    image: ir.Value,
-    block: ir.Value,
-) -> None:
-    """Append the call that does a block of a phase."""
-    operands = {
-        **given,
-        "box": 0 if phase.is_inside else box,
-        "image": image,
-        **_block_operands(phase, block),
-        **_position_operands(phase),
-        **_panel_operands(phase),
-        **_sum_operands(phase),
-        **_tile_operands(phase),
-    }
-    body.call(BLOCK, operands)
-
-
-def _of_dimensions(name: str, values: Sequence[int], missing: int) -> Operands:
-    """Numbers of three dimensions: those between the first and the last are missing first."""
-    first, last = values[:-1][:1], values[-1:]
-    between = values[len(first) : -1]
-    full = [*(first or [missing]), *(between or [missing]), *last]
-    return {f"{name}{number}": value for number, value in enumerate(full)}
-
-
 def _extents(phase: Phase) -> list[int]:
     """Return the positions of what is read, along each dimension."""
     return [line.size for line in phase.lines] if phase.is_inside else phase.box
 
 
-def _block_operands(phase: Phase, block: ir.Value) -> Operands:
-    """Return which results the block has along the first and the last dimension."""
-    first = phase.lines[0].results
-    if len(phase.lines) == 1:
-        # The last block begins earlier, and does some results once more.
-        return {
-            "down": 0,
-            "across": ir.integer_op("minimum", block, first - phase.block),
-            "high": 1,
-        }
-    high = ir.integer_op("minimum", phase.block, ir.whole(first) - block)
-    return {"down": block, "across": 0, "high": high}
-
-
-def _position_operands(phase: Phase) -> Operands:
-    """Strides of a phase: of its windows in the input, and of its results in the whole result."""
-    lines = phase.lines
+def _operands(phase: Phase, block: ir.Value) -> Operands:
+    """Return the operands that say what is done to a block, and which results it has."""
+    down, across, high = _results(phase, block)
     return {
-        **_of_dimensions("size", [line.size for line in lines], 1),
-        **_of_dimensions("start", [line.start for line in lines], 0),
-        **_of_dimensions("step", [line.step for line in lines], 1),
-        **_of_dimensions("extent", _extents(phase), 1),
-        **_of_dimensions("whole", [line.whole for line in lines], 1),
-        **_of_dimensions("first", [line.first for line in lines], 0),
-        **_of_dimensions("apart", [line.apart for line in lines], 1),
-        "results1": _of_dimensions("results", [line.results for line in lines], 1)["results1"],
-        "pixel": phase.pitch * phase.width,
-        "to_place": phase.outputs * phase.groups * phase.width,
+        "down": down,
+        "across": across,
+        "high": high,
+        "space": _space(phase),
+        "features": _features(phase),
+        "sums": _sums(phase),
+        "tiles": _tiles(phase),
     }
 
 
-def _panel_operands(phase: Phase) -> Operands:
-    """Strides of groups and panels in the input, the kernel and the result."""
-    width, outputs = phase.width, phase.outputs
-    columns = panel_columns(phase)
+def _results(phase: Phase, block: ir.Value) -> tuple[Word, Word, Word]:
+    """Return a block's first result along both ends' dimensions, and how many along the first."""
+    first = phase.lines[0].results
+    if len(phase.lines) == 1:
+        # The last block begins earlier, and does some results once more.
+        return 0, ir.integer_op("minimum", block, first - phase.block), 1
+    return block, 0, ir.integer_op("minimum", phase.block, ir.whole(first) - block)
+
+
+def _space(phase: Phase) -> Space:
+    """Return three dimensions: those between the first and the last are missing first."""
+    *others, inner = (
+        Line(d.size, d.start, d.step, extent, d.whole, d.results, d.first, d.apart)
+        for d, extent in zip(phase.lines, _extents(phase), strict=True)
+    )
+    missing = Line(size=1, start=0, step=1, extent=1, whole=1, results=1, first=0, apart=1)
+    outer, middle = (*others, missing, missing)[:2]
+    pixel, to_place = phase.pitch * phase.width, phase.outputs * phase.groups * phase.width
+    return Space(outer, middle, inner, pixel, to_place)
+
+
+def _features(phase: Phase) -> Features:
+    width, outputs, columns = phase.width, phase.outputs, panel_columns(phase)
     count, rest = divmod(outputs, columns)
     # Rows of a panel's columns that come before the next panel.
     between = phase.depth if phase.is_packed else 1
     features = outputs * phase.groups
-    return {
-        "groups": phase.groups,
-        "group_read": phase.inputs * width,
-        "group_weights": outputs * between * width,
-        "group_written": outputs * width,
-        "panels": count,
-        "columns": columns,
-        "panel_read": columns * width if phase.is_depthwise else 0,
-        "panel_weights": columns * between * width,
-        "panel_written": columns * width,
-        "rest": rest,
-        "rest_weights": count * columns * between * width,
-        "row": (columns if phase.is_packed else features) * width,
-        "rest_row": (rest if phase.is_packed else features) * width,
-    }
+    return Features(
+        groups=phase.groups,
+        group_read=phase.inputs * width,
+        group_weights=outputs * between * width,
+        group_written=outputs * width,
+        panels=count,
+        columns=columns,
+        panel_read=columns * width if phase.is_depthwise else 0,
+        panel_weights=columns * between * width,
+        panel_written=columns * width,
+        rest=rest,
+        rest_weights=count * columns * between * width,
+        row=(columns if phase.is_packed else features) * width,
+        rest_row=(rest if phase.is_packed else features) * width,
+    )
 
 
-def _sum_operands(phase: Phase) -> Operands:
-    """The loops of a sum: over the window, and the input features of a group."""
+def _sums(phase: Phase) -> Sums:
+    """Return the loops of a sum: over the window, and the input features of a group."""
     unit = phase.pitch * phase.width
     positions = [unit * step for step in dense_strides(_extents(phase)).values()]
     windows = dense_strides([line.window for line in phase.lines])
     taps = [phase.inputs * step for step in windows.values()]
     loops = [
-        (line.taps, line.reach * position, line.tap_step * step)
+        SumLoop(line.taps, line.reach * position, line.tap_step * step)
         for line, position, step in zip(phase.lines, positions, taps, strict=True)
     ]
-    operands = {
-        f"{name}{level}": number
-        for level, loop in enumerate(_joined([*loops, (phase.inputs, phase.width, 1)]))
-        for name, number in zip(("iterations", "over", "down"), loop, strict=True)
-    }
     first = sum(line.tap * step for line, step in zip(phase.lines, taps, strict=True))
-    return {**operands, "first_row": first}
+    loops = _joined([*loops, SumLoop(phase.inputs, phase.width, 1)])
+    return Sums(first, *loops)
 
 
-def _tile_operands(phase: Phase) -> Operands:
+def _tiles(phase: Phase) -> Tiles:
     """Return the tiles that a row of results is cut into, with the routines that are called."""
     last = phase.lines[-1]
     row = last.results if len(phase.lines) > 1 else phase.block
@@ -240,24 +217,24 @@ def _tile_operands(phase: Phase) -> Operands:
         name = tile_name(phase.target.machine, phase.kind, rows, columns, is_depthwise=is_deep)
         return function_address(name)
 
-    return {
-        "tall": tall,
-        "tall_count": tall_count,
-        "low_count": low_count,
-        "tile": function(tall, columns, is_called=count > 0),
-        "low_tile": function(tall - 1, columns, is_called=count > 0 and low_count > 0),
-        "rest_tile": function(tall, rest, is_called=rest > 0),
-        "low_rest_tile": function(tall - 1, rest, is_called=rest > 0 and low_count > 0),
-    }
+    return Tiles(
+        tall,
+        tall_count,
+        low_count,
+        tile=function(tall, columns, is_called=count > 0),
+        low_tile=function(tall - 1, columns, is_called=count > 0 and low_count > 0),
+        rest_tile=function(tall, rest, is_called=rest > 0),
+        low_rest_tile=function(tall - 1, rest, is_called=rest > 0 and low_count > 0),
+    )
 
 
-def _joined(loops: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+def _joined(loops: Sequence[SumLoop]) -> list[SumLoop]:
     """Loops that move on as one made one, and as many as tiles have."""
-    joined: list[tuple[int, int, int]] = []
+    joined: list[SumLoop] = []
     for iterations, left, right in loops:
         if iterations == 1:
             continue
         if joined and joined[-1][1:] == (iterations * left, iterations * right):
-            iterations *= joined.pop()[0]
-        joined.append((iterations, left, right))
-    return [(1, 0, 0)] * (LEVELS - len(joined)) + joined
+            iterations *= joined.pop().iterations
+        joined.append(SumLoop(iterations, left, right))
+    return [SumLoop(1, 0, 0)] * (LEVELS - len(joined)) + joined

@@ -2,13 +2,19 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.kernel_ir.expressions import Expression
-from xla_server.codegen.kernel_ir.routine import Routine
+from xla_server.codegen.kernel_ir.routine import Operands, Routine
 from xla_server.codegen.lower.loop_nests.epilogue import Ends
-from xla_server.codegen.routines.contraction.exact_sums import SPATIAL, exact_sums
+from xla_server.codegen.routines.contraction.exact_sums import (
+    SPATIAL,
+    Channels,
+    Positions,
+    Spatial,
+    exact_sums,
+)
 from xla_server.ir.affine import dense_strides
 from xla_server.ir.module import HloInstruction
 
@@ -33,7 +39,7 @@ class ExactSums:
     """The call that sums results of a convolution again, with its sizes and strides."""
 
     routine: Routine
-    sizes: Mapping[str, int]
+    sizes: Operands
 
     def emit(
         self,
@@ -82,51 +88,57 @@ def exact_sums_of(
     if by_batch > 1:
         group_read = result[batch] * read[numbers.input_batch_dimension]
     last = positions[-1]
-    values = {
-        "after": after,
-        "features": result[feature],
-        "line": result[last],
-        "last_low": 0,
-        "last_high": result[last],
-        "group": result[feature] // groups,
-        "group_read": group_read,
-        "batch_apart": apart[batch],
-        "batches": result[batch],
-        "batch_read": read[numbers.input_batch_dimension],
-        "inputs": inputs,
-        "input_read": read[numbers.input_feature_dimension],
-        "input_weights": weights[numbers.kernel_input_feature_dimension],
-        "output_weights": weights[numbers.kernel_output_feature_dimension],
-    }
-    first_weight = 0
-    for n in range(SPATIAL):
-        if n >= len(window):
-            row = (1, 1, 0, 1, 0, 0, 1, 0, 1, 1, 0, 0)
-        else:
-            d, to = window[n], numbers.output_spatial_dimensions[n]
-            source = numbers.input_spatial_dimensions[n]
-            tap = weights[numbers.kernel_spatial_dimensions[n]]
-            if d.window_reversal:
-                first_weight += (d.size - 1) * tap
-                tap = -tap
-            low, high = _inside(n, i, skips_holes=skips_holes)
-            if to == last:
-                values |= {"last_low": low, "last_high": high}
-                low, high = 0, _ALL
-            row = (
-                *(apart[to], result[to], low, high),
-                *(-d.padding_low, d.stride, d.size, d.window_dilation),
-                *(base[source], d.base_dilation, read[source], tap),
+    last_low, last_high, first_weight = 0, result[last], 0
+    spatial = []
+    for n, d in enumerate(window):
+        to = numbers.output_spatial_dimensions[n]
+        source = numbers.input_spatial_dimensions[n]
+        tap = weights[numbers.kernel_spatial_dimensions[n]]
+        if d.window_reversal:
+            first_weight += (d.size - 1) * tap
+            tap = -tap
+        low, high = _inside(n, i, skips_holes=skips_holes)
+        if to == last:
+            last_low, last_high = low, high
+            low, high = 0, _ALL
+        spatial.append(
+            Spatial(
+                apart=apart[to],
+                results=result[to],
+                low=low,
+                high=high,
+                start=-d.padding_low,
+                stride=d.stride,
+                taps=d.size,
+                reach=d.window_dilation,
+                size=base[source],
+                gap=d.base_dilation,
+                read=read[source],
+                tap=tap,
             )
-        values |= {f"{name}{n}": number for name, number in zip(_ROW, row, strict=True)}
-    values["first_weight"] = first_weight
+        )
+    spatial += [_MISSING] * (SPATIAL - len(window))
+    values: Operands = {
+        "positions": Positions(after, result[feature], result[last], last_low, last_high),
+        "channels": Channels(
+            group=result[feature] // groups,
+            group_read=group_read,
+            batch_apart=apart[batch],
+            batches=result[batch],
+            batch_read=read[numbers.input_batch_dimension],
+            inputs=inputs,
+            input_read=read[numbers.input_feature_dimension],
+            input_weights=weights[numbers.kernel_input_feature_dimension],
+            output_weights=weights[numbers.kernel_output_feature_dimension],
+            first_weight=first_weight,
+        ),
+        **{f"d{n}": d for n, d in enumerate(spatial)},
+    }
     return ExactSums(exact_sums(i.shape.element_type.text), values)
 
 
-_ROW = (
-    *("apart", "count", "low", "high", "start", "stride", "taps", "reach"),
-    *("size", "gap", "read", "tap"),
-)
+_MISSING = Spatial(1, 1, 0, 1, start=0, stride=0, taps=1, reach=0, size=1, gap=1, read=0, tap=0)
+"""A dimension of one position."""
 
 
 def _result_size(n: int, i: HloInstruction) -> int:

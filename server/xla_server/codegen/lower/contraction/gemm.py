@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
 
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CANCELLATION, Value
@@ -17,8 +16,8 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.builders.stopping import is_long
 from xla_server.codegen.lower.loop_nests.epilogue import Epilogue, EpilogueKernel, Product
 from xla_server.codegen.lower.lowering import Lowering
+from xla_server.codegen.routines.contraction import gemm_loops
 from xla_server.codegen.routines.contraction.gemm_functions import panel_name, tile_name
-from xla_server.codegen.routines.contraction.gemm_loops import BAND, BAND_BY_ROWS, LAYOUT
 from xla_server.codegen.routines.contraction.gemm_panels import SLACK
 from xla_server.codegen.routines.contraction.gemm_tiles import TileKind, heights, widths
 from xla_server.target.target import Target
@@ -40,14 +39,12 @@ class GemmOperand:
         """Bytes of an element."""
         return Type(self.source).byte_size
 
-    def ahead(self, members: int, steps: int) -> int:
-        """Bytes from row to row as it is stored."""
-        return (steps if self.is_across else members) * self.width
-
-    def strides(self, members: int, steps: int) -> tuple[int, int]:
-        """Return the distances of members and of k indices, in bytes."""
-        ahead = self.ahead(members, steps)
-        return (ahead, self.width) if self.is_across else (self.width, ahead)
+    def strides(self, members: int, depth: int, height: int, panels: int) -> gemm_loops.Strides:
+        """Return the strides of matrices, by blocks of `panels` of `height` members each."""
+        row = (depth if self.is_across else members) * self.width
+        member, step = (row, self.width) if self.is_across else (self.width, row)
+        panel = height * member
+        return gemm_loops.Strides(members * depth * self.width, panels * panel, panel, row, step)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,6 +120,14 @@ class Gemm:
     def panel_bytes(self, members: int, depth: int) -> int:
         """Return the bytes of a packed panel."""
         return -(-depth // self.per_step) * members * self.kind.width
+
+    def packed_strides(self, panels: int) -> gemm_loops.Strides:
+        """Return the strides of packed right matrices, by blocks of `panels`."""
+        panel = self.panel_bytes(self.panel_columns, self.depth)
+        row = self.panel_columns * self.kind.width
+        return gemm_loops.Strides(
+            self.right_bytes, panels * panel, panel, row, row // self.per_step
+        )
 
     @property
     def is_read_by_tiles(self) -> bool:
@@ -208,9 +213,6 @@ def add_layout(lowering: Lowering, gemm: Gemm, matrices: Value, name: str) -> Va
     side = gemm.right
     packed = gemm.tuning.panels_per_item
     groups = -(-gemm.panels // packed)
-    member, step = side.strides(gemm.columns, gemm.depth)
-    panel = gemm.panel_bytes(gemm.panel_columns, gemm.depth)
-    members = packed * gemm.panel_columns
     building = EpilogueKernel()
     source, target = building.buffer(matrices, ir.Role.READ), building.buffer(panels, ir.Role.WRITE)
     with Items(building.body, gemm.batch * groups, None) as items:
@@ -218,25 +220,18 @@ def add_layout(lowering: Lowering, gemm: Gemm, matrices: Value, name: str) -> Va
             "start": ir.START,
             "stop": ir.STOP,
             "groups": groups,
-            "lay_out": _address(gemm, side, gemm.panel_columns),
+            "pack": _address(gemm, side, gemm.panel_columns),
             "source": ir.Address(source),
-            "matrix_ahead": gemm.columns * gemm.depth * side.width,
-            "group_ahead": members * member,
-            "panel_ahead": gemm.panel_columns * member,
-            "ahead": side.ahead(gemm.columns, gemm.depth),
-            "step_ahead": step,
+            "stored": side.strides(gemm.columns, gemm.depth, gemm.panel_columns, packed),
             "target": ir.Address(target),
-            "matrix_bytes": gemm.right_bytes,
-            "group_bytes": packed * panel,
-            "panel_bytes": panel,
-            "step_bytes": _step_bytes(gemm),
+            "packed": gemm.packed_strides(packed),
             "members": gemm.columns,
-            "group": members,
+            "group": packed * gemm.panel_columns,
             "height": gemm.panel_columns,
             "depth": gemm.depth,
             "run": gemm.tuning.packing_steps,
         }
-        items.call(LAYOUT, operands)
+        items.call(gemm_loops.LAYOUT, operands)
     building.add(lowering, name, Effort.UNOPTIMISED)
     return panels
 
@@ -256,7 +251,7 @@ def _products(
     made: Product, gemm: Gemm, epilogue: Epilogue, operands: tuple[Value, Value], *, looks: bool
 ) -> EpilogueKernel:
     """Return the kernel of products, which tests the cancellation flag itself if it `looks`."""
-    height, (tiles, _) = gemm.height, gemm.division
+    height, (tiles, panels) = gemm.height, gemm.division
     building = EpilogueKernel(epilogue)
     values = (*operands, made.value, CANCELLATION)
     roles = (ir.Role.READ, ir.Role.READ, ir.Role.WRITE, ir.Role.WORD)
@@ -266,18 +261,28 @@ def _products(
     if not gemm.is_laid_out_ahead:
         panel = gemm.panel_bytes(gemm.panel_columns, gemm.run)
         room = ir.Address(building.stack_array("room", panel + SLACK))
+    left, right, result, word = map(ir.Address, buffers)
     has_epilogue = bool(epilogue.loops)
     with Items(
         building.body, math.prod(gemm.work_items), "item" if has_epilogue else None
     ) as items:
-        given = {
-            **_operands(gemm, buffers),
+        given: Operands = {
             "start": items.axis if has_epilogue else ir.START,
             "stop": items.axis + 1 if has_epilogue else ir.STOP,
+            "left": left,
+            "lefts": gemm.left.strides(gemm.rows, gemm.depth, height, tiles),
+            "right": right,
+            "rights": gemm.packed_strides(panels)
+            if gemm.is_laid_out_ahead
+            else gemm.right.strides(gemm.columns, gemm.depth, gemm.panel_columns, panels),
+            "result": result,
+            "sizes": _sizes(gemm),
+            "functions": _functions(gemm),
             "band": ir.Address(band),
             "room": room,
+            "cancelled": word,
         }
-        items.call(BAND_BY_ROWS if gemm.is_by_rows else BAND, given)
+        items.call(gemm_loops.BAND_BY_ROWS if gemm.is_by_rows else gemm_loops.BAND, given)
         if has_epilogue:
             if looks:
                 items.add(Stop(buffers[3]))
@@ -299,80 +304,42 @@ def _emit_epilogue(gemm: Gemm, items: Items, epilogue: Epilogue) -> None:
     epilogue.emit(items, (first_row, last_row), (first_column, last_column))
 
 
-def _operands(gemm: Gemm, buffers: Sequence[ir.Buffer]) -> Operands:
-    """Return the operands of a band but for its range and its memory."""
+def _sizes(gemm: Gemm) -> gemm_loops.BandSizes:
     tiles, panels = gemm.division
     _, down, across = gemm.work_items
+    # Tiles read whole vectors, so the last panel is packed in any case where it is narrower.
+    narrow = gemm.panel_columns if gemm.is_read_by_tiles else gemm.columns + 1
+    return gemm_loops.BandSizes(
+        across=across,
+        down=down,
+        rows=gemm.rows,
+        band_rows=tiles * gemm.height,
+        height=gemm.height,
+        columns=gemm.columns,
+        block_columns=panels * gemm.panel_columns,
+        panel_columns=gemm.panel_columns,
+        narrow=0 if gemm.is_laid_out_ahead else narrow,
+        depth=gemm.depth,
+        run=gemm.run,
+        per_step=gemm.per_step,
+        pitch=gemm.columns * gemm.kind.width,
+        width=gemm.kind.width,
+        left_panel=gemm.panel_bytes(gemm.height, gemm.run),
+        right_row=gemm.panel_columns * gemm.kind.width,
+    )
+
+
+def _functions(gemm: Gemm) -> gemm_loops.Functions:
     tile, first_tile = (
         function_address(tile_name(gemm.kind, gemm.height, gemm.vectors, packs=packs))
         for packs in (False, gemm.is_packed_by_tiles)
     )
-    side = gemm.left
-    member, step = side.strides(gemm.rows, gemm.depth)
-    return {
-        "lay_out_left": _address(gemm, side, gemm.height),
-        "left_batch_ahead": gemm.rows * gemm.depth * side.width,
-        "left_ahead": side.ahead(gemm.rows, gemm.depth),
-        "member_ahead": member,
-        "step_ahead": step,
-        **_right_operands(gemm),
-        "across": across,
-        "down": down,
-        "tile": tile,
-        "first_tile": first_tile,
-        **dict(
-            zip(("left", "right", "result", "cancelled"), map(ir.Address, buffers), strict=True)
-        ),
-        "pitch": gemm.columns * gemm.kind.width,
-        "width": gemm.kind.width,
-        "rows": gemm.rows,
-        "band_rows": tiles * gemm.height,
-        "height": gemm.height,
-        "columns": gemm.columns,
-        "block_columns": panels * gemm.panel_columns,
-        "panel_columns": gemm.panel_columns,
-        "depth": gemm.depth,
-        "run": gemm.run,
-        "per_step": gemm.per_step,
-        "band_panel_bytes": gemm.panel_bytes(gemm.height, gemm.run),
-    }
-
-
-def _right_operands(gemm: Gemm) -> Operands:
-    """Return the operands of the M-block routine that describe the right matrix."""
-    kind, side = gemm.kind, gemm.right
-    _, panels = gemm.division
-    together = gemm.panel_columns * kind.width
-    if gemm.is_laid_out_ahead:
-        panel = gemm.panel_bytes(gemm.panel_columns, gemm.depth)
-        return {
-            "lay_out_right": 0,
-            "right_batch_ahead": gemm.right_bytes,
-            "block_ahead": panels * panel,
-            "panel_ahead": panel,
-            "right_ahead": together,
-            "right_step_ahead": _step_bytes(gemm),
-            "narrow": 0,
-            "laid_out_ahead": 0,
-        }
-    member, step = side.strides(gemm.columns, gemm.depth)
-    return {
-        "lay_out_right": _address(gemm, side, gemm.panel_columns),
-        "right_batch_ahead": gemm.columns * gemm.depth * side.width,
-        "block_ahead": panels * gemm.panel_columns * member,
-        "panel_ahead": gemm.panel_columns * member,
-        "right_ahead": side.ahead(gemm.columns, gemm.depth),
-        "right_step_ahead": step,
-        # Tiles read whole vectors, so the last panel is laid out in any case where it is narrower.
-        "narrow": gemm.panel_columns if gemm.is_read_by_tiles else gemm.columns + 1,
-        "laid_out_ahead": together,
-    }
+    is_packed = gemm.is_laid_out_ahead
+    pack_right = 0 if is_packed else _address(gemm, gemm.right, gemm.panel_columns)
+    return gemm_loops.Functions(
+        _address(gemm, gemm.left, gemm.height), pack_right, tile, first_tile
+    )
 
 
 def _address(gemm: Gemm, side: GemmOperand, height: int) -> ir.Expression:
     return function_address(panel_name(gemm.kind, side.source, height, is_across=side.is_across))
-
-
-def _step_bytes(gemm: Gemm) -> int:
-    """Return the bytes between two k indices in a packed panel of the right matrix."""
-    return gemm.panel_columns * gemm.kind.width // gemm.per_step

@@ -118,7 +118,7 @@ def add_thin_product(
         with Loop(items, "step", dot.depth, step=thin.run) as run:
             run.add(Stop(word))
             step = run.axis
-            common: Operands = {
+            given: Operands = {
                 "matrix": matrix + step * (of_step * width),
                 "ahead": matrix_row * width,
                 "vectors": vectors + step * (element * width),
@@ -126,15 +126,14 @@ def add_thin_product(
                 "vector_count": dot.vectors,
                 "result": target,
                 "result_ahead": ahead * width,
+                "count": count,
                 "steps": integer_op("minimum", thin.run, whole(dot.depth) - step),
                 "adds": integer_op("to_i64", condition("gt", step, 0)),
             }
             if dot.is_inner:
-                own: Operands = {"count": count, "row_ahead": result * width}
+                run.call(INNER.named(thin.function), {**given, "row_ahead": result * width})
             else:
-                own = {"columns": count, "element_ahead": element * width}
-            routine = INNER if dot.is_inner else OUTER
-            run.call(routine.named(thin.function), {**common, **own})
+                run.call(OUTER.named(thin.function), {**given, "element_ahead": element * width})
         spans: tuple[Ends, Ends] = (first, first + count), (0, dot.vectors)
         columns, (low, high) = spans if dot.is_right else spans[::-1]
         before = pair * (dot.vectors if dot.is_right else dot.count)

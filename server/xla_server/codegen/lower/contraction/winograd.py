@@ -23,8 +23,8 @@ from xla_server.codegen.lower.contraction.convolution_phases import Phase, panel
 from xla_server.codegen.lower.contraction.exact_sums import ExactSums
 from xla_server.codegen.lower.loop_nests.epilogue import Epilogue, EpilogueKernel, Product
 from xla_server.codegen.lower.lowering import Lowering
+from xla_server.codegen.routines.contraction import winograd_block
 from xla_server.codegen.routines.contraction.product_tiles import tallest, tile_name
-from xla_server.codegen.routines.contraction.winograd_block import BLOCK, panel_width
 from xla_server.codegen.routines.contraction.winograd_transforms import (
     RESULTS,
     SIDE,
@@ -171,7 +171,7 @@ def add_tiles(
                 **{"taps": taps, "result": result, "memory": room},
                 **_sizes(tiled),
             }
-            blocks.call(BLOCK, given)
+            blocks.call(winograd_block.BLOCK, given)
             if epilogue.loops or exact:
                 with Loop(blocks, "number", end, begin, iterations=tiled.block) as numbers:
                     _emit_rows(tiled, numbers, epilogue, exact, (source, taps, result))
@@ -219,27 +219,26 @@ def _sizes(tiled: Tiled) -> Operands:
     down, across = phase.lines
     square = 4 * phase.inputs * phase.outputs
     *_, (_, rest, _) = panels(phase)
-    panel_columns = panel_width(phase.target.machine)
+    panel_columns = winograd_block.panel_width(phase.target.machine)
     widths = min(phase.outputs, panel_columns), rest
     tile, narrow = (tile_name(phase.target.machine, "f32", tiled.rows, width) for width in widths)
-    tiles_down, tiles_across = tiled.grid
     return {
-        "block": tiled.block,
-        "rows": tiled.rows,
-        "panel_columns": panel_columns,
-        "tiles_down": tiles_down,
-        "tiles_across": tiles_across,
-        "height": down.size,
-        "width": across.size,
-        "top_start": down.start,
-        "left_start": across.start,
-        "results_down": down.results,
-        "results_across": across.results,
-        "inputs": phase.inputs,
-        "outputs": phase.outputs,
-        "tap": (down.tap * TAPS + across.tap) * square,
-        "tap_down": down.tap_step * TAPS * square,
-        "tap_across": across.tap_step * square,
+        "grid": winograd_block.Grid(tiled.block, tiled.rows, *tiled.grid, panel_columns),
+        "sizes": winograd_block.Image(
+            height=down.size,
+            width=across.size,
+            top_start=down.start,
+            left_start=across.start,
+            results_down=down.results,
+            results_across=across.results,
+            inputs=phase.inputs,
+            outputs=phase.outputs,
+        ),
+        "steps": winograd_block.Taps(
+            first=(down.tap * TAPS + across.tap) * square,
+            down=down.tap_step * TAPS * square,
+            across=across.tap_step * square,
+        ),
         "tile": function_address(tile),
         "narrow_tile": function_address(narrow),
     }

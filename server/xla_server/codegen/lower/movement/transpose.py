@@ -21,6 +21,7 @@ from xla_server.codegen.lower.loop_nests.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.routines.movement.transposed_tiles import (
     BLOCKS,
+    Blocks,
     side_of,
     tile_name,
     tile_routine,
@@ -168,18 +169,20 @@ class _KernelBuilder:
             operands: Operands = {
                 "start": ir.integer_op("maximum", ir.START - before, 0),
                 "stop": ir.integer_op("minimum", ir.STOP - before, blocks),
-                "down": self._counts[0],
                 "tile": function_address(tile_name(width, side)),
-                "side": side,
-                "width": width,
                 "source": read,
-                "source_ahead": columns.read * width,
                 "target": written,
-                "target_ahead": rows.written * width,
-                "tall": self._block[0],
-                "wide": self._block[1],
-                "last_row": rows.size - side,
-                "last_column": columns.size - side,
+                "blocks": Blocks(
+                    down=self._counts[0],
+                    side=side,
+                    width=width,
+                    source_ahead=columns.read * width,
+                    target_ahead=rows.written * width,
+                    tall=self._block[0],
+                    wide=self._block[1],
+                    last_row=rows.size - side,
+                    last_column=columns.size - side,
+                ),
             }
             body.call(BLOCKS, operands)
 

@@ -6,7 +6,7 @@ tiles, for any sizes. There are three spatial dimensions; missing ones have size
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from numba import njit
 
@@ -25,11 +25,96 @@ from xla_server.codegen.kernel_ir.routine import (
 )
 
 
+class Line(NamedTuple):
+    """A spatial dimension: its sizes in positions, and where windows and results are.
+
+    The input has `size` positions, of which windows begin at `start` and from there on `step`
+    apart; if a box is read, it has `extent` of them. The result has `whole` positions, of which
+    `results` are computed, from `first` on and `apart` from each other.
+    """
+
+    size: Count
+    start: Count
+    step: Count
+    extent: Count
+    whole: Count
+    results: Count
+    first: Count
+    apart: Count
+
+
+class Space(NamedTuple):
+    """The spatial dimensions, and bytes from position to position of the input and the result."""
+
+    outer: Line
+    middle: Line
+    inner: Line
+    pixel: Offset
+    to_place: Offset
+
+
+class Features(NamedTuple):
+    """Groups of features, and the panels of each: `panels` of `columns`, then one of `rest`.
+
+    Bytes to the next group's and panel's input, weights and results; `rest_weights` to those of the
+    last panel. A row of weights has `row` bytes, in the last panel `rest_row`.
+    """
+
+    groups: Count
+    group_read: Offset
+    group_weights: Offset
+    group_written: Offset
+    panels: Count
+    columns: Count
+    panel_read: Offset
+    panel_weights: Offset
+    panel_written: Offset
+    rest: Count
+    rest_weights: Offset
+    row: Offset
+    rest_row: Offset
+
+
+class SumLoop(NamedTuple):
+    """A loop of a sum: bytes on the left and rows of weights from one iteration to the next."""
+
+    iterations: Count
+    over: Offset
+    down: Count
+
+
+class Sums(NamedTuple):
+    """The row of weights that a sum begins with, and its loops, the outermost first."""
+
+    first_row: Count
+    loop0: SumLoop
+    loop1: SumLoop
+    loop2: SumLoop
+    loop3: SumLoop
+
+
+class Tiles(NamedTuple):
+    """Tiles of a row of results: `tall_count` of `tall` rows, then `low_count` with a row less.
+
+    The functions for both, and for both of the last panel.
+    """
+
+    tall: Count
+    tall_count: Count
+    low_count: Count
+    tile: Function
+    low_tile: Function
+    rest_tile: Function
+    low_rest_tile: Function
+
+
 def _products(n: Mapping[str, int]) -> float:
-    results = n["high"] * n["results1"]
-    results *= n["tall"] * n["tall_count"] + (n["tall"] - 1) * n["low_count"]
-    features = n["groups"] * (n["panels"] * n["columns"] + n["rest"])
-    return results * features * math.prod(n[f"iterations{loop}"] for loop in range(4))
+    row = n["tiles.tall"] * n["tiles.tall_count"]
+    row += (n["tiles.tall"] - 1) * n["tiles.low_count"]
+    results = n["high"] * n["space.middle.results"] * row
+    columns = n["features.panels"] * n["features.columns"] + n["features.rest"]
+    iterations = math.prod(n[f"sums.loop{loop}.iterations"] for loop in range(4))
+    return results * n["features.groups"] * columns * iterations
 
 
 def _block(
@@ -38,97 +123,77 @@ def _block(
     box: Write,
     # The block's first result along the first and the last dimension, and how many along the first.
     image: Count, down: Count, across: Count, high: Count,
-    # The input, where its windows begin, positions from one to the next, and from position to
-    # position.
-    size0: Count, size1: Count, size2: Count, start0: Count, start1: Count, start2: Count,
-    step0: Count, step1: Count, step2: Count, pixel: Offset,
-    # Positions of what is read: of the box, or of the input.
-    extent0: Count, extent1: Count, extent2: Count,
-    # The whole result, where this phase's results lie in it and how far apart, and from position to
-    # position.
-    whole0: Count, whole1: Count, whole2: Count, first0: Count, first1: Count, first2: Count,
-    apart0: Count, apart1: Count, apart2: Count, results1: Count, to_place: Offset,
-    # Rows of a tile, how many of these there are along the last dimension, and behind those how
-    # many with a row less.
-    tall: Count, tall_count: Count, low_count: Count,
-    # Groups, and from one to the next.
-    groups: Count, group_read: Offset, group_weights: Offset, group_written: Offset,
-    # Whole panels of weights and from one to the next, then the panel of what columns rest.
-    panels: Count, columns: Count,
-    panel_read: Offset, panel_weights: Offset, panel_written: Offset,
-    rest: Count, rest_weights: Offset,
-    # A row of weights in a panel and in the last one, and the row that sums begin with.
-    row: Offset, rest_row: Offset, first_row: Count,
-    # The loops of a sum: iterations, bytes on the left and rows of weights from one to the next.
-    iterations0: Count, over0: Offset, down0: Count,
-    iterations1: Count, over1: Offset, down1: Count,
-    iterations2: Count, over2: Offset, down2: Count,
-    iterations3: Count, over3: Offset, down3: Count,
-    # Tiles, those with a row less, and both for the columns that rest.
-    tile: Function, low_tile: Function, rest_tile: Function, low_rest_tile: Function,
+    space: Space, features: Features, sums: Sums, tiles: Tiles,
 ) -> None:  # fmt: skip
-    at0 = start0 + down * step0
-    at2 = start2 + across * step2
-    base = source + (((image * size0 + at0) * size1 + start1) * size2 + at2) * pixel
+    outer, middle, inner, pixel, to_place = space
+    first_row, loop0, loop1, loop2, loop3 = sums
+    at0 = outer.start + down * outer.step
+    at2 = inner.start + across * inner.step
+    row = (image * outer.size + at0) * middle.size + middle.start
+    base = source + (row * inner.size + at2) * pixel
     if box != 0:
         base = box
         _lay_out(
-            box, source + image * (size0 * size1 * size2 * pixel),
-            at0, start1, at2, size0, size1, size2, extent0, extent1, extent2, pixel,
+            box, source + image * (outer.size * middle.size * inner.size * pixel),
+            at0, at2, outer, middle, inner, pixel,
         )  # fmt: skip
-    into0 = (image * whole0 + first0 + down * apart0) * whole1 + first1
-    into = result + (into0 * whole2 + first2 + across * apart2) * to_place
-    step = step2 * pixel
-    ahead = apart2 * to_place
-    for group in range(0, groups):
-        for panel in range(0, panels + min(rest, 1)):
-            is_whole = panel < panels
-            there = select(is_whole, columns, rest)
-            pitch = select(is_whole, row, rest_row)
-            start = select(is_whole, panel * panel_weights, rest_weights)
-            right = weights + group * group_weights + start + first_row * pitch
-            function = select(is_whole, tile, rest_tile)
-            low_function = select(is_whole, low_tile, low_rest_tile)
-            read = base + group * group_read + panel * panel_read
-            written = into + group * group_written + panel * panel_written
+    into0 = image * outer.whole + outer.first + down * outer.apart
+    into1 = into0 * middle.whole + middle.first
+    into = result + (into1 * inner.whole + inner.first + across * inner.apart) * to_place
+    step = inner.step * pixel
+    ahead = inner.apart * to_place
+    for group in range(0, features.groups):
+        for panel in range(0, features.panels + min(features.rest, 1)):
+            is_whole = panel < features.panels
+            there = select(is_whole, features.columns, features.rest)
+            pitch = select(is_whole, features.row, features.rest_row)
+            start = select(is_whole, panel * features.panel_weights, features.rest_weights)
+            right = weights + group * features.group_weights + start + first_row * pitch
+            function = select(is_whole, tiles.tile, tiles.rest_tile)
+            low_function = select(is_whole, tiles.low_tile, tiles.low_rest_tile)
+            read = base + group * features.group_read + panel * features.panel_read
+            written = into + group * features.group_written + panel * features.panel_written
             for y in range(0, high):
-                for z in range(0, results1):
-                    left = read + (y * step0 * extent1 + z * step1) * extent2 * pixel
-                    to = written + (y * apart0 * whole1 + z * apart1) * whole2 * to_place
-                    for x in range(0, tall_count + low_count):
-                        is_tall = x < tall_count
-                        number = x * tall - select(is_tall, 0, x - tall_count)
+                for z in range(0, middle.results):
+                    line = y * outer.step * middle.extent + z * middle.step
+                    left = read + line * inner.extent * pixel
+                    to_line = y * outer.apart * middle.whole + z * middle.apart
+                    to = written + to_line * inner.whole * to_place
+                    for x in range(0, tiles.tall_count + tiles.low_count):
+                        is_tall = x < tiles.tall_count
+                        number = x * tiles.tall - select(is_tall, 0, x - tiles.tall_count)
                         call_at(
                             select(is_tall, function, low_function),
                             left + number * step, right, to + number * ahead,
                             step, ahead, there,
-                            iterations0, over0, down0 * pitch, iterations1, over1, down1 * pitch,
-                            iterations2, over2, down2 * pitch, iterations3, over3, down3 * pitch,
+                            loop0.iterations, loop0.over, loop0.down * pitch,
+                            loop1.iterations, loop1.over, loop1.down * pitch,
+                            loop2.iterations, loop2.over, loop2.down * pitch,
+                            loop3.iterations, loop3.over, loop3.down * pitch,
                         )  # fmt: skip
 
 
 @njit(error_model="numpy")
 def _lay_out(  # type: ignore[no-untyped-def]
-    box, image,
-    at0, at1, at2, size0, size1, size2, extent0, extent1, extent2, pixel,
-):  # fmt: skip
+    box, image, at0, at2, outer, middle, inner, pixel
+):
     """Copy a part of the input from a position on, with zeros where it is outside."""
     to = box
-    low = max(min(0 - at2, extent2), 0)
-    high = max(min(size2 - at2, extent2), low)
-    for y in range(at0, at0 + extent0):
-        for z in range(at1, at1 + extent1):
-            if y >= 0 and y < size0 and z >= 0 and z < size1:
+    low = max(min(0 - at2, inner.extent), 0)
+    high = max(min(inner.size - at2, inner.extent), low)
+    for y in range(at0, at0 + outer.extent):
+        for z in range(middle.start, middle.start + middle.extent):
+            if y >= 0 and y < outer.size and z >= 0 and z < middle.size:
                 clear_bytes(to, low * pixel)
                 copy_bytes(
                     to + low * pixel,
-                    image + ((y * size1 + z) * size2 + at2 + low) * pixel,
+                    image + ((y * middle.size + z) * inner.size + at2 + low) * pixel,
                     (high - low) * pixel,
                 )
-                clear_bytes(to + high * pixel, (extent2 - high) * pixel)
+                clear_bytes(to + high * pixel, (inner.extent - high) * pixel)
             else:
-                clear_bytes(to, extent2 * pixel)
-            to = to + extent2 * pixel
+                clear_bytes(to, inner.extent * pixel)
+            to = to + inner.extent * pixel
 
 
 BLOCK = routine_of("direct_block", _block, _products)

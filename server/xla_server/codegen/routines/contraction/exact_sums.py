@@ -4,6 +4,8 @@ Fast kernels multiply those zeros with weights, and an infinite weight makes NaN
 results whose window leaves the input are looked at, and only those that are NaN are summed again.
 """
 
+from typing import NamedTuple
+
 from numba import njit
 
 from xla_server.codegen.compiler.shared_functions import PythonFunction, by_name
@@ -18,9 +20,76 @@ SPATIAL = 3
 """Spatial dimensions, those missing having one position."""
 
 
+class Positions(NamedTuple):
+    """Positions of the result: those behind the feature dimension, and features.
+
+    The last dimension has `line` of them, of which those from `last_low` to `last_high` have their
+    windows in the input.
+    """
+
+    after: Count
+    features: Count
+    line: Count
+    last_low: Count
+    last_high: Count
+
+
+class Channels(NamedTuple):
+    """Output features of a group, images, input features of a group, and distances of all these.
+
+    `batch_apart` is in positions of the result. An output feature has its weights from
+    `first_weight` on, `output_weights` from those of the next.
+    """
+
+    group: Count
+    group_read: Elements
+    batch_apart: Count
+    batches: Count
+    batch_read: Elements
+    inputs: Count
+    input_read: Elements
+    input_weights: Elements
+    output_weights: Elements
+    first_weight: Elements
+
+
+class Spatial(NamedTuple):
+    """A spatial dimension: `results`, so many positions `apart` from each other.
+
+    Those from `low` to `high` have their windows in the input. A window begins at `start` and then
+    every `stride`, and has `taps` elements, `reach` from each other. The input has `size` elements
+    with `gap` from one to the next, `read` apart in memory; weights are `tap` apart.
+    """
+
+    apart: Count
+    results: Count
+    low: Count
+    high: Count
+    start: Count
+    stride: Count
+    taps: Count
+    reach: Count
+    size: Count
+    gap: Count
+    read: Elements
+    tap: Elements
+
+
 @njit(error_model="numpy")
 def _is_between(number, low, high):  # type: ignore[no-untyped-def]
     return select(number >= low, select(number < high, 1, 0), 0)
+
+
+@njit(error_model="numpy")
+def _index(position, d):  # type: ignore[no-untyped-def]
+    """Return the index along a dimension of a position of the result."""
+    return whole_mod(whole_div(position, d.apart), d.results)
+
+
+@njit(error_model="numpy")
+def _is_element(at, source, d):  # type: ignore[no-untyped-def]
+    """Return whether a window's element is the input's element `source`, not padding or a hole."""
+    return select(source * d.gap == at, _is_between(at, 0, d.size * d.gap), 0)
 
 
 def _function(kind: str) -> PythonFunction:
@@ -44,34 +113,16 @@ def _function(kind: str) -> PythonFunction:
         source: Read, weights: Read, result: Update,
         # The results: positions p0 .. p1, counted without features, and features.
         p0: Count, p1: Count, f0: Count, f1: Count,
-        # Positions behind the feature dimension, and features.
-        after: Count, features: Count,
-        # The last dimension of positions: its size, and where windows are in the input.
-        line: Count, last_low: Count, last_high: Count,
-        # Features of a group, and from one group of the input to the next.
-        group: Count, group_read: Elements,
-        # Positions from one image to the next, images, and from one in the input to the next.
-        batch_apart: Count, batches: Count, batch_read: Elements,
-        # Input features of a group, and from one to the next; weights of an output feature.
-        inputs: Count, input_read: Elements, input_weights: Elements,
-        output_weights: Elements, first_weight: Elements,
-        # Positions from one to the next, their number, and those with windows in the input; where
-        # windows begin, from one to the next; elements of a window, between them; the input's size
-        # and dilation; strides of input and window.
-        apart0: Count, count0: Count, low0: Count, high0: Count, start0: Count, stride0: Count,
-        taps0: Count, reach0: Count, size0: Count, gap0: Count, read0: Elements, tap0: Elements,
-        apart1: Count, count1: Count, low1: Count, high1: Count, start1: Count, stride1: Count,
-        taps1: Count, reach1: Count, size1: Count, gap1: Count, read1: Elements, tap1: Elements,
-        apart2: Count, count2: Count, low2: Count, high2: Count, start2: Count, stride2: Count,
-        taps2: Count, reach2: Count, size2: Count, gap2: Count, read2: Elements, tap2: Elements,
+        positions: Positions, channels: Channels, d0: Spatial, d1: Spatial, d2: Spatial,
     ) -> None:  # fmt: skip
+        after, features, line, last_low, last_high = positions
         p = p0
         while p < p1:
             within = whole_mod(p, line)
             stop = min(p1, p + line - within)
-            inside = _is_between(whole_mod(whole_div(p, apart0), count0), low0, high0)
-            inside = inside * _is_between(whole_mod(whole_div(p, apart1), count1), low1, high1)
-            inside = inside * _is_between(whole_mod(whole_div(p, apart2), count2), low2, high2)
+            inside = _is_between(_index(p, d0), d0.low, d0.high)
+            inside = inside * _is_between(_index(p, d1), d1.low, d1.high)
+            inside = inside * _is_between(_index(p, d2), d2.low, d2.high)
             # After the first part of a line come the positions whose windows are in the input.
             begin = select(inside > 0, max(min(p - within + last_low, stop), p), stop)
             end = select(inside > 0, max(min(p - within + last_high, stop), begin), stop)
@@ -91,40 +142,38 @@ def _function(kind: str) -> PythonFunction:
                         if differs(value, value):
                             z = select(after == 1, q, q + column)
                             g = select(after == 1, f + column, f)
-                            image = whole_mod(whole_div(z, batch_apart), batches)
-                            read = image * batch_read + whole_div(g, group) * group_read
-                            weight = first_weight + g * output_weights
-                            at0 = whole_mod(whole_div(z, apart0), count0) * stride0 + start0
-                            at1 = whole_mod(whole_div(z, apart1), count1) * stride1 + start1
-                            at2 = whole_mod(whole_div(z, apart2), count2) * stride2 + start2
+                            image = whole_mod(whole_div(z, channels.batch_apart), channels.batches)
+                            read = image * channels.batch_read
+                            read += whole_div(g, channels.group) * channels.group_read
+                            weight = channels.first_weight + g * channels.output_weights
+                            at0 = _index(z, d0) * d0.stride + d0.start
+                            at1 = _index(z, d1) * d1.stride + d1.start
+                            at2 = _index(z, d2) * d2.stride + d2.start
                             total = zero
-                            ends0, ends1, ends2 = size0 * gap0, size1 * gap1, size2 * gap2
                             t0 = 0
-                            while t0 < taps0:
-                                s0 = at0 + t0 * reach0
-                                e0 = whole_div(max(s0, 0), gap0)
-                                ok0 = select(e0 * gap0 == s0, _is_between(s0, 0, ends0), 0)
-                                t1 = select(ok0 > 0, 0, taps1)
-                                while t1 < taps1:
-                                    s1 = at1 + t1 * reach1
-                                    e1 = whole_div(max(s1, 0), gap1)
-                                    ok1 = select(e1 * gap1 == s1, _is_between(s1, 0, ends1), 0)
-                                    t2 = select(ok1 > 0, 0, taps2)
-                                    while t2 < taps2:
-                                        s2 = at2 + t2 * reach2
-                                        e2 = whole_div(max(s2, 0), gap2)
-                                        ok2 = select(e2 * gap2 == s2, _is_between(s2, 0, ends2), 0)
-                                        left = read + e0 * read0 + e1 * read1 + e2 * read2
-                                        right = weight + t0 * tap0 + t1 * tap1 + t2 * tap2
-                                        for k in range(0, inputs * ok2):
-                                            x = load(source, left + k * input_read)
-                                            w = load(weights, right + k * input_weights)
+                            while t0 < d0.taps:
+                                s0 = at0 + t0 * d0.reach
+                                e0 = whole_div(max(s0, 0), d0.gap)
+                                t1 = select(_is_element(s0, e0, d0) > 0, 0, d1.taps)
+                                while t1 < d1.taps:
+                                    s1 = at1 + t1 * d1.reach
+                                    e1 = whole_div(max(s1, 0), d1.gap)
+                                    t2 = select(_is_element(s1, e1, d1) > 0, 0, d2.taps)
+                                    while t2 < d2.taps:
+                                        s2 = at2 + t2 * d2.reach
+                                        e2 = whole_div(max(s2, 0), d2.gap)
+                                        is_there = _is_element(s2, e2, d2)
+                                        left = read + e0 * d0.read + e1 * d1.read + e2 * d2.read
+                                        right = weight + t0 * d0.tap + t1 * d1.tap + t2 * d2.tap
+                                        for k in range(0, channels.inputs * is_there):
+                                            x = load(source, left + k * channels.input_read)
+                                            w = load(weights, right + k * channels.input_weights)
                                             total = plus(total, multiply(x, w))
                                         # Once NaN, a sum stays so.
                                         is_nan = differs(total, total)
-                                        t2 = select(is_nan, taps2, t2 + 1)
-                                    t1 = select(differs(total, total), taps1, t1 + 1)
-                                t0 = select(differs(total, total), taps0, t0 + 1)
+                                        t2 = select(is_nan, d2.taps, t2 + 1)
+                                    t1 = select(differs(total, total), d1.taps, t1 + 1)
+                                t0 = select(differs(total, total), d0.taps, t0 + 1)
                             store(result, at + column, total)
             p = stop
 

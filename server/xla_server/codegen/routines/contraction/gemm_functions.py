@@ -4,7 +4,11 @@ import functools
 import itertools
 from typing import Any
 
-from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction, by_name
+from xla_server.codegen.compiler.shared_functions import (
+    SharedFunction,
+    TextFunction,
+    with_addresses,
+)
 from xla_server.codegen.routines.contraction.gemm_loops import GEMM_LOOPS
 from xla_server.codegen.routines.contraction.gemm_panels import PANEL, PanelText, across, along
 from xla_server.codegen.routines.contraction.gemm_tiles import (
@@ -52,8 +56,4 @@ def gemm_functions(machine: Machine) -> dict[str, Any]:
         sizes = {*tall, *(vectors * lanes for _, vectors in tiles)}
         for source, is_across in itertools.product(kind.sources, (True, False)):
             found += [_panel(kind, source, height, is_across=is_across) for height in sizes]
-    return {
-        **by_name(found),
-        **{f"{function.__name__}_address": function.address() for function in found},
-        **GEMM_LOOPS,
-    }
+    return {**with_addresses(found), **GEMM_LOOPS}

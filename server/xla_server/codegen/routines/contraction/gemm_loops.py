@@ -1,6 +1,7 @@
 """The loops around panels and tiles, compiled once for all products."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from xla_server.codegen.compiler.shared_functions import PythonFunction, by_name, call_at
 from xla_server.codegen.instructions.intrinsics import select, whole_div, whole_mod
@@ -18,19 +19,26 @@ from xla_server.codegen.kernel_ir.routine import (
 )
 
 
+class Strides(NamedTuple):
+    """Bytes to the next matrix, block of panels, panel, stored row and k index.
+
+    A stored row of packed panels is one step of a tile.
+    """
+
+    matrix: Offset
+    block: Offset
+    panel: Offset
+    row: Offset
+    step: Offset
+
+
 def _layout(
     # Work items to be done, and how many are one matrix.
     start: Count, stop: Count, groups: Count,
     # The function for a panel.
-    lay_out: Function,
-    # Matrices, and from one to the next, from group to group of panels, from panel to panel, from
-    # stored row to stored row and from step to step.
-    source: Read, matrix_ahead: Offset, group_ahead: Offset, panel_ahead: Offset,
-    ahead: Offset, step_ahead: Offset,
-    # Memory, and bytes of the panels of a matrix, of a group, of a panel and for a step.
-    target: Write, matrix_bytes: Offset, group_bytes: Offset, panel_bytes: Offset,
-    step_bytes: Offset,
-    # Members in all, of a group and of a panel; steps in all and of those done at a time.
+    pack: Function,
+    source: Read, stored: Strides, target: Write, packed: Strides,
+    # Rows or columns in all, of a group and of a panel; k indices in all and of those at a time.
     members: Count, group: Count, height: Count, depth: Count, run: Count,
 ) -> None:  # fmt: skip
     for item in range(start, stop):
@@ -39,15 +47,53 @@ def _layout(
         step = 0
         while step < depth:
             steps = min(depth - step, run)
-            read = source + matrix * matrix_ahead + number * group_ahead + step * step_ahead
-            written = target + matrix * matrix_bytes + number * group_bytes + step * step_bytes
+            first = source + matrix * stored.matrix + number * stored.block
+            read = first + step * stored.step
+            panels = target + matrix * packed.matrix + number * packed.block
+            written = panels + step * packed.step
             member = 0
             while member < there:
-                call_at(lay_out, read, ahead, written, steps, min(there - member, height))
-                read += panel_ahead
-                written += panel_bytes
+                call_at(pack, read, stored.row, written, steps, min(there - member, height))
+                read += stored.panel
+                written += packed.panel
                 member += height
             step += run
+
+
+class BandSizes(NamedTuple):
+    """Work items across and down a product; sizes in all, of a work item, and of a tile or panel.
+
+    `depth` is in k indices, of which `run` are done at a time, and `per_step` are one step of a
+    tile. Panels of fewer than `narrow` columns are packed, and the first tile may pack others. A
+    row of results has `pitch` bytes, an element `width`, a packed panel of rows `left_panel`, and
+    one step of a packed panel of columns `right_row`.
+    """
+
+    across: Count
+    down: Count
+    rows: Count
+    band_rows: Count
+    height: Count
+    columns: Count
+    block_columns: Count
+    panel_columns: Count
+    narrow: Count
+    depth: Count
+    run: Count
+    per_step: Count
+    pitch: Offset
+    width: Offset
+    left_panel: Offset
+    right_row: Offset
+
+
+class Functions(NamedTuple):
+    """The functions that pack panels, that of a tile and that of the first tile of a panel."""
+
+    pack_left: Function
+    pack_right: Function
+    tile: Function
+    first_tile: Function
 
 
 def _band(*, is_by_rows: bool) -> Callable[..., None]:
@@ -60,52 +106,39 @@ def _band(*, is_by_rows: bool) -> Callable[..., None]:
     """
 
     def band(
-        # Work items to be done, and how many there are across and down a product.
-        start: Count, stop: Count, across: Count, down: Count,
-        # The functions for a tile, for the first of a panel of columns, which may pack it for the
-        # others, and for panels of both sides.
-        tile: Function, first_tile: Function, lay_out_left: Function, lay_out_right: Function,
-        # Left matrices, and the distances of matrices, stored rows, members (rows) and k indices.
-        left: Read, left_batch_ahead: Offset, left_ahead: Offset, member_ahead: Offset,
-        step_ahead: Offset,
-        # Right matrices, or their panels, and from one to the next, from work item to work item,
-        # from panel to panel, from stored row to stored row and from step to step.
-        right: Read, right_batch_ahead: Offset, block_ahead: Offset, panel_ahead: Offset,
-        right_ahead: Offset, right_step_ahead: Offset,
-        # Below how many columns a panel is packed in `room`, and a tile's step there.
-        narrow: Count, laid_out_ahead: Offset,
-        # Products, from row to row and the bytes of an element.
-        result: Update, pitch: Offset, width: Offset,
-        # Rows in all, of a work item and of a tile; columns in all, of a work item and of a panel.
-        rows: Count, band_rows: Count, height: Count,
-        columns: Count, block_columns: Count, panel_columns: Count,
-        # Steps in all and at a time, and how many are one of a tile.
-        depth: Count, run: Count, per_step: Count,
-        # Memory for the panels of a work item's rows, the bytes of one, and memory for a panel of
-        # columns.
-        band: Write, band_panel_bytes: Offset, room: Write,
-        # The cancellation flag: all is left as it is once that says STOP.
+        # Work items to be done.
+        start: Count, stop: Count,
+        left: Read, lefts: Strides, right: Read, rights: Strides, result: Update,
+        sizes: BandSizes, functions: Functions,
+        # Memory for the panels of a work item's rows, and for a panel of columns.
+        band: Write, room: Write,
+        # All is left as it is once the flag says STOP.
         cancelled: Cancelled,
     ) -> None:  # fmt: skip
+        height, panel_columns = sizes.height, sizes.panel_columns
+        pitch, width = sizes.pitch, sizes.width
+        pack_left, pack_right, tile, first_tile = functions
         for item in range(start, stop):
-            block, rest = whole_mod(item, across), whole_div(item, across)
-            batch = whole_div(rest, down)
-            row, column = whole_mod(rest, down) * band_rows, block * block_columns
-            high, wide = min(rows - row, band_rows), min(columns - column, block_columns)
-            into = result + (batch * rows + row) * pitch + column * width
+            block, rest = whole_mod(item, sizes.across), whole_div(item, sizes.across)
+            batch, band_number = whole_div(rest, sizes.down), whole_mod(rest, sizes.down)
+            row, column = band_number * sizes.band_rows, block * sizes.block_columns
+            high = min(sizes.rows - row, sizes.band_rows)
+            wide = min(sizes.columns - column, sizes.block_columns)
+            into = result + (batch * sizes.rows + row) * pitch + column * width
             step = 0
-            while step < depth:
-                steps, adds = min(depth - step, run), select(step > 0, 1, 0)
+            while step < sizes.depth:
+                steps, adds = min(sizes.depth - step, sizes.run), select(step > 0, 1, 0)
                 # The last step of a tile may be filled up.
-                whole = whole_div(steps + per_step - 1, per_step)
-                source = left + batch * left_batch_ahead + row * member_ahead + step * step_ahead
-                factors = right + batch * right_batch_ahead + block * block_ahead
-                factors += step * right_step_ahead
+                whole = whole_div(steps + sizes.per_step - 1, sizes.per_step)
+                first = left + batch * lefts.matrix + band_number * lefts.block
+                source = first + step * lefts.step
+                factors = right + batch * rights.matrix + block * rights.block
+                factors += step * rights.step
                 panel, y = band, 0
                 while y < high:
-                    call_at(lay_out_left, source, left_ahead, panel, steps, min(high - y, height))
-                    source += height * member_ahead
-                    panel += band_panel_bytes
+                    call_at(pack_left, source, lefts.row, panel, steps, min(high - y, height))
+                    source += lefts.panel
+                    panel += sizes.left_panel
                     y += height
                 if is_by_rows:
                     panel, y = band, 0
@@ -116,23 +149,23 @@ def _band(*, is_by_rows: bool) -> Callable[..., None]:
                         while x < wide:
                             call_at(
                                 tile, panel, there, into + y * pitch + x * width, room,
-                                right_ahead, whole, pitch, min(high - y, height),
+                                rights.row, whole, pitch, min(high - y, height),
                                 min(wide - x, panel_columns), adds,
                             )  # fmt: skip
-                            there += panel_ahead
+                            there += rights.panel
                             x += panel_columns
-                        panel += band_panel_bytes
+                        panel += sizes.left_panel
                         y += height
                 else:
                     x = 0
                     while x < wide:
                         if watch_i64(cancelled) != 0:
                             return
-                        there, ahead, function = factors, right_ahead, first_tile
-                        if wide - x < narrow:
+                        there, ahead, function = factors, rights.row, first_tile
+                        if wide - x < sizes.narrow:
                             some = min(wide - x, panel_columns)
-                            call_at(lay_out_right, there, ahead, room, steps, some)
-                            there, ahead, function = room, laid_out_ahead, tile
+                            call_at(pack_right, there, ahead, room, steps, some)
+                            there, ahead, function = room, sizes.right_row, tile
                         panel, y = band, 0
                         while y < high:
                             call_at(
@@ -141,12 +174,12 @@ def _band(*, is_by_rows: bool) -> Callable[..., None]:
                                 min(wide - x, panel_columns), adds,
                             )  # fmt: skip
                             if function != tile:
-                                there, ahead, function = room, laid_out_ahead, tile
-                            panel += band_panel_bytes
+                                there, ahead, function = room, sizes.right_row, tile
+                            panel += sizes.left_panel
                             y += height
-                        factors += panel_ahead
+                        factors += rights.panel
                         x += panel_columns
-                step += run
+                step += sizes.run
 
     return band
 
@@ -159,12 +192,14 @@ LAYOUT = routine_of(
 A work item is a group of panels of a matrix.
 """
 
+
+def _products(n: Mapping[str, int]) -> float:
+    item = n["sizes.band_rows"] * n["sizes.block_columns"] * n["sizes.depth"]
+    return (n["stop"] - n["start"]) * item
+
+
 _BY_COLUMNS, _BY_ROWS = _band(is_by_rows=False), _band(is_by_rows=True)
-BAND = routine_of(
-    "gemm_band",
-    _BY_COLUMNS,
-    lambda n: (n["stop"] - n["start"]) * n["band_rows"] * n["block_columns"] * n["depth"],
-)
+BAND = routine_of("gemm_band", _BY_COLUMNS, _products)
 """Multiplies. A work item is a band of rows with a block of columns."""
 
 BAND_BY_ROWS = BAND.named("gemm_band_by_rows")

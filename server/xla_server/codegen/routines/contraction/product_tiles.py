@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xla_server.codegen.compiler.llvm_text import ELEMENT_BYTES, FORM, Declaration, VectorText
-from xla_server.codegen.compiler.shared_functions import TextFunction, by_name
+from xla_server.codegen.compiler.shared_functions import TextFunction, with_addresses
 from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
 from xla_server.codegen.routines.contraction.gemm_tiles import heights
 from xla_server.target.machine import Machine
@@ -255,13 +255,11 @@ def product_tiles(machine: Machine) -> dict[str, Any]:
         for vectors in range(1, VECTORS + 1)
         for is_partial, is_depthwise in ((False, False), (True, False), (True, True))
     ]
-    functions = [
+    return with_addresses(
         TextFunction(
             TILE.named(tile.name),
             TileText.multiply,
             begin=functools.partial(TileText, tile=tile),
         )
         for tile in tiles
-    ]
-    addresses = {f"{tile.__name__}_address": tile.address() for tile in functions}
-    return {**by_name(functions), **addresses}
+    )

@@ -6,56 +6,48 @@ sums; sums along its columns ("outer") are added to the result a few rows at a t
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xla_server.codegen.compiler.llvm_text import FORM, TextLoop, VectorText
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction, by_name
-from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
 from xla_server.target.machine import Machine
 
-INNER = Routine(
-    "thin_inner",
-    (
-        # The matrix: rows of `steps` elements, from row to row, and how many rows.
-        *parameters(Unit.READ, "matrix"),
-        *parameters(Unit.OFFSET, "ahead"),
-        *parameters(Unit.COUNT, "count"),
-        # The vectors: from one to the next, and how many.
-        *parameters(Unit.READ, "vectors"),
-        *parameters(Unit.OFFSET, "vector_ahead"),
-        *parameters(Unit.COUNT, "vector_count"),
-        # The result: between results of neighbouring rows and of neighbouring vectors.
-        *parameters(Unit.UPDATE, "result"),
-        *parameters(Unit.OFFSET, "row_ahead", "result_ahead"),
-        # Products of a sum, and whether to add to the result or set it.
-        *parameters(Unit.COUNT, "steps"),
-        *parameters(Unit.FLAG, "adds"),
-    ),
-    cost=lambda n: n["count"] * max(n["vector_count"], ROWS) * n["steps"],
+_PARAMETERS = (
+    # The matrix, and from row to row of it.
+    *parameters(Unit.READ, "matrix"),
+    *parameters(Unit.OFFSET, "ahead"),
+    # The vectors: from one to the next, and how many.
+    *parameters(Unit.READ, "vectors"),
+    *parameters(Unit.OFFSET, "vector_ahead"),
+    *parameters(Unit.COUNT, "vector_count"),
+    # Results: between those of neighbouring vectors, and how many each has.
+    *parameters(Unit.UPDATE, "result"),
+    *parameters(Unit.OFFSET, "result_ahead"),
+    *parameters(Unit.COUNT, "count"),
+    # Products of a sum, and whether to add to the result or set it.
+    *parameters(Unit.COUNT, "steps"),
+    *parameters(Unit.FLAG, "adds"),
 )
-"""Multiplies rows of a matrix with vectors. There is one for each type and number of vectors."""
+
+
+def _products(n: Mapping[str, int]) -> float:
+    return n["count"] * max(n["vector_count"], ROWS) * n["steps"]
+
+
+INNER = Routine("thin_inner", (*_PARAMETERS, Parameter("row_ahead", Unit.OFFSET)), cost=_products)
+"""Multiplies `count` rows of a matrix with vectors, for results `row_ahead` from each other.
+
+There is one for each type and number of vectors.
+"""
 
 OUTER = Routine(
-    "thin_outer",
-    (
-        # The matrix: `steps` rows, and from row to row.
-        *parameters(Unit.READ, "matrix"),
-        *parameters(Unit.OFFSET, "ahead"),
-        # The vectors: from one to the next and from element to element, and how many.
-        *parameters(Unit.READ, "vectors"),
-        *parameters(Unit.OFFSET, "vector_ahead", "element_ahead"),
-        *parameters(Unit.COUNT, "vector_count"),
-        # The result: a row of `columns` for each vector, and from row to row.
-        *parameters(Unit.UPDATE, "result"),
-        *parameters(Unit.OFFSET, "result_ahead"),
-        *parameters(Unit.COUNT, "columns"),
-        # Products of a sum, and whether to add to the result or set it.
-        *parameters(Unit.COUNT, "steps"),
-        *parameters(Unit.FLAG, "adds"),
-    ),
-    cost=lambda n: n["columns"] * max(n["vector_count"], ROWS) * n["steps"],
+    "thin_outer", (*_PARAMETERS, Parameter("element_ahead", Unit.OFFSET)), cost=_products
 )
-"""Multiplies columns of a matrix with vectors. There is one for each type and number of vectors."""
+"""Multiplies `count` columns of a matrix with vectors of elements `element_ahead` from each other.
+
+There is one for each type and number of vectors.
+"""
 
 ROWS = 4
 """Rows of the matrix that are multiplied at the same time where sums are along rows.
@@ -226,7 +218,7 @@ def _outer(f: VectorText, height: int, together: int) -> None:
 
     So many rows of the matrix are read `together`.
     """
-    whole, mask = f.whole_and_rest("%columns")
+    whole, mask = f.whole_and_rest("%count")
     steps = f.let(f"and i64 %steps, {-together}")
     last = f.minus("%vector_count", "1")
     some = TextLoop(f, "0", "%vector_count", height, [])
@@ -234,7 +226,7 @@ def _outer(f: VectorText, height: int, together: int) -> None:
     vectors = [f.address("%vectors", (n, "%vector_ahead")) for n in chosen]
     results = [f.pointer(f.address("%result", (n, "%result_ahead"))) for n in chosen]
     with f.when(f.let("icmp eq i64 %adds, 0")):
-        size = f.offset("%columns")
+        size = f.offset("%count")
         for result in results:
             f.clear(result, size)
 

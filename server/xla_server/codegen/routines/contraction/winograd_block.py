@@ -3,7 +3,7 @@
 It is the loops round the transforms and the tiles of registers, for any sizes.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from numba import njit
 
@@ -52,21 +52,50 @@ _transform_input: Any = WINOGRAD_TRANSFORMS["winograd_input"]
 _transform_result: Any = WINOGRAD_TRANSFORMS["winograd_result"]
 
 
+class Grid(NamedTuple):
+    """Tiles there is memory for, which are runs of `rows`, and tiles along an image.
+
+    Panels of weights have `panel_columns`, but for the last.
+    """
+
+    block: Count
+    rows: Count
+    down: Count
+    across: Count
+    panel_columns: Count
+
+
+class Image(NamedTuple):
+    """Positions of the input and of the result, where windows begin, and features of both."""
+
+    height: Count
+    width: Count
+    top_start: Count
+    left_start: Count
+    results_down: Count
+    results_across: Count
+    inputs: Count
+    outputs: Count
+
+
+class Taps(NamedTuple):
+    """The weights in their own order: bytes to the first tap, and to the next each way."""
+
+    first: Offset
+    down: Offset
+    across: Offset
+
+
 def _block(
     # Numbers of the first tile, and of the one after the last.
     begin: Count, end: Count,
     source: Read, weights: Read, taps: Read, result: Update, memory: Write,
-    # Tiles there is memory for, which are runs of so many rows, and tiles along an image.
-    block: Count, rows: Count, tiles_down: Count, tiles_across: Count,
-    height: Count, width: Count, top_start: Count, left_start: Count,
-    results_down: Count, results_across: Count, inputs: Count, outputs: Count,
-    # Columns of a panel of weights but for the last.
-    panel_columns: Count,
-    # The weights in their own order: to the first tap, and to the next each way.
-    tap: Offset, tap_down: Offset, tap_across: Offset,
+    grid: Grid, sizes: Image, steps: Taps,
     # Tiles for panels, and for the last one where that is narrower.
     tile: Function, narrow_tile: Function,
 ) -> None:  # fmt: skip
+    block, rows, tiles_down, tiles_across, panel_columns = grid
+    inputs, outputs = sizes.inputs, sizes.outputs
     pixel, to_pixel = 4 * inputs, 4 * outputs
     products = memory + _SQUARE * block * pixel
     staging = products + _SQUARE * block * to_pixel
@@ -74,15 +103,15 @@ def _block(
     for number in range(begin, end):
         x = whole_mod(number, tiles_across) * RESULTS
         rest = whole_div(number, tiles_across)
-        top = whole_mod(rest, tiles_down) * RESULTS + top_start
+        top = whole_mod(rest, tiles_down) * RESULTS + sizes.top_start
         image = whole_div(rest, tiles_down)
-        left = x + left_start
-        origin = source + ((image * height + top) * width + left) * pixel
-        pitch = width * pixel
-        inside_down = bit_and(ge(top, 0), le(top, height - SIDE))
-        inside_across = bit_and(ge(left, 0), le(left, width - SIDE))
+        left = x + sizes.left_start
+        origin = source + ((image * sizes.height + top) * sizes.width + left) * pixel
+        pitch = sizes.width * pixel
+        inside_down = bit_and(ge(top, 0), le(top, sizes.height - SIDE))
+        inside_across = bit_and(ge(left, 0), le(left, sizes.width - SIDE))
         if bit_not(bit_and(inside_down, inside_across)):
-            _lay_out(staging, origin, top, left, height, width, pixel)
+            _lay_out(staging, origin, top, left, sizes.height, sizes.width, pixel)
             origin = staging
             pitch = SIDE * pixel
         into = memory + (number - begin) * pixel
@@ -107,10 +136,10 @@ def _block(
         rest = whole_div(number, tiles_across)
         y = whole_mod(rest, tiles_down) * RESULTS
         image = whole_div(rest, tiles_down)
-        row = results_across * to_pixel
-        into = result + (image * results_down + y) * row + x * to_pixel
-        high = min(results_down - y, RESULTS)
-        wide = min(results_across - x, RESULTS)
+        row = sizes.results_across * to_pixel
+        into = result + (image * sizes.results_down + y) * row + x * to_pixel
+        high = min(sizes.results_down - y, RESULTS)
+        wide = min(sizes.results_across - x, RESULTS)
         is_whole = bit_and(ge(high, RESULTS), ge(wide, RESULTS))
         read = products + (number - begin) * to_pixel
         step = block * to_pixel
@@ -121,21 +150,21 @@ def _block(
         )  # fmt: skip
         if is_spoilt:
             # All products were taken, so their inputs can be overwritten.
-            top = y + top_start
-            left = x + left_start
-            origin = source + ((image * height + top) * width + left) * pixel
-            _lay_out(memory, origin, top, left, height, width, pixel)
+            top = y + sizes.top_start
+            left = x + sizes.left_start
+            origin = source + ((image * sizes.height + top) * sizes.width + left) * pixel
+            _lay_out(memory, origin, top, left, sizes.height, sizes.width, pixel)
             for panel in range(0, panels):
                 column = panel * panel_columns
                 columns = min(panel_columns, outputs - column)
                 function = select(le(panel_columns, columns), tile, narrow_tile)
-                right = taps + tap + 4 * column
+                right = taps + steps.first + 4 * column
                 # Sums between the rows of the tile's results are computed too, and ignored.
                 for run in range(0, whole_div(_ELEMENTS + rows - 1, rows)):
                     call_at(
                         function, memory + run * rows * pixel, right,
                         staging + run * rows * to_pixel + 4 * column, pixel, to_pixel, columns,
-                        1, 0, 0, TAPS, SIDE * pixel, tap_down, TAPS, pixel, tap_across,
+                        1, 0, 0, TAPS, SIDE * pixel, steps.down, TAPS, pixel, steps.across,
                         inputs, 4, to_pixel,
                     )  # fmt: skip
         if is_spoilt != 0 or not is_whole:
@@ -163,7 +192,7 @@ BLOCK = routine_of(
     "winograd_block",
     _block,
     # Transforms of an input feature take the time of some products.
-    lambda n: (n["end"] - n["begin"]) * _SQUARE * n["inputs"] * (n["outputs"] + 8),
+    lambda n: (n["end"] - n["begin"]) * _SQUARE * n["sizes.inputs"] * (n["sizes.outputs"] + 8),
 )
 """Computes a block of tiles."""
 

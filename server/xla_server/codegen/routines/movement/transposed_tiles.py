@@ -6,14 +6,14 @@ have instructions for, are merged: each row of the upper half with one of the lo
 """
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 from xla_server.codegen.compiler.llvm_text import FunctionText
 from xla_server.codegen.compiler.shared_functions import (
     PythonFunction,
     TextFunction,
-    by_name,
     call_at,
+    with_addresses,
 )
 from xla_server.codegen.instructions.intrinsics import whole_div, whole_mod
 from xla_server.codegen.kernel_ir.effort import Effort
@@ -75,16 +75,28 @@ def tile_routine(width: int, side: int) -> Routine:
     return Routine(tile_name(width, side), of_rows, cost=lambda _: 2 * side * side)
 
 
+class Blocks(NamedTuple):
+    """Blocks of a matrix: `down` from its first row to the last, of `tall` rows and `wide` columns.
+
+    Tiles have `side` rows, elements `width` bytes; the last tiles begin at `last_row` and
+    `last_column`. A stored column has `source_ahead` bytes, a row of the result `target_ahead`.
+    """
+
+    down: Count
+    side: Count
+    width: Offset
+    source_ahead: Offset
+    target_ahead: Offset
+    tall: Count
+    wide: Count
+    last_row: Count
+    last_column: Count
+
+
 def _transpose_blocks(
-    # Blocks to be done, and how many there are from the first row to the last.
-    start: Count, stop: Count, down: Count,
-    # The function for a tile, and its rows.
-    tile: Function, side: Count,
-    # Bytes of an element; matrices, from column to column of one and from row to row of the other.
-    width: Offset, source: Read, source_ahead: Offset, target: Write, target_ahead: Offset,
-    # Rows and columns of a block, and the last ones of the matrix that a tile may begin at.
-    tall: Count, wide: Count, last_row: Count, last_column: Count,
-) -> None:  # fmt: skip
+    start: Count, stop: Count, tile: Function, source: Read, target: Write, blocks: Blocks
+) -> None:
+    down, side, width, source_ahead, target_ahead, tall, wide, last_row, last_column = blocks
     for block in range(start, stop):
         y = 0
         while y < tall:
@@ -102,7 +114,7 @@ def _transpose_blocks(
 BLOCKS = routine_of(
     "transpose_blocks",
     _transpose_blocks,
-    lambda n: 2 * (n["stop"] - n["start"]) * n["tall"] * n["wide"],
+    lambda n: 2 * (n["stop"] - n["start"]) * n["blocks.tall"] * n["blocks.wide"],
 )
 """Transposes blocks of a matrix. Blocks are whole tiles; the last tiles of the matrix begin earlier
 where they would not fit."""
@@ -115,8 +127,7 @@ _TILES = [
 ]
 
 TILES: dict[str, Any] = {
-    **by_name(_TILES),
-    **{f"{tile.__name__}_address": tile.address() for tile in _TILES},
+    **with_addresses(_TILES),
     BLOCKS.name: PythonFunction(BLOCKS, _transpose_blocks, Effort.PLAIN),
 }
 """Every function of this module by its name in kernels, and the instructions for addresses."""

@@ -61,4 +61,4 @@ def test_a_panel_narrower_than_the_others_is_told_of(outputs: int) -> None:
     names = call.routine.names
     told = dict(zip(names, map(known, call.operands), strict=True))
     full, rest = divmod(outputs, 16)
-    assert (told["panels"], told["rest"]) == (full, rest)
+    assert (told["features.panels"], told["features.rest"]) == (full, rest)
