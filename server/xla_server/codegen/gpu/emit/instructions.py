@@ -59,8 +59,8 @@ def check_instructions(module: ir.Module) -> None:
 def instructions(machine: Machine) -> Mapping[str, Any]:
     """Return the instructions of a GPU by their names in kernels."""
     return {
-        # Sums have one order, so that any compiler of a kernel gives their bits.
-        **{name: each for name, each in ARITHMETIC.items() if not name.endswith("_in_any_order")},
+        # None of REASSOCIATED: sums have one order, so that any compiler gives their bits.
+        **ARITHMETIC,
         **accesses(GLOBAL),
         **shared_accesses(SHARED),
         **TYPE_CHANGES,
