@@ -59,7 +59,7 @@ def check_instructions(module: ir.Module) -> None:
 def instructions(machine: Machine) -> Mapping[str, Any]:
     """Return the instructions of a GPU by their names in kernels."""
     return {
-        # None of REASSOCIATED: sums have one order, so that any compiler gives their bits.
+        # Sums have one order, none of REASSOCIATED, so that any compiler gives their bits.
         **ARITHMETIC,
         **accesses(GLOBAL),
         **shared_accesses(SHARED),
