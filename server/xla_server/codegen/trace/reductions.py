@@ -72,7 +72,7 @@ def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[graph.Reduction
         whole, indices = merged(groups)
         elements = yield read([indices.get(loop, Affine(0)) for loop in loops])
         loops = whole
-    reduction = yield _folded(t, i, loops, elements, None)
+    reduction = yield _reduction_of(t, i, loops, elements, None)
     return reduction
 
 
@@ -107,7 +107,7 @@ def trace_reduce_window(
             guard = t.both(guard, inside)
         elements = t.operands(i, len(i.operands) // 2, tuple(at))
         read: list[graph.Node] = yield t.guarded(guard, elements)
-        reduction = yield _folded(t, i, loops, read, guard)
+        reduction = yield _reduction_of(t, i, loops, read, guard)
         t.reductions[(i, index, t.guard)] = reduction
     return graph.ReductionResult(reduction, number)
 
@@ -172,7 +172,7 @@ def _converted(
     return tuple(initial), read
 
 
-def _folded(
+def _reduction_of(
     t: Tracer,
     i: HloInstruction,
     loops: Sequence[Variable],
