@@ -17,7 +17,7 @@ from xla_server.codegen.functions.called_functions import (
 from xla_server.codegen.functions.compiler_library import COMPILER_LIBRARY
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.instructions.constants import CONSTANTS
-from xla_server.codegen.instructions.intrinsics import ARITHMETIC, X86_ARITHMETIC
+from xla_server.codegen.instructions.intrinsics import ARITHMETIC, REASSOCIATED, X86_ARITHMETIC
 from xla_server.codegen.instructions.lapack import LAPACK
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.instructions.products import PRODUCTS
@@ -42,6 +42,7 @@ from xla_server.target.machine import Machine
 
 _NAMES: Mapping[str, Any] = {
     **ARITHMETIC,
+    **REASSOCIATED,
     **MEMORY,
     **CONSTANTS,
     **FUNCTIONS,

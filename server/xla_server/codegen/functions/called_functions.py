@@ -104,9 +104,9 @@ VARIANTS: dict[str, SharedFunction] = {
 """Vector variants that LLVM calls instead of them, by their symbols."""
 
 LIKELY = frozenset(
-    f"{CALLED[f'called_{name}'].symbol.removesuffix('1')}{lanes}"
-    for name in ("exp_f32", "log_f32")
-    for lanes in (1, *LANES["f32"])
+    each.symbol
+    for name in ("called_exp_f32", "called_log_f32")
+    for each in (CALLED[name], *CALLED[name].variants)
 )
 """Symbols of what is worth to have before a program asks for it."""
 

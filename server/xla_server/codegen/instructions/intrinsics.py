@@ -269,8 +269,11 @@ def _reassociable(method: str, b: Builder, v: Values, t: Any) -> Any:
     return result
 
 
-add_in_any_order = _same(2, partial(_reassociable, "fadd"))
-mul_in_any_order = _same(2, partial(_reassociable, "fmul"))
+REASSOCIATED = {
+    "add_in_any_order": _same(2, partial(_reassociable, "fadd")),
+    "mul_in_any_order": _same(2, partial(_reassociable, "fmul")),
+}
+"""Sums and products whose elements LLVM may combine in any order."""
 
 
 @instruction

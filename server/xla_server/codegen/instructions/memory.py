@@ -42,10 +42,14 @@ class _ElementAddress(ir.instructions.GEPInstr):  # type: ignore[misc]
     """
 
     def descr(self, buf: list[str]) -> None:
-        """Append the instruction, as LLVM text, to `buf`."""
-        start = len(buf)
-        super().descr(buf)
-        buf[start] = buf[start].replace("getelementptr ", "getelementptr nusw ", 1)
+        """Append the instruction, as LLVM text, to `buf`.
+
+        llvmlite's own method writes no flag but `inbounds`.
+        """
+        form, base, (number,) = self.source_etype, self.pointer, self.indices
+        operands = f"{base.type} {base.get_reference()}, {number.type} {number.get_reference()}"
+        metadata = self._stringify_metadata(leading_comma=True)
+        buf.append(f"getelementptr nusw {form}, {operands} {metadata}\n")
 
 
 def _element(builder: Any, args: Sequence[Any], storage: Any, space: int) -> Any:

@@ -7,7 +7,8 @@ from xla_server.codegen.kernel_ir.analysis.counts import KernelWork, work_of
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Buffer, SharedArray, StackArray
 from xla_server.codegen.kernel_ir.numba_text import NumbaText
-from xla_server.codegen.kernel_ir.statements import ParallelFor, Statement
+from xla_server.codegen.kernel_ir.statements import For, ParallelFor, Statement
+from xla_server.codegen.kernel_ir.walk import walk
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +44,9 @@ class Kernel:
         """The work of a call before its first work item, and of a work item."""
         return work_of(self.body)
 
-    @property
+    @functools.cached_property
     def key(self) -> str:
-        """The name of the kernel's object code: its text and effort."""
-        return f"# {self.effort.name.lower()}\n{self.text}"
+        """The text, with all else that the machine code depends on: effort and unrolled loops."""
+        loops = (each for each, _ in walk(self.body) if isinstance(each, For))
+        unrolled = [number for number, loop in enumerate(loops) if loop.unrolled]
+        return f"# {self.effort.name.lower()}, unrolled loops {unrolled}\n{self.text}"

@@ -125,20 +125,32 @@ class Accumulator(Node):
         return frozenset(self.reduction_variables)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reassociation:
+    """A function that combines numbers of a type in any order.
+
+    `ordered` combines them in order, and both combine `neutral` with any x into x.
+    """
+
+    function: str
+    ordered: str
+    neutral: Immediate
+
+
 @dataclasses.dataclass(eq=False)
 class Reduction:
     """A loop over `loops`, outermost first, that combines accumulators with what it reads.
 
-    `ordered` are the combined values as functions of `accumulators`. Where `reassociates` names
-    a function, the only combined value is that function of the accumulator and `element`, and
-    the order of combination is free. Without loops, `combined` combine the elements of `turns`.
+    `combined` are functions of `accumulators`. Where there is a function that `reassociates`, the
+    only combined value is that function of the accumulator and `element`, and the order of
+    combination is free. Without loops, `combined` combine the elements of `turns`.
     """
 
     loops: tuple[Variable, ...]
     initial: tuple[Node, ...]
     accumulators: tuple[Accumulator, ...]
     combined: tuple[Node, ...]
-    reassociates: str | None = None
+    reassociates: Reassociation | None = None
     element: Node | None = None
     turns: int = 1
 

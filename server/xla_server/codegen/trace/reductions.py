@@ -18,13 +18,17 @@ from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.queries import combiner
 from xla_server.target.capability import Capability
 
-_FREE_ORDER = {Opcode.ADD: "add_in_any_order", Opcode.MULTIPLY: "mul_in_any_order"}
-
-_NEUTRAL: Mapping[str, Mapping[str, tuple[int, ...]]] = {
-    "f32": {"add_in_any_order": (1 << 31,), "mul_in_any_order": (0x3F800000,)},
-    "f64": {"add_in_any_order": (1 << 63,), "mul_in_any_order": (0x3FF << 52,)},
-    "c64": {"add_in_any_order": (1 << 31,) * 2},
-    "c128": {"add_in_any_order": (1 << 63,) * 2},
+_REASSOCIATED: Mapping[tuple[Opcode, str], graph.Reassociation] = {
+    (opcode, kind): graph.Reassociation(function, ordered, graph.Immediate.of(kind, *neutral))
+    for opcode, kind, function, ordered, neutral in (
+        # 0 + -0 is 0, and -0 + -0 is -0.
+        (Opcode.ADD, "f32", "add_in_any_order", "add", (1 << 31,)),
+        (Opcode.ADD, "f64", "add_in_any_order", "add", (1 << 63,)),
+        (Opcode.ADD, "c64", "add_in_any_order", "add_c64", (1 << 31,) * 2),
+        (Opcode.ADD, "c128", "add_in_any_order", "add_c128", (1 << 63,) * 2),
+        (Opcode.MULTIPLY, "f32", "mul_in_any_order", "mul", (0x3F800000,)),
+        (Opcode.MULTIPLY, "f64", "mul_in_any_order", "mul", (0x3FF << 52,)),
+    )
 }
 
 LONG_WINDOW = 64
@@ -68,7 +72,7 @@ def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[graph.Reduction
         whole, indices = merged(groups)
         elements = yield read([indices.get(loop, Affine(0)) for loop in loops])
         loops = whole
-    reduction = yield _folded(t, i, loops, elements, None)
+    reduction = yield _reduction_of(t, i, loops, elements, None)
     return reduction
 
 
@@ -103,7 +107,7 @@ def trace_reduce_window(
             guard = t.both(guard, inside)
         elements = t.operands(i, len(i.operands) // 2, tuple(at))
         read: list[graph.Node] = yield t.guarded(guard, elements)
-        reduction = yield _folded(t, i, loops, read, guard)
+        reduction = yield _reduction_of(t, i, loops, read, guard)
         t.reductions[(i, index, t.guard)] = reduction
     return graph.ReductionResult(reduction, number)
 
@@ -168,7 +172,7 @@ def _converted(
     return tuple(initial), read
 
 
-def _folded(
+def _reduction_of(
     t: Tracer,
     i: HloInstruction,
     loops: Sequence[Variable],
@@ -188,8 +192,7 @@ def _folded(
     free = None if opcode is None else free_order(opcode, initial[0].type)
     if free is not None and guard is not None:
         if math.prod(loop.size for loop in loops) > LONG_WINDOW:
-            neutral = neutral_element(free, initial[0].type)
-            elements, guard = [t.select(guard, elements[0], neutral)], None
+            elements, guard = [t.select(guard, elements[0], free.neutral)], None
         else:
             free = None
     combined: tuple[graph.Node, ...] = yield t.called(reducer, [*held, *elements])
@@ -198,16 +201,6 @@ def _folded(
     return graph.Reduction(loops, initial, accumulators, tuple(combined), free, elements[0])
 
 
-def free_order(opcode: Opcode, computed: str) -> str | None:
+def free_order(opcode: Opcode, computed: str) -> graph.Reassociation | None:
     """The function that combines numbers of a computed type in any order, where there is one."""
-    if computed in ("f32", "f64") or (computed in ("c64", "c128") and opcode is Opcode.ADD):
-        return _FREE_ORDER.get(opcode)
-    return None
-
-
-def neutral_element(function: str, computed: str) -> graph.Immediate:
-    """Return the number that a function of `free_order` combines with any x into x.
-
-    For sums it is -0, as 0 + -0 is 0 and -0 + -0 is -0.
-    """
-    return graph.Immediate.of(computed, *_NEUTRAL[computed][function])
+    return _REASSOCIATED.get((opcode, computed))

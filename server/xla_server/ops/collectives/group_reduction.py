@@ -41,20 +41,20 @@ def reduce_in_order(
     with subnormals_as_zeros(), np.errstate(all="ignore"):
         for block in blocks_of(result.shape, _BLOCK):
             operands = (source[block].astype(dtype, copy=False) for source in sources)
-            folded = result[block] if is_direct else np.empty(result[block].shape, dtype)
+            accumulator = result[block] if is_direct else np.empty(result[block].shape, dtype)
             first = next(operands)
             start: Array = np.zeros((), dtype) if starts_from_zero else next(operands)
             if form is None:
-                folded = cast(Array, frame.call_lifted(reducer, [first, start]))
+                accumulator = cast(Array, frame.call_lifted(reducer, [first, start]))
             else:
-                form(first, start, out=folded)
+                form(first, start, out=accumulator)
             for operand in operands:
                 if form is None:
-                    folded = cast(Array, frame.call_lifted(reducer, [folded, operand]))
+                    accumulator = cast(Array, frame.call_lifted(reducer, [accumulator, operand]))
                 else:
-                    form(folded, operand, out=folded)
+                    form(accumulator, operand, out=accumulator)
             if not is_direct:
-                np.copyto(result[block], folded, casting="unsafe")
+                np.copyto(result[block], accumulator, casting="unsafe")
 
 
 def _form(reducer: HloComputation, kind: ElementType) -> Any:

@@ -26,7 +26,7 @@ from xla_server.ops.numerics.scalar_function import round_to
 from xla_server.ops.numerics.windows import reads
 from xla_server.ops.shaping.pad import padded
 
-_PATCH_BYTES = 2**26
+_IM2COL_BYTES = 2**26
 """About how much the patch matrix may take at once; the batch is cut in pieces to keep to it."""
 
 
@@ -68,7 +68,7 @@ def evaluate_convolution(
     is_dot = attributes.window.is_pointwise
     is_finite = is_dot or bool(np.isfinite(matrix).all())
     per_item = max(1, groups * depth * math.prod(spatial) * wide.itemsize)
-    step = max(1, _PATCH_BYTES // per_item)
+    step = max(1, _IM2COL_BYTES // per_item)
     for start in range(0, sizes[0], step):
         frame.check_cancelled()
         piece = round_to(grouped[:, start : start + step], wide)

@@ -141,8 +141,8 @@ def trip_count(loop: WhileLoop) -> int | None:
         return None
     direction = test.attributes.direction
     lhs, rhs = map(loop.seen, test.operands)
-    trips = _counted(loop, lhs, rhs, direction)
-    return _counted(loop, rhs, lhs, _SWAPPED[direction]) if trips is None else trips
+    iterations = _counted(loop, lhs, rhs, direction)
+    return _counted(loop, rhs, lhs, _SWAPPED[direction]) if iterations is None else iterations
 
 
 def _counted(
@@ -160,12 +160,12 @@ def _counted(
         return None
     if step is None or end is None or start is None:
         return None
-    trips = _distance(int(start), step, end, relation)
-    if trips is None:
+    iterations = _distance(int(start), step, end, relation)
+    if iterations is None:
         return None
     low = -(1 << (kind.bit_width - 1)) if kind.is_signed_integer else 0
-    last = int(start) + trips * step
-    return trips if low <= last < low + (1 << kind.bit_width) else None
+    last = int(start) + iterations * step
+    return iterations if low <= last < low + (1 << kind.bit_width) else None
 
 
 def _step(loop: WhileLoop, index: int) -> int | None:

@@ -20,21 +20,21 @@ class WhileSimplifier(TargetRewritePass):
         loop = loop_of(i)
         if loop is None or has_side_effect(i):
             return None
-        trips = trip_count(loop)
-        if trips is None or (
-            trips > 1 and not _is_small(loop, trips, self.target.tuning.control_flow)
+        iterations = trip_count(loop)
+        if iterations is None or (
+            iterations > 1 and not _is_small(loop, iterations, self.target.tuning.control_flow)
         ):
             return None
         (state,) = i.operands
-        for _ in range(trips):
+        for _ in range(iterations):
             state = copied(loop.body, (state,), editor)
         return state
 
 
-def _is_small(loop: WhileLoop, trips: int, tuning: ControlFlow) -> bool:
+def _is_small(loop: WhileLoop, iterations: int, tuning: ControlFlow) -> bool:
     return (
-        trips <= tuning.max_unrolled_iterations
-        and trips * len(loop.body.instructions) <= tuning.max_unrolled_instructions
+        iterations <= tuning.max_unrolled_iterations
+        and iterations * len(loop.body.instructions) <= tuning.max_unrolled_instructions
         # A computation that is called twice is not simplified any more.
         and not any(part.opcode in SEQUENTIAL_CALLERS for part in loop.body.instructions)
     )

@@ -59,11 +59,11 @@ def _split(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     if sizes[d] - 1 > last:
         return None
 
-    def folded(operand: HloInstruction, start: HloInstruction, how: Opcode) -> HloInstruction:
+    def reduced(operand: HloInstruction, start: HloInstruction, how: Opcode) -> HloInstruction:
         reducer = editor.binary_computation(how, operand.shape.element_type)
         return editor.reduce(operand, start, (d,), reducer)
 
-    extremum = folded(values, first_value, opcode)
+    extremum = reduced(values, first_value, opcode)
     kept = [n for n in range(len(sizes)) if n != d]
     found = editor.compare(values, editor.broadcast(extremum, kept, sizes), ComparisonDirection.EQ)
     if kind.is_floating:
@@ -73,7 +73,7 @@ def _split(i: HloInstruction, editor: Editor) -> HloInstruction | None:
         )
     nowhere = editor.full(last, counted.element_type, sizes)
     places = editor.add(Opcode.SELECT, (found, indices, nowhere))
-    return folded(places, editor.constant(last, counted.element_type), Opcode.MINIMUM)
+    return reduced(places, editor.constant(last, counted.element_type), Opcode.MINIMUM)
 
 
 def _counts(indices: HloInstruction, dimension: int) -> bool:

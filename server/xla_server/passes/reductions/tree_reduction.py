@@ -95,8 +95,8 @@ class _Cut:
         if whole == length:
             return first
         rest = self._editor.sliced(flat, (0, whole, 0), (outer, length, inner))
-        tail = self._editor.reshape(self._reduce(rest, self._neutral, (1,)), (outer, 1, inner))
-        return self._editor.concatenate((first, tail), 1)
+        remainder = self._editor.reshape(self._reduce(rest, self._neutral, (1,)), (outer, 1, inner))
+        return self._editor.concatenate((first, remainder), 1)
 
     def _joined(self, partial: HloInstruction) -> HloInstruction:
         """Combine partial results [outer, parts, inner] with the initial value."""

@@ -51,11 +51,11 @@ def _reduce(i: HloInstruction, callers: list[ScalarCallEmitter]) -> Values:
     (caller,) = callers
     editor = caller.editor
     arrays, initial = i.operands[: len(i.operands) // 2], i.operands[len(i.operands) // 2 :]
-    folded = i.attributes.dimensions
+    reduced = i.attributes.dimensions
     sizes = arrays[0].shape.dimensions
-    kept = tuple(d for d in range(len(sizes)) if d not in folded)
+    kept = tuple(d for d in range(len(sizes)) if d not in reduced)
     rest = tuple(sizes[d] for d in kept)
-    depth = count([sizes[d] for d in folded])
+    depth = count([sizes[d] for d in reduced])
     types = [parameter.shape.element_type for parameter in caller.computation.parameters]
     start = [
         editor.broadcast(editor.convert(value, kind), (), rest)
@@ -63,7 +63,7 @@ def _reduce(i: HloInstruction, callers: list[ScalarCallEmitter]) -> Values:
     ]
     rows = [
         editor.convert(
-            editor.reshape(editor.transpose(array, (*folded, *kept)), (depth, *rest)), kind
+            editor.reshape(editor.transpose(array, (*reduced, *kept)), (depth, *rest)), kind
         )
         for array, kind in zip(arrays, types[len(arrays) :], strict=True)
     ]

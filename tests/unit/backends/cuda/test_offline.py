@@ -94,9 +94,9 @@ def test_a_capability_must_be_known() -> None:
 
 
 def test_a_kernel_without_code_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(text: str) -> None:
+    def refused(_: object, text: str) -> None:
         raise ptx.PtxError("none for this")
 
-    monkeypatch.setattr(ptx, "check_intrinsics", refused)
+    monkeypatch.setattr(ptx.PtxCompiler, "module", refused)
     with pytest.raises(InternalError, match="must have code, got none for this"):
         compile_for("sm_90", parse_module(STEP), None)

@@ -258,4 +258,4 @@ def test_bytes_of_an_element(kind: str, size: int) -> None:
 
 @pytest.mark.parametrize("effort", [Effort.UNOPTIMISED, Effort.PLAIN])
 def test_effort_is_in_the_key(effort: Effort) -> None:
-    assert Kernel((), (), (), effort).key.startswith(f"# {effort.name.lower()}\n")
+    assert Kernel((), (), (), effort).key.startswith(f"# {effort.name.lower()}, ")

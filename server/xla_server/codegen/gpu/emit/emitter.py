@@ -23,7 +23,12 @@ from xla_server.codegen.gpu.emit.copies import (
     numbers_of,
     parts_of,
 )
-from xla_server.codegen.gpu.emit.instructions import GLOBAL, SHARED, instructions
+from xla_server.codegen.gpu.emit.instructions import (
+    GLOBAL,
+    SHARED,
+    check_instructions,
+    instructions,
+)
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.instructions.memory import changes_no_operand
 from xla_server.codegen.kernel_ir.expressions import (
@@ -49,13 +54,14 @@ _SHORT = ir.IntType(32)
 def grid_module(kernels: Mapping[str, GridKernel], machine: Machine) -> ir.Module:
     """Return the LLVM module of kernels for a GPU, by their symbols.
 
-    Raises ValueError for what kernels of a GPU do not have: arrays on the stack, or a parallel loop
-    that does several work items at once.
+    Raises ValueError for what kernels of a GPU do not have: arrays on the stack, a parallel loop
+    that does several work items at once, or what LLVM has no exact code for.
     """
     module = ir.Module("kernels")
     module.triple, module.data_layout = TRIPLE, DATA_LAYOUT
     for symbol, grid in kernels.items():
         _add(module, symbol, grid, machine)
+    check_instructions(module)
     return module
 
 

@@ -9,6 +9,8 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from llvmlite import ir
+
 from xla_server.codegen.functions.bits.half_floats import half_floats
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.gpu.emit.remainder import DIVISION
@@ -23,25 +25,42 @@ GLOBAL = 1
 SHARED = 3
 """The address space of shared arrays."""
 
+_OVERLOADED = {
+    ("ceil", "copysign", "fabs", "floor", "fma", "maximum", "minimum"): ("f32", "f64"),
+    ("nearbyint", "round", "sqrt", "trunc"): ("f32", "f64"),
+    ("ctlz", "ctpop"): ("i8", "i16", "i32", "i64"),
+}
+_OF_THREADS = (
+    *("read.ptx.sreg.ctaid.x", "read.ptx.sreg.tid.x", "shfl.sync.bfly.i32"),
+    "barrier.cta.sync.aligned.all",
+)
 INTRINSICS = frozenset(
-    f"llvm.{name}"
-    for name in (
-        *("ceil", "copysign", "ctlz", "ctpop", "fabs", "floor", "fma", "maximum", "minimum"),
-        *("nearbyint", "round", "sqrt", "trunc"),
-        *("nvvm.read.ptx.sreg.ctaid.x", "nvvm.read.ptx.sreg.tid.x", "nvvm.shfl.sync.bfly"),
-        "nvvm.barrier.cta.sync.aligned.all",
+    (
+        *(f"llvm.{n}.{k}" for names, kinds in _OVERLOADED.items() for n in names for k in kinds),
+        *(f"llvm.nvvm.{name}" for name in _OF_THREADS),
     )
 )
 """Intrinsics that the back end has exact code for. It ends the process at others, such as exp, and
 makes an approximation of exp2."""
 
 
+def check_instructions(module: ir.Module) -> None:
+    """Raise ValueError where a module has what LLVM has no exact code for on a GPU."""
+    for function in module.functions:
+        # LLVM keeps the prefix for intrinsics: declarations without it are functions of the text.
+        if function.name.startswith("llvm.") and function.name not in INTRINSICS:
+            raise ValueError(f"an intrinsic of a GPU must be one of its list, got {function.name}")
+        for block in function.blocks:
+            if any(each.opname == "frem" for each in block.instructions):
+                raise ValueError("a remainder of floats must be computed by a function, got frem")
+
+
 @functools.cache
 def instructions(machine: Machine) -> Mapping[str, Any]:
     """Return the instructions of a GPU by their names in kernels."""
     return {
-        # Sums have one order, so that any compiler of a kernel gives their bits.
-        **{name: each for name, each in ARITHMETIC.items() if not name.endswith("_in_any_order")},
+        # Sums have one order, none of REASSOCIATED, so that any compiler gives their bits.
+        **ARITHMETIC,
         **accesses(GLOBAL),
         **shared_accesses(SHARED),
         **TYPE_CHANGES,

@@ -6,7 +6,6 @@ that is too old for the GPU: the next module is compiled in another.
 
 import hashlib
 import json
-import re
 import selectors
 import subprocess
 import sys
@@ -18,12 +17,8 @@ from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.gpu.emit import ptx_child
 from xla_server.codegen.gpu.emit.assembler import Assembler
 from xla_server.codegen.gpu.emit.device_module import DeviceModule
-from xla_server.codegen.gpu.emit.instructions import INTRINSICS
 from xla_server.target.machine import Machine
 
-_INTRINSIC = re.compile(r'^declare .*@"?(llvm\.[\w.]+)', re.MULTILINE)
-_OVERLOAD = re.compile(r"(\.[if]\d+)+$")
-_FLOAT_REMAINDER = re.compile(r"= frem ")
 _PATIENCE = 60.0
 """Seconds after which a compilation counts as hanging: a module takes milliseconds."""
 
@@ -35,15 +30,6 @@ NO_ASSEMBLER = Assembler(missing="no assembler was chosen")
 
 class PtxError(Exception):
     """LLVM has no PTX for a module."""
-
-
-def check_intrinsics(text: str) -> None:
-    """Raise PtxError where a module has what LLVM has no exact code for on a GPU."""
-    for found in _INTRINSIC.findall(text):
-        if _OVERLOAD.sub("", found) not in INTRINSICS:
-            raise PtxError(f"an intrinsic of a GPU must be one of its list, got {found}")
-    if _FLOAT_REMAINDER.search(text):
-        raise PtxError("a remainder of floats must be computed by a function, got frem")
 
 
 class PtxCompiler:
@@ -65,11 +51,9 @@ class PtxCompiler:
     def module(self, text: str) -> DeviceModule:
         """Return the code of a module's text.
 
-        Raises PtxError where LLVM has none: for a text that is no module, or of which it has no
-        exact code, or where compiling it ended the process or took over a minute. Raises
-        AssemblyError as Assembler.module.
+        Raises PtxError where LLVM has none: for a text that is no module, or where compiling it
+        ended the process or took over a minute. Raises AssemblyError as Assembler.module.
         """
-        check_intrinsics(text)
         machine, assembler = self._machine, self._assembler
         kind = (machine.name, machine.features, assembler.architecture, assembler.version)
         digest = hashlib.sha256(text.encode()).hexdigest()

@@ -21,14 +21,17 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import Path, read_by, walk
 from xla_server.ops.elementwise.elementwise_table import ROWS, CostClass
 
-_COST = {row.kernel: int(row.cost) for row in ROWS.values()} | {"three_fry": 40}
-"""Time of a kernel function in additions, by its name without the type."""
+_COST = {
+    name: int(row.cost)
+    for row in ROWS.values()
+    for name in (row.kernel, *(f"{p}{row.kernel}_{kind}" for kind in Type for p in ("", "called_")))
+} | {"three_fry": 40}
+"""Time in additions of each function that may take longer than one, by its name in kernels."""
 
 
 def cost_of(function: str) -> int:
     """Return how many additions take as long as a function, by its name in kernels."""
-    short = function.removeprefix("called_").split("_", maxsplit=1)[0]
-    return _COST.get(function) or _COST.get(short, 1)
+    return _COST.get(function, 1)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -31,11 +31,11 @@ from xla_server.codegen.loops.builders.stopping import SPAN
 from xla_server.codegen.loops.builders.stored_nodes import all_nodes
 from xla_server.codegen.loops.reductions.reduction_groups import needed_reductions
 from xla_server.codegen.loops.reductions.sum_levels import SumLoop, is_even, steps_of, turn_of
-from xla_server.codegen.loops.reductions.vector_reductions import neutral_of, strict
 from xla_server.codegen.routines.column_sums import COLUMN_SUMS, FILLED, JOINED
 from xla_server.codegen.trace.graph import (
     Load,
     Node,
+    Reassociation,
     Reduction,
     ReductionResult,
     Store,
@@ -256,7 +256,7 @@ class _ColumnBuilder(LoopBuilder):
             and last not in result.reduction.initial[result.number].variables
             and (
                 result not in summed
-                or (strict(result.reduction) == "add" and result.type in JOINED)
+                or (_reassociation(result).ordered == "add" and result.type in JOINED)
             )
             for store, result in results
         )
@@ -339,7 +339,7 @@ class _ColumnBuilder(LoopBuilder):
                 address = self._address(0, store, result)
                 body.add(_fill(address, columns.count, result.type, value))
                 if result in columns.partial:
-                    neutral = self._value(neutral_of(result.reduction))
+                    neutral = self._value(_reassociation(result).neutral)
                     address = Address(columns.partial[result])
                     count = Index(columns.depth * columns.size)
                     body.add(_fill(address, count, result.type, neutral))
@@ -348,7 +348,7 @@ class _ColumnBuilder(LoopBuilder):
         for (store, result), value in zip(results, starts, strict=True):
             self._element(0, store, result).store(run, value)
             for depth in range(1, columns.depth + 1) if result in columns.partial else ():
-                neutral = self._value(neutral_of(result.reduction))
+                neutral = self._value(_reassociation(result).neutral)
                 self._element(depth, store, result).store(run, neutral)
         run.close()
 
@@ -368,9 +368,15 @@ class _ColumnBuilder(LoopBuilder):
             own = self._element(depth, store, result)
             around = self._element(depth - 1, store, result)
             parts = around.load(), own.load()
-            around.store(run, ApplyExpression(strict(result.reduction), parts, own.type))
-            own.store(run, self._value(neutral_of(result.reduction)))
+            around.store(run, ApplyExpression(_reassociation(result).ordered, parts, own.type))
+            own.store(run, self._value(_reassociation(result).neutral))
         run.close()
+
+
+def _reassociation(result: ReductionResult) -> Reassociation:
+    """Return how partial results of a sum or a product are combined."""
+    assert result.reduction.reassociates is not None
+    return result.reduction.reassociates
 
 
 def _row_start(store: Store, last: Variable) -> Affine:

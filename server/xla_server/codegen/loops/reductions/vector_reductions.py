@@ -8,7 +8,6 @@ in the same order (keys) take one. Integers are combined in vectors as they are.
 import dataclasses
 
 from xla_server.codegen.trace.graph import Apply, Immediate, Reduction
-from xla_server.codegen.trace.reductions import neutral_element
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,8 +48,8 @@ def vector_reduction(reduction: Reduction) -> VectorReduction | None:
     if len(reduction.accumulators) != 1 or reduction.element is None:
         return None
     kind = reduction.initial[0].type
-    if reduction.reassociates is not None:
-        return VectorReduction(neutral_of(reduction), reduction.reassociates, strict(reduction))
+    if (free := reduction.reassociates) is not None:
+        return VectorReduction(free.neutral, free.function, free.ordered)
     combined = reduction.combined[0]
     if not isinstance(combined, Apply) or len(combined.operands) != 2:
         return None
@@ -88,16 +87,3 @@ def _integer_neutral(kind: str, function: str) -> int | None:
         "maximum": low,
         "minimum": high,
     }.get(function)
-
-
-def neutral_of(reduction: Reduction) -> Immediate:
-    """Return the neutral element of sums and products."""
-    assert reduction.reassociates is not None
-    return neutral_element(reduction.reassociates, reduction.initial[0].type)
-
-
-def strict(reduction: Reduction) -> str:
-    """Return the function that combines partial results of sums and products, in order."""
-    assert reduction.reassociates is not None
-    join, kind = reduction.reassociates.removesuffix("_in_any_order"), reduction.initial[0].type
-    return f"{join}_{kind}" if kind in ("c64", "c128") else join

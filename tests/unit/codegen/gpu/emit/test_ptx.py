@@ -128,16 +128,6 @@ def test_products_and_sums_are_fused_only_where_a_formula_says_so(
     assert found.count("mul.rn.f32") == found.count("add.rn.f32") == 4
 
 
-def test_an_intrinsic_without_exact_code_is_refused() -> None:
-    with PtxCompiler(SM_90) as compiler:
-        with pytest.raises(PtxError, match=r"must be one of its list, got llvm\.exp\.f32"):
-            compiler.module(EXPONENTIAL)
-        remainder = EXPONENTIAL.replace("declare float @llvm.exp.f32(float)", "")
-        remainder = remainder.replace("call float @llvm.exp.f32(float %x)", "frem float %x, %x")
-        with pytest.raises(PtxError, match="computed by a function, got frem"):
-            compiler.module(remainder)
-
-
 def test_a_text_that_is_no_module_is_refused_and_the_process_lives_on() -> None:
     with PtxCompiler(SM_90) as compiler:
         compiler.module(added())
@@ -148,10 +138,7 @@ def test_a_text_that_is_no_module_is_refused_and_the_process_lives_on() -> None:
         assert compiler._child is child
 
 
-def test_the_end_of_llvms_process_is_an_error_of_one_module(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(ptx, "check_intrinsics", lambda _: None)
+def test_the_end_of_llvms_process_is_an_error_of_one_module() -> None:
     with PtxCompiler(SM_90) as compiler:
         expected = compiler.module(added()).ptx
         with pytest.raises(PtxError, match=r"must be one that LLVM has PTX for, got .*exp"):

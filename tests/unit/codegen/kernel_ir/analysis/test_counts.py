@@ -13,6 +13,8 @@ from tests.unit.codegen.kernel_ir.kernels import (
     parallel,
     sums_of_rows,
 )
+from xla_server.codegen.functions.called_functions import CALLED
+from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.kernel_ir.analysis.counts import (
     KernelWork,
     Work,
@@ -37,7 +39,7 @@ from xla_server.codegen.kernel_ir.expressions import (
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.kernel_ir.statements import For, If, Let, ParallelFor, While
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.ops.elementwise.elementwise_table import CostClass
+from xla_server.ops.elementwise.elementwise_table import ROWS, CostClass
 
 AXIS = Value("i", Type.I64)
 TRUE = Const(Type.B1, (1,))
@@ -203,7 +205,16 @@ def test_a_call_costs_what_its_routine_says_of_the_operands() -> None:
         ("sqrt_f64", CostClass.ROOT),
         ("exp_f32", CostClass.TRANSCENDENTAL),
         ("called_exp_f32", CostClass.TRANSCENDENTAL),
+        ("exp_of_another_kind", CostClass.ARITHMETIC),
     ],
 )
 def test_functions_cost_what_their_row_says(function: str, cost: CostClass) -> None:
     assert cost_of(function) == cost
+
+
+def test_every_function_of_a_row_costs_what_the_row_says() -> None:
+    names = FUNCTIONS.keys() | CALLED.keys()
+    for row in ROWS.values():
+        found = names & {f"{row.kernel}_{kind}" for kind in Type}
+        found |= names & {f"called_{name}" for name in found}
+        assert {cost_of(name) for name in found} <= {row.cost}

@@ -1,6 +1,7 @@
 """The order of a kernel's reductions, those that share a loop, and the nodes of its prologue."""
 
 from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.loops.builders.stored_nodes import all_nodes, prologue_of
 from xla_server.codegen.loops.reductions.reduction_groups import (
     needed_reductions,
@@ -18,6 +19,7 @@ from xla_server.codegen.trace.graph import (
     Store,
 )
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.codegen.trace.reductions import free_order
 from xla_server.ir.affine import Affine, Variable, variable
 
 F32 = KERNEL_TYPE[ElementType.F32]
@@ -31,7 +33,8 @@ def sum_of(argument: int, size: int, start: Node | None = None) -> ReductionResu
     total = Accumulator("f32", (loop,))
     added = Apply("add_in_any_order", (total, element), "f32")
     initial = Immediate.of("f32", 1 << 31) if start is None else start
-    reduction = Reduction((loop,), (initial,), (total,), (added,), "add_in_any_order", element)
+    free = free_order(Opcode.ADD, "f32")
+    reduction = Reduction((loop,), (initial,), (total,), (added,), free, element)
     return ReductionResult(reduction, 0)
 
 
