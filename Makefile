@@ -140,10 +140,11 @@ operations: $(STAMP) ## write docs/OPERATIONS.md: operations, element types, pla
 ulps: $(STAMP) ## write docs/FUNCTIONS.md: errors of functions; FUNCTIONS=exp,tanh TYPES=f32 narrow it, WHOLE=1 takes every f32
 	$(BIN)/python -m tests.ulps --functions "$(FUNCTIONS)" --types "$(TYPES)" $(if $(WHOLE),--whole)
 
-lint: $(STAMP) ## ruff, prose and buf: style, formatting, words, and that no client of the protos breaks
+lint: $(STAMP) ## ruff, prose, private members and buf: style, formatting, words, and that no client of the protos breaks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m tests.prose
+	$(BIN)/python -m tests.private_members
 	$(BIN)/buf lint protos
 	$(BIN)/buf breaking protos --against protos/baseline.binpb
 

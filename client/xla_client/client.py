@@ -441,9 +441,22 @@ class Client:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def _convert_module(
+    def convert_module(
         self, source: extension_pb2.ModuleSource, form: extension_pb2.ModuleFormat
     ) -> extension_pb2.ConvertModuleResponse:
+        """Have the server write a module in another form: the rpc behind `Computation.to_text`.
+
+        Args:
+            source: The module, as HLO text or serialized.
+            form: The form to write it in.
+
+        Returns:
+            The module in that form.
+
+        Raises:
+            InvalidArgumentError: The module is malformed.
+            UnimplementedError: The server is from before this rpc.
+        """
         if extension_pb2.CAPABILITY_MODULES not in self._session.transport.capabilities:
             raise UnimplementedError(
                 "a server must have CAPABILITY_MODULES to read and write HLO text, got one without"

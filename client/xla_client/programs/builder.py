@@ -118,7 +118,7 @@ class Builder:
         self._parameters: dict[int, tuple[str, Shape]] = {}
         self._inner: Builder | None = None
         """The builder of the function that is being called, which takes all instructions."""
-        self._outer: Builder | None = None
+        self.outer: Builder | None = None
         """The builder in whose program this one writes a function; None for programs."""
 
     @checked
@@ -247,10 +247,7 @@ class Builder:
             InvalidArgumentError: An operand belongs to another builder, a text is no Unicode, or a
                 number exceeds its attribute's field.
         """
-        builder = self
-        while builder._inner is not None:
-            builder = builder._inner
-        return builder._written(
+        return self.innermost()._written(
             opcode,
             operands,
             attributes,
@@ -259,6 +256,23 @@ class Builder:
             declared=declared,
             decoration=decoration,
         )
+
+    def innermost(self) -> "Builder":
+        """The builder that instructions go to now: this one, or that of the function called."""
+        builder = self
+        while builder._inner is not None:
+            builder = builder._inner
+        return builder
+
+    @contextlib.contextmanager
+    def calling(self, inner: "Builder") -> Iterator[None]:
+        """Have instructions go to `inner` in a block: it calls the function that `inner` builds."""
+        before = self._inner
+        self._inner = inner
+        try:
+            yield
+        finally:
+            self._inner = before
 
     def _written(
         self,
@@ -274,7 +288,7 @@ class Builder:
         """`instruction` of this very builder, while functions are called too."""
         name = self._names.fresh(name or str(opcode), len(self._instructions) + 1)
         try:
-            operands = [self._own(operand) for operand in operands]
+            operands = [self.own(operand) for operand in operands]
             signatures = [_without_layouts(computation) for computation in called]
             shape = infer_shape(
                 opcode, [op.shape for op in operands], attributes, signatures, instruction=name
@@ -357,15 +371,15 @@ class Builder:
                     f"a computation needs an instruction, got none in {self.name!r}"
                 )
             return self._ops[-1]
-        return self._own(root)
+        return self.own(root)
 
-    def _instruction_of(self, op: Op) -> hlo_pb2.HloInstructionProto:
+    def message_of(self, op: Op) -> hlo_pb2.HloInstructionProto:
         """The message of one of this builder's instructions, which must not be changed."""
         return self._instructions[op.id - 1]
 
-    def _operands_of(self, op: Op) -> list[Op]:
+    def operands_of(self, op: Op) -> list[Op]:
         """The operands of one of this builder's instructions."""
-        numbers = self._instructions[op.id - 1].operand_ids
+        numbers = self.message_of(op).operand_ids
         return [self._ops[(number & 0xFFFFFFFF) - 1] for number in numbers]
 
     def _result(self, root: Any) -> Op:
@@ -379,7 +393,7 @@ class Builder:
             return results[0]
         return self.instruction(Opcode.TUPLE, results)
 
-    def _own(self, op: Op) -> Op:
+    def own(self, op: Op) -> Op:
         """The Op of this builder for an operand of its instructions; raises if there is none."""
         if not isinstance(op, Op):
             raise ArgumentTypeError(
@@ -391,7 +405,7 @@ class Builder:
         return op
 
     def _refuse_foreign(self, op: Op) -> NoReturn:
-        if op.builder._outer is not None:
+        if op.builder.outer is not None:
             raise InvalidArgumentError(
                 f"a value of a function can be used in that function only, got {op!r} of "
                 f"{op.builder.name!r} in {self.name!r}",

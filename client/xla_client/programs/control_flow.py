@@ -7,7 +7,7 @@ from typing import Any
 from xla_client.programs import operands
 from xla_client.programs.builder import Builder, Op, Values, builder_of, promoted
 from xla_client.programs.computation import Computation
-from xla_client.programs.functions import Inner, as_result, begun, called, innermost, raw_result
+from xla_client.programs.functions import Inner, as_result, begun, called, raw_result
 from xla_client.programs.operands import ComputationLike
 from xla_client.programs.scalars import SCALAR_TYPES, Scalar
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, ShapeError
@@ -66,7 +66,7 @@ def loop_of_functions(
     Raises:
         ShapeError: The body gives other shapes than it takes.
     """
-    builder = innermost(values[0].builder)
+    builder = values[0].builder.innermost()
     shapes = [value.shape for value in values]
     roles = (condition, "condition"), (body, "body")
     test, step = (begun(each, builder, role, shapes) for each, role in roles)
@@ -77,7 +77,7 @@ def loop_of_functions(
     if not around and len(values) == 1 and not is_packed:
         called_here = [step.build(results[0]), test.build(tested)]
         return [builder.instruction(Opcode.WHILE, [values[0]], called=called_here)]
-    root = tuple_of(step, [*results, *(step._own(op) for op in around)])
+    root = tuple_of(step, [*results, *(step.own(op) for op in around)])
     called_here = [step.packed(around, root), test.packed(around, tested)]
     state = tuple_of(builder, [*values, *around])
     finished = builder.instruction(Opcode.WHILE, [state], called=called_here)
@@ -91,7 +91,7 @@ def branches(
     shared: Sequence[Op | Scalar],
 ) -> Op:
     """The conditional instruction for computations or functions: `ops.conditional`."""
-    builder = innermost(index.builder)
+    builder = index.builder.innermost()
     if isinstance(computations, list | tuple):
         called_here = list(computations)
         is_value = given is None or isinstance(given, (list, Op, *SCALAR_TYPES))
@@ -142,7 +142,7 @@ def scanned(
             f"values, got one value, {result!r}"
         )
     parts = elements_of(result)
-    root = tuple_of(inner, [*parts, *(inner._own(op) for op in around)])
+    root = tuple_of(inner, [*parts, *(inner.own(op) for op in around)])
     attributes = ScanAttributes(dimension, len(carried) + len(around), is_reverse, is_associative)
     everything = [*inputs, *carried, *around]
     whole = builder.instruction(Opcode.SCAN, everything, attributes, [inner.build(root)])
@@ -172,7 +172,7 @@ def _given(inner: Inner, takes_tuple: bool, takes_list: bool) -> list[Any]:
 
 def _results_of_body(inner: Inner, body: Any, result: Any, values: Sequence[Op]) -> list[Op]:
     if isinstance(result, Op) and result.shape.is_tuple:
-        results = elements_of(inner._own(result))
+        results = elements_of(inner.own(result))
     else:
         given = operands.values("result", result) if _are_values(result) else [result]
         likes = itertools.chain((value.shape for value in values), itertools.repeat(None))
@@ -196,7 +196,7 @@ def _are_values(result: Any) -> bool:
 
 
 def _operand_of_each(index: Op, given: Any, count: int) -> list[list[Op]]:
-    builder = innermost(index.builder)
+    builder = index.builder.innermost()
     if given is None:
         return [[] for _ in range(count)]
     if isinstance(given, list):

@@ -23,9 +23,10 @@ _CONVERTERS = ("jaxlib._jax", "jaxlib.xla_extension")
 class ModuleConverter(Protocol):
     """A Client, whose server converts modules between their formats."""
 
-    def _convert_module(
+    def convert_module(
         self, source: extension_pb2.ModuleSource, form: extension_pb2.ModuleFormat
-    ) -> ConvertModuleResponse: ...
+    ) -> ConvertModuleResponse:
+        """Return the module in another form, which the server writes."""
 
 
 def from_text(text: str, client: ModuleConverter | None) -> tuple[bytes, "DeviceGrid | None"]:
@@ -44,7 +45,7 @@ def from_text(text: str, client: ModuleConverter | None) -> tuple[bytes, "Device
             hint="Call client.compile(text) or Computation.from_text(text, client).",
         )
     source = extension_pb2.ModuleSource(hlo_text=text)
-    answer = client._convert_module(source, extension_pb2.MODULE_FORMAT_PROTO)
+    answer = client.convert_module(source, extension_pb2.MODULE_FORMAT_PROTO)
     # A server from before these fields leaves them 0.
     replicas, partitions = answer.num_replicas or 1, answer.num_partitions or 1
     if replicas == partitions == 1:
@@ -71,7 +72,7 @@ def to_html(module: bytes, client: ModuleConverter) -> str:
 
 def _written(module: bytes, client: ModuleConverter, form: extension_pb2.ModuleFormat) -> str:
     source = extension_pb2.ModuleSource(hlo_module=module)
-    return client._convert_module(source, form).module.decode()
+    return client.convert_module(source, form).module.decode()
 
 
 def is_stablehlo(data: bytes) -> bool:

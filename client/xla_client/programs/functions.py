@@ -8,10 +8,9 @@ on scalars (of reduce, sort, map, scatter ...) has no way in, so there they are 
 Names in errors: `role` is the parameter that the function was given for.
 """
 
-import contextlib
 import inspect
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xla_client.programs import operands
@@ -52,7 +51,7 @@ class Inner(Builder):
 
     def __init__(self, name: str, outer: Builder, role: str, *, takes_values: bool) -> None:
         super().__init__(name)
-        self._outer: Builder = outer
+        self.outer: Builder = outer
         self._role = role
         self._takes_values = takes_values
         self.arguments: list[Op] = []
@@ -77,7 +76,7 @@ class Inner(Builder):
         self._is_finished = True
         return built
 
-    def _own(self, op: Op) -> Op:
+    def own(self, op: Op) -> Op:
         """Return the Op here that stands for one of this builder or of one around it.
 
         Raises:
@@ -90,7 +89,7 @@ class Inner(Builder):
                 hint="return it from the function",
             )
         if not isinstance(op, Op) or op.builder is self:
-            return super()._own(op)
+            return super().own(op)
         known = self.taken.get(op, self._copies.get(op))
         if known is not None:
             return known
@@ -99,7 +98,7 @@ class Inner(Builder):
         copied = self._copied(op, 0)
         if copied is not None:
             return copied
-        outside = self._outer._own(op)
+        outside = self.outer.own(op)
         if not self._takes_values:
             raise InvalidArgumentError(
                 f"a function given as {self._role} can use its arguments and constants, got "
@@ -115,7 +114,7 @@ class Inner(Builder):
 
     def packed(self, around: Sequence[Op], root: Op) -> Computation:
         """The computation of one tuple: the arguments, then `around`, values from outside."""
-        elements = [*self.arguments, *(self._own(op) for op in around)]
+        elements = [*self.arguments, *(self.own(op) for op in around)]
         state = Shape.tuple_of([element.shape for element in elements])
         number = len(self._instructions) + 1
         for index, element in enumerate(elements):
@@ -136,17 +135,17 @@ class Inner(Builder):
         return self.build(root)
 
     def _is_around(self, builder: Builder) -> bool:
-        around: Builder | None = self._outer
+        around: Builder | None = self.outer
         while around is not None and around is not builder:
-            around = around._outer
+            around = around.outer
         return around is builder
 
     def _copied(self, op: Op, depth: int) -> Op | None:
         """A constant, or what is made of one by a few operations, written down here again."""
         if self._takes_values and op.shape.is_array and op.shape.byte_size > COPIED_BYTES:
             return None
-        proto = op.builder._instruction_of(op)
-        sources = op.builder._operands_of(op)
+        proto = op.builder.message_of(op)
+        sources = op.builder.operands_of(op)
         if proto.opcode != str(Opcode.CONSTANT) and (
             depth == _COPIED_DEPTH or proto.opcode not in _COPIED
         ):
@@ -165,17 +164,6 @@ class Inner(Builder):
             ]
             self._copies[op] = self._added(again, op.shape)
         return self._copies[op]
-
-
-@contextlib.contextmanager
-def _inside(inner: Inner) -> Iterator[None]:
-    """Let the builders around a function write into it."""
-    before = inner._outer._inner
-    inner._outer._inner = inner
-    try:
-        yield
-    finally:
-        inner._outer._inner = before
 
 
 def scalar_computation(
@@ -225,7 +213,7 @@ def raw_result(
 ) -> Any:
     """Call a function, whose instructions go into its computation, and return its result."""
     check_arity(function, arguments, role)
-    with _inside(inner):
+    with inner.outer.calling(inner):
         return function(*arguments)
 
 
@@ -244,8 +232,8 @@ def as_result(
             f"the function given as {role} must return an Op, got {error.message} from "
             f"{_name_of(function)}"
         ) from None
-    with _inside(inner):
-        results = [inner._own(promoted(inner, value, like)) for value in values]
+    with inner.outer.calling(inner):
+        results = [inner.own(promoted(inner, value, like)) for value in values]
         if isinstance(result, Op) or not isinstance(result, list | tuple):
             return results[0]
         return inner.instruction(Opcode.TUPLE, results)
@@ -260,20 +248,13 @@ def begun(
     return inner
 
 
-def innermost(builder: Builder) -> Builder:
-    """The builder that instructions written with `builder` go to now."""
-    while builder._inner is not None:
-        builder = builder._inner
-    return builder
-
-
 def _begun(
     function: Callable[..., Any], builder: Builder, role: str, *, takes_values: bool = True
 ) -> Inner:
     name = re.sub(r"[^A-Za-z0-9_.\-]", "_", getattr(function, "__name__", ""))
     if not name or "lambda" in name:
         name = role
-    return Inner(name, innermost(builder), role, takes_values=takes_values)
+    return Inner(name, builder.innermost(), role, takes_values=takes_values)
 
 
 def _scalar_of(shape: Shape) -> Shape:

@@ -1,0 +1,1 @@
+"""A shape rule and an attribute record for each operation, by family; `definitions` lists them."""

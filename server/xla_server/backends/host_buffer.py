@@ -164,8 +164,9 @@ class HostBuffer:
 
     @property
     def address(self) -> int:
-        """The address of the array's elements, dense and row-major, valid as long as this object
-        lives. An array in another order is laid out once, on first use.
+        """The address of the array's elements, dense and row-major, while this object lives.
+
+        An array in another order is laid out once, on first use.
         """
         address = self._address
         return self._laid_out() if address is None else address

@@ -120,8 +120,10 @@ class _Plan:
                 self.windows[kernel] = i.attributes.window
 
     def _may_take_in(self, reader: HloInstruction) -> bool:
-        """Return whether a reader may compute its operands: a stored reshape moves nothing, and a
-        tiled transpose reads its operand from memory."""
+        """Return whether a reader may compute its operands.
+
+        A stored reshape moves nothing, and a tiled transpose reads its operand from memory.
+        """
         is_alias = reader.opcode is Opcode.RESHAPE and self.is_stored(reader)
         return reader in self.fusible and not is_alias and not is_tiled(reader, self._capability)
 
@@ -203,8 +205,7 @@ class _Plan:
         )
 
     def _are_index_vectors(self, i: HloInstruction) -> bool:
-        """Return whether a concatenate joins what gathers read by itself, each index from one
-        operand."""
+        """Return whether a concatenate joins what gathers read, each index from an operand."""
         joined = i.attributes.dimension
         return all(part.shape.dimensions[joined] == 1 for part in i.operands) and all(
             reader.opcode is Opcode.GATHER
@@ -230,7 +231,9 @@ class _Plan:
 
     def _is_read_by(self, i: HloInstruction, opcodes: Collection[Opcode]) -> bool:
         """Return whether one of these opcodes reads an instruction or what is computed from it.
-        Computations in other kernels do not count, nor do those after a reduction."""
+
+        Computations in other kernels do not count, nor do those after a reduction.
+        """
 
         def readers_of(part: HloInstruction) -> list[HloInstruction]:
             """Return what reads a part and may be computed in the same kernel."""
@@ -294,8 +297,10 @@ class _Plan:
         return len(kernels) <= tuning.max_fusions and repeated <= tuning.max_repeated_operations
 
     def _is_finished(self, i: HloInstruction, kernels: Set) -> bool:
-        """Return whether a window's results are only used elementwise, at the kernel's index. Long
-        windows of several forms are not computed in one kernel."""
+        """Return whether a window's results are only used elementwise, at the kernel's index.
+
+        Long windows of several forms are not computed in one kernel.
+        """
         window = i.attributes.window
         is_short = is_short_window([d.size for d in window.dimensions], self._capability)
         others = {self.windows.get(kernel, window) for kernel in kernels}

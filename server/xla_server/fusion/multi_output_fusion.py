@@ -149,7 +149,9 @@ def _origin(operand: HloInstruction) -> HloInstruction:
 
 def _chains(computation: HloComputation, target: Target) -> list[list[HloInstruction]]:
     """Return pairs of a loop and one that reads its result at the same index, one pair per level.
-    With two pairs of one level, each might need the other's result."""
+
+    With two pairs of one level, each might need the other's result.
+    """
     levels, readers = levels_from_parameters(computation), users(computation)
     tuning = target.tuning.fusions
     found: dict[int, list[HloInstruction]] = {}
@@ -246,8 +248,10 @@ def _goes_on_with_rows(reader: HloInstruction, producer: HloInstruction, tuning:
 
 
 def _reads_alias(reader: HloInstruction, producer: HloInstruction) -> bool:
-    """Return whether a reader also reads its producer's result under another shape. Such a reshape
-    would be made of the result of the fusion that reads it."""
+    """Return whether a reader also reads its producer's result under another shape.
+
+    Such a reshape would be made of the result of the fusion that reads it.
+    """
     others = (part for part in reader.operands if _kernel_of(part) is not producer)
     return producer in reached(others, lambda part: part.operands if part.opcode in ALIASES else ())
 

@@ -97,8 +97,10 @@ class OutputFusion:
 
 
 def _reduces_others(called: HloComputation, start: HloInstruction, max_reduced: int) -> bool:
-    """Return whether a loop reduces a large array other than the product to one element. Each call
-    of the product's kernel would do it again."""
+    """Return whether a loop reduces a large array other than the product to one element.
+
+    Each call of the product's kernel would do it again.
+    """
     behind = {start}
     for i in called.instructions:
         if not behind.isdisjoint(i.operands):

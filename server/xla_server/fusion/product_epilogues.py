@@ -41,8 +41,9 @@ class ProductChain:
         bias: HloInstruction | None = None,
         **fields: Any,
     ) -> "ProductChain":
-        """Return the chain with one more instruction, others that it reads, and an epilogue's
-        fields that it changes.
+        """Return the chain with one more instruction and others that it reads.
+
+        `fields` are those of the epilogue that it changes.
         """
         return ProductChain(
             last,

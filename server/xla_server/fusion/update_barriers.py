@@ -79,8 +79,10 @@ def _updates(storage: Storage, min_bytes: int) -> list[Overwrite]:
 
 
 class _Analysis:
-    """Finds edges from values computed from an old array to readers that depend on its update. Sets
-    of updates are bits of integers, numbered as in `updates`."""
+    """Finds edges from values computed from an old array to readers that depend on its update.
+
+    Sets of updates are bits of integers, numbered as in `updates`.
+    """
 
     def __init__(
         self,

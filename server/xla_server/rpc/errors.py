@@ -1,4 +1,4 @@
-"""Errors as gRPC statuses.
+"""Errors as gRPC statuses, and which error a client gets for an exception.
 
 A status carries, in grpc-status-details-bin, a google.rpc.ErrorInfo: reason is the name of the
 exception class, domain DOMAIN, and the metadata holds op, instruction, hint and incident where
@@ -11,7 +11,9 @@ import grpc
 from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
-from xla_contract.errors import XlaError
+from xla_contract.errors import InternalError, ResourceExhaustedError, XlaError
+from xla_server.backends.diagnostics.incidents import new_incident
+from xla_server.sessions.error_context import ExecutionFaultError, ExecutionMemoryError
 
 DOMAIN = "xla-service"
 """Domain of google.rpc.ErrorInfo."""
@@ -22,6 +24,39 @@ _MAX_NAME_BYTES = 256
 """Largest texts of an error, in bytes: together they fit into the 8 KiB of headers that a client
 accepts, the message twice and what is not ASCII written with three bytes for one. A hint may list
 all passes."""
+
+
+def client_error(error: BaseException, op: str = "") -> XlaError:
+    """Return the error that a client gets for any exception; no other function decides it.
+
+    A fault of the server is an incident, whose id is in the message. The log has its cause: an
+    execution's already, and the caller logs that of others. `op` is the rpc.
+    """
+    match error:
+        case ExecutionFaultError():
+            return _fault(error.message, error.op, error.incident)
+        case ExecutionMemoryError():
+            return _memory_error(error.message, "execution", error.op)
+        case XlaError():
+            return error
+        case MemoryError():
+            return _memory_error("", "call", op)
+        case _:
+            return _fault("", op, new_incident())
+
+
+def _fault(context: str, op: str, incident: str) -> InternalError:
+    return InternalError(
+        f"{context}the server failed, incident {incident}", op=op, incident=incident
+    )
+
+
+def _memory_error(context: str, subject: str, op: str) -> ResourceExhaustedError:
+    return ResourceExhaustedError(
+        f"{context}the server ran out of memory in this {subject}",
+        op=op,
+        hint="Unregister values that are no longer needed, or use smaller ones.",
+    )
 
 
 def status_of(error: XlaError) -> grpc.Status:
@@ -35,6 +70,7 @@ def status_proto_of(error: XlaError) -> status_pb2.Status:
 
     The texts are cut in the middle where they would not fit in the headers a client accepts.
     """
+    error = client_error(error)
     texts = {
         "op": error.op,
         "instruction": error.instruction,

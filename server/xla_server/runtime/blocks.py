@@ -51,8 +51,9 @@ class Block:
 
 
 class BlockPool:
-    """A pool of blocks. Thread-safe. The content of a block is undefined until its user has written
-    it.
+    """A pool of blocks.
+
+    Thread-safe. The content of a block is undefined until its user has written it.
     """
 
     def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:

@@ -1,38 +1,35 @@
-"""Errors as clients get them, and the part of a request that an error is about."""
+"""Errors of executions, and the part of a request that an error is about."""
 
 import logging
 from types import TracebackType
 
-from xla_contract.errors import InternalError, ResourceExhaustedError, XlaError
+from xla_contract.errors import XlaError
 from xla_server.backends.diagnostics.incidents import new_incident
 
 _LOG = logging.getLogger(__name__)
 
 
-def client_error(error: BaseException, subject: str, op: str = "") -> XlaError:
-    """Return the error that a client gets for any exception; no other function decides it.
+class ExecutionFaultError(XlaError):
+    """A fault of the server ended an execution; the log has the cause under the incident's id.
 
-    A fault of the server is an incident, whose id is in the message; the caller logs the cause
-    under it. `subject` says what the memory was needed for: "call" or "execution".
+    The message is only the context, as `with_context` puts it in front. `rpc/errors.py` says the
+    status and the text that a client gets.
     """
-    if isinstance(error, XlaError):
-        return error
-    if isinstance(error, MemoryError):
-        return ResourceExhaustedError(
-            f"the server ran out of memory in this {subject}",
-            op=op,
-            hint="Unregister values that are no longer needed, or use smaller ones.",
-        )
-    incident = new_incident()
-    return InternalError(f"the server failed, incident {incident}", op=op, incident=incident)
+
+
+class ExecutionMemoryError(XlaError):
+    """An execution ran out of memory; the message is as of ExecutionFaultError."""
 
 
 def reported(error: BaseException) -> XlaError:
-    """Return the error of an execution that clients get, after logging the cause of a fault."""
-    told = client_error(error, "execution")
-    if told is not error and told.incident:
-        _LOG.error("incident %s", told.incident, exc_info=error)
-    return told
+    """Return an execution's error as its handles store it, after logging the cause of a fault."""
+    if isinstance(error, XlaError):
+        return error
+    if isinstance(error, MemoryError):
+        return ExecutionMemoryError("")
+    incident = new_incident()
+    _LOG.error("incident %s", incident, exc_info=error)
+    return ExecutionFaultError("", incident=incident)
 
 
 def copy_of(error: XlaError, context: str = "") -> XlaError:

@@ -358,8 +358,7 @@ class SessionRegistry:
         )
 
     def _idle_of(self, level: Level | None) -> SessionEntry | None:
-        """Return the idle session to end: the one unused for longest, of the caller with most idle
-        sessions.
+        """Return the idle session to end: of the caller with most of them, the longest unused.
 
         It is one of `level`, if that is given.
         """

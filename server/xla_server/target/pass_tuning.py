@@ -11,8 +11,10 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reductions:
-    """Reductions cut into parts for threads (`passes/reductions/tree_reduction.py`), and
-    windows as rows."""
+    """Reductions cut into parts for threads, and windows as rows.
+
+    The pass of the first is `passes/reductions/tree_reduction.py`.
+    """
 
     min_elements: int = 1 << 16
     """Elements from which a reduction is cut: some tens of microseconds of one core, beside which

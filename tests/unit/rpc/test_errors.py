@@ -6,10 +6,12 @@ from xla_contract.errors import (
     ERROR_BY_CODE,
     InternalError,
     InvalidArgumentError,
+    ResourceExhaustedError,
     ShapeError,
     StatusCode,
 )
-from xla_server.rpc.errors import status_of
+from xla_server.rpc.errors import client_error, status_of
+from xla_server.sessions.error_context import reported, with_context
 
 
 def _details(status: grpc.Status) -> tuple[status_pb2.Status, error_details_pb2.ErrorInfo]:
@@ -49,3 +51,44 @@ def test_long_texts_fit_in_the_headers(text):
 def test_an_incident_is_in_the_status():
     error = InternalError("add %x: a kernel must compile, got ...", incident="ab12").at("Compile")
     assert dict(_details(status_of(error))[1].metadata)["incident"] == "ab12"
+
+
+def test_an_exception_that_is_no_error_is_an_incident_without_its_cause():
+    told = client_error(KeyError("/etc/secret"), "Execute")
+    assert isinstance(told, InternalError)
+    assert told.incident
+    assert told.message == f"the server failed, incident {told.incident}"
+    assert told.op == "Execute"
+
+
+def test_an_error_stays_as_it_is():
+    error = InternalError("add %x: a kernel must compile, got ...", incident="ab12")
+    assert client_error(error, "Compile") is error
+
+
+def test_running_out_of_memory_is_no_incident():
+    told = client_error(MemoryError(), "Execute")
+    assert isinstance(told, ResourceExhaustedError)
+    assert told.message == "the server ran out of memory in this call"
+    assert not told.incident
+
+
+def test_a_fault_of_an_execution_is_internal_with_its_incident_and_context():
+    fault = with_context("execution 3 of f", reported(ZeroDivisionError("a secret")))
+    status = status_of(fault)
+    rich, info = _details(status)
+    assert status.code is grpc.StatusCode.INTERNAL
+    assert rich.message == f"execution 3 of f: the server failed, incident {fault.incident}"
+    assert info.reason == "InternalError"
+    assert info.metadata["incident"] == fault.incident
+    told = status_of(reported(ZeroDivisionError()).at("RunBatch"))
+    assert told.details.startswith("RunBatch: the server failed, incident ")
+
+
+def test_an_execution_without_memory_is_resource_exhausted():
+    status = status_of(with_context("execution 3 of f", reported(MemoryError("a secret"))))
+    rich, info = _details(status)
+    assert status.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert rich.message == "execution 3 of f: the server ran out of memory in this execution"
+    assert info.reason == "ResourceExhaustedError"
+    assert "Unregister" in info.metadata["hint"]

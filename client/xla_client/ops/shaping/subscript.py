@@ -73,8 +73,8 @@ def _element(operand: Op, places: Sequence[Any]) -> Op:
     if not -count <= number < count:
         raise ShapeError(f"an element of a tuple of {count} is needed, got {number} of {operand!r}")
     builder = operand.builder
-    if builder._instruction_of(operand).opcode == str(Opcode.TUPLE):
-        return builder._operands_of(operand)[number]
+    if builder.message_of(operand).opcode == str(Opcode.TUPLE):
+        return builder.operands_of(operand)[number]
     return get_tuple_element(operand, number % count)
 
 

@@ -175,9 +175,7 @@ class SizedRun(Run):
         return walk.values[walk.root]
 
     def loop(self, instruction: HloInstruction, carried: Value) -> Deep[Value]:
-        """Run a while loop by iterations, and all remaining ones as one program once sizes stay the
-        same.
-        """
+        """Run a while loop by iterations, and as one program once sizes stay the same."""
         body, condition = instruction.called
         step = PlannedInstruction(instruction, _evaluate_while, (0,), 1, (), is_large=False)
         sizes: object = None
@@ -273,8 +271,9 @@ class _Walk:
 
 
 def _evaluator_of(opcode: Opcode) -> Evaluator:
-    """Return the evaluator of an opcode in the walk; programs compute all that does not change
-    sizes.
+    """Return the evaluator of an opcode in the walk.
+
+    Programs compute all that does not change sizes.
     """
     if opcode is Opcode.WHILE:
         return _evaluate_while

@@ -82,8 +82,7 @@ class Incidents:
         message: str,
         kernel: str,
     ) -> Path | None:
-        """Write the reproducer and return its directory; None if writing fails or there are too
-        many.
+        """Write the reproducer; return its directory, or None if that fails or there are too many.
 
         An error of the reporting itself is logged, so that it does not hide the fault.
         """

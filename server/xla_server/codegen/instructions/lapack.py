@@ -1,5 +1,4 @@
-"""LAPACK's routines, and one of BLAS, as kernels call them: by name, with an address for each
-argument.
+"""LAPACK's routines, and one of BLAS, as kernels call them: by name, with addresses.
 
 They count columns first: what is row-major here is transposed to them.
 """

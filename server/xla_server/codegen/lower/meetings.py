@@ -190,8 +190,10 @@ def _result(lowering: Lowering, making: _Making) -> Value | None:
 
 
 def _fold(making: _Making, operands: Sequence[HloInstruction]) -> HloInstruction:
-    """The reduction of operands in their order, of which smaller groups have the first ones. A
-    participant alone keeps its operand."""
+    """The reduction of operands in their order, of which smaller groups have the first ones.
+
+    A participant alone keeps its operand.
+    """
     editor, sizes = making.editor, making.sizes
     (reducer,) = making.instruction.called
     opcode, kind = plain_opcode(reducer), reducer.root.shape.element_type

@@ -182,8 +182,10 @@ class _Planner:
         return sum(kernel.units + self._costs.launch for kernel in kernels)
 
     def _serial_reduction(self, kernel: LoopKernel) -> HloInstruction | None:
-        """Return a reduction that each work item repeats, or one before the parallel loop of a
-        kernel that could have more chunks."""
+        """Return a reduction that each work item repeats, or one before the parallel loop.
+
+        The second counts if the kernel could have more chunks.
+        """
         repeated = [i for i in kernel.repeated_reductions if i in self._order]
         if repeated:
             return max(repeated, key=evaluations_once)

@@ -100,7 +100,9 @@ def _is_tested(i: HloInstruction) -> bool:
 
 def _sum_of_copies(t: Tracer, i: HloInstruction, index: Index, wide: ElementType) -> Deep[Node]:
     """Return the sum over a window without a loop, so that tests are of the result's index alone.
-    Loops over results are cut where such tests change their outcome."""
+
+    Loops over results are cut where such tests change their outcome.
+    """
     total: Node = zero(wide)
     sizes = (d.size for d in i.attributes.window.dimensions)
     for offsets in itertools.product(*map(range, sizes)):

@@ -179,8 +179,10 @@ def _reduction_of(
     elements: Sequence[graph.Node],
     guard: graph.Node | None,
 ) -> Deep[graph.Reduction]:
-    """Return a reduction of `elements` by the instruction's computation; where `guard` is false the
-    accumulators stay as they are."""
+    """Return a reduction of `elements` by the instruction's computation.
+
+    Where `guard` is false the accumulators stay as they are.
+    """
     (reducer,) = i.called
     pair: tuple[tuple[graph.Node, ...], list[graph.Node]] = yield _converted(t, i, elements)
     initial, elements = pair

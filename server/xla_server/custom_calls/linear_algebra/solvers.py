@@ -26,8 +26,9 @@ def triangular_shapes(call: batched.BatchedCall) -> Shape:
 
 
 def triangular(call: batched.BatchedCall, matrices: batched.Matrices) -> batched.Matrices:
-    """Solutions of triangular systems; only the named triangle is read; a zero on the diagonal
-    gives infinities.
+    """Solutions of triangular systems, of which only the named triangle is read.
+
+    A zero on the diagonal gives infinities.
     """
     solution = blas_routine(call.element, "trsm")(
         1.0,

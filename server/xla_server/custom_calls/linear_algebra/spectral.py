@@ -1,9 +1,8 @@
-"""Eigenvalues, singular values and reductions to condensed form: syevd, geev, gees, gehrd, sytrd,
-gesdd.
+"""Eigenvalues, singular values and reductions to condensed form.
 
-Semantics: LAPACK's routines of these names, called as JAX's typed FFI calls them on CPUs. Results
-that LAPACK leaves undefined, as factors that are not requested, are 0 here; the overwritten operand
-is the operand.
+The routines are syevd, geev, gees, gehrd, sytrd and gesdd. Semantics: LAPACK's routines of these
+names, called as JAX's typed FFI calls them on CPUs. Results that LAPACK leaves undefined, as
+factors that are not requested, are 0 here; the overwritten operand is the operand.
 """
 
 from collections.abc import Mapping

@@ -100,8 +100,10 @@ def continues_product(dot: HloInstruction, capability: Capability) -> bool:
 
 
 def _merged_size(permutation: Sequence[int], sizes: Sequence[int], last: int) -> int:
-    """Return the elements of the dimension made of `last` of a transpose's result and of those
-    before it that are its neighbours in the operand too."""
+    """Return the elements of `last` and of its neighbours before it in a transpose's result.
+
+    Only those count that are neighbours in the operand too.
+    """
     first = last
     while first and permutation[first - 1] + 1 == permutation[first]:
         first -= 1

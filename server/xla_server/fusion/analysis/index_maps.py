@@ -90,8 +90,10 @@ class IndexMaps:
         parts: Sequence[Affine] = (),
         own: HloInstruction | None = None,
     ) -> tuple[Affine, ...]:
-        """Return one index for each key, of which it is only known that it depends on `parts`. It
-        changes in the loops of `own` besides theirs."""
+        """Return one index for each key, of which it is only known that it depends on `parts`.
+
+        It changes in the loops of `own` besides theirs.
+        """
         found = self._made.get(key)
         if found is None:
             loops = _loops(parts) if own is None else _loops(parts) | {own}

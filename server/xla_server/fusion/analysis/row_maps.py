@@ -108,8 +108,7 @@ class RowKernel:
 
     @classmethod
     def of(cls, i: HloInstruction) -> "RowKernel | None":
-        """Return those of a loop; None where its reductions are not all along the last one,
-        or all along the first."""
+        """Return those of a loop, or None if its reductions are not all along the last or first."""
         inside = i.called[0].instructions if i.opcode is Opcode.FUSION else [i]
         root = i.called[0].root if i.opcode is Opcode.FUSION else i
         roots = root.operands if root.opcode is Opcode.TUPLE else (root,)

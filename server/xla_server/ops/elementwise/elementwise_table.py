@@ -37,8 +37,10 @@ class CostClass(enum.IntEnum):
 
 
 class KernelForm(enum.Enum):
-    """The kernel functions of an operation on real numbers. One on complex numbers, `add_c64`, is a
-    function for each type in every form."""
+    """The kernel functions of an operation on real numbers.
+
+    One on complex numbers, `add_c64`, is a function for each type in every form.
+    """
 
     INSTRUCTION = enum.auto()
     """`add`, of every real type."""

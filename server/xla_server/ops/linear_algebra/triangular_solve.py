@@ -17,8 +17,9 @@ _TRSM_TRANSPOSE = {Transpose.NO_TRANSPOSE: 0, Transpose.TRANSPOSE: 1, Transpose.
 def evaluate_triangular_solve(
     instruction: HloInstruction, operands: Sequence[Value], frame: Frame
 ) -> Value:
-    """Solutions of triangular systems; only the named triangle is read; a zero on the diagonal
-    gives infinities, not an error.
+    """Solutions of triangular systems, of which only the named triangle is read.
+
+    A zero on the diagonal gives infinities, not an error.
     """
     # The server listens before scipy is loaded.
     from scipy.linalg import get_blas_funcs

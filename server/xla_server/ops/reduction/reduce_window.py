@@ -67,8 +67,7 @@ def _known(
 
 
 def _running_axis(window: Window, base: tuple[int, ...]) -> int | None:
-    """Return the only axis along which the window slides, if it covers all elements before or
-    after.
+    """Return the only axis that the window slides along, if it covers all elements on a side.
 
     Running sums have this form; they take one pass instead of one per element.
     """

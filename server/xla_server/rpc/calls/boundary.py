@@ -29,10 +29,9 @@ from xla_server.rpc.calls.response_memory import (
     discard,
     reservation_of,
 )
-from xla_server.rpc.errors import status_of, status_proto_of
+from xla_server.rpc.errors import client_error, status_of, status_proto_of
 from xla_server.rpc.metadata import session_token
 from xla_server.rpc.peers.callers import Callers
-from xla_server.sessions.error_context import client_error
 from xla_server.sessions.session_registry import SessionRegistry
 
 _LOG = logging.getLogger(__name__)
@@ -108,7 +107,7 @@ class Boundary:
 
     def _told(self, rpc: Rpc, error: BaseException, peer: str, seconds: float) -> XlaError:
         """Return the error that the client gets, after logging it."""
-        told = client_error(error, "call", rpc.name).at(rpc.name)
+        told = client_error(error, rpc.name).at(rpc.name)
         facts = {"rpc": rpc.name, "code": told.code.name, "peer": peer, "seconds": seconds}
         if told.incident:
             _LOG.error("incident %s", told.incident, exc_info=error, extra=facts)

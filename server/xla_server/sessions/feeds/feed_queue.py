@@ -331,9 +331,7 @@ class FeedQueue:
         return None
 
     def _refusal(self, items: Sequence[Item]) -> InvalidArgumentError | None:
-        """Return the error if items do not fit the remaining shapes of the first waiting
-        consumer.
-        """
+        """Return the error if items do not fit what remains of the first waiting consumer."""
         first = self._takers[0] if self._takers and self._lent is None else None
         if not isinstance(first, QueueConsumer) or first.shapes is None:
             return None

@@ -84,7 +84,8 @@ class SessionResponseMemory:
         """The source by which turns for making large answers are fair."""
         self.used_bytes = 0
         """Bytes of answers that were not read, and of those being made."""
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
+        """Held by a reservation that changes its bytes."""
 
     def take(self, byte_size: int, *, is_made: bool = False) -> "ResponseReservation":
         """Room for an answer, which may have been made; raises as `ResponseReservation.grow`."""
@@ -102,7 +103,7 @@ class SessionResponseMemory:
         finally:
             room.release()
 
-    def _grow(self, byte_size: int, own: int, times: int) -> None:
+    def grow_locked(self, byte_size: int, own: int, times: int) -> None:
         """Count bytes more of an answer that has `own` already. Under the lock."""
         used = self.used_bytes
         is_first = used == own and own + byte_size <= self.max_answer_bytes
@@ -115,7 +116,7 @@ class SessionResponseMemory:
         self._memory.take(byte_size, own, used, times, self.caller)
         self.used_bytes = used + byte_size
 
-    def _change(self, byte_size: int) -> None:
+    def change_locked(self, byte_size: int) -> None:
         """Count bytes more or less, without a limit. Under the lock."""
         self.used_bytes += byte_size
         self._memory.change(byte_size, self.caller)
@@ -138,23 +139,23 @@ class ResponseReservation:
         Raises ResourceExhaustedError, with the limit and the use, when there is no room for them.
         """
         answers = self._answers
-        with answers._lock:
-            answers._grow(byte_size, self.byte_size, 2 if is_made else 1)
+        with answers.lock:
+            answers.grow_locked(byte_size, self.byte_size, 2 if is_made else 1)
             self.byte_size += byte_size
 
     def resize(self, byte_size: int) -> None:
         """Have just so many bytes, those of an answer that has been made; nothing once over."""
         answers = self._answers
-        with answers._lock:
+        with answers.lock:
             if not self._is_over:
-                answers._change(byte_size - self.byte_size)
+                answers.change_locked(byte_size - self.byte_size)
                 self.byte_size = byte_size
 
     def release(self) -> None:
         """Give all of it back; harmless when done before."""
         answers = self._answers
-        with answers._lock:
+        with answers.lock:
             if not self._is_over:
                 self._is_over = True
-                answers._change(-self.byte_size)
+                answers.change_locked(-self.byte_size)
                 self.byte_size = 0

@@ -13,8 +13,7 @@ import functools
 import itertools
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xla_server.backends.cuda.worker.device.driver import Driver
@@ -233,7 +232,7 @@ class ProgramRun:
                     self._driver.capture_case(index, item.byte_size, cases, stream)
                 case int():
                     row = self._loaded.program.rows[item]
-                    _DO[type(row)](self, row, stream)
+                    self._do(row, stream)
                     if isinstance(row, Launch) and nodes is not None:
                         nodes[item] = self._driver.captured_node(stream)
 
@@ -260,12 +259,12 @@ class ProgramRun:
             self._lane.recent.append(name)
         cost = self._loaded.nanoseconds(number, number + 1)
         if cost is not None:
-            _DO[type(row)](self, row, self._stream)
+            self._do(row, self._stream)
             self._add(cost)
             return
         self._wait()
         begin = time.perf_counter_ns()
-        _DO[type(row)](self, row, self._stream)
+        self._do(row, self._stream)
         self._wait()
         # A kernel that was stopped has not taken what it takes.
         self._lane.check()
@@ -285,8 +284,20 @@ class ProgramRun:
         self._pending = 0
         return found
 
-    def _launch(self, row: Launch, stream: int) -> None:
-        self._driver.launch(*self._launched(row), stream)
+    def _do(self, row: DeviceRow, stream: int) -> None:
+        """Give a stream what a row does."""
+        match row:
+            case Launch():
+                self._driver.launch(*self._launched(row), stream)
+            case LibraryCall():
+                addresses = [self._addresses[slot] for slot in row.slots]
+                self._driver.call(self._loaded.plans[row.plan], addresses, stream)
+            case Copy():
+                target, source = self._addresses[row.target], self._addresses[row.source]
+                if row.byte_size and target != source:
+                    self._driver.copy(target, source, row.byte_size, stream)
+            case _:
+                raise TypeError(f"a stream does launches, calls and copies, got {row}")
 
     def _launched(self, row: Launch) -> LaunchArguments:
         kernel = self._loaded.program.kernels[row.kernel]
@@ -295,15 +306,6 @@ class ProgramRun:
             *(kernel.blocks, kernel.threads, kernel.shared_bytes),
             [self._addresses[slot] for slot in row.slots],
         )
-
-    def _call(self, row: LibraryCall, stream: int) -> None:
-        addresses = [self._addresses[slot] for slot in row.slots]
-        self._driver.call(self._loaded.plans[row.plan], addresses, stream)
-
-    def _copy(self, row: Copy, stream: int) -> None:
-        target, source = self._addresses[row.target], self._addresses[row.source]
-        if row.byte_size and target != source:
-            self._driver.copy(target, source, row.byte_size, stream)
 
     def _allocate(self, byte_size: int) -> int:
         address = self._driver.allocate(max(byte_size, 1), self._stream)
@@ -314,8 +316,3 @@ class ProgramRun:
         for address in addresses:
             self._driver.free(address, self._stream)
         self._owned = []
-
-
-_DO: Mapping[type, Callable[[ProgramRun, Any, int], None]] = MappingProxyType(
-    {Launch: ProgramRun._launch, LibraryCall: ProgramRun._call, Copy: ProgramRun._copy}
-)

@@ -163,8 +163,9 @@ class _TileBuilder(LoopBuilder):
         return sum(array.byte_size for array in self._shared)
 
     def _pitch(self, node: Node) -> int:
-        """Return how far rows of a tile lie apart: those of lanes that access 16 bytes at once are
-        in banks of their own.
+        """Return the distance between rows of a tile in shared memory.
+
+        The lanes that access 16 bytes at once are then in banks of their own.
         """
         return self._step + max(1, ACCESS_BYTES // Type(node.type).byte_size)
 

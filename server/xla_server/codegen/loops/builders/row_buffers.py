@@ -1,9 +1,9 @@
-"""Row buffers: values that several loops over one row share are computed once, spilled to the
-stack, and reloaded.
+"""Row buffers: values of a row that are computed once, spilled to the stack, and reloaded.
 
-Softmax adds up exponentials and then divides each of them. The loops of both have variables of
-their own, so the values are different nodes. They are recognised by their structure, with a loop's
-own variable taken for that of any other loop of its length.
+Several loops over the row share them. Softmax adds up exponentials and then divides each of them.
+The loops of both have variables of their own, so the values are different nodes. They are
+recognised by their structure, with a loop's own variable taken for that of any other loop of its
+length.
 """
 
 import dataclasses

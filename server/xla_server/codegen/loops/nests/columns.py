@@ -122,12 +122,12 @@ def _results_in(value: Node) -> list[ReductionResult]:
 
 @dataclasses.dataclass(slots=True)
 class _Columns:
-    """A block of neighbours along `last`: `size` from `low` on, or all up to `high`; `mean` many
-    in the mean.
+    """A block of neighbours along `last`: `size` from `low` on, or all up to `high`.
 
-    `high` is None if all blocks are equally long, `low` too if there is one. `kept` have the
-    results that are not in their own memory, `partial` the sums that are added to sums in turn,
-    `depth` blocks of each. Where it `calls`, runs that only begin or join sums are calls.
+    It has `mean` of them in the mean. `high` is None if all blocks are equally long, `low` too if
+    there is one. `kept` have the results that are not in their own memory, `partial` the sums that
+    are added to sums in turn, `depth` blocks of each. Where it `calls`, runs that only begin or
+    join sums are calls.
     """
 
     last: Variable
@@ -166,8 +166,7 @@ class _Element:
 
 
 class _ColumnBuilder(LoopBuilder):
-    """Builds, for each block: the initial values, then for each row of the reductions a run over
-    it.
+    """Builds, for each block, the initial values, then a run over it for each row reduced.
 
     A last run is for what is made of the results.
     """

@@ -59,8 +59,7 @@ class Windowed(Node):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Walk:
-    """A loop over an axis, and over whole axes behind it, each position of which has `inner`
-    elements.
+    """A loop over an axis and the whole axes behind it, with `inner` elements per position.
 
     `last` is the number of the last of these axes.
     """

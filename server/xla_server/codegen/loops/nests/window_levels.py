@@ -1,10 +1,10 @@
-"""Reduction of the elements under a window: directly, or from partial results that it shares with
-the windows beside it.
+"""Reduction of the elements under a window: directly, or from partial results.
 
-A window of 64 elements needs 63 operations. Combined from windows of 8, each of which is computed
-once and shared by 8 others, it needs 14. Every result is a tree over exactly the elements under its
-window, the same tree at every position. No result is the difference of two others, so errors of
-sums are no larger than those of adding in sequence, and do not depend on where blocks are cut.
+Partial results are shared with the windows beside it. A window of 64 elements needs 63 operations.
+Combined from windows of 8, each of which is computed once and shared by 8 others, it needs 14.
+Every result is a tree over exactly the elements under its window, the same tree at every position.
+No result is the difference of two others, so errors of sums are no larger than those of adding in
+sequence, and do not depend on where blocks are cut.
 """
 
 import dataclasses
@@ -46,12 +46,12 @@ class Level:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Spacing:
-    """Positions of the elements under windows: `size` of them `dilation` apart, for windows
-    `stride` apart.
+    """Positions of the elements under windows that are `stride` apart.
 
-    Elements are stored by phase: those at multiples of the stride first, then those after these, so
-    that the elements with one offset in neighbouring windows are neighbours. `span` of them are
-    under the windows of a block, `row` of one phase.
+    There are `size` of them for each window, `dilation` apart. Elements are stored by phase: those
+    at multiples of the stride first, then those after these, so that the elements with one offset
+    in neighbouring windows are neighbours. `span` of them are under the windows of a block, `row`
+    of one phase.
     """
 
     size: int

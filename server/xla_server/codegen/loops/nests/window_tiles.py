@@ -118,8 +118,9 @@ def tile_of(
 
 
 def _cut(axes: Sequence[WindowAxis], aimed: int, segment: int) -> tuple[TiledAxis, ...]:
-    """Cut axes so that a tile has about `aimed` elements, and `segment` of an axis inside of one
-    that windows cover.
+    """Cut axes so that a tile has about `aimed` elements.
+
+    An axis inside of one that windows cover is cut to `segment`.
     """
     covered = [number for number, axis in enumerate(axes) if axis.is_covered]
     tiled: list[TiledAxis] = []

@@ -59,8 +59,10 @@ def _division(target: Target, i: HloInstruction) -> tuple[list[Phase] | None, Im
 
 
 def _is_unrolled(i: HloInstruction, capability: Capability) -> bool:
-    """Return whether there is one feature, and a window that a loop over results unrolls. Such a
-    loop has results in its vectors. Tiles have features in theirs, so here one of them."""
+    """Return whether there is one feature, and a window that a loop over results unrolls.
+
+    Such a loop has results in its vectors. Tiles have features in theirs, so here one of them.
+    """
     is_short = i.operands[1].shape.element_count <= capability.MAX_UNROLLED_ITERATIONS
     return (_features(i) == 1 and is_short) or is_filter(i)
 

@@ -131,7 +131,9 @@ def _depth_order(
     over_result: Mapping[int, MatrixAxis], over_kernel: Mapping[int, MatrixAxis]
 ) -> tuple[list[int], bool]:
     """Return the kernel's dimensions that are summed over, and whether they are the matrix's rows.
-    Neighbours in the input become neighbours in the matrix."""
+
+    Neighbours in the input become neighbours in the matrix.
+    """
     order = sorted(over_kernel)
 
     def gain(axes: Mapping[int, MatrixAxis]) -> tuple[int, int]:

@@ -152,8 +152,10 @@ class LineTransforms(Context):
         self.kernel(sizes, across, read, written, (chunk, chunk, 0), way).add()
 
     def _convolution(self, source: Array, target: Array, lines: Lines, options: Options) -> None:
-        """Bluestein's: x times a chirp, convolved with its conjugate, times the chirp. Neighbours
-        of a line are brought together first."""
+        """Bluestein's: x times a chirp, convolved with its conjugate, times the chirp.
+
+        Neighbours of a line are brought together first.
+        """
         if lines.inner > 1:
             element = target.value.shape.element_type
             shape = Shape.array(element, (lines.outer, lines.n, lines.inner))

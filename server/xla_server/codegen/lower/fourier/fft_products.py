@@ -81,8 +81,10 @@ def product(
 
 
 def _by_lanes(numbers: Any, width: int) -> Any:
-    """Complex numbers as vectors of real parts, each followed by its imaginary parts. The last
-    number fills what is left of the last vector."""
+    """Complex numbers as vectors of real parts, each followed by its imaginary parts.
+
+    The last number fills what is left of the last vector.
+    """
     numbers = np.concatenate([numbers, np.repeat(numbers[-1:], -numbers.size % width)])
     parts = np.stack([numbers.real, numbers.imag], -1)
     return parts.reshape(-1, width, 2).transpose(0, 2, 1)
@@ -222,8 +224,10 @@ def _each_element(
     count: int,
     effort: Effort = Effort.OPTIMISED,
 ) -> Iterator[tuple[Body, ir.Value, ir.Value, ir.Value]]:
-    """Build a kernel that does elements `begin` to `end` - 1 of a line in each work item. It is
-    (body, line, begin, end) while it is built."""
+    """Build a kernel that does elements `begin` to `end` - 1 of a line in each work item.
+
+    It is (body, line, begin, end) while it is built.
+    """
     most = c.tuned.item_elements
     chunks = -(-count // most)
     top = Body()

@@ -105,8 +105,10 @@ class ScatterKernel:
         return body
 
     def _add_blocks(self, division: UpdateBlocks | None) -> None:
-        """All updates of a work item's block, in order. An index vector is read in the innermost
-        loop that it depends on."""
+        """All updates of a work item's block, in order.
+
+        An index vector is read in the innermost loop that it depends on.
+        """
         sizes, batch_dims = self._space.updates, self._space.batch_dims
         split, block = (division.dimension, division.size) if division else (-1, 1)
         item = self._open(Items(self._body, division.work_items if division else 1)).axis

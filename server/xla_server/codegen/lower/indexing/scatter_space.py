@@ -49,8 +49,7 @@ Division: TypeAlias = UpdateBlocks | Ranges | None
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Space:
-    """Mapping of updates to the input: for each input dimension, the update dimensions that count
-    it.
+    """Mapping of updates to the input: the update dimensions that count each input dimension.
 
     `window` and `batch` give the update dimension, -1 for none, that counts positions in the window
     and along a batching dimension; `scattered` is the number of the index, -1 for none. `sizes` are

@@ -114,8 +114,10 @@ class Line:
 
 
 class _Sort:
-    """A kernel while it is built, which has `words` of scratch memory for each of its work items. A
-    work item does one row after the other."""
+    """A kernel while it is built, which has `words` of scratch memory for each of its work items.
+
+    A work item does one row after the other.
+    """
 
     def __init__(
         self,

@@ -259,8 +259,10 @@ def _loops(task: LoopTask) -> LoopKernel:
 
 
 def _split(division: Division, make: Make) -> tuple[Make, list[Box]]:
-    """Return the boxes that operands fill, and what makes stores for an index into them. Where they
-    reach from end to end of the last dimension, it may be two."""
+    """Return the boxes that operands fill, and what makes stores for an index into them.
+
+    Where they reach from end to end of the last dimension, it may be two.
+    """
     boxes, whole = boxes_of(division), division.root.shape.dimensions
     if division.root.attributes.dimension == len(whole) - 1:
         return make, boxes

@@ -149,8 +149,10 @@ def maker_of(task: LoopTask, buffers: Sequence[Value], origins: Origins) -> Make
 
 
 def _place(index: Index, dimensions: tuple[int, ...], shape: Shape) -> tuple[Index, Affine]:
-    """Return where an element of a result is, by its index and in memory. A result may have one
-    element for each row of the loops, or for each column."""
+    """Return where an element of a result is, by its index and in memory.
+
+    A result may have one element for each row of the loops, or for each column.
+    """
     sizes = shape.dimensions
     if sizes == dimensions[: len(sizes)]:
         return index[: len(sizes)], linear(index[: len(sizes)], sizes)

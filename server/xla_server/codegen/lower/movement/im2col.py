@@ -237,8 +237,10 @@ class _Run:
         return count
 
     def _offset(self, body: Body) -> tuple[ir.Expression, list[ir.Expression]]:
-        """Return the element of the source that a run begins at, and tests that it is there. The
-        line of the run itself is left out."""
+        """Return the element of the source that a run begins at, and tests that it is there.
+
+        The line of the run itself is left out.
+        """
         matrix = self._copy.matrix
         free = [(self._index[axis], axis.step) for axis in self._fixed if axis.line is None]
         offset, tests = self._base + _sum(free, 0), list[ir.Expression]()

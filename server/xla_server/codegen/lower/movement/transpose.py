@@ -1,8 +1,8 @@
-"""Lowering of transposes that stand for themselves: tile by tile, so that both the lines read
-and the lines written are used whole.
+"""Lowering of transposes that stand for themselves: tile by tile.
 
-Dimensions that stay neighbours are one. The remaining dimensions are a batch of matrices, with rows
-in the source and columns in the result; the others are outside.
+Both the lines read and the lines written are then used whole. Dimensions that stay neighbours are
+one. The remaining dimensions are a batch of matrices, with rows in the source and columns in the
+result; the others are outside.
 """
 
 import dataclasses

@@ -57,8 +57,10 @@ def _build(
     word: ir.Buffer | None,
     division: tuple[int, int, int],
 ) -> None:
-    """Build the kernel over the operand, the source, the initial value and the result. `division`
-    is the dimension that work items share, the neighbours in each, and how many."""
+    """Build the kernel over the operand, the source, the initial value and the result.
+
+    `division` is the dimension that work items share, the neighbours in each, and how many.
+    """
     operand, source, first, result = memory
     split, block, items = division
     kind, made = (part.shape.element_type for part in (i.operands[1], i))
@@ -126,8 +128,10 @@ def _open_loops(
     part: tuple[int, tuple[ir.Expression, ir.Expression]],
     stop: tuple[Stop | None, int] = (None, -1),
 ) -> tuple[list[ir.Expression], Body]:
-    """Open loops over all dimensions, of one of them over a part; one tests the flag. Return their
-    indices and the innermost body."""
+    """Open loops over all dimensions, of one of them over a part; one tests the flag.
+
+    Return their indices and the innermost body.
+    """
     split, (low, high) = part
     position: list[ir.Expression] = []
     for n, size in enumerate(sizes):
