@@ -6,6 +6,11 @@ one.
 
 import dataclasses
 
+MAX_UNROLLED_ITERATIONS = 8
+"""Iterations up to which a loop of known length is unrolled, so that tests of its index are
+constants. It is no field: a sum that is unrolled is added up in order, and bits are those of every
+target."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Chunks:
