@@ -193,7 +193,12 @@ class SmallLoops:
     computed by itself."""
 
     max_work: int = 2048
-    """Operations of an iteration. Longer ones lose little to the executor, and may want threads."""
+    """Time of an iteration in additions. Scalars that take 930 run twice as long as rows of the
+    executor (LOG, numbers of the target); longer iterations lose less, and may want threads."""
+
+    max_array_work: int = 320
+    """The same where an array of the state has four elements or more, which rows compute as
+    vectors. 280 and 740 for four elements: 1.1, 0.67 of the time as rows (same section)."""
 
     max_counted_work: int = 0
     """Operations of all turns together up to which a loop of a known number of them on a device

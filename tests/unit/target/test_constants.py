@@ -154,6 +154,7 @@ FACTS = {
     "codegen/routines/indexing/sorting.py": {"COUNT_WORDS", "_COLUMN"},
     "codegen/routines/movement/transposed_tiles.py": {"_REGISTERS", "_SHORT"},
     "codegen/lower/contraction/exact_sums.py": {"_ALL"},
+    "codegen/lower/control/small_loop.py": {"_VECTOR_ELEMENTS"},
     "passes/simplify/rules/repeats.py": {"_LARGEST_EXACT"},
     "passes/framework/selection.py": {"HIGHEST_LEVEL"},
     "passes/partitioning/moves.py": {"_CHANNEL", "_LARGEST_S32"},

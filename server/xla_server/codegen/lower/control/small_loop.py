@@ -29,6 +29,9 @@ from xla_server.ir.side_effects import has_side_effect
 from xla_server.ops.elementwise.elementwise_table import CostClass
 from xla_server.target.kernel_tuning import SmallLoops
 
+_VECTOR_ELEMENTS = 4
+"""Elements of a state's array from which the rows of an iteration compute vectors."""
+
 
 class _UnsuitableError(Exception):
     """The loop needs more than scalars."""
@@ -135,7 +138,8 @@ class _SmallLoop:
         ]
         roots = [condition, *(part.next for part in parts if part.next is not None)]
         time = _time(stores, roots)
-        if time > self.tuned.max_work:
+        has_vectors = max(map(len, registers)) >= _VECTOR_ELEMENTS
+        if time > (self.tuned.max_array_work if has_vectors else self.tuned.max_work):
             raise _UnsuitableError
         thunk, turns = kernel_thunk, None
         if self._on_device is not None:

@@ -168,6 +168,21 @@ def test_an_iteration_takes_the_time_that_kernels_are_counted_with() -> None:
         assert is_one is not any(isinstance(row, Jump) for row in rows)
 
 
+@pytest.mark.parametrize(("elements", "is_one"), [(2, True), (4, False), (8, False)])
+def test_arrays_of_functions_stay_vectors(elements: int, is_one: bool) -> None:
+    def function(x: Any) -> Any:
+        def step(i: Any, y: Any) -> Any:
+            for _ in range(6):
+                y = jnp.sqrt(jnp.abs(y) + 1) / x
+            return y
+
+        return lax.fori_loop(0, 9, step, x)
+
+    argument = np.linspace(1, 2, elements, dtype=F)
+    assert has_loop_inside(function, argument) is is_one
+    assert_same_as_jax(function, argument)
+
+
 def test_a_loop_that_does_not_turn_gives_what_it_was_given() -> None:
     assert_same_as_jax(collatz, np.int32(1))
     assert_same_as_jax(swapped, np.int32(-3))
