@@ -53,7 +53,7 @@ def evaluation_cost(i: HloInstruction) -> Cost:
 
 def evaluation_time(i: HloInstruction) -> float:
     """Return the time of one evaluation of a counted opcode, in additions, by the classes that
-    kernels are counted by. That of a reduction is its formula and a load."""
+    kernels are counted by. A reduction takes its formula and a load."""
     row = ROWS.get(i.opcode)
     if row is not None:
         return float(row.cost)

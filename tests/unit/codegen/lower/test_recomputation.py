@@ -111,7 +111,7 @@ def test_a_division_is_counted_as_long_as_kernels_count_it() -> None:
         "c = f32[64,128,32] broadcast(d), dimensions={0,1}",
         "w = f32[64,128,32] multiply(c, x2)",
     )
-    # As an addition it would take less time than storing the quotients and reading them.
+    # An addition takes less time than storing a quotient and reading it.
     assert len(kernels_of(compile_module(module).code)) == 2
 
 
