@@ -181,7 +181,8 @@ class Convolutions:
 
     min_products: int = 1 << 14
     """Multiplications from which tiles or products beat a loop nest, though routines are called.
-    18,400 as a nest take 2.5 of the time, 4,600 by tiles 0.97 (LOG, numbers of the target)."""
+    A nest of 18,400 takes 2.5 of the time, tiles for 4,600 take 0.97 (LOG, numbers of the target).
+    """
 
     min_group_size: int = 4
     """Features of a group from which its part of the kernel is worth multiplying as a matrix."""
