@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from tests.processors import TARGET
 from xla_server.backends.compiled.compilation import Compilation, costs_of
 from xla_server.codegen.lower.lowering import kernels_of
-from xla_server.codegen.lower.recomputation import TRANSCENDENTAL_UNITS
 from xla_server.fusion.recomputation_guard import RecomputationGuard
+from xla_server.ops.elementwise.elementwise_table import CostClass
 from xla_server.target.gpu import COUNTED_LANES
 from xla_server.target.target import Target
 
@@ -48,7 +48,7 @@ def _exceeded(
             done.transcendentals,
             once.transcendentals,
             transcendentals,
-            small / TRANSCENDENTAL_UNITS,
+            small / CostClass.TRANSCENDENTAL,
         ),
         ("operations", done.flops, once.flops, operations, small),
     )

@@ -13,5 +13,9 @@ Each package imports only those after it (import-linter):
 - `instructions`: what all of it is written in: memory, BLAS and LAPACK symbols, intrinsics.
 - `kernel_ir`: the typed loop IR.
 
+Four fifths of it serve every platform. For processors alone are products, convolutions, sorts and
+scatters (`lower`, `routines`), and the way into this process (`kernel.py`); import-linter has the
+list, which `gpu` and what is shared do not import.
+
 docs/NATIVE_CODE.md has the ways to write native code, docs/KERNELS.md one program step by step.
 """

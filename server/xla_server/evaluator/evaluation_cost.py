@@ -11,7 +11,8 @@ from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.cost_analysis import ONE_FLOP, Cost, instruction_cost
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ops.elementwise.elementwise_table import TRANSCENDENTAL
+from xla_server.ir.traversal import reached
+from xla_server.ops.elementwise.elementwise_table import ROWS, TRANSCENDENTAL, CostClass
 
 _REDUCTIONS = frozenset({Opcode.REDUCE, Opcode.REDUCE_WINDOW})
 
@@ -48,6 +49,20 @@ def evaluation_cost(i: HloInstruction) -> Cost:
     if i.opcode in _REDUCTIONS or i.opcode is Opcode.MAP:
         return result_of(_computation_cost(i.called[0], {}))
     return Cost(flops=2)
+
+
+def evaluation_time(i: HloInstruction) -> float:
+    """Return the time of one evaluation of a counted opcode, in additions, by the classes that
+    kernels are counted by. A reduction takes its formula and a load."""
+    row = ROWS.get(i.opcode)
+    if row is not None:
+        return float(row.cost)
+    if not i.called:
+        return evaluation_cost(i).flops
+    formula = reached(i.called, lambda each: (c for part in each.instructions for c in part.called))
+    inside = (ROWS.get(part.opcode) for each in formula for part in each.instructions)
+    access = CostClass.ACCESS if i.opcode is Opcode.REDUCE else 0
+    return float(access + sum(row.cost for row in inside if row is not None))
 
 
 def cost_once(module: HloModule) -> Cost:

@@ -29,6 +29,7 @@ from xla_server.ir.index_maps import MAPPED
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.traversal import in_post_order, reached
 from xla_server.passes.framework.editor import Editor, rearrange, rewrite, users
+from xla_server.target.loop_tuning import MAX_UNROLLED_ITERATIONS
 from xla_server.target.target import Target
 
 Set = frozenset[HloInstruction]
@@ -257,7 +258,7 @@ class _Plan:
         else:
             edges = enumerate(i.attributes.config.dimensions)
             last = max((d for d, edge in edges if edge != PaddingDimension()), default=-1)
-        if last < 0 or i.shape.dimensions[last] <= self._capability.MAX_UNROLLED_ITERATIONS:
+        if last < 0 or i.shape.dimensions[last] <= MAX_UNROLLED_ITERATIONS:
             return False
         elements = math.prod(i.shape.dimensions[last + 1 :])
         return self._is_read_by(i, {Opcode.RESHAPE}) or elements < self._tuning.min_vector_elements

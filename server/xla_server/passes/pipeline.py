@@ -101,7 +101,7 @@ def pipeline(target: Target) -> tuple[Pass, ...]:
         # Before narrow sums are widened, which single ones are.
         VariadicReduction(),
         # After those that make dots and reductions.
-        FloatWidening(capability),
+        FloatWidening(target),
         # Before simplification, whose rules take it that there is an element to speak of.
         EmptyArrays(),
         # Simplification brings together the transposes that meet.

@@ -57,10 +57,6 @@ class Capability:
     MIN_TILED_SIDE = 8
     """Elements of a dimension that is transposed, below which it does not fill tiles."""
 
-    MAX_UNROLLED_ITERATIONS = 8
-    """Iterations up to which a loop of known length is unrolled, so that tests of its index are
-    constants."""
-
     MAX_UNROLLED_WINDOW = 9
     """Elements of a window up to which the loops over it are unrolled inside of that over results:
     3x3, which takes half of the run time then (LOG, fifth round)."""

@@ -20,7 +20,7 @@ _CONTROL_FLOW = ControlFlow(
     max_unrolled_instructions=1024,
 )
 
-_SMALL_LOOPS = SmallLoops(max_work=512, max_counted_work=1 << 14)
+_SMALL_LOOPS = SmallLoops(max_work=512, max_array_work=512, max_counted_work=1 << 14)
 """One thread does an iteration, which as rows takes as long as several launches; it does 512
 operations with loads in that time. Some ten thousand take as long as some looks at the flag."""
 

@@ -6,6 +6,11 @@ one.
 
 import dataclasses
 
+MAX_UNROLLED_ITERATIONS = 8
+"""Iterations up to which a loop of known length is unrolled, so that tests of its index are
+constants. It is no field: a sum that is unrolled is added up in order, and bits are those of every
+target."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Chunks:
@@ -17,7 +22,7 @@ class Chunks:
     parallel_work: int = 3 << 16
     """Time of a chunk in additions (analysis/counts.py): 2 to 3 us of vector instructions. To wake
     a thread takes about as long on an idle machine, several times that in a virtual one, so a
-    launch of fewer than two chunks is one call (LOG, launches of one to two chunks)."""
+    launch of fewer than two chunks is one call (LOG, reductions of concatenations)."""
 
     aligned_items: int = 64
     """Chunks of at least this many work items are multiples of it: a cache line of bytes or more.

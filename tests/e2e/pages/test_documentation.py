@@ -1,6 +1,7 @@
 """README and docs/ hold: programs run, and what is named exists, with its default."""
 
 import contextlib
+import fnmatch
 import io
 import json
 import os
@@ -57,6 +58,39 @@ def test_the_programs_of_the_client_page_print_what_it_says(server: ServerProces
 def test_links_lead_to_files(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def paths_named(text: str, *, bare: bool) -> list[str]:
+    """Return the paths in quotes of a page outside of its programs; `bare` ones have no folder."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    quoted = re.findall(r"`([\w<>*./-]+)`", prose)
+    path = r"[a-z_<][\w<>*-]*(/[\w<>*.-]+)+/?" + (r"|[\w<>*-]+\.(py|md|proto|toml|yml)" * bare)
+    return [each for each in quoted if re.fullmatch(path, each)]
+
+
+def endings(root: Path) -> set[str]:
+    """Return the ends of the paths of all files and folders that a checkout has."""
+    tops = [top for top in root.iterdir() if not top.name.startswith((".", "build"))]
+    every = [path.relative_to(root) for top in tops for path in (top, *top.rglob("*"))]
+    return {"/".join(path.parts[n:]) for path in every for n in range(len(path.parts))}
+
+
+def test_a_path_that_is_not_there_is_found() -> None:
+    text = "`a/b.py` and `c.py`, `x > 0`, `1/2`\n```text\n`d/e.py`\n```\n`<name>/f_*.py`"
+    assert paths_named(text, bare=True) == ["a/b.py", "c.py", "<name>/f_*.py"]
+    assert paths_named(text, bare=False) == ["a/b.py", "<name>/f_*.py"]
+
+
+def test_paths_are_there() -> None:
+    known, missing = endings(ROOT), []
+    for page in PAGES:
+        # Other pages have names of files that the server writes.
+        bare = page.name in ("ARCHITECTURE.md", "CONTRIBUTING.md")
+        for path in paths_named(page.read_text(), bare=bare):
+            pattern = re.sub("<[^>]*>", "*", path.rstrip("/"))
+            if pattern not in known and not fnmatch.filter(known, pattern):
+                missing.append((page.name, path))
+    assert missing == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -7,9 +7,7 @@ from tests.unit.passes.passing import opcodes, rewritten, stated
 from xla_contract.types.opcode import Opcode
 from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.ir.module import HloModule
-from xla_server.target.capability import Capability
-
-MAX_UNROLLED_ITERATIONS = Capability.MAX_UNROLLED_ITERATIONS
+from xla_server.target.loop_tuning import MAX_UNROLLED_ITERATIONS
 
 FUSIONS = TARGET.tuning.fusions
 

@@ -6,7 +6,9 @@ left out, as their numbers are those of code that is written for them.
 """
 
 import ast
+import dataclasses
 import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +17,14 @@ import pytest
 
 import xla_server
 from tests.ulps.polynomials import FITS
-from xla_server.target import fusion_tuning, kernel_tuning, loop_tuning, pass_tuning
+from xla_server.target import (
+    fusion_tuning,
+    gpu_tuning,
+    kernel_tuning,
+    loop_tuning,
+    pass_tuning,
+    tuning,
+)
 
 ROOT = Path(xla_server.__file__).parent
 PACKAGES = (
@@ -154,6 +163,7 @@ FACTS = {
     "codegen/routines/indexing/sorting.py": {"COUNT_WORDS", "_COLUMN"},
     "codegen/routines/movement/transposed_tiles.py": {"_REGISTERS", "_SHORT"},
     "codegen/lower/contraction/exact_sums.py": {"_ALL"},
+    "codegen/lower/control/small_loop.py": {"_VECTOR_ELEMENTS"},
     "passes/simplify/rules/repeats.py": {"_LARGEST_EXACT"},
     "passes/framework/selection.py": {"HIGHEST_LEVEL"},
     "passes/partitioning/moves.py": {"_CHANNEL", "_LARGEST_S32"},
@@ -211,17 +221,87 @@ def test_no_module_has_tuned_numbers_of_its_own() -> None:
     assert {path: names for path, names in found.items() if names} == known
 
 
-def _undocumented(path: Path) -> Iterator[str]:
-    for record in ast.parse(path.read_text()).body:
-        if isinstance(record, ast.ClassDef):
-            body = [*record.body, ast.Pass()]
-            for field, following in itertools.pairwise(body):
-                text = following.value if isinstance(following, ast.Expr) else None
-                if isinstance(field, ast.AnnAssign) and not isinstance(text, ast.Constant):
-                    yield f"{record.name}.{ast.unparse(field.target)}"
+RECORDS = (fusion_tuning, kernel_tuning, loop_tuning, pass_tuning, tuning)
+LOG = Path(__file__).parents[2] / "benchmarks" / "LOG.md"
+
+BOUNDS = {
+    "Convolutions": {"im2col_elements", "im2col_rows"},
+    "Fusions": {
+        *("max_column_elements", "max_index_terms", "max_instructions", "max_scalars"),
+        "max_results",
+    },
+    "InPlaceUpdates": {"max_stored", "max_stored_of_argument", "min_bytes"},
+    "LoopNests": {"max_row_buffer_bytes"},
+    "MatrixProducts": {"max_item_products", "max_packed_bytes"},
+    "BlasProducts": {"max_piece_products"},
+    "Reductions": {"joins_in_f64"},
+    "ThinProducts": {"result_row_bytes", "step_elements"},
+    "WindowTiles": {"max_stack_bytes", "max_taps"},
+}
+"""Fields that bound memory, compilation or the end of a cancelled execution, or order sums."""
 
 
-@pytest.mark.parametrize("module", [fusion_tuning, kernel_tuning, loop_tuning, pass_tuning])
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """A number of a record with its text, that of its record included."""
+
+    record: str
+    name: str
+    own: str
+    text: str
+
+
+def _fields(module: ModuleType) -> Iterator[Field]:
+    """Yield the numbers of a module's records, whose other fields are records themselves."""
+    records = {name for each in RECORDS for name, kind in vars(each).items() if type(kind) is type}
+    for record in ast.parse(Path(str(module.__file__)).read_text()).body:
+        if not isinstance(record, ast.ClassDef):
+            continue
+        for field, following in itertools.pairwise([*record.body, ast.Pass()]):
+            if not isinstance(field, ast.AnnAssign) or _last_name(field.annotation) in records:
+                continue
+            is_text = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
+            own = " ".join(str(following.value.value).split()) if is_text else ""  # type: ignore[attr-defined]
+            yield Field(
+                record.name,
+                ast.unparse(field.target),
+                own,
+                f"{own} {ast.get_docstring(record) or ''}",
+            )
+
+
+def _last_name(annotation: ast.expr) -> str:
+    return ast.unparse(annotation).rpartition(".")[2]
+
+
+@pytest.mark.parametrize("module", RECORDS)
 def test_every_number_has_its_unit_and_reason(module: ModuleType) -> None:
-    groups = {"LoopNests.chunks", "LoopNests.pieces", "LoopNests.windows"}
-    assert set(_undocumented(Path(str(module.__file__)))) <= groups
+    fields = list(_fields(module))
+    assert [field for field in fields if not field.own] == []
+    assert len(fields) > 20
+
+
+@pytest.mark.parametrize("module", RECORDS)
+def test_every_number_has_a_measurement(module: ModuleType) -> None:
+    rows = set(re.findall(r"^\| (\w+\.\w+) \|", LOG.read_text(), re.MULTILINE))
+    left = [
+        f"{field.record}.{field.name}"
+        for field in _fields(module)
+        if not re.search("LOG|[Ss]ame row of the log|same section", field.text)
+        and f"{field.record}.{field.name}" not in rows
+        and field.name not in BOUNDS.get(field.record, set())
+    ]
+    assert left == []
+
+
+@pytest.mark.parametrize("module", [*RECORDS, gpu_tuning])
+def test_sections_of_the_log_that_numbers_name_are_there(module: ModuleType) -> None:
+    heads = [line.lower() for line in LOG.read_text().splitlines() if line.startswith("#")]
+    text = " ".join(Path(str(module.__file__)).read_text().split())
+    named = re.findall(r"\(LOG, ([^);]*)\)", text)
+    assert [name for name in named if not any(name.lower() in head for head in heads)] == []
+
+
+def test_numbers_that_bound_something_are_fields() -> None:
+    found = {(field.record, field.name) for module in RECORDS for field in _fields(module)}
+    assert {(record, name) for record, names in BOUNDS.items() for name in names} <= found

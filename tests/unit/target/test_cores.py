@@ -6,13 +6,15 @@ import pytest
 
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import KernelThunk
+from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.loops.builders.chunks import calls_of, chunk_of
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.ir.text.parser import parse_module
+from xla_server.runtime.threads import KernelThreads
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 
-CORES = (1, 2, 8, 128)
+CORES = (1, 2, 8, 64, 128)
 
 ADD = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\n"
 
@@ -84,6 +86,13 @@ def test_large_launches_have_chunks_for_every_core(program: str, cores: int) -> 
         chunk = chunk_of(each.work_items, each.work, each.prologue, chunks)
         is_one_call = chunk >= each.work_items
         assert is_one_call or 2 * chunk * each.work >= chunks.parallel_work
+
+
+@pytest.mark.parametrize("cores", CORES)
+def test_each_core_has_a_thread(cores: int) -> None:
+    kernels = Kernels(machine=Machine.avx2(cores=cores))
+    assert KernelThreads(kernels).count == cores
+    assert KernelThreads(kernels, 3).count == 3
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -1,7 +1,5 @@
 import dataclasses
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -81,31 +79,6 @@ def test_the_last_word_on_a_feature_counts() -> None:
     assert not has(words, "avx512f")
     assert has("")
     assert not has("", "sse2")
-
-
-IMPORTS = """
-import importlib, pkgutil
-import xla_server
-from xla_server.target.gpu import GPUS, MAX_BLOCK_THREADS, STATIC_SHARED_BYTES
-from xla_server.target.machine import Machine
-
-def refused(*_):
-    raise AssertionError("the host's processor was read")
-
-Machine.host = refused
-for module in pkgutil.walk_packages(xla_server.__path__, "xla_server."):
-    # What needs a driver is imported by the processes that own a device, and reads no processor.
-    driver, libraries = ".worker.device.cuda_driver", ".worker.libraries.cu"
-    is_of_device = driver in module.name or libraries in module.name
-    if not module.name.endswith("__main__") and not is_of_device:
-        importlib.import_module(module.name)
-print("all")
-"""
-
-
-def test_no_module_reads_the_host_s_processor_at_import() -> None:
-    done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True)
-    assert done.stdout.strip() == "all", done.stderr
 
 
 def test_only_the_record_reads_it_at_all() -> None:

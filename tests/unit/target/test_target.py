@@ -1,16 +1,20 @@
 """Passes and fusion decide by the target that they are given."""
 
+import ast
 import dataclasses
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
+import xla_server
 from tests.processors import HOST, TARGET, tuned
 from xla_contract.types.element_type import ElementType
 from xla_server.backends.compiled.compilation import compile_module, steps_of
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.ir.text.parser import parse_module
 from xla_server.passes.framework.fixpoint import Fixpoint, Pass
+from xla_server.target import fusion_tuning, kernel_tuning, loop_tuning, pass_tuning, tuning
 from xla_server.target.capability import Capability
 from xla_server.target.target import Target
 
@@ -57,8 +61,37 @@ def test_every_pass_has_the_target_of_the_pipeline() -> None:
     other = tuned(TARGET, "fusions", max_instructions=7)
     steps, _ = steps_of(other)
     targets = [step.target for step in single(steps) if hasattr(step, "target")]
-    assert len(targets) == 16
+    assert len(targets) == 17
     assert all(each is other for each in targets)
+
+
+def _classes_read(text: str) -> Iterator[str]:
+    """Yield the fields that are read from a record of a target itself, and not from an instance."""
+    modules = (fusion_tuning, kernel_tuning, loop_tuning, pass_tuning, tuning)
+    known = {each for module in modules for each in vars(module).values() if type(each) is type}
+    names = {each.__name__ for each in known if each.__module__.endswith("tuning")}
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Attribute(value=ast.Name(id=name) | ast.Attribute(attr=name), attr=field):
+                if name in {*names, "Capability", "GpuCapability", "PROCESSOR", "GPU"}:
+                    yield f"{name}.{field}"
+
+
+def test_a_class_that_is_asked_is_found() -> None:
+    text = "Capability.BLAS_TYPES, target.GPU.WIDE_SUMS, Chunks(3).aligned_items, Chunks.field, a.b"
+    found = ["Capability.BLAS_TYPES", "GPU.WIDE_SUMS", "Chunks.field"]
+    assert sorted(_classes_read(text)) == sorted(found)
+
+
+def test_every_module_asks_the_target_that_it_is_given() -> None:
+    root = Path(xla_server.__file__).parent
+    found = {
+        (path.relative_to(root).as_posix(), read)
+        for folder in ("backends", "codegen", "fusion", "passes", "runtime")
+        for path in (root / folder).rglob("*.py")
+        for read in _classes_read(path.read_text())
+    }
+    assert found == set()
 
 
 def test_the_target_of_a_machine_is_made_once() -> None:

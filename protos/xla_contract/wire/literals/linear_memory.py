@@ -22,8 +22,6 @@ from xla_contract.types.shape import Shape
 SPLIT_BYTES = 8 << 20
 """Bytes from which two threads copy: one does not use up what the memory gives."""
 
-_PROCESSORS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-
 
 def write_linear_memory(literal: Literal, memory: Array) -> None:
     """Write an array into `memory`, uint8[shape.byte_size], in the layout of its shape.
@@ -128,7 +126,7 @@ def _checked(shape: Shape, out: Array, dynamic_sizes: tuple[int, ...]) -> Litera
 
 def _copy(target: Array, source: Array) -> None:
     """np.copyto for arrays of the same shape, a half by another thread where that is worth it."""
-    if target.nbytes < SPLIT_BYTES or _PROCESSORS < 2:
+    if target.nbytes < SPLIT_BYTES or _processors() < 2:
         np.copyto(target, source)
         return
     axis = next(number for number, size in enumerate(target.shape) if size > 1)
@@ -139,6 +137,11 @@ def _copy(target: Array, source: Array) -> None:
     helper.start()
     np.copyto(second_target, second_source)
     helper.join()
+
+
+def _processors() -> int:
+    """Return on how many processors this process may run, 1 where the system does not say."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
 def _check_size(shape: Shape, memory: Array) -> None:

@@ -10,7 +10,7 @@ from xla_server.codegen.kernel_ir.analysis.vectors import is_of_functions, is_of
 from xla_server.codegen.kernel_ir.expressions import known
 from xla_server.codegen.kernel_ir.statements import Call, For, Statement, While, blocks_of
 from xla_server.codegen.kernel_ir.walk import walk
-from xla_server.target.capability import Capability
+from xla_server.target.loop_tuning import MAX_UNROLLED_ITERATIONS
 
 MAX_COPIES = 64
 """Copies of statements that nested loops may become: a window of eight by eight."""
@@ -50,7 +50,7 @@ def constant_iterations(loop: For | While) -> int | None:
 
 def _is_short(loop: For | While) -> bool:
     iterations = constant_iterations(loop)
-    return iterations is not None and iterations <= Capability.MAX_UNROLLED_ITERATIONS
+    return iterations is not None and iterations <= MAX_UNROLLED_ITERATIONS
 
 
 def _copies(statements: Sequence[Statement]) -> int:

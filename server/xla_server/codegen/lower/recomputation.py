@@ -16,15 +16,12 @@ from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS, is_fault
 from xla_server.codegen.lower.loop_nests.concatenate import write_loops
 from xla_server.codegen.lower.loop_nests.loop_kernel import LoopKernel, LoopTask
 from xla_server.codegen.lower.loop_nests.loops import Write, array_shapes
-from xla_server.evaluator.evaluation_cost import evaluation_cost, evaluations_once
+from xla_server.evaluator.evaluation_cost import evaluation_time, evaluations_once
 from xla_server.fusion.analysis.fusible import is_scalar_constant
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.traversal import reached
 from xla_server.ops.elementwise.elementwise_table import CostClass
 from xla_server.target.target import Target
-
-TRANSCENDENTAL_UNITS = int(CostClass.TRANSCENDENTAL)
-"""Time of a transcendental function in additions."""
 
 
 class LoopNestCosts:
@@ -212,7 +209,5 @@ def wasted_units(evaluated: Mapping[HloInstruction, float]) -> dict[HloInstructi
     for i, times in evaluated.items():
         again = times - evaluations_once(i)
         if again > 0:
-            one = evaluation_cost(i)
-            access = CostClass.ACCESS if i.opcode is Opcode.REDUCE else 0
-            found[i] = again * (access + one.flops + TRANSCENDENTAL_UNITS * one.transcendentals)
+            found[i] = again * evaluation_time(i)
     return found

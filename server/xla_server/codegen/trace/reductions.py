@@ -16,7 +16,7 @@ from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.queries import combiner
-from xla_server.target.capability import Capability
+from xla_server.target.loop_tuning import MAX_UNROLLED_ITERATIONS
 
 _REASSOCIATED: Mapping[tuple[Opcode, str], graph.Reassociation] = {
     (opcode, kind): graph.Reassociation(function, ordered, graph.Immediate.of(kind, *neutral))
@@ -57,7 +57,7 @@ def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[graph.Reduction
     reduction: graph.Reduction
     elements: list[graph.Node] = yield read(map(variable, loops))
     # Tests of constants vanish, and an element of a concatenate is that of one operand.
-    is_short = math.prod(loop.size for loop in loops) <= Capability.MAX_UNROLLED_ITERATIONS
+    is_short = math.prod(loop.size for loop in loops) <= MAX_UNROLLED_ITERATIONS
     if is_short and tests(elements, loops):
         turns = itertools.product(*(map(Affine, range(loop.size)) for loop in loops))
         read_at = []

@@ -12,6 +12,7 @@ from xla_server.ir.module import HloInstruction
 from xla_server.ops.numerics.scalar_function import recognise
 from xla_server.passes.framework.queries import IDEMPOTENT, combiner, is_narrow_float, neutral_of
 from xla_server.target.capability import Capability
+from xla_server.target.loop_tuning import MAX_UNROLLED_ITERATIONS
 
 
 def running_axis(instruction: HloInstruction) -> int | None:
@@ -42,7 +43,7 @@ def is_backwards(instruction: HloInstruction, axis: int) -> bool:
 def is_short_window(sizes: Sequence[int], capability: Capability) -> bool:
     """Return whether a loop over such a window is unrolled in the loop of the result."""
     is_small = math.prod(sizes) <= capability.MAX_UNROLLED_WINDOW
-    return is_small and max(sizes, default=1) <= capability.MAX_UNROLLED_ITERATIONS
+    return is_small and max(sizes, default=1) <= MAX_UNROLLED_ITERATIONS
 
 
 def has_free_order(i: HloInstruction) -> bool:

@@ -11,9 +11,7 @@ from xla_server.ops.reduction.wide_reducer import widened
 from xla_server.passes.canonicalize.library_convolution import library_convolution
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import combiner, is_narrow_float
-from xla_server.passes.framework.rewrite_pass import RewritePass
-from xla_server.target.capability import Capability
-from xla_server.target.target import PROCESSOR
+from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 
 _SUMS = frozenset({Opcode.ADD, Opcode.MULTIPLY})
 _PRODUCTS = frozenset({Opcode.DOT, Opcode.CONVOLUTION})
@@ -22,15 +20,14 @@ _BY_LAPACK = frozenset({Opcode.CHOLESKY, Opcode.TRIANGULAR_SOLVE})
 
 
 @dataclasses.dataclass(frozen=True)
-class FloatWidening(RewritePass):
+class FloatWidening(TargetRewritePass):
     """Puts conversions around what accumulates floats narrower than f32, and around mixed products.
 
     Reductions by any formula that rounds are done in f32 and rounded once. Minima and maxima round
-    nothing and stay as they are; integer products too. Dots of the capability's WIDE_SUMS, and the
+    nothing and stay as they are; integer products too. Dots of the target's WIDE_SUMS, and the
     convolutions that its library computes, are added up in f32 as they are.
     """
 
-    capability: Capability = PROCESSOR
     name = "float-widening"
     opcodes = _PRODUCTS | _REDUCTIONS | _BY_LAPACK
 
@@ -47,9 +44,9 @@ class FloatWidening(RewritePass):
     def _is_wide(self, i: HloInstruction) -> bool:
         """Return whether what computes a product adds up in a wider type."""
         if i.opcode is Opcode.CONVOLUTION:
-            return library_convolution(i, self.capability) is not None
+            return library_convolution(i, self.target.capability) is not None
         types = _types(i)
-        return len(types) == 1 and types <= self.capability.WIDE_SUMS
+        return len(types) == 1 and types <= self.target.capability.WIDE_SUMS
 
 
 def _reduction(i: HloInstruction, editor: Editor) -> HloInstruction | None:

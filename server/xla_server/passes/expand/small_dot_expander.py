@@ -10,6 +10,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
+from xla_server.target.loop_tuning import MAX_UNROLLED_ITERATIONS
 from xla_server.target.target import Target
 
 
@@ -80,7 +81,7 @@ class _Dot:
                 return False
             many, few = columns, rows
         tuning = self.target.tuning.small_dots
-        is_unrolled = 1 < depth <= self.target.capability.MAX_UNROLLED_ITERATIONS
+        is_unrolled = 1 < depth <= MAX_UNROLLED_ITERATIONS
         is_short = is_unrolled and few * depth <= tuning.max_row_products
         return batch == 1 and few > 1 and many >= tuning.min_rows and is_short
 

@@ -101,6 +101,20 @@ def test_rows_that_no_row_buffer_holds_are_stored() -> None:
     assert transcendentals_ratio(compilation.work) == 1
 
 
+def test_a_division_is_counted_as_long_as_kernels_count_it() -> None:
+    module = stated(
+        ["f32[64,128]", "f32[64]", "f32[64,128,32]"],
+        "f32[64,32] reduce(w, zero), dimensions={1}, to_apply=add",
+        "zero = f32[] constant(0)",
+        "b = f32[64,128] broadcast(x1), dimensions={0}",
+        "d = f32[64,128] divide(x0, b)",
+        "c = f32[64,128,32] broadcast(d), dimensions={0,1}",
+        "w = f32[64,128,32] multiply(c, x2)",
+    )
+    # An addition takes less time than storing a quotient and reading it.
+    assert len(kernels_of(compile_module(module).code)) == 2
+
+
 @pytest.mark.parametrize(
     ("module", "shapes"),
     [

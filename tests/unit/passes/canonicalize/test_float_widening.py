@@ -11,6 +11,7 @@ import pytest
 
 from tests.conformance.oracle import by_jax
 from tests.corpus.jax.programs import lower
+from tests.processors import TARGET
 from tests.unit.codegen.compiled import interpreted, on_cpu
 from tests.unit.ops.reduction.test_wide_reducer import LOGADDEXP
 from tests.unit.passes.passing import imported, opcodes, passed
@@ -37,7 +38,7 @@ def reduction(kind: str, body: str, size: int = 2000) -> HloModule:
 @pytest.mark.parametrize("kind", DTYPE)
 def test_a_formula_is_reduced_in_f32(kind: str) -> None:
     before = reduction(kind, LOGADDEXP)
-    after = passed(before, FloatWidening())
+    after = passed(before, FloatWidening(TARGET))
     assert opcodes(after) == {"convert": 3, "reduce": 1}
     (reduce,) = (i for i in after.entry.instructions if str(i.opcode) == "reduce")
     assert {str(i.shape) for i in (reduce, reduce.called[0].root)} == {"f32[]"}
@@ -66,7 +67,7 @@ def test_several_arrays_together() -> None:
       k = s32[] constant(0)
       ROOT r = (f16[], s32[]) reduce(x, y, z, k), dimensions={0}, to_apply=f }"""
     before = imported(text)
-    after = passed(before, FloatWidening())
+    after = passed(before, FloatWidening(TARGET))
     assert [str(part) for part in after.entry.root.shape.tuple_shapes] == ["f16[]", "s32[]"]
     # Steps of 0.1 from 2000 on are lost in f16, whose units are 1 there.
     x = np.full(3000, 1.1, np.float16)
@@ -84,7 +85,7 @@ def test_several_arrays_together() -> None:
     "body", ["ROOT r = {0}[] maximum(a, b)", "s = {0}[] abs(b)\n ROOT r = {0}[] minimum(a, s)"]
 )
 def test_what_rounds_nothing_stays(body: str) -> None:
-    passed(reduction("f16", body), FloatWidening(), fires=False)
+    passed(reduction("f16", body), FloatWidening(TARGET), fires=False)
 
 
 RUNNING: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {

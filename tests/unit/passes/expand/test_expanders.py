@@ -9,6 +9,7 @@ from jax import lax
 
 from tests.corpus import hlo_programs
 from tests.corpus.jax.programs import lower
+from tests.processors import TARGET
 from tests.unit.ops.contraction import test_ragged_dot as ragged_dots
 from tests.unit.ops.reduction import test_scan as scans
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, rewritten, stated
@@ -238,7 +239,9 @@ WIDENED = (
 def test_narrow_floats_are_added_up_in_a_wide_type(case: Any) -> None:
     before = stated(*case)
     after = rewritten(
-        before, FloatWidening(), relative=1e-2 if "bf16" in str(before.entry.root.shape) else 1e-6
+        before,
+        FloatWidening(TARGET),
+        relative=1e-2 if "bf16" in str(before.entry.root.shape) else 1e-6,
     )
     assert opcodes(after)["convert"] >= 1
     for i in after.entry.instructions:
@@ -257,7 +260,7 @@ def test_narrow_floats_are_added_up_in_a_wide_type(case: Any) -> None:
     ],
 )
 def test_wide_floats_and_integers_stay(program: tuple[list[str], str]) -> None:
-    passed(stated(*program), FloatWidening(), fires=False)
+    passed(stated(*program), FloatWidening(TARGET), fires=False)
 
 
 @pytest.mark.parametrize("name", scans.PROGRAMS)

@@ -17,6 +17,7 @@ from xla_server.codegen.trace.graph import Apply, ReductionResult, Store
 from xla_server.codegen.trace.merging import indices_of
 from xla_server.ir.affine import Variable, multi_index, variable
 from xla_server.ops.elementwise.elementwise_table import CostClass
+from xla_server.target.loop_tuning import MAX_UNROLLED_ITERATIONS
 from xla_server.target.target import Target
 
 
@@ -67,7 +68,7 @@ def _vectors_of_row(
     each in as much time.
     """
     row, rows = loops[-1].size, loops[-2].size
-    if _is_copied(loops[-1], stores, target):
+    if _is_copied(loops[-1], stores):
         if len(loops) == 2:
             return row / lanes
         is_long = rows >= target.tuning.short_loops.vector_elements
@@ -78,10 +79,10 @@ def _vectors_of_row(
     return row // filled + row % filled
 
 
-def _is_copied(loop: Variable, stores: Sequence[Store], target: Target) -> bool:
+def _is_copied(loop: Variable, stores: Sequence[Store]) -> bool:
     """Return whether kernels have copies of the innermost loop's body (kernel_ir/unrolling.py)."""
     factors = {by for index in indices_of(stores) for atom, by in index.terms if atom is loop}
-    is_short = loop.size <= target.capability.MAX_UNROLLED_ITERATIONS
+    is_short = loop.size <= MAX_UNROLLED_ITERATIONS
     return loop.size < MIN_LEFT or (is_short and factors != {1})
 
 

@@ -17,7 +17,7 @@ from xla_server.codegen.trace.kernel_types import KernelType
 from xla_server.target.target import Target
 
 _WORK_UNSEEN = 1 << 16
-"""Operations between two tests of the cancellation flag."""
+"""Time between two tests of the cancellation flag, in additions."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ScalarLoop:
     """A loop on scalars: goes on while `condition`, does `stores`, then all registers change.
 
     `order` has every node after those it reads. `cancellation` is the number of the flag's buffer;
-    None for a loop that is not stopped.
+    None for a loop that is not stopped. `time` is that of an iteration, in additions.
     """
 
     registers: Sequence[Register]
@@ -49,7 +49,7 @@ class ScalarLoop:
     stores: Sequence[Store]
     order: Sequence[Node]
     cancellation: int | None
-    cost: int
+    time: int
     target: Target
 
 
@@ -81,7 +81,7 @@ class _ScalarLoopBuilder(LoopBuilder):
         if loop.cancellation is not None:
             self._word = Buffer(loop.cancellation, Role.WORD)
             around.add(Stop(self._word))
-        body = self._invariants = Loop(around, "turn", max(1, _WORK_UNSEEN // loop.cost))
+        body = self._invariants = Loop(around, "turn", max(1, _WORK_UNSEEN // loop.time))
         self._evaluate_all(set(reached([loop.condition])))
         test = self._value(loop.condition)
         leave = Set(going, condition("bit_not", going)), Break()

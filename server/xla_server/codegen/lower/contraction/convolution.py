@@ -27,7 +27,7 @@ from xla_server.codegen.lower.movement.reordering import in_order, permuted
 from xla_server.codegen.trace.contraction import is_filter
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.canonicalize.channels_last import has_one_place
-from xla_server.target.capability import Capability
+from xla_server.target.loop_tuning import MAX_UNROLLED_ITERATIONS
 from xla_server.target.target import Target
 
 
@@ -46,7 +46,7 @@ def lower_convolution(
 
 def _division(target: Target, i: HloInstruction) -> tuple[list[Phase] | None, Im2colPlan | None]:
     """Return the phases of one done by tiles, the plan of one by products, or neither: by loops."""
-    if not _is_large(i, target) or _is_unrolled(i, target.capability):
+    if not _is_large(i, target) or _is_unrolled(i):
         return None, None
     if not _is_product(i, target.tuning.convolutions.min_group_size):
         is_deep = is_depthwise(i) and can_sum_exactly(i)
@@ -58,12 +58,12 @@ def _division(target: Target, i: HloInstruction) -> tuple[list[Phase] | None, Im
     return None if is_ready else direct_phases(target, i), plan
 
 
-def _is_unrolled(i: HloInstruction, capability: Capability) -> bool:
+def _is_unrolled(i: HloInstruction) -> bool:
     """Return whether there is one feature, and a window that a loop over results unrolls.
 
     Such a loop has results in its vectors. Tiles have features in theirs, so here one of them.
     """
-    is_short = i.operands[1].shape.element_count <= capability.MAX_UNROLLED_ITERATIONS
+    is_short = i.operands[1].shape.element_count <= MAX_UNROLLED_ITERATIONS
     return (_features(i) == 1 and is_short) or is_filter(i)
 
 

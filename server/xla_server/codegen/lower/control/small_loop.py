@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CopyThunk, KernelThunk, Value
+from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.loops.builders.element_updates import chain_of, update_stores
 from xla_server.codegen.loops.builders.scalar_builder import Named
 from xla_server.codegen.loops.nests.scalar_loop import Register, ScalarLoop, scalar_loop_kernel
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.trace.graph import Load, Node, Position, Store, reached, roots_of
+from xla_server.codegen.trace.graph import Apply, Load, Node, Position, Store, reached, roots_of
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, TooManyCopiesError, Tracer, integer
@@ -25,7 +26,11 @@ from xla_server.ir.affine import Affine, linear, multi_index
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ir.side_effects import has_side_effect
+from xla_server.ops.elementwise.elementwise_table import CostClass
 from xla_server.target.kernel_tuning import SmallLoops
+
+_VECTOR_ELEMENTS = 4
+"""Elements of a state's array from which the rows of an iteration compute vectors."""
 
 
 class _UnsuitableError(Exception):
@@ -132,15 +137,16 @@ class _SmallLoop:
             for element, variable in enumerate(variables)
         ]
         roots = [condition, *(part.next for part in parts if part.next is not None)]
-        cost = _cost(stores, roots)
-        if cost > self.tuned.max_work:
+        time = _time(stores, roots)
+        has_vectors = max(map(len, registers)) >= _VECTOR_ELEMENTS
+        if time > (self.tuned.max_array_work if has_vectors else self.tuned.max_work):
             raise _UnsuitableError
         thunk, turns = kernel_thunk, None
         if self._on_device is not None:
             thunk, turns = self._on_device.thunk, self._on_device.turns
-        is_short = turns is not None and cost * turns <= self.tuned.max_counted_work
+        is_short = turns is not None and time * turns <= self.tuned.max_counted_work
         flag = None if is_short else len(self._buffers)
-        loop = ScalarLoop(parts, condition, stores, tracer.order(), flag, cost, lowering.target)
+        loop = ScalarLoop(parts, condition, stores, tracer.order(), flag, time, lowering.target)
         self._add(loop, results, registers, thunk)
         return results
 
@@ -272,10 +278,16 @@ class _StateTracer(Tracer):
         return chosen
 
 
-def _cost(stores: Sequence[Store], roots: Sequence[Node]) -> int:
-    """Return the operations of one iteration, with reductions multiplied by their lengths."""
-    nodes = reached([*roots_of(stores), *roots])
-    return sum(max(1, math.prod(v.size for v in node.variables)) for node in nodes)
+def _time(stores: Sequence[Store], roots: Sequence[Node]) -> int:
+    """Return the time of an iteration in additions, with reductions multiplied by their lengths."""
+    found = 1
+    for node in reached([*roots_of(stores), *roots]):
+        times = math.prod(v.size for v in node.variables)
+        if isinstance(node, Apply):
+            found += cost_of(node.function) * times
+        elif isinstance(node, Load):
+            found += CostClass.ACCESS * times
+    return found
 
 
 def elements_of(tree: Tree) -> tuple[Value, ...] | None:

@@ -9,6 +9,7 @@ import pytest
 from jax import lax
 
 from tests.corpus.jax.programs import lower as lowered_by_jax
+from tests.processors import TARGET, tuned
 from tests.unit.codegen.compiled import built, imported
 from tests.unit.codegen.from_jax import assert_same_as_jax
 from xla_client import Shape, ops
@@ -36,6 +37,10 @@ def has_loop_inside(function: Callable[..., Any], *arguments: Any) -> bool:
 
 def counted(x: Any) -> Any:
     return lax.fori_loop(0, 1000, lambda i, y: y * 0.999 + i, x)
+
+
+def powers(x: Any) -> Any:
+    return lax.fori_loop(0, 1000, lambda i, y: jnp.power(y, x), x)
 
 
 def swapped(n: Any) -> Any:
@@ -152,6 +157,29 @@ def test_small_loops_are_one_kernel_and_give_what_xla_gives(
     function: Callable[..., Any], argument: Any
 ) -> None:
     assert has_loop_inside(function, argument)
+    assert_same_as_jax(function, argument)
+
+
+def test_an_iteration_takes_the_time_that_kernels_are_counted_with() -> None:
+    short = tuned(TARGET, "small_loops", max_work=60)
+    for function, is_one in ((counted, True), (lambda x: counted(x) ** x, True), (powers, False)):
+        module = imported(lowered_by_jax(function, F(0.5)))
+        rows = compile_module(module, target=short).code.rows
+        assert is_one is not any(isinstance(row, Jump) for row in rows)
+
+
+@pytest.mark.parametrize(("elements", "is_one"), [(2, True), (4, False), (8, False)])
+def test_arrays_of_functions_stay_vectors(elements: int, is_one: bool) -> None:
+    def function(x: Any) -> Any:
+        def step(i: Any, y: Any) -> Any:
+            for _ in range(6):
+                y = jnp.sqrt(jnp.abs(y) + 1) / x
+            return y
+
+        return lax.fori_loop(0, 9, step, x)
+
+    argument = np.linspace(1, 2, elements, dtype=F)
+    assert has_loop_inside(function, argument) is is_one
     assert_same_as_jax(function, argument)
 
 

@@ -52,7 +52,7 @@ def test_every_type_and_layout_lies_as_the_literal_says(element_type, dimensions
 @pytest.mark.parametrize("dimensions", [(7,), (1, 1, 5, 3), (2, 3, 4)])
 def test_large_arrays_are_copied_by_two_threads(monkeypatch, dimensions):
     monkeypatch.setattr(linear_memory, "SPLIT_BYTES", 1)
-    monkeypatch.setattr(linear_memory, "_PROCESSORS", 2)
+    monkeypatch.setattr(linear_memory, "_processors", lambda: 2)
     for order in itertools.permutations(range(len(dimensions))):
         literal = random_literal(ElementType.F64, dimensions, Layout(order))
         memory = written(literal)
