@@ -88,6 +88,10 @@ class Operation:
     complex: Callable[..., Array] | None = dataclasses.field(default=None, kw_only=True)
     """The exact function of complex numbers, unless the operation moves or compares parts."""
 
+    bit: Callable[[int, int], int] | None = dataclasses.field(default=None, kw_only=True)
+    """The function of numbers of one bit, before the result is cut to one bit; an operation of one
+    operand is given a second one."""
+
     math_h: bool = dataclasses.field(default=False, kw_only=True)
     """XLA has the function in hlo/builder/lib/math.h."""
 
@@ -119,7 +123,7 @@ def logistic(x: Array) -> Array:
 
 
 def _both(
-    builder: str, types: Types, ulps: Ulps, function: Callable[..., Array], **more: bool
+    builder: str, types: Types, ulps: Ulps, function: Callable[..., Array], **more: Any
 ) -> Operation:
     """Return the row of what numpy has for floats and for complex numbers."""
     return Operation(builder, types, ulps, real=function, complex=function, **more)
@@ -127,11 +131,11 @@ def _both(
 
 OPERATIONS: Mapping[Opcode, Operation] = {
     # XLA computes sizes of complex numbers by an expansion of its own.
-    Opcode.ABS: _both("Abs", SIGNED, Ulps(f32=2, f64=2), np.abs),
+    Opcode.ABS: _both("Abs", SIGNED, Ulps(f32=2, f64=2), np.abs, bit=lambda x, _: abs(x)),
     Opcode.ACOS: _both("Acos", WAVES, Ulps(1, 1, 1, 4, 4, 16, 16), np.arccos, math_h=True),
     Opcode.ACOSH: _both("Acosh", WAVES, Ulps(1, 2, 2, 4, 4, 16, 16), np.arccosh, math_h=True),
-    Opcode.ADD: _both("Add", ANY, EXACT, np.add),
-    Opcode.AND: Operation("And", LOGICAL),
+    Opcode.ADD: _both("Add", ANY, EXACT, np.add, bit=lambda x, y: x + y),
+    Opcode.AND: Operation("And", LOGICAL, bit=lambda x, y: x & y),
     Opcode.ASIN: _both("Asin", WAVES, Ulps(1, 1, 1, 4, 4, 16, 16), np.arcsin, math_h=True),
     Opcode.ASINH: _both("Asinh", WAVES, Ulps(1, 1, 1, 4, 4, 16, 16), np.arcsinh, math_h=True),
     Opcode.ATAN: _both("Atan", WAVES, Ulps(1, 1, 1, 4, 2, 16, 16), np.arctan, math_h=True),
@@ -145,8 +149,10 @@ OPERATIONS: Mapping[Opcode, Operation] = {
     # JAX writes cosh and sinh with exp(x + log(1/2)), which loses what x has before the point.
     Opcode.COSH: _both("Cosh", WAVES, Ulps(1, 2, 1, 64, 1024, 64, 64), np.cosh, math_h=True),
     Opcode.COSINE: _both("Cos", WAVES, Ulps(1, 1, 1, 2, 2, 4, 4), np.cos),
-    Opcode.COUNT_LEADING_ZEROS: Operation("Clz", BITS),
-    Opcode.DIVIDE: _both("Div", NUMERIC, Ulps(c64=4, c128=4), np.divide),
+    Opcode.COUNT_LEADING_ZEROS: Operation("Clz", BITS, bit=lambda x, _: int(x == 0)),
+    Opcode.DIVIDE: _both(
+        "Div", NUMERIC, Ulps(c64=4, c128=4), np.divide, bit=lambda x, y: x * y if y else -1
+    ),
     Opcode.ERF: Operation("Erf", FLOATING, Ulps(1, 1, 1, 8, 4), real=erf),
     Opcode.EXPONENTIAL: _both("Exp", WAVES, Ulps(1, 1, 1, 4, 2, 4, 4), np.exp),
     Opcode.EXPONENTIAL_MINUS_ONE: Operation(
@@ -165,22 +171,33 @@ OPERATIONS: Mapping[Opcode, Operation] = {
         "Logistic", WAVES, Ulps(1, 2, 1, 8, 4, 512, 512), real=logistic, complex=references.logistic
     ),
     Opcode.MAXIMUM: Operation(
-        "Max", ANY, real=lambda x, y: np.where((x == 0) & (y == 0), x + y, np.maximum(x, y))
+        "Max",
+        ANY,
+        real=lambda x, y: np.where((x == 0) & (y == 0), x + y, np.maximum(x, y)),
+        bit=max,
     ),
     Opcode.MINIMUM: Operation(
-        "Min", ANY, real=lambda x, y: np.where((x == 0) & (y == 0), -(-x - y), np.minimum(x, y))
+        "Min",
+        ANY,
+        real=lambda x, y: np.where((x == 0) & (y == 0), -(-x - y), np.minimum(x, y)),
+        bit=min,
     ),
-    Opcode.MULHI: Operation("Mulhi", BITS),
-    Opcode.MULTIPLY: _both("Mul", ANY, Ulps(c64=2, c128=2), np.multiply),
-    Opcode.NEGATE: Operation("Neg", NUMERIC, real=np.negative),
-    Opcode.NOT: Operation("Not", LOGICAL),
-    Opcode.OR: Operation("Or", LOGICAL),
-    Opcode.POPCNT: Operation("PopulationCount", BITS),
+    Opcode.MULHI: Operation("Mulhi", BITS, bit=lambda x, y: x * y >> 1),
+    Opcode.MULTIPLY: _both("Mul", ANY, Ulps(c64=2, c128=2), np.multiply, bit=lambda x, y: x * y),
+    Opcode.NEGATE: Operation("Neg", NUMERIC, real=np.negative, bit=lambda x, _: -x),
+    Opcode.NOT: Operation("Not", LOGICAL, bit=lambda x, _: ~x),
+    Opcode.OR: Operation("Or", LOGICAL, bit=lambda x, y: x | y),
+    Opcode.POPCNT: Operation("PopulationCount", BITS, bit=lambda x, _: int(x != 0)),
     Opcode.POWER: Operation(
-        "Pow", NUMERIC, Ulps(1, 1, 1, 4, 4, 512, 512), real=np.power, complex=references.power
+        "Pow",
+        NUMERIC,
+        Ulps(1, 1, 1, 4, 4, 512, 512),
+        real=np.power,
+        complex=references.power,
+        bit=lambda x, y: x if y else 1,
     ),
     Opcode.REAL: Operation("Real", WAVES),
-    Opcode.REMAINDER: Operation("Rem", ORDERED, real=np.fmod),
+    Opcode.REMAINDER: Operation("Rem", ORDERED, real=np.fmod, bit=lambda x, y: 0 if y else x),
     Opcode.ROUND_NEAREST_AFZ: Operation(
         "Round", FLOATING, real=lambda x: np.trunc(x + np.copysign(0.5, x))
     ),
@@ -192,23 +209,26 @@ OPERATIONS: Mapping[Opcode, Operation] = {
         real=lambda x: 1 / np.sqrt(x),
         complex=lambda z: 1 / np.sqrt(z),
     ),
-    Opcode.SHIFT_LEFT: Operation("ShiftLeft", BITS),
-    Opcode.SHIFT_RIGHT_ARITHMETIC: Operation("ShiftRightArithmetic", BITS),
-    Opcode.SHIFT_RIGHT_LOGICAL: Operation("ShiftRightLogical", BITS),
+    Opcode.SHIFT_LEFT: Operation("ShiftLeft", BITS, bit=lambda x, y: 0 if y else x),
+    Opcode.SHIFT_RIGHT_ARITHMETIC: Operation("ShiftRightArithmetic", BITS, bit=lambda x, _: x),
+    Opcode.SHIFT_RIGHT_LOGICAL: Operation(
+        "ShiftRightLogical", BITS, bit=lambda x, y: 0 if y else x
+    ),
     Opcode.SIGN: Operation(
         "Sign",
         SIGNED,
         Ulps(c64=4, c128=4),
         real=lambda x: np.where((x == 0) | np.isnan(x), x, np.sign(x)),
         complex=lambda z: z / np.abs(z),
+        bit=lambda x, _: x,
     ),
     Opcode.SINE: _both("Sin", WAVES, Ulps(1, 1, 1, 2, 2, 4, 4), np.sin),
     Opcode.SINH: _both("Sinh", WAVES, Ulps(1, 2, 1, 64, 1024, 64, 64), np.sinh, math_h=True),
     # XLA rounds small floats to F16 first.
     Opcode.SQRT: _both("Sqrt", WAVES, Ulps(small=1, c64=4, c128=4), np.sqrt),
-    Opcode.SUBTRACT: _both("Sub", NUMERIC, EXACT, np.subtract),
+    Opcode.SUBTRACT: _both("Sub", NUMERIC, EXACT, np.subtract, bit=lambda x, y: x - y),
     Opcode.TAN: _both("Tan", WAVES, Ulps(1, 1, 1, 4, 2, 512, 512), np.tan),
     Opcode.TANH: _both("Tanh", WAVES, Ulps(1, 1, 1, 8, 8, 512, 512), np.tanh),
-    Opcode.XOR: Operation("Xor", LOGICAL),
+    Opcode.XOR: Operation("Xor", LOGICAL, bit=lambda x, y: x ^ y),
 }
 """The row of every operation of one or two operands."""
