@@ -4,7 +4,6 @@ Integers wrap, x / 0 is all ones, x % 0 is x, and shifts past the width shift ev
 XLA's CPU backend.
 """
 
-import math
 import operator
 from collections.abc import Callable
 from types import MappingProxyType
@@ -14,7 +13,12 @@ import numpy as np
 
 from tests.example_platform.formulas import fused
 from tests.example_platform.memory import DTYPES
+from xla_contract.ops.elementwise.elementwise import ELEMENTWISE
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.kernel_ir.types import Type
+from xla_server.ops.elementwise.elementwise import apply
+from xla_server.ops.elementwise.elementwise_table import ROWS, KernelForm
 
 Scalar = Any
 """A numpy scalar."""
@@ -69,50 +73,14 @@ def _remainder(x: Scalar, y: Scalar) -> Scalar:
     return _wrapped(int(x) - _quotient(int(x), int(y)) * int(y) if y else int(x), x)
 
 
-def _extreme(
-    choose: Callable[[Any, Any], Any], first_zero: Callable[[Any], bool]
-) -> Callable[[Scalar, Scalar], Scalar]:
-    def compute(x: Scalar, y: Scalar) -> Scalar:
-        if x == y:
-            # Zeros of both signs are equal: the one that the sign makes the extreme.
-            return x if first_zero(x) else y
-        return choose(x, y)
+def _evaluated(opcode: Opcode) -> Callable[..., Scalar]:
+    """Return an operation as its evaluator has it, on operands of the exact type."""
+
+    def compute(*operands: Scalar) -> Scalar:
+        kind = ElementType.from_dtype(operands[0].dtype)
+        return apply(opcode, kind, operands, ELEMENTWISE[opcode].result_type(kind))[()]
 
     return compute
-
-
-_maximum = _extreme(np.maximum, lambda x: not np.signbit(x) if x.dtype.kind == "f" else True)
-_minimum = _extreme(np.minimum, lambda x: bool(np.signbit(x)) if x.dtype.kind == "f" else True)
-
-
-def _clamp(low: Scalar, x: Scalar, high: Scalar) -> Scalar:
-    return _minimum(_maximum(x, low), high)
-
-
-def _shift_left(x: Scalar, amount: Scalar) -> Scalar:
-    by = _bits(amount)
-    return _wrapped(_bits(x) << by if by < _width(x) else 0, x)
-
-
-def _shift_right_logical(x: Scalar, amount: Scalar) -> Scalar:
-    by = _bits(amount)
-    return _wrapped(_bits(x) >> by if by < _width(x) else 0, x)
-
-
-def _shift_right_arithmetic(x: Scalar, amount: Scalar) -> Scalar:
-    by, bits, width = _bits(amount), _bits(x), _width(x)
-    signed = bits - (1 << width) if bits >> (width - 1) else bits
-    return _wrapped(signed >> min(by, width - 1), x)
-
-
-def _multiply_high(x: Scalar, y: Scalar) -> Scalar:
-    return _wrapped((int(x) * int(y)) >> _width(x), x)
-
-
-def _round_away(x: Scalar) -> Scalar:
-    whole = np.trunc(x)
-    is_half = abs(x - whole) >= x.dtype.type(0.5)
-    return whole + np.copysign(x.dtype.type(1), x) if is_half else np.copysign(whole, x)
 
 
 def _select(predicate: Scalar, on_true: Scalar, on_false: Scalar) -> Scalar:
@@ -138,6 +106,11 @@ def _reinterpret(kind: Type) -> Callable[[Scalar], Scalar]:
 
 INSTRUCTIONS: MappingProxyType[str, Callable[..., Scalar]] = MappingProxyType(
     {
+        **{
+            row.kernel: _evaluated(opcode)
+            for opcode, row in ROWS.items()
+            if row.form is not KernelForm.FUNCTION
+        },
         "add": _arithmetic(operator.add),
         "sub": _arithmetic(operator.sub),
         "mul": _arithmetic(operator.mul),
@@ -147,26 +120,15 @@ INSTRUCTIONS: MappingProxyType[str, Callable[..., Scalar]] = MappingProxyType(
         "rem": _remainder,
         "neg": lambda x: x if isinstance(x, np.bool_) else -x,
         "absolute": np.abs,
-        "maximum": _maximum,
-        "minimum": _minimum,
-        "clamp": _clamp,
         "bit_and": operator.and_,
         "bit_or": operator.or_,
         "bit_xor": operator.xor,
         "bit_not": operator.invert,
-        "shift_left": _shift_left,
-        "shift_right_logical": _shift_right_logical,
-        "shift_right_arithmetic": _shift_right_arithmetic,
-        "mulhi": _multiply_high,
-        "clz": lambda x: _wrapped(_width(x) - _bits(x).bit_length(), x),
-        "popcnt": lambda x: _wrapped(_bits(x).bit_count(), x),
         "floor": np.floor,
         "ceil": np.ceil,
         "round_even": np.rint,
-        "round_away": _round_away,
         "sqrt": np.sqrt,
         "copysign": np.copysign,
-        "is_finite": lambda x: np.bool_(math.isfinite(x)),
         "whole_div": lambda x, y: _wrapped(_bits(x) // _bits(y), x),
         "whole_mod": lambda x, y: _wrapped(_bits(x) % _bits(y), x),
         "narrow_div": lambda x, y: _wrapped(_bits(x) // _bits(y), x),

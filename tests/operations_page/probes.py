@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from tests.elementwise_operations import OPERATIONS
 from tests.operations_page.probing import Program, Subject, literal_of
 from xla_client import ops
 from xla_client.programs.builder import Op
@@ -55,28 +56,12 @@ class Probe:
     before: Opcode | None = None
 
 
-_UNARY = {
-    Opcode.ABS: "abs", Opcode.ACOS: "acos", Opcode.ACOSH: "acosh", Opcode.ASIN: "asin",
-    Opcode.ASINH: "asinh", Opcode.ATAN: "atan", Opcode.ATANH: "atanh", Opcode.CBRT: "cbrt",
-    Opcode.CEIL: "ceil", Opcode.COPY: "copy", Opcode.COSH: "cosh", Opcode.COSINE: "cos",
-    Opcode.COUNT_LEADING_ZEROS: "clz", Opcode.ERF: "erf", Opcode.EXPONENTIAL: "exp",
-    Opcode.EXPONENTIAL_MINUS_ONE: "expm1", Opcode.FLOOR: "floor", Opcode.IMAG: "imag",
-    Opcode.IS_FINITE: "is_finite", Opcode.LOG: "log", Opcode.LOG_PLUS_ONE: "log1p",
-    Opcode.LOGISTIC: "logistic", Opcode.NEGATE: "neg", Opcode.NOT: "not_",
-    Opcode.OPT_BARRIER: "optimization_barrier", Opcode.POPCNT: "population_count",
-    Opcode.REAL: "real", Opcode.ROUND_NEAREST_AFZ: "round",
-    Opcode.ROUND_NEAREST_EVEN: "round_nearest_even", Opcode.RSQRT: "rsqrt", Opcode.SIGN: "sign",
-    Opcode.SINE: "sin", Opcode.SINH: "sinh", Opcode.SQRT: "sqrt", Opcode.TAN: "tan",
-    Opcode.TANH: "tanh",
-}  # fmt: skip
-_BINARY = {
-    Opcode.ADD: "add", Opcode.AND: "and_", Opcode.ATAN2: "atan2", Opcode.COMPARE: "eq",
-    Opcode.COMPLEX: "complex", Opcode.DIVIDE: "div", Opcode.MAXIMUM: "max", Opcode.MINIMUM: "min",
-    Opcode.MULHI: "mulhi", Opcode.MULTIPLY: "mul", Opcode.OR: "or_", Opcode.POWER: "pow",
-    Opcode.REMAINDER: "rem", Opcode.SHIFT_LEFT: "shift_left",
-    Opcode.SHIFT_RIGHT_ARITHMETIC: "shift_right_arithmetic",
-    Opcode.SHIFT_RIGHT_LOGICAL: "shift_right_logical", Opcode.SUBTRACT: "sub", Opcode.XOR: "xor",
-}  # fmt: skip
+_FUNCTIONS = {opcode: row.function for opcode, row in OPERATIONS.items()} | {
+    Opcode.COMPARE: "eq",
+    Opcode.COPY: "copy",
+    Opcode.OPT_BARRIER: "optimization_barrier",
+}
+"""The functions whose operands are all of the kind that is asked about."""
 
 _PADDING = PaddingConfig((PaddingDimension(1, 1, 1),))
 _PRODUCT = DotDimensionNumbers((1,), (0,))
@@ -84,12 +69,8 @@ _ROWS = GatherDimensionNumbers((1,), (0,), (0,), 1)
 _ROW_UPDATES = ScatterDimensionNumbers((1,), (0,), (0,), 1)
 
 
-def _unary(name: str) -> Probe:
-    return Probe(name, lambda p: getattr(ops, name)(p.main(2)))
-
-
-def _binary(name: str) -> Probe:
-    return Probe(name, lambda p: getattr(ops, name)(p.main(2), p.main(2)))
+def _plain(opcode: Opcode, name: str) -> Probe:
+    return Probe(name, lambda p: getattr(ops, name)(*(p.main(2) for _ in range(opcode.arity))))
 
 
 def _all_gather_start(p: Subject) -> Op:
@@ -346,8 +327,7 @@ _OTHERS = {
 
 PROBES: Mapping[Opcode, Probe] = MappingProxyType(
     {
-        **{opcode: _unary(name) for opcode, name in _UNARY.items()},
-        **{opcode: _binary(name) for opcode, name in _BINARY.items()},
+        **{opcode: _plain(opcode, name) for opcode, name in _FUNCTIONS.items()},
         **_OTHERS,
     }
 )

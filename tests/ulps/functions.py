@@ -11,8 +11,8 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from scipy import special
 
+from tests.elementwise_operations import OPERATIONS as OPERATED
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.kernel import Kernels, LoadedKernel
 from xla_server.codegen.kernel_ir.builder import Body, Items
@@ -20,6 +20,7 @@ from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Expression, 
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.ops.elementwise.elementwise_table import ROWS
 
 Array = Any
 DTYPE: dict[str, Any] = {
@@ -39,53 +40,14 @@ OPERATIONS = ("rem", "sqrt")
 """Operations of the processor or the C library; their kernel functions take every type."""
 
 
-def erf(x: Array) -> Array:
-    """scipy's for f64; for more precision the series of positive terms."""
-    if x.dtype != np.longdouble:
-        return special.erf(x)
-    square = np.minimum(x * x, np.longdouble(45))
-    term = total = np.ones_like(x)
-    for k in range(1, 220):
-        term = term * (2 * square) / (2 * k + 1)
-        total = total + term
-    scale = 2 / np.sqrt(4 * np.arctan(np.longdouble(1)))
-    return np.where(np.abs(x) > 6.5, np.sign(x), scale * x * np.exp(-square) * total)
-
-
-def logistic(x: Array) -> Array:
-    """The formula of the definition, which is zero where e^-x is infinite in the narrower type."""
-    largest = np.finfo(np.float32 if x.dtype == np.float64 else np.float64).max
-    falling = np.exp(-x)
-    return np.where(falling > x.dtype.type(largest), 0, 1) / (1 + falling)
-
-
+_KERNELS_OF = {ROWS[opcode].kernel: opcode for opcode in OPERATED}
 REFERENCE: dict[str, Callable[..., Array]] = {
-    "acos": np.arccos,
-    "acosh": np.arccosh,
-    "asin": np.arcsin,
-    "asinh": np.arcsinh,
-    "atan": np.arctan,
-    "atan2": np.arctan2,
-    "atanh": np.arctanh,
-    "cbrt": np.cbrt,
-    "cos": np.cos,
-    "cosh": np.cosh,
-    "erf": erf,
-    "exp": np.exp,
-    "expm1": np.expm1,
-    "log": np.log,
-    "log1p": np.log1p,
-    "logistic": logistic,
-    "pow": np.power,
-    "rem": np.fmod,
-    "rsqrt": lambda x: 1 / np.sqrt(x),
-    "sign": lambda x: np.where((x == 0) | np.isnan(x), x, np.sign(x)),
-    "sin": np.sin,
-    "sinh": np.sinh,
-    "sqrt": np.sqrt,
-    "tan": np.tan,
-    "tanh": np.tanh,
+    kernel: function
+    for kernel, opcode in sorted(_KERNELS_OF.items())
+    if (function := OPERATED[opcode].real) is not None
+    and (ROWS[opcode].ulps is not None or kernel in OPERATIONS)
 }
+"""The exact functions, by the names of kernel functions."""
 
 
 def exact(function: str, name: str, *operands: Array) -> Array:

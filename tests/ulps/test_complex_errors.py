@@ -10,12 +10,12 @@ from tests.ulps.complex_errors import (
     DTYPE,
     OPCODES,
     REFERENCE,
-    WIDE,
     computed,
     errors,
     operands_of,
     worst,
 )
+from tests.ulps.complex_references import WIDE
 from xla_contract.ops.elementwise.elementwise import BINARY, UNARY
 from xla_contract.types.element_type import ElementType
 

@@ -1,6 +1,7 @@
 """Names that users import stay: a name less breaks programs, a name more is a promise.
 
-`public_names.txt` has them, one line a module.
+`public_names.txt` has them, one line a module. `client/test_xla_builder_names.py` holds
+those of `xla_client.ops` to XlaBuilder's.
 """
 
 import importlib.util
@@ -29,7 +30,6 @@ def own_names(module: ModuleType) -> list[str]:
 
 def surface() -> Iterator[tuple[str, list[str]]]:
     yield "xla_client", xla_client.__all__
-    yield "xla_client.ops", xla_client.ops.__all__
     for module in pkgutil.iter_modules(xla_client.lib.__path__, "xla_client.lib."):
         yield module.name, own_names(importlib.import_module(module.name))
     yield "xla_contract.errors", own_names(errors)

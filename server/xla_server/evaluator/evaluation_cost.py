@@ -52,8 +52,10 @@ def evaluation_cost(i: HloInstruction) -> Cost:
 
 
 def evaluation_time(i: HloInstruction) -> float:
-    """Return the time of one evaluation of a counted opcode, in additions, by the classes that
-    kernels are counted by. A reduction takes its formula and a load."""
+    """Return the time of one evaluation of a counted opcode, in additions.
+
+    Its classes are those that kernels are counted by. A reduction takes its formula and a load.
+    """
     row = ROWS.get(i.opcode)
     if row is not None:
         return float(row.cost)

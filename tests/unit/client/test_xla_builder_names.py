@@ -1,10 +1,9 @@
 """XlaBuilder's name of each operation, and the client's name for it."""
 
-import re
-
 import pytest
 
 import xla_client
+from tests.elementwise_operations import OPERATIONS, in_snake_case
 from xla_client import Builder, ops
 
 NOT_COMPILED = "XLA writes it for export to MLIR only; no backend of its compiles it"
@@ -15,30 +14,29 @@ PADDER = (
 PARTITIONER = "a mark for the partitioner; programs run as one partition"
 
 _SAME_NAMES = """
-    Abs Add AllGather AllReduce AllReduceTuple AllToAll AllToAllTuple Atan2 BatchNormGrad
-    BatchNormInference BatchNormTraining BitcastConvertType Broadcast BroadcastInDim Call Cbrt Ceil
-    Cholesky Clamp Clz Collapse CollectiveBroadcast CollectivePermute Compare Complex CompositeCall
-    ConcatInDim Conditional Conj Conv ConvGeneral ConvGeneralDilated ConvWithGeneralDimensions
-    ConvWithGeneralPadding ConvertElementType Copy Cos CrossReplicaSum CustomCall Div Dot DotGeneral
-    DynamicReshape DynamicSlice DynamicUpdateSlice Eq EqTotalOrder Erf Exp Expm1 Fft Floor Gather Ge
-    GeTotalOrder GetDimensionSize GetTupleElement Gt GtTotalOrder Imag InfeedWithToken IsFinite Le
-    LeTotalOrder Log Log1p Logistic Lt LtTotalOrder Map Max Min Mul Mulhi Ne NeTotalOrder Neg
-    OptimizationBarrier Outfeed OutfeedWithToken Pad PadInDim PopulationCount Pow RaggedAllToAll
-    RaggedDot Real RecvFromHost RecvWithToken Reduce ReduceAll ReducePrecision ReduceScatter
-    ReduceWindow ReduceWindowWithGeneralPadding Rem RemoveDynamicDimension Reshape Rev
-    RngBitGenerator RngNormal RngUniform Round RoundNearestEven Rsqrt ScaledDot Scan Scatter Select
-    SelectAndScatter SelectAndScatterWithGeneralPadding Send SendToHost SendWithToken
-    SetDimensionSize ShiftLeft ShiftRightArithmetic ShiftRightLogical Sign Sin Slice SliceInDim Sort
-    Sqrt StochasticConvertType Sub Tan Tanh TopK Transpose TriangularSolve Tuple Xor
+    AllGather AllReduce AllReduceTuple AllToAll AllToAllTuple BatchNormGrad BatchNormInference
+    BatchNormTraining BitcastConvertType Broadcast BroadcastInDim Call Cholesky Clamp Collapse
+    CollectiveBroadcast CollectivePermute Compare CompositeCall ConcatInDim Conditional Conj Conv
+    ConvGeneral ConvGeneralDilated ConvWithGeneralDimensions ConvWithGeneralPadding
+    ConvertElementType Copy CrossReplicaSum CustomCall Dot DotGeneral DynamicReshape DynamicSlice
+    DynamicUpdateSlice Eq EqTotalOrder Fft Gather Ge GeTotalOrder GetDimensionSize GetTupleElement
+    Gt GtTotalOrder InfeedWithToken Le LeTotalOrder Lt LtTotalOrder Map Ne NeTotalOrder
+    OptimizationBarrier Outfeed OutfeedWithToken Pad PadInDim RaggedAllToAll RaggedDot
+    RecvFromHost RecvWithToken Reduce ReduceAll ReducePrecision ReduceScatter ReduceWindow
+    ReduceWindowWithGeneralPadding RemoveDynamicDimension Reshape Rev RngBitGenerator RngNormal
+    RngUniform ScaledDot Scan Scatter Select SelectAndScatter SelectAndScatterWithGeneralPadding
+    Send SendToHost SendWithToken SetDimensionSize Slice SliceInDim Sort StochasticConvertType
+    TopK Transpose TriangularSolve Tuple
 """
 FUNCTIONS = {
-    name: re.sub("(?<=[a-z0-9])([A-Z])", r"_\1", name).lower() for name in _SAME_NAMES.split()
+    **{name: in_snake_case(name) for name in _SAME_NAMES.split()},
+    **{row.builder: row.function for row in OPERATIONS.values() if not row.math_h},
 } | {
     "AfterAll": "Builder.after_all", "AllGatherTuple": "all_gather",
     "AllGatherTupleWithDeviceList": "all_gather", "AllGatherWithDeviceList": "all_gather",
     "AllReduceTupleWithDeviceList": "all_reduce_tuple", "AllReduceWithDeviceList": "all_reduce",
     "AllToAllTupleWithDeviceList": "all_to_all_tuple", "AllToAllWithDeviceList": "all_to_all",
-    "And": "and_", "CollectiveBroadcastWithDeviceList": "collective_broadcast",
+    "CollectiveBroadcastWithDeviceList": "collective_broadcast",
     "ConstantFromArray": "Builder.constant", "ConstantFromArrayWithLayout": "Builder.constant",
     "ConstantLiteral": "Builder.constant", "ConstantR0": "Builder.constant",
     "ConstantR1": "Builder.constant", "ConstantR2": "Builder.constant",
@@ -51,9 +49,9 @@ FUNCTIONS = {
     "CustomCallWithComputation": "custom_call",
     "CustomCallWithComputationAndLayouts": "custom_call", "CustomCallWithLayout": "custom_call",
     "Infeed": "Builder.infeed", "Iota": "Builder.iota",
-    "MultiCollectivePermute": "collective_permute", "Not": "not_", "Or": "or_",
-    "Parameter": "Builder.parameter", "RaggedAllToAllWithDeviceList": "ragged_all_to_all",
-    "Recv": "Builder.recv", "ReduceScatterWithDeviceList": "reduce_scatter",
+    "MultiCollectivePermute": "collective_permute", "Parameter": "Builder.parameter",
+    "RaggedAllToAllWithDeviceList": "ragged_all_to_all", "Recv": "Builder.recv",
+    "ReduceScatterWithDeviceList": "reduce_scatter",
     "ReplicaId": "Builder.replica_id", "ReshapeWithInferredDimension": "reshape",
     "While": "while_",
 }  # fmt: skip
@@ -88,7 +86,7 @@ LOOKED_FOR = {
 INTERNAL = {"calling", "innermost", "message_of", "operands_of", "own"}
 """Methods of Builder that the client's functions, loops and subscripts use, and no program."""
 
-FROM_MATH_H = {"acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh"}
+FROM_MATH_H = {row.function for row in OPERATIONS.values() if row.math_h}
 """Functions that XLA has in hlo/builder/lib/math.h."""
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ops.numerics import complex_functions as of_complex
-from xla_server.ops.numerics import float_functions as of_floats
 from xla_server.ops.numerics import integer_functions as of_integers
 from xla_server.ops.numerics.complex_functions import in_more_precision
+from xla_server.ops.numerics.numeric import Array, flushed
 
 Function: TypeAlias = Callable[..., Any]
 
@@ -132,6 +132,64 @@ def _exact(function: Function, kernel: str, **more: Any) -> ElementwiseOp:
     return ElementwiseOp(function, kernel, is_exact=True, **more)
 
 
+# Functions of real floats where XLA's CPU backend has another meaning than numpy.
+
+
+def _sign(x: Array) -> Array:
+    """-1, 1, or x itself where it is a zero or NaN."""
+    return np.where((x == 0) | np.isnan(x), x, np.sign(x))
+
+
+def _maximum(x: Array, y: Array) -> Array:
+    """The larger of each pair, where NaN beats all and 0 beats -0."""
+    return np.where((x == 0) & (y == 0), x + y, np.maximum(x, y))
+
+
+def _minimum(x: Array, y: Array) -> Array:
+    """The smaller of each pair, where NaN beats all and -0 beats 0."""
+    return np.where((x == 0) & (y == 0), -(-x - y), np.minimum(x, y))
+
+
+def _round_away(x: Array) -> Array:
+    """Round to the nearest integer, halves away from zero."""
+    whole = np.trunc(x)
+    return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1, x).astype(x.dtype), whole)
+
+
+def _rsqrt(x: Array) -> Array:
+    """1 / sqrt(x)."""
+    return np.asarray(np.reciprocal(np.sqrt(x)))
+
+
+def _erf(x: Array) -> Array:
+    """The error function."""
+    # The server listens before scipy is loaded.
+    from scipy import special
+
+    return np.asarray(special.erf(x))
+
+
+def _logistic(x: Array) -> Array:
+    """1 / (1 + exp(-x))."""
+    return np.asarray(np.reciprocal(1 + np.exp(-x)))
+
+
+def _remainder(x: Array, y: Array) -> Array:
+    """C's fmod; NaN where y is subnormal, as a comparison with zero takes it for that."""
+    return np.asarray(np.fmod(x, flushed(y)))
+
+
+def _power(x: Array, y: Array) -> Array:
+    """x ** y as C's pow has it.
+
+    numpy takes roots where an exponent of 0.5 is broadcast: those of -0 and -inf are others.
+    """
+    roots = y == 0.5
+    if np.any(roots):
+        x = np.where(roots, np.where(np.isneginf(x), -x, x) + x.dtype.type(0), x)
+    return np.asarray(np.power(x, y))
+
+
 ROWS: Mapping[Opcode, ElementwiseOp] = {
     Opcode.ABS: _exact(np.abs, "absolute", complex=of_complex.abs, keeps_subnormals=True),
     Opcode.ACOS: _function(np.arccos, "acos", (1, 1), complex=in_more_precision(np.arccos)),
@@ -156,7 +214,7 @@ ROWS: Mapping[Opcode, ElementwiseOp] = {
     Opcode.CLAMP: _exact(
         lambda low, x, high: np.minimum(np.maximum(x, low), high),
         "clamp",
-        floating=lambda low, x, high: of_floats.minimum(of_floats.maximum(x, low), high),
+        floating=lambda low, x, high: _minimum(_maximum(x, low), high),
     ),
     Opcode.COMPLEX: _part(of_complex.from_parts, "complex"),
     Opcode.COSH: _function(np.cosh, "cosh", (1.75, 1.75)),
@@ -170,7 +228,7 @@ ROWS: Mapping[Opcode, ElementwiseOp] = {
         complex=of_complex.divide,
         widens_complex=True,
     ),
-    Opcode.ERF: _function(of_floats.erf, "erf", (2.75, 1.5)),
+    Opcode.ERF: _function(_erf, "erf", (2.75, 1.5)),
     Opcode.EXPONENTIAL: _function(np.exp, "exp", (1.25, 1.25), complex=of_complex.exp),
     Opcode.EXPONENTIAL_MINUS_ONE: _identity_near_zero(
         np.expm1, "expm1", (1.25, 1.5), complex=of_complex.expm1
@@ -182,15 +240,9 @@ ROWS: Mapping[Opcode, ElementwiseOp] = {
     Opcode.LOG_PLUS_ONE: _function(
         np.log1p, "log1p", (1.25, 1.25), complex=of_complex.log_plus_one
     ),
-    Opcode.LOGISTIC: _function(
-        of_floats.logistic, "logistic", (2.5, 2.5), complex=of_complex.logistic
-    ),
-    Opcode.MAXIMUM: _exact(
-        np.maximum, "maximum", floating=of_floats.maximum, complex=of_complex.maximum
-    ),
-    Opcode.MINIMUM: _exact(
-        np.minimum, "minimum", floating=of_floats.minimum, complex=of_complex.minimum
-    ),
+    Opcode.LOGISTIC: _function(_logistic, "logistic", (2.5, 2.5), complex=of_complex.logistic),
+    Opcode.MAXIMUM: _exact(np.maximum, "maximum", floating=_maximum, complex=of_complex.maximum),
+    Opcode.MINIMUM: _exact(np.minimum, "minimum", floating=_minimum, complex=of_complex.minimum),
     Opcode.MULHI: _bits(of_integers.multiply_high, "mulhi"),
     Opcode.MULTIPLY: ElementwiseOp(np.multiply, "mul", pred="bit_and"),
     Opcode.NEGATE: _exact(np.negative, "neg", keeps_subnormals=True),
@@ -198,7 +250,7 @@ ROWS: Mapping[Opcode, ElementwiseOp] = {
     Opcode.OR: ElementwiseOp(np.bitwise_or, "bit_or"),
     Opcode.POPCNT: _bits(of_integers.population_count, "popcnt"),
     Opcode.POWER: _function(
-        of_floats.power,
+        _power,
         "pow",
         (1.0, 1.5),
         CostClass.POWER,
@@ -207,24 +259,22 @@ ROWS: Mapping[Opcode, ElementwiseOp] = {
     ),
     Opcode.REAL: _part(np.real, "real"),
     Opcode.REMAINDER: ElementwiseOp(
-        of_floats.remainder,
+        _remainder,
         "rem",
         CostClass.DIVISION,
         integer=of_integers.remainder,
         keeps_subnormals=True,
     ),
-    Opcode.ROUND_NEAREST_AFZ: _exact(of_floats.round_away, "round_away"),
+    Opcode.ROUND_NEAREST_AFZ: _exact(_round_away, "round_away"),
     Opcode.ROUND_NEAREST_EVEN: _exact(np.rint, "round_even"),
-    Opcode.RSQRT: _function(
-        of_floats.rsqrt, "rsqrt", (1.5, 1.5), CostClass.ROOT, complex=of_complex.rsqrt
-    ),
+    Opcode.RSQRT: _function(_rsqrt, "rsqrt", (1.5, 1.5), CostClass.ROOT, complex=of_complex.rsqrt),
     Opcode.SHIFT_LEFT: _bits(of_integers.shift_left, "shift_left"),
     Opcode.SHIFT_RIGHT_ARITHMETIC: _bits(
         of_integers.shift_right_arithmetic, "shift_right_arithmetic"
     ),
     Opcode.SHIFT_RIGHT_LOGICAL: _bits(of_integers.shift_right_logical, "shift_right_logical"),
     Opcode.SIGN: _function(
-        of_floats.sign,
+        _sign,
         "sign",
         (0, 0),
         CostClass.ARITHMETIC,

@@ -13,99 +13,20 @@ import ml_dtypes
 import numpy as np
 
 from tests.command_line import command_line
+from tests.elementwise_operations import EXACT, OPERATIONS, Ulps
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Ulps:
-    """Bounds in ULPs by type: `small` are the floats of 8 bits and fewer.
-
-    An ULP is the distance to the next number of the type. A complex number has the ULP of its
-    larger part, or of 1 where both are smaller: XLA's expansions cancel there.
-    """
-
-    small: int = 0
-    f16: int = 0
-    bf16: int = 0
-    f32: int = 0
-    f64: int = 0
-    c64: int = 0
-    c128: int = 0
-
-    def of(self, element_type: E) -> int:
-        """The bound of results of this type."""
-        if not element_type.is_floating and not element_type.is_complex:
-            return 0
-        if element_type.is_floating and element_type.bit_width <= 8:
-            return self.small
-        bound: int = getattr(self, element_type.text)
-        return bound
-
-
-EXACT = Ulps()
-
 BOUNDS: Mapping[Opcode, Ulps] = MappingProxyType(
     {
-        Opcode.ABS: Ulps(f32=2, f64=2),  # the sizes of complex numbers, by XLA's own expansion
-        Opcode.ACOS: Ulps(1, 1, 1, 4, 4, 16, 16),
-        Opcode.ACOSH: Ulps(1, 2, 2, 4, 4, 16, 16),
-        Opcode.ADD: EXACT,
-        Opcode.AND: EXACT,
-        Opcode.ASIN: Ulps(1, 1, 1, 4, 4, 16, 16),
-        Opcode.ASINH: Ulps(1, 1, 1, 4, 4, 16, 16),
-        Opcode.ATAN: Ulps(1, 1, 1, 4, 2, 16, 16),
-        Opcode.ATAN2: Ulps(1, 1, 1, 4, 2, 64, 64),
-        Opcode.ATANH: Ulps(1, 1, 1, 4, 256, 16, 16),
+        **{opcode: row.ulps for opcode, row in OPERATIONS.items()},
         Opcode.BITCAST_CONVERT: EXACT,
-        Opcode.CBRT: Ulps(1, 1, 1, 4, 4),
-        Opcode.CEIL: EXACT,
         Opcode.CLAMP: EXACT,
         Opcode.COMPARE: EXACT,
-        Opcode.COMPLEX: EXACT,
         Opcode.CONVERT: EXACT,
-        # JAX writes cosh and sinh with exp(x + log(1/2)), which loses what x has before the point.
-        Opcode.COSH: Ulps(1, 2, 1, 64, 1024, 64, 64),
-        Opcode.COSINE: Ulps(1, 1, 1, 2, 2, 4, 4),
-        Opcode.COUNT_LEADING_ZEROS: EXACT,
-        Opcode.DIVIDE: Ulps(c64=4, c128=4),
-        Opcode.ERF: Ulps(1, 1, 1, 8, 4),
-        Opcode.EXPONENTIAL: Ulps(1, 1, 1, 4, 2, 4, 4),
-        Opcode.EXPONENTIAL_MINUS_ONE: Ulps(1, 2, 1, 8, 8, 8, 8),
-        Opcode.FLOOR: EXACT,
-        Opcode.IMAG: EXACT,
-        Opcode.IS_FINITE: EXACT,
-        Opcode.LOG: Ulps(1, 1, 1, 4, 2, 4, 64),
-        Opcode.LOG_PLUS_ONE: Ulps(1, 1, 1, 4, 256, 8, 64),
-        Opcode.LOGISTIC: Ulps(1, 2, 1, 8, 4, 512, 512),
-        Opcode.MAXIMUM: EXACT,
-        Opcode.MINIMUM: EXACT,
-        Opcode.MULHI: EXACT,
-        Opcode.MULTIPLY: Ulps(c64=2, c128=2),
-        Opcode.NEGATE: EXACT,
-        Opcode.NOT: EXACT,
-        Opcode.OR: EXACT,
-        Opcode.POPCNT: EXACT,
-        Opcode.POWER: Ulps(1, 1, 1, 4, 4, 512, 512),
-        Opcode.REAL: EXACT,
         Opcode.REDUCE_PRECISION: EXACT,
-        Opcode.REMAINDER: EXACT,
-        Opcode.ROUND_NEAREST_AFZ: EXACT,
-        Opcode.ROUND_NEAREST_EVEN: EXACT,
-        Opcode.RSQRT: Ulps(1, 1, 1, 4, 4, 8, 8),
         Opcode.SELECT: EXACT,
-        Opcode.SHIFT_LEFT: EXACT,
-        Opcode.SHIFT_RIGHT_ARITHMETIC: EXACT,
-        Opcode.SHIFT_RIGHT_LOGICAL: EXACT,
-        Opcode.SIGN: Ulps(c64=4, c128=4),
-        Opcode.SINE: Ulps(1, 1, 1, 2, 2, 4, 4),
-        Opcode.SINH: Ulps(1, 2, 1, 64, 1024, 64, 64),
-        Opcode.SQRT: Ulps(small=1, c64=4, c128=4),  # XLA rounds small floats to F16 first
         Opcode.STOCHASTIC_CONVERT: EXACT,
-        Opcode.SUBTRACT: EXACT,
-        Opcode.TAN: Ulps(1, 1, 1, 4, 2, 512, 512),
-        Opcode.TANH: Ulps(1, 1, 1, 8, 8, 512, 512),
-        Opcode.XOR: EXACT,
     }
 )
 """The bound of every elementwise operation."""

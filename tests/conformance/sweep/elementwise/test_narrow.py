@@ -4,7 +4,6 @@ The references are Python's whole numbers, and XLA's results in F32 rounded by a
 nearest number. Broadcasts, which only the builder has, are compared with numpy's.
 """
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,35 +15,14 @@ from tests.conformance.oracle import assert_equal_bits, evaluated
 from tests.conformance.sweep.draws import drawing, operands, program
 from tests.conformance.sweep.draws.depth import drawn
 from tests.conformance.sweep.elementwise.test_elementwise import results
+from tests.elementwise_operations import OPERATIONS
 from xla_client import ops
 from xla_client.programs.builder import Op
 from xla_contract.ops.elementwise.elementwise import BINARY, UNARY
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode
 
-WHOLE: Mapping[Opcode, Callable[[int, int], int]] = {
-    Opcode.ABS: lambda x, _: abs(x),
-    Opcode.ADD: lambda x, y: x + y,
-    Opcode.AND: lambda x, y: x & y,
-    Opcode.COUNT_LEADING_ZEROS: lambda x, _: int(x == 0),
-    Opcode.DIVIDE: lambda x, y: x * y if y else -1,
-    Opcode.MAXIMUM: max,
-    Opcode.MINIMUM: min,
-    Opcode.MULHI: lambda x, y: x * y >> 1,
-    Opcode.MULTIPLY: lambda x, y: x * y,
-    Opcode.NEGATE: lambda x, _: -x,
-    Opcode.NOT: lambda x, _: ~x,
-    Opcode.OR: lambda x, y: x | y,
-    Opcode.POPCNT: lambda x, _: int(x != 0),
-    Opcode.POWER: lambda x, y: x if y else 1,
-    Opcode.REMAINDER: lambda x, y: 0 if y else x,
-    Opcode.SHIFT_LEFT: lambda x, y: 0 if y else x,
-    Opcode.SHIFT_RIGHT_ARITHMETIC: lambda x, _: x,
-    Opcode.SHIFT_RIGHT_LOGICAL: lambda x, y: 0 if y else x,
-    Opcode.SIGN: lambda x, _: x,
-    Opcode.SUBTRACT: lambda x, y: x - y,
-    Opcode.XOR: lambda x, y: x ^ y,
-}
+WHOLE = {opcode: row.bit for opcode, row in OPERATIONS.items() if row.bit is not None}
 """Operations on numbers of one bit, before the result is cut to one bit."""
 
 

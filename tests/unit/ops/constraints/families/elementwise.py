@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from tests.elementwise_operations import OPERATIONS, Types
 from tests.unit.ops.constraints.case import Case
 from xla_client import ops
 from xla_contract.ops.elementwise.compare import (
@@ -9,104 +10,43 @@ from xla_contract.ops.elementwise.compare import (
     ComparisonDirection,
     ComparisonType,
 )
+from xla_contract.ops.elementwise.elementwise import BINARY, UNARY
 from xla_contract.types.opcode import Opcode
-
-_FLOATING = ("floating", ("s32", "c64"))
-_WAVES = ("floating or complex", ("pred", "u32"))
-_SIGNED = ("signed, floating or complex", ("pred", "u32"))
-_BITS = ("integral", ("pred", "f32", "c64"))
-_LOGICAL = ("pred or integral", ("f32", "c64"))
-_NUMERIC = ("integral, floating or complex", ("pred",))
-_ORDERED = ("integral or floating", ("pred", "c64"))
-_COMPONENT = ("f32 or f64", ("pred", "c64"))
-
-_UNARY = {
-    Opcode.ABS: (ops.abs, _SIGNED),
-    Opcode.ACOS: (ops.acos, _WAVES),
-    Opcode.ACOSH: (ops.acosh, _WAVES),
-    Opcode.ASIN: (ops.asin, _WAVES),
-    Opcode.ASINH: (ops.asinh, _WAVES),
-    Opcode.ATAN: (ops.atan, _WAVES),
-    Opcode.ATANH: (ops.atanh, _WAVES),
-    Opcode.CBRT: (ops.cbrt, _FLOATING),
-    Opcode.CEIL: (ops.ceil, _FLOATING),
-    Opcode.COSH: (ops.cosh, _WAVES),
-    Opcode.COSINE: (ops.cos, _WAVES),
-    Opcode.COUNT_LEADING_ZEROS: (ops.clz, _BITS),
-    Opcode.ERF: (ops.erf, _FLOATING),
-    Opcode.EXPONENTIAL: (ops.exp, _WAVES),
-    Opcode.EXPONENTIAL_MINUS_ONE: (ops.expm1, _WAVES),
-    Opcode.FLOOR: (ops.floor, _FLOATING),
-    Opcode.IMAG: (ops.imag, _WAVES),
-    Opcode.IS_FINITE: (ops.is_finite, _FLOATING),
-    Opcode.LOG: (ops.log, _WAVES),
-    Opcode.LOG_PLUS_ONE: (ops.log1p, _WAVES),
-    Opcode.LOGISTIC: (ops.logistic, _WAVES),
-    Opcode.NEGATE: (ops.neg, _NUMERIC),
-    Opcode.NOT: (ops.not_, _LOGICAL),
-    Opcode.POPCNT: (ops.population_count, _BITS),
-    Opcode.REAL: (ops.real, _WAVES),
-    Opcode.ROUND_NEAREST_AFZ: (ops.round, _FLOATING),
-    Opcode.ROUND_NEAREST_EVEN: (ops.round_nearest_even, _FLOATING),
-    Opcode.RSQRT: (ops.rsqrt, _WAVES),
-    Opcode.SIGN: (ops.sign, _SIGNED),
-    Opcode.SINE: (ops.sin, _WAVES),
-    Opcode.SINH: (ops.sinh, _WAVES),
-    Opcode.SQRT: (ops.sqrt, _WAVES),
-    Opcode.TAN: (ops.tan, _WAVES),
-    Opcode.TANH: (ops.tanh, _WAVES),
-}
-
-_BINARY = {
-    Opcode.ADD: (ops.add, None),
-    Opcode.AND: (ops.and_, _LOGICAL),
-    Opcode.ATAN2: (ops.atan2, _WAVES),
-    Opcode.COMPLEX: (ops.complex, _COMPONENT),
-    Opcode.DIVIDE: (ops.div, _NUMERIC),
-    Opcode.MAXIMUM: (ops.max, None),
-    Opcode.MINIMUM: (ops.min, None),
-    Opcode.MULHI: (ops.mulhi, _BITS),
-    Opcode.MULTIPLY: (ops.mul, None),
-    Opcode.OR: (ops.or_, _LOGICAL),
-    Opcode.POWER: (ops.pow, _NUMERIC),
-    Opcode.REMAINDER: (ops.rem, _ORDERED),
-    Opcode.SHIFT_LEFT: (ops.shift_left, _BITS),
-    Opcode.SHIFT_RIGHT_ARITHMETIC: (ops.shift_right_arithmetic, _BITS),
-    Opcode.SHIFT_RIGHT_LOGICAL: (ops.shift_right_logical, _BITS),
-    Opcode.SUBTRACT: (ops.sub, _NUMERIC),
-    Opcode.XOR: (ops.xor, _LOGICAL),
-}
 
 _TUPLE = "(f32[2])"
 
 
+def _of(opcode: Opcode) -> tuple[Callable[..., object], Types]:
+    row = OPERATIONS[opcode]
+    return getattr(ops, row.function), row.types
+
+
 def _unary_cases() -> Iterator[Case]:
-    for opcode, (function, (allowed, refused)) in _UNARY.items():
-        for text in (*refused, _TUPLE):
+    for opcode in UNARY:
+        function, types = _of(opcode)
+        for text in (*types.refused, _TUPLE):
             shape = text if text == _TUPLE else f"{text}[2]"
-            rule = f"the element type of the operand must be {allowed}"
+            rule = f"the element type of the operand must be {types.allowed}"
             if text == _TUPLE:
                 rule = "the operand must be an array"
             yield Case(opcode, (shape,), f"{rule}, got {shape}", build=function)
 
 
 def _binary_cases() -> Iterator[Case]:
-    for opcode, (function, types) in _BINARY.items():
-        allowed, refused = types or ("", ())
-        for text in refused:
+    for opcode in BINARY:
+        function, types = _of(opcode)
+        for text in types.refused:
             shape = f"{text}[2]"
-            message = f"the element type of the left operand must be {allowed}, got {shape}"
+            message = f"the element type of the left operand must be {types.allowed}, got {shape}"
             yield Case(opcode, (shape, shape), message, build=function)
         yield from _binary_pairs(opcode, function, types)
 
 
-def _binary_pairs(
-    opcode: Opcode, function: Callable[..., object], types: tuple[str, tuple[str, ...]] | None
-) -> Iterator[Case]:
+def _binary_pairs(opcode: Opcode, function: Callable[..., object], types: Types) -> Iterator[Case]:
     good, other = next(
         (first, second)
         for first, second in (("f32", "f64"), ("s32", "s64"))
-        if types is None or first not in types[1]
+        if first not in types.refused
     )
     sizes = (f"{good}[2]", f"{good}[3]")
     yield Case(
@@ -140,12 +80,12 @@ def _binary_pairs(
         build=function,
         at_call=f"operands must be arrays, got {tuples[1]} and {tuples[0]}",
     )
-    if types is not None:
-        wrong = (f"{good}[2]", f"{types[1][0]}[2]")
+    if types.refused:
+        wrong = (f"{good}[2]", f"{types.refused[0]}[2]")
         yield Case(
             opcode,
             wrong,
-            f"the element type of the right operand must be {types[0]}, got {wrong[1]}",
+            f"the element type of the right operand must be {types.allowed}, got {wrong[1]}",
             build=function,
         )
 
