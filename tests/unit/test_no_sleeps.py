@@ -1,7 +1,6 @@
 """Tests wait for events, never for time, so that they hold on a machine that is busy.
 
-Sleeps are found in the source, and waits whose seconds are so few that nobody expects the event
-within them. Each that stays is listed with its reason.
+Sleeps, joins and waits of few seconds are found in the source, as far as they are literals. Each that stays is listed with its reason.
 """
 
 import ast

@@ -10,7 +10,7 @@ from tests.fault.plain import until
 
 
 class Rest:
-    """Whether threads wait: the system, Linux, has let none of them run since it was asked before.
+    """The question whether threads wait: Linux has let none of them run since it was last asked.
 
     One that waits for the interpreter's lock runs between two questions, as `until` sleeps there.
     """

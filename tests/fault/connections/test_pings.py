@@ -24,7 +24,7 @@ def test_a_client_without_calls_may_ask_now_and_then(server: ServerProcess) -> N
             time.sleep(APART)
             peer.ping()
         until(lambda: peer.frames.count((PING, 0)) > STRIKES)
-        # What is answered behind the pings would come behind what sends the client away.
+        # An answer to a later call comes behind any frame that sends the client away.
         peer.wait_for_end(peer.call("DescribeSession", extension_pb2.DescribeSessionRequest()))
         assert (AWAY, 0) not in peer.frames
 
