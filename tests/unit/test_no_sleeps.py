@@ -1,6 +1,7 @@
 """Tests wait for events, never for time, so that they hold on a machine that is busy.
 
-Sleeps, joins and waits of few seconds are found in the source, as far as they are literals. Each that stays is listed with its reason.
+Sleeps are found in the source, and joins and waits of few seconds as far as these are literals.
+Each that stays is listed with its reason.
 """
 
 import ast

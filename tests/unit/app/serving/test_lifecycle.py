@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.fault.plain import until
 from xla_server.app.serving import lifecycle
 
 _TEXT = """
@@ -59,7 +60,7 @@ def test_what_programs_share_is_prepared_unless_it_is_turned_off(
     monkeypatch.setattr("gc.freeze", lambda: None)
     backend: Any = _Backend()
     preparation = lifecycle._Preparation(backend, Any, only_loads=only_loads)  # type: ignore[arg-type]
-    assert preparation.has_ended()
+    until(preparation.has_ended)
     assert backend.prepared == prepared
 
 
