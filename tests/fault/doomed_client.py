@@ -4,8 +4,8 @@ Prints the tokens of its sessions, of the one over the wire and the one with sha
 is under way, and waits.
 """
 
+import signal
 import threading
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 import xla_client as xc
 from tests.command_line import command_line
 from tests.e2e.feed_programs import COUNT, source
-from tests.fault.plain import token_of
+from tests.fault.plain import token_of, until
 from tests.fault.programs import ONES, double, endless
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
@@ -33,7 +33,7 @@ def work(address: str) -> None:
         def wait(done: int, of: int) -> None:
             if 2 * done > of:
                 is_under_way[number].set()
-                time.sleep(600)
+                signal.pause()
 
         return wait
 
@@ -55,11 +55,10 @@ def work(address: str) -> None:
     kept = shared.to_device(LARGE).to_numpy()
     for event in is_under_way:
         event.wait()
-    while not is_in_the_middle(wire):
-        time.sleep(0.01)
+    until(lambda: is_in_the_middle(wire))
     tokens = [token_of(client) for client in (wire, shared)]
     print(*tokens, flush=True)
-    time.sleep(600)
+    signal.pause()
     del runs, values, kept
 
 

@@ -10,30 +10,25 @@ from tests.fault.programs import ARRAY
 from xla_client import Builder, Computation, ops
 
 OPERATOR = """
-import pathlib, time
+import pathlib, threading, time
 
 def register(registry):
     signature = "(f32[65536]) -> f32[65536]"
-    registry.register_function("slept", slept, signature)
     registry.register_function("noted", noted, signature)
     registry.register_function("stuck", stuck, signature)
     registry.register_function("held", held, signature)
-
-def slept(x):
-    time.sleep(0.5)
-    return x + x
 
 def noted(x):
     pathlib.Path(__file__).with_name("note").write_text(str(x[0]))
     return x
 
 def stuck(x):
-    time.sleep(600)
+    threading.Event().wait()
 
 def held(x):
     while not pathlib.Path(__file__).with_name("go").exists():
         time.sleep(0.01)
-    return x
+    return x + x
 """
 """Functions that hold the thread that calls them."""
 

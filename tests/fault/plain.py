@@ -145,6 +145,11 @@ class Plain:
         answer = self.describe()
         return answer.server_sessions, answer.server_device_bytes, answer.server_shared_bytes
 
+    def calls(self) -> int:
+        """Calls of the whole server that have slots, of which this is one."""
+        request = extension_pb2.DescribeServerRequest(sessions=1)
+        return int(self("DescribeServer", request).calls.used)
+
     def executions(self) -> tuple[int, int]:
         """The session's executions that run, and those launched that have not ended."""
         use = self.describe().use

@@ -10,6 +10,7 @@ import pytest
 
 import xla_client as xc
 from tests.e2e.feed_programs import COUNT, relay, sink, source
+from tests.fault.plain import until
 from xla_client.feeds import infeed, outfeed
 
 
@@ -20,8 +21,10 @@ async def _numbers(count: int) -> AsyncIterator[np.int32]:
 
 
 async def _until_waiting(client: xc.Client, *, is_waiting: bool = True) -> None:
-    while bool(client.device().feeds().infeed.waiters) != is_waiting:
-        await asyncio.sleep(0.01)
+    def is_so() -> bool:
+        return bool(client.device().feeds().infeed.waiters) == is_waiting
+
+    await asyncio.to_thread(until, is_so)
 
 
 def test_values_go_in_and_out(client):

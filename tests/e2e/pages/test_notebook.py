@@ -16,7 +16,7 @@ SCREEN = 24
 
 CELLS = [
     """
-    import os, signal, threading, time
+    import os, signal, threading
     import numpy as np
     import xla_client as xc
     from xla_client import Builder, ops
@@ -38,7 +38,7 @@ CELLS = [
     """
     def interrupt():
         while not client.describe().use.concurrent_executions:
-            time.sleep(0.01)
+            pass
         os.killpg(os.getpgid(0), signal.SIGINT)
 
     threading.Thread(target=interrupt).start()

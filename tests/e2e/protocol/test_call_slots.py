@@ -1,6 +1,5 @@
 """One client's calls that wait, or do not arrive, leave slots to those of the others."""
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -40,6 +39,7 @@ class Greedy:
     def __init__(self, address: str) -> None:
         self.client = Plain(address)
         self.beside = self.client.beside(address)
+        self._watcher = Plain(address)
         launched = launch(
             self.client, self.client.compile(gated()), argument_of(upload(self.client).handle)
         )
@@ -71,10 +71,15 @@ class Greedy:
             return bool(error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED)
         return False
 
+    def has_slots(self, count: int) -> None:
+        """Wait until so many calls, all of them this session's, have slots."""
+        until(lambda: self._watcher.calls() == count + 1)
+
     def end(self) -> None:
         until(lambda: not self.is_refused())
         self.beside.close()
         self.client.end_session()
+        self._watcher.end_session()
 
 
 @pytest.fixture
@@ -95,26 +100,11 @@ def _ended(calls: list[Any]) -> int:
     return sum(call.done() for call in calls)
 
 
-def _fill(
-    greedy: Greedy, begin: Callable[[int], list[Any]], is_over: Callable[[Any], bool]
-) -> list[Any]:
-    """Have as many calls wait as there may be."""
-    calls: list[Any] = []
-
-    def is_full() -> bool:
-        # Cancelled calls keep their slots until the server has noticed.
-        calls[:] = [call for call in calls if not is_over(call)]
-        calls.extend(begin(EACH - len(calls)))
-        time.sleep(0.1)
-        return greedy.is_refused() and not any(map(is_over, calls))
-
-    until(is_full)
-    return calls
-
-
 def _take_all(greedy: Greedy, timeout: float = 60) -> list[Any]:
     """Have as many calls wait as there may be; gives those, when others were refused."""
-    calls = _fill(greedy, lambda count: greedy.wait(count, timeout), lambda call: call.done())
+    greedy.has_slots(0)  # Cancelled calls keep their slots until the server has noticed.
+    calls = greedy.wait(EACH, timeout)
+    greedy.has_slots(EACH)
     for call in greedy.wait(TOO_MANY, timeout):
         assert TOLD in refused(grpc.StatusCode.RESOURCE_EXHAUSTED, call.result)
     assert _ended(calls) == 0
@@ -206,7 +196,9 @@ def test_requests_that_do_not_come_are_of_their_session(
                 for number in range(count)
             ]
 
-        calls = _fill(greedy, begin, _is_answered)
+        greedy.has_slots(0)
+        calls = begin(EACH)
+        greedy.has_slots(EACH)
         beyond = begin(TOO_MANY)
         for peer, call in beyond:
             peer.wait_for(HEADERS, call)
@@ -245,19 +237,7 @@ def test_calls_on_a_stream_are_of_their_session(server: ServerProcess, greedy: G
         assert stream.receive().id == 1
         until(lambda: not greedy.is_refused())
         stream.call.cancel()
-        until(lambda: not _is_full(greedy))
-
-
-def _is_full(greedy: Greedy) -> bool:
-    """Return whether fewer calls than the limit could wait."""
-    calls = greedy.wait(EACH)
-    time.sleep(0.1)
-    is_full = _ended(calls) > 0
-    _cancel(greedy, calls)
-    until(lambda: _ended(calls) == EACH)
-    until(lambda: not greedy.is_refused())
-    time.sleep(0.2)  # A call leaves its slot when the server has noticed the end.
-    return is_full
+        greedy.has_slots(0)
 
 
 def test_who_has_the_last_answer_may_call_again(server: ServerProcess, greedy: Greedy) -> None:

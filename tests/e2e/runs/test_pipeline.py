@@ -129,8 +129,7 @@ def test_a_coroutine_that_is_cancelled_stops_the_run(able: xc.Client) -> None:
         p = able.pipeline()
         p.call(loop, ONES)
         running = asyncio.create_task(p.arun())
-        while not able.describe().use.concurrent_executions:
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(until, lambda: able.describe().use.concurrent_executions)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running

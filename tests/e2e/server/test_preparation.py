@@ -1,7 +1,6 @@
 """A server that compiles shared routines while it is idle."""
 
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +41,6 @@ def test_it_can_be_turned_off(tmp_path: Path) -> None:
     kernels = tmp_path / "kernels"
     flags = ("--no-prepare", "--compilation-cache-dir", str(kernels))
     with start_server(tmp_path, *flags) as server:
-        time.sleep(0.5)
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(60) == 0
         # A ready server has the routines of all programs only.

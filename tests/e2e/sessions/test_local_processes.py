@@ -15,9 +15,9 @@ _PROGRAM = """
 import faulthandler
 import signal
 import threading
-import time
 import numpy as np
 import xla_client as xc
+from tests.fault.plain import until
 from tests.unit.client.small_programs import endless
 
 # Shells ignore interrupts in what they run in the background, tests too.
@@ -30,8 +30,7 @@ with own as client:
     forever = client.compile(endless())
 
     def tell():
-        while not client.describe().use.concurrent_executions:
-            time.sleep(0.01)
+        until(lambda: client.describe().use.concurrent_executions)
         print(own._process.pid, flush=True)
 
     threading.Thread(target=tell).start()

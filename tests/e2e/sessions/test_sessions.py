@@ -1,7 +1,6 @@
 """Sessions over real processes: what belongs to whom, and what stays when a client goes."""
 
 import contextlib
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -95,9 +94,13 @@ def test_values_of_a_plain_client_go_some_time_after_its_connection(forgetful: s
         until(lambda: watcher.live_bytes() == 0)
         raw = Raw(forgetful)
         raw.upload(np.zeros(100, np.float32))
-        for _ in range(10):
-            time.sleep(0.1)  # Twice what they would last for without the connection.
-            assert watcher.live_bytes() == 400
+        # Twice what they would last for without the connection.
+        for _ in range(2):
+            gone = Raw(forgetful, own=True)
+            gone.upload(np.zeros(1, np.float32))
+            assert watcher.live_bytes() == 404
+            gone.close()
+            until(lambda: watcher.live_bytes() == 400)
         raw.close()
         until(lambda: watcher.live_bytes() == 0)
 

@@ -27,12 +27,14 @@ def test_what_was_launched_may_end_while_the_server_drains(tmp_path: Path) -> No
     """No call waits for it: its effects outside of the server show that it has run."""
     with operator_s_server(tmp_path) as server:
         client = Plain(server.address)
-        slept, noted = client.compile(calling("slept")), client.compile(calling("noted"))
+        held, noted = client.compile(calling("held")), client.compile(calling("noted"))
         value = argument_of(upload(client).handle)
-        for executable in (slept, slept, noted):
+        for executable in (held, held, noted):
             launched = launch(client, executable, value)
             value = argument_of(launched.outputs[0].outputs[0].handle)
         server.process.terminate()
+        until(lambda: "draining" in server.log.read_text())
+        (tmp_path / "go").touch()
         has_drained(server)
         assert (tmp_path / "note").read_text() == "4.0"
         assert "are cancelled" not in server.log.read_text()

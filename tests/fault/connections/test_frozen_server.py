@@ -3,7 +3,6 @@
 import contextlib
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,8 +43,7 @@ def _freeze(server: ServerProcess) -> None:
     process = psutil.Process(server.process.pid)
     process.suspend()
     states = {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
-    while not all(psutil.Process(thread.id).status() in states for thread in process.threads()):
-        time.sleep(0.001)
+    until(lambda: all(psutil.Process(each.id).status() in states for each in process.threads()))
 
 
 def _is_answered(client: xc.Client) -> bool:

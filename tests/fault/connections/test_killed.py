@@ -4,7 +4,6 @@ import contextlib
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -103,14 +102,15 @@ def in_thread(call: Callable[[], Any]) -> Callable[[], BaseException | None]:
 
 def once_connected(call: Callable[[], object]) -> None:
     """Make a call again while the channel has not seen that there is a server."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
+
+    def is_answered() -> bool:
         try:
             call()
         except xc.UnavailableError:
-            time.sleep(0.05)
-        else:
-            return
+            return False
+        return True
+
+    until(is_answered)
 
 
 def test_a_server_killed_in_the_middle_of_everything_is_unavailable(

@@ -2,29 +2,25 @@
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable
 
 from tests.fault.plain import until
-from tests.unit.waiting import frames
+from tests.unit.waiting import Rest, is_in
 
 _AGAIN = 20.0
 """Seconds after which a key is pressed again, far more than an interrupt takes to arrive."""
 
 
 def press_in(function: str, press: Callable[[], object]) -> None:
-    """Have a key pressed a moment after the calling thread has come to a function of this name."""
-    waiting = threading.get_ident()
+    """Have a key pressed when the calling thread waits in a function of this name."""
+    waiting = threading.current_thread()
+    is_waiting = Rest(waiting)
 
     def is_there() -> bool:
-        frame = frames().get(waiting)
-        while frame is not None and frame.f_code.co_name != function:
-            frame = frame.f_back
-        return frame is not None
+        return is_in(waiting, function)
 
     def work() -> None:
-        until(is_there)
-        time.sleep(0.05)
+        until(lambda: is_there() and is_waiting())
         press()
         # An interrupt that comes in a callback of the garbage collection is dropped: once more.
         with contextlib.suppress(AssertionError):

@@ -108,16 +108,12 @@ def test_who_is_cancelled_gives_the_runs_up(client: xc.Client) -> None:
 
     async def give_up(count: int) -> None:
         tasks = [asyncio.create_task(run.arun(ONES)) for _ in range(count)]
-        while running_now() < count:
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(until, lambda: running() == count)
         for task in tasks:
             task.cancel()
         for task in tasks:
             with pytest.raises(asyncio.CancelledError):
                 await task
-
-    def running_now() -> int:
-        return running()
 
     for count in (1, 3):
         asyncio.run(give_up(count))

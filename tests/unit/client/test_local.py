@@ -136,7 +136,7 @@ def test_a_process_that_does_not_say_where_it_listens(line: str, got: str) -> No
 
 def test_a_server_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "START_TIMEOUT", 0.2)
-    message = Started("import time; time.sleep(60)").fails().message
+    message = Started("import signal; signal.pause()").fails().message
     assert "got b'' and exit code -9" in message
 
 
@@ -144,8 +144,8 @@ def test_a_server_that_does_not_stop_is_killed(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(local, "STOP_TIMEOUT", 0.2)
     # The process ignores SIGTERM; there is no listener at its address.
     program = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
-        """print('{"listening": "unix:/nowhere"}', flush=True); time.sleep(60)"""
+        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        """print('{"listening": "unix:/nowhere"}', flush=True); signal.pause()"""
     )
     monkeypatch.setattr(
         local, "connect", lambda target, **_: xc.connect(target, connect_timeout=0.1)

@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.fault.plain import until
 from tests.fault.programs import ONES
 from tests.fault.programs import endless as endless_loops
 from tests.unit.sessions import sample_runs as runs
+from tests.unit.waiting import Rest
 from xla_client import Computation
 from xla_contract.errors import CancelledError
 from xla_server.backends.compiled.cpu import Cpu
@@ -43,22 +45,21 @@ def test_a_paused_program_takes_no_time(
     thread = threading.Thread(target=run)
     thread.start()
     assert begun.wait(100)
+    rests = Rest(thread)
 
-    def grows(seconds: float) -> bool:
-        before = time.clock_gettime(clock[0])
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            if time.clock_gettime(clock[0]) - before > 0.005:
-                return True
-            time.sleep(0.01)
-        return False
+    def used() -> float:
+        return time.clock_gettime(clock[0])
 
     try:
         for _ in range(2):
-            assert grows(20)
+            before = used()
+            until(lambda before=before: used() > before + 0.005)
             cancellation.pause()
-            time.sleep(0.1)
-            assert not grows(0.2)
+            # A program that goes on would not be found asleep so often, and take no time.
+            until(rests)
+            before = used()
+            assert all(rests() for _ in range(1000))
+            assert used() == before
             cancellation.proceed()
         cancellation.pause()
     finally:

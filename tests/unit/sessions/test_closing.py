@@ -3,7 +3,6 @@
 import contextlib
 import random
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -22,6 +21,7 @@ from tests.unit.sessions.sample_runs import (
     step,
     value,
 )
+from tests.unit.waiting import Rest
 from xla_contract.errors import XlaError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
@@ -51,6 +51,8 @@ class Caller:
         self._choose = choose
         self._double = compiled(service, DOUBLE)
         self._loop = compiled(service, endless())
+        self.made = 0
+        """Calls that have been begun."""
 
     def __call__(self) -> None:
         calls = [self._upload, self._download, self._run, self._launch, self._batch]
@@ -58,6 +60,7 @@ class Caller:
         while True:
             call = self._choose.choice(calls)
             cancellation = Cancellation()
+            self.made += 1
             try:
                 with self._service.calling(cancellation):
                     call(cancellation)
@@ -166,7 +169,8 @@ def test_nothing_is_left_of_a_session_that_ends_amid_calls(seed: int) -> None:
     threads = [threading.Thread(target=call, args=(each,), daemon=True) for each in callers]
     for thread in threads:
         thread.start()
-    time.sleep(choose.uniform(0.01, 0.15))
+    made, are_waiting = choose.randint(1, 60), Rest(*threads)
+    until(lambda: sum(each.made for each in callers) >= made or are_waiting())
     service.close()
     for thread in threads:
         thread.join(100)

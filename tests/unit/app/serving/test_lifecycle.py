@@ -2,10 +2,17 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fault.plain import until
+from xla_server.app.serving import lifecycle
 
 _TEXT = """
-import gc, os, signal
+import gc, os, signal, sys
 from xla_server.app.serving import lifecycle as run
 from xla_server.app.options.settings import Settings
 
@@ -13,17 +20,48 @@ def announced(server, settings):
     assert gc.get_freeze_count() > 10_000
     os.kill(os.getpid(), signal.SIGTERM)
 
+class Recorded(run._Preparation):
+    def __init__(self, *arguments, only_loads):
+        super().__init__(*arguments, only_loads=only_loads)
+        print("loads" if only_loads else "prepares", flush=True)
+
 run._announce = announced
-run.run_until_signalled(Settings(platform="interpreter", listen="127.0.0.1:0"))
+run._Preparation = Recorded
+prepare = sys.argv[1] == "prepares"
+run.run_until_signalled(
+    Settings(platform="interpreter", listen="127.0.0.1:0", prepare=prepare)
+)
 print("gone")
 """
 
 
-def test_what_is_loaded_at_the_start_is_no_work_for_the_collector() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", _TEXT], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert ended.stdout == "gone\n"
+@pytest.mark.parametrize("work", ["loads", "prepares"])
+def test_what_is_loaded_at_the_start_is_no_work_for_the_collector(work: str) -> None:
+    command = [sys.executable, "-c", _TEXT, work]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout == f"{work}\ngone\n"
+
+
+class _Backend:
+    """A platform that notes whether it may prepare more than it needs to be loaded."""
+
+    def __init__(self) -> None:
+        self.prepared: list[bool] = []
+
+    def prepare(self, is_over: Callable[[], bool]) -> bool:
+        self.prepared.append(not is_over())
+        return True
+
+
+@pytest.mark.parametrize(("only_loads", "prepared"), [(True, [False]), (False, [False, True])])
+def test_what_programs_share_is_prepared_unless_it_is_turned_off(
+    only_loads: bool, prepared: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gc.freeze", lambda: None)
+    backend: Any = _Backend()
+    preparation = lifecycle._Preparation(backend, Any, only_loads=only_loads)  # type: ignore[arg-type]
+    until(preparation.has_ended)
+    assert backend.prepared == prepared
 
 
 _RECORDED = """

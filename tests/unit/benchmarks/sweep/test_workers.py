@@ -34,6 +34,6 @@ def test_a_crash_is_the_record_of_its_program() -> None:
 
 
 def test_a_worker_that_does_not_answer_is_ended() -> None:
-    hanging = worker("import time; time.sleep(600)", hung_seconds=0.1)
+    hanging = worker("import signal; signal.pause()", hung_seconds=0.1)
     assert hanging.measure(0).status == "HUNG"
     assert hanging.is_over

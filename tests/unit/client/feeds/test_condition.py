@@ -1,14 +1,22 @@
 import asyncio
 import math
 import threading
-import time
 
+from tests.fault.plain import until
 from xla_client.feeds.condition import NotifyingLock
 
 
-def _change_later(changes: NotifyingLock, seen: list[int]) -> threading.Thread:
+def _waiting(changes: NotifyingLock) -> int:
+    """Return the number of threads and coroutines that wait."""
+    with changes:
+        return len(changes._condition._waiters) + len(changes._coroutines)  # type: ignore[attr-defined]
+
+
+def _change_for(count: int, changes: NotifyingLock, seen: list[int]) -> threading.Thread:
+    """Begin a thread that makes a change when so many wait for it."""
+
     def change() -> None:
-        time.sleep(0.05)
+        until(lambda: _waiting(changes) >= count)
         with changes:
             seen.append(1)
             changes.notify()
@@ -20,12 +28,12 @@ def _change_later(changes: NotifyingLock, seen: list[int]) -> threading.Thread:
 
 def test_threads_and_coroutines_are_woken():
     changes, seen = NotifyingLock(), list[int]()
-    thread = _change_later(changes, seen)
+    thread = _change_for(1, changes, seen)
     with changes:
         assert changes.wait_for(lambda: bool(seen), 10)
     thread.join()
     seen.clear()
-    thread = _change_later(changes, seen)
+    thread = _change_for(2, changes, seen)
 
     async def both() -> list[bool]:
         waits = (changes.until(lambda: bool(seen), 10) for _ in range(2))
@@ -64,7 +72,7 @@ def test_who_gives_up_waiting_is_forgotten():
 
 def test_time_without_end_may_be_given():
     changes, seen = NotifyingLock(), list[int]()
-    thread = _change_later(changes, seen)
+    thread = _change_for(1, changes, seen)
     with changes:
         assert changes.wait_for(lambda: bool(seen), math.inf)
     thread.join()

@@ -185,8 +185,7 @@ def test_a_call_of_a_coroutine_is_given_up_with_it(client: xc.Client) -> None:
 
     async def give_up() -> None:
         task = asyncio.create_task(client._session.acall("Execute", request))
-        while not await asyncio.to_thread(running):
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(until, running)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from numba import njit
 
+from tests.fault.plain import until
 from tests.numba_front_end import ARGUMENTS, compile_object
 from tests.processors import HOST
 from tests.sources import source_module
+from tests.unit.waiting import is_in
 from xla_server.codegen.compiler import direct_compiler
 from xla_server.codegen.compiler.direct_compiler import function_module
 from xla_server.codegen.compiler.direct_values import UnsupportedError
@@ -268,7 +270,7 @@ def test_threads_may_read_texts_at_the_same_time():
         if phase == "stop" and len(others) < 3:
             others.append(threading.Thread(target=direct_compiler._parsed, args=("x = 1",)))
             others[-1].start()
-            others[-1].join(0.05)
+            until(lambda: not others[-1].is_alive() or is_in(others[-1], "_parsed"))
 
     def parsed(depth):
         return parsed(depth - 1) if depth else direct_compiler._parsed(source)

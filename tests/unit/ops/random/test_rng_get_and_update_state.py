@@ -81,7 +81,7 @@ class _SlowToFind(HloInstruction):
     __slots__ = ()
 
     def __hash__(self) -> int:
-        time.sleep(1e-4)
+        time.sleep(0)
         return 1
 
 

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 
+from tests.unit.waiting import waits
 from xla_contract.errors import CancelledError
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.feeds.channel_table import ChannelTable
@@ -37,8 +38,7 @@ class Job(threading.Thread):
             self.error = error
 
     def waits(self) -> bool:
-        self.join(0.1)
-        return self.is_alive()
+        return waits(self)
 
     def ended(self) -> "Job":
         self.join(100)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.unit.sessions.feeds.jobs import device_feeds
+from tests.unit.waiting import waits
 from xla_contract.errors import (
     AbortedError,
     InvalidArgumentError,
@@ -94,14 +95,14 @@ def test_credit_is_the_room_there_is_and_comes_back_as_programs_take():
     stream.accept(_numbers(1, 8))
     assert _progress(stream).credit.items == 0
     assert _taken(feeds) == 1
-    reader = threading.Thread(target=lambda: reports.append(_progress(stream)), daemon=True)
-    reports: list[Progress] = []
+    reports: list[Report] = []
+    reader = threading.Thread(target=lambda: reports.append(next(stream.reports())), daemon=True)
     reader.start()
-    reader.join(0.1)
-    assert reader.is_alive()  # One of 8 is not worth a message.
+    assert waits(reader)  # One of 8 is not worth a message.
     assert _taken(feeds) == 2
     reader.join(100)
     [progress] = reports
+    assert isinstance(progress, Progress)
     assert (progress.received, progress.consumed) == (8, 2)
     assert (progress.credit.items, progress.credit.bytes) == (2, 8)
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from tests.unit.sessions.feeds.jobs import device_feeds
+from tests.unit.waiting import waits
 from xla_contract.errors import AbortedError, FailedPreconditionError, InvalidArgumentError
 from xla_contract.types.layout import Layout
 from xla_contract.types.shape import Shape
@@ -70,8 +71,7 @@ def _batch(stream: OutfeedStream) -> list[tuple[int, Any]] | None:
 def _waits(stream: OutfeedStream) -> threading.Thread:
     reader = threading.Thread(target=stream.next_batch, daemon=True)
     reader.start()
-    reader.join(0.1)
-    assert reader.is_alive()
+    assert waits(reader)
     return reader
 
 
@@ -248,8 +248,7 @@ def test_a_closed_queue_gives_the_rest_and_ends_well_when_all_is_acknowledged():
     ending: list[Any] = []
     reader = threading.Thread(target=lambda: ending.append(stream.next_batch()), daemon=True)
     reader.start()
-    reader.join(0.1)
-    assert reader.is_alive()
+    assert waits(reader)
     stream.acknowledge(1)
     reader.join(100)
     assert ending == [None]

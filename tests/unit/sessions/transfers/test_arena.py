@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.fault.plain import until
+from tests.unit.waiting import waits
 from xla_contract.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
@@ -205,7 +206,7 @@ def test_an_arena_that_is_being_made_ahead_gives_way_too(monkeypatch):
     until(lambda: pool.used_bytes == 4 * MIB)
     asking = threading.Thread(target=arena.allocate, args=(MIB,), daemon=True)
     asking.start()
-    asking.join(0.05)
+    assert waits(asking)
     may_go_on.set()
     asking.join(100)
     assert (arena.part_count, pool.used_bytes) == (1, MIB)
