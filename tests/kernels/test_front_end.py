@@ -1,4 +1,4 @@
-"""Nothing that a server compiles goes through numba's front end, whatever was compiled before."""
+"""Counts of what numba's front end compiles in a new process: no kernel, routine or function."""
 
 import subprocess
 import sys
