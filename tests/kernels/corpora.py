@@ -9,7 +9,7 @@ from tests.corpus.hlo_programs import PROGRAMS, program
 from tests.corpus.hlo_text import parse_hlo
 from tests.corpus.jax.cases import CASES
 from tests.corpus.jax.programs import lower
-from tests.golden.kernels import LARGE, SMALL
+from tests.golden.kernels import LARGE, MATRICES, SMALL
 from tests.golden.kernels import PROGRAMS as GOLDEN
 from tests.work_ratio.graphs import graph
 from xla_contract.stubs import hlo_pb2
@@ -77,7 +77,8 @@ def lowered_by_jax(function: Callable[..., Any], arguments: Any) -> HloModule:
 
 
 CORPORA: Mapping[str, Callable[[], Programs]] = {
-    "golden": functools.partial(_golden, SMALL),
+    "golden": functools.partial(_golden, [name for name in SMALL if name not in MATRICES]),
+    "matrices": functools.partial(_golden, MATRICES),
     "large": functools.partial(_golden, LARGE),
     "hlo": _hlo,
     "jax": _jax,

@@ -19,7 +19,7 @@ from xla_server.codegen.namespace import vocabulary
 COMPILED_BY_NUMBA: Sequence[str] = ()
 """Functions that numba's front end compiles, each with its reason: there are none."""
 
-CHOSEN = tuple(CORPORA) if FULL else ("golden", "large", "hlo", "routines", "jax")
+CHOSEN = tuple(CORPORA) if FULL else ("golden", "matrices", "large", "hlo", "routines", "jax")
 
 
 @pytest.mark.timeout(600)
