@@ -29,8 +29,8 @@ KINDS = tuple(
 _COMPLEX = {"f32": "c64", "f64": "c128"}
 _LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 """The first letters of LAPACK's routines by their types."""
-MATRICES = ("factorizations", "solvers", "spectral")
-"""Programs of LAPACK's calls, whose results are one of many: signs and orders are LAPACK's own."""
+MATRICES = ("factorizations", "solvers", "sparse_product", "spectral")
+"""Programs of calls, most to LAPACK, that not every platform has: LAPACK chooses the signs."""
 SMALL = tuple(name for name in PROGRAMS if name not in LARGE)
 
 
