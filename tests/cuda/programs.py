@@ -32,10 +32,11 @@ def arguments_of(module: HloModule) -> list[Any]:
 
 
 def of_corpus(name: str) -> Iterator[Program]:
-    """Yield the programs of a corpus, but for those with tuples or random numbers of a state."""
+    """Yield the programs of a corpus for one device, without tuples or a state's random numbers."""
     for each, module in CORPORA[name]():
         shapes = module.entry_program_shape.parameters
-        if all(shape.is_array for shape in shapes) and not _draws(module):
+        is_alone = module.grid.size == 1
+        if is_alone and all(shape.is_array for shape in shapes) and not _draws(module):
             yield each, functools.partial(_with_arguments, module)
 
 

@@ -1,62 +1,74 @@
 """The numba source of kernels, compiled by numba's own front end, against their machine code."""
 
-from collections.abc import Mapping
-from typing import Any
+import itertools
+from collections.abc import Iterator
 
-import numpy as np
 import pytest
 
-from tests.golden.kernels import PROGRAMS
+from tests.conformance.sweep.draws.depth import FULL, paired
+from tests.golden.kernels import KINDS, LARGE, PROGRAMS, SMALL, WIDTHS, retyped
+from tests.kernels.running import arguments_of, results_of, run_compiled
 from tests.numba_front_end import kernel_object
+from tests.processors import MACHINES, assembles, runs
 from xla_server.backends.compiled.compilation import compile_module
-from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen import kernel as kernels
-from xla_server.codegen.kernel import Kernels, LoadedKernel, symbol_of
-from xla_server.codegen.kernel_ir.expressions import Role
+from xla_server.codegen.kernel import Kernels, symbol_of
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
-from xla_server.runtime.native import callable_at
 from xla_server.target.machine import Machine
+from xla_server.target.target import Target
+
+CHOSEN = list(PROGRAMS) if FULL else list(SMALL)
+TURNS = {name: number for number, name in enumerate(PROGRAMS)}
 
 
-def _results(
-    kernel: LoadedKernel, thunk: KernelThunk, constants: Mapping[Value, Any]
-) -> list[bytes]:
-    """Run a kernel on its constants and buffers of small numbers.
-
-    Return what is in them then, but for scratch memory.
-    """
-    random = np.random.default_rng(0)
-    buffers: list[Any] = []
-    for value in thunk.arguments:
-        count = max(1, value.shape.element_count)
-        numbers = random.integers(0, 5, count).astype(value.shape.element_type.dtype)
-        if value in constants:
-            # Where a copy reads and writes is a constant.
-            buffers.append(np.array(constants[value]))
-            continue
-        # Nothing is cancelled.
-        buffers.append(numbers if value in (*thunk.reads, *thunk.writes) else numbers * 0)
-    table = np.array([array.ctypes.data for array in buffers])
-    callable_at(kernel.address, 3)(table.ctypes.data, 0, thunk.work_items)
-    assert isinstance(thunk.kernel, Kernel)
-    # A sort leaves addresses in its scratch memory.
-    scratch = {each.number for each in thunk.kernel.buffers if each.role is Role.SCRATCH}
-    return [array.tobytes() for n, array in enumerate(buffers) if n not in scratch]
+def _modules(name: str) -> Iterator[HloModule]:
+    """Yield a program as it is, and in all other types, or in one of them by turns."""
+    yield parse_module(PROGRAMS[name].read_text())
+    first = 0 if FULL else TURNS[name] % len(KINDS)
+    kinds = (retyped(name, kind) for kind in (*KINDS[first:], *KINDS[:first]))
+    valid = (module for module in kinds if module is not None)
+    if name not in LARGE:
+        yield from itertools.islice(valid, None if FULL else 1)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_numba_makes_the_same_of_the_source(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = compile_module(parse_module(PROGRAMS[name].read_text())).code
-    thunks = kernels_of(code)
-    emitted = Kernels().get_all(thunk.kernel for thunk in thunks)
+@assembles
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("name", "width"), paired(CHOSEN, WIDTHS))
+def test_numba_makes_the_same_of_the_source(
+    name: str, width: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels for a processor that this one is not are compiled, but not run."""
+    machine = MACHINES[width]
+    seen = set()
+    for module in _modules(name):
+        code = compile_module(module, target=Target.of(machine)).code
+        thunks = {thunk.kernel.key: thunk for thunk in kernels_of(code)}
+        emitted = Kernels(machine=machine).get_all(thunk.kernel for thunk in thunks.values())
+        with monkeypatch.context() as patch:
+            patch.setattr(kernels, "kernel_object", _by_numba)
+            compiled = Kernels(machine=machine).get_all(each.kernel for each in thunks.values())
+        for key in thunks.keys() - seen if runs(machine) else ():
+            thunk, found = thunks[key], arguments_of(thunks[key], code.constants)
+            expected = arguments_of(thunk, code.constants)
+            run_compiled(compiled[key], thunk, found)
+            run_compiled(emitted[key], thunk, expected)
+            results = results_of(thunk)
+            for value, ours, theirs in zip(thunk.arguments, found, expected, strict=True):
+                assert value not in results or ours.tobytes() == theirs.tobytes(), f"{name} {value}"
+        seen |= thunks.keys()
 
-    def by_numba(kernel: Kernel, machine: Machine) -> bytes:
-        return kernel_object(kernel, symbol_of(kernel.key), machine)
 
-    monkeypatch.setattr(kernels, "kernel_object", by_numba)
-    for thunk in thunks:
-        compiled, expected = Kernels().get(thunk.kernel), emitted[thunk.kernel.key]
-        found = _results(compiled, thunk, code.constants)
-        assert found == _results(expected, thunk, code.constants)
+def _by_numba(kernel: Kernel, machine: Machine) -> bytes:
+    return kernel_object(kernel, symbol_of(kernel.key), machine)
+
+
+def test_programs_are_in_every_type_that_their_operations_take() -> None:
+    count = {name: sum(retyped(name, kind) is not None for kind in KINDS) for name in SMALL}
+    assert min(count["transpose"], count["gather"], count["pieces"]) == len(KINDS) - 1
+    assert count["random_bits"] == count["narrow_transpose"] == 0
+    # Floats, and complex numbers with LAPACK's other letters.
+    assert count["factorizations"] == 3
+    assert count["fourier_transform"] == 1

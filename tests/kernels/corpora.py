@@ -1,6 +1,7 @@
 """Every program whose kernels are compared: golden, HLO, JAX, benchmarks, routines and graphs."""
 
-from collections.abc import Callable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.benchmarks.workloads import GROUPS
@@ -8,6 +9,7 @@ from tests.corpus.hlo_programs import PROGRAMS, program
 from tests.corpus.hlo_text import parse_hlo
 from tests.corpus.jax.cases import CASES
 from tests.corpus.jax.programs import lower
+from tests.golden.kernels import LARGE, MATRICES, SMALL
 from tests.golden.kernels import PROGRAMS as GOLDEN
 from tests.work_ratio.graphs import graph
 from xla_contract.stubs import hlo_pb2
@@ -21,9 +23,9 @@ GRAPHS = 100
 """Random graphs, by the seeds from 0 on."""
 
 
-def _golden() -> Programs:
-    for name, path in GOLDEN.items():
-        yield name, parse_module(path.read_text())
+def _golden(names: Sequence[str]) -> Programs:
+    for name in names:
+        yield name, parse_module(GOLDEN[name].read_text())
 
 
 def _hlo() -> Programs:
@@ -75,7 +77,9 @@ def lowered_by_jax(function: Callable[..., Any], arguments: Any) -> HloModule:
 
 
 CORPORA: Mapping[str, Callable[[], Programs]] = {
-    "golden": _golden,
+    "golden": functools.partial(_golden, [name for name in SMALL if name not in MATRICES]),
+    "matrices": functools.partial(_golden, MATRICES),
+    "large": functools.partial(_golden, LARGE),
     "hlo": _hlo,
     "jax": _jax,
     "benchmark": _benchmark,

@@ -226,14 +226,14 @@ class _Run:
                 for name, end in (("low", low), ("high", high))
             )
         if tests or is_partial:
-            self._emit_zeros(body, (first, low), to)
+            self._emit_zeros(body, "before", (first, low), to)
         offset = body.let("place", offset)
         step = 1 if self._unit > 1 else axis.stride
         with Loop(body, "u", high, low, iterations=self.length) as each:
             value = ir.Load(self._copy.source, self._kind, offset + each.axis * step)
             each.store(self._copy.target, self._kind, to + each.axis, value)
         if tests or is_partial:
-            self._emit_zeros(body, (high, stop), to)
+            self._emit_zeros(body, "behind", (high, stop), to)
         return count
 
     def _offset(self, body: Body) -> tuple[ir.Expression, list[ir.Expression]]:
@@ -262,9 +262,11 @@ class _Run:
         terms = [(self._index[axis], axis.step) for axis in self._fixed if axis.line == line]
         return _sum(terms, line.start)
 
-    def _emit_zeros(self, body: Body, ends: tuple[ir.Value, ir.Value], to: ir.Value) -> None:
+    def _emit_zeros(
+        self, body: Body, name: str, ends: tuple[ir.Value, ir.Value], to: ir.Value
+    ) -> None:
         kind = self._copy.element_type
-        with Loop(body, "u", ends[1], ends[0], iterations=1) as each:
+        with Loop(body, name, ends[1], ends[0], iterations=1) as each:
             each.store(self._copy.target, self._kind, to + each.axis, zero(kind).constant)
 
     def _emit_tested(

@@ -2,8 +2,8 @@
 
 The strides of lines decide the form. "rows": each line is contiguous, and squares of lines and
 elements are transposed in registers. "columns": neighbouring lines are neighbours in memory.
-"lines": any other, element by element. Real numbers are complex ones whose imaginary part is zero
-when they are loaded and left out when they are stored.
+"lines": any other, element by element, of complex numbers alone. Real numbers are complex ones
+whose imaginary part is zero when they are loaded and left out when they are stored.
 
 A block has its real parts at the address `real` and its imaginary parts at `imaginary`, a vector
 from each other: exchanging the two turns a forward transform into an inverse one.
@@ -172,8 +172,7 @@ class _Lines(_Move):
         blocks = [("ptr", self.pointer(f"%{name}")) for name in _BLOCK]
         element = TextLoop(self, "0", "%count", 1, [(words, address), *blocks])
         at, real, imaginary = element.values
-        beside = self.let(f"add {words} {at}, {across}")
-        pointers = [at] if self.is_real else [at, beside]
+        pointers = [at, self.let(f"add {words} {at}, {across}")]
         if self.is_load:
             values = [self._gathered(pointer, mask) for pointer in pointers]
             self.put(values, real, imaginary)
@@ -233,8 +232,7 @@ def _move(kind: str, form: str, *, is_load: bool, is_real: bool) -> TextFunction
 
 FOURIER_MOVES = by_name(
     _move(kind, form, is_load=is_load, is_real=is_real)
-    for kind, form in itertools.product(WIDTH, _FORMS)
-    for is_load in (True, False)
-    for is_real in (False, True)
+    for kind, form, is_load in itertools.product(WIDTH, _FORMS, (True, False))
+    for is_real in ((False,) if form == "lines" else (False, True))
 )
 """Every function of this module by its name in kernels."""

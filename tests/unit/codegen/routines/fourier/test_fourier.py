@@ -1,6 +1,7 @@
 """Passes, loads and stores of Fourier transforms, called with memory of their own."""
 
 import ctypes
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -96,8 +97,10 @@ def test_a_pass_of_any_odd_radix(kind: str, r: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("is_real", [False, True])
-@pytest.mark.parametrize("form", ["rows", "short_rows", "columns", "lines"])
+@pytest.mark.parametrize(
+    ("form", "is_real"),
+    [*itertools.product(["rows", "short_rows", "columns"], [False, True]), ("lines", False)],
+)
 def test_loads_and_stores(kind: str, form: str, is_real: bool) -> None:
     width, random = lanes(kind), np.random.default_rng(1)
     count = 2 if form == "short_rows" else 2 * width + 1
