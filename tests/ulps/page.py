@@ -82,8 +82,8 @@ One rule for both platforms, that of XLA's CPU backend
   but tanh of f64 flushes. A remainder keeps its dividend and results, and is NaN for a
   subnormal divisor. A power takes operands as they are and flushes results.
 - Operations that compiled programs leave out change no value, subnormal numbers included:
-  max(x, x), min(x, x), clamp(x, x, x), x * 1, x / 1, x - 0, x + -0, power(x, 1). Powers of a constant -1,
-  0.5, 2, 3 or 4 are quotients, roots and products, and flush.
+  max(x, x), min(x, x), clamp(x, x, x), x * 1, x / 1, x - 0, x + -0, power(x, 1). Powers of a
+  constant -1, 0.5, 2, 3 or 4 are quotients, roots and products, and flush.
 - f16 and narrower types are computed in f32, where their subnormal numbers are ordinary ones.
 
 jaxlib differs in cbrt (-5.6e-16 for every subnormal number), in atan2 of two subnormal numbers
