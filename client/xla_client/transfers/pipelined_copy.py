@@ -31,6 +31,7 @@ PIECE_BYTES = 1 << 20
 """Smaller ones are copied slower: the C library goes around the cache from about this size on."""
 
 SLOTS = 16
+"""Slots of a ring: the client is so many pieces ahead while the server copies one."""
 
 WARM_SLOTS = 4
 """Number of slots that are reused all the time, as long as the server keeps up."""

@@ -14,6 +14,7 @@ PRIVATE_MODE = stat.S_IRUSR | stat.S_IWUSR
 """Mode of a socket that only this user may connect to."""
 
 _PROBE_SECONDS = 1.0
+"""Timeout in seconds for a listener to accept; one that is alive does at once."""
 
 
 class CannotListenError(Exception):

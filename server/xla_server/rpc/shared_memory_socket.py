@@ -41,6 +41,8 @@ _MOST_DEAD = 64
 """Directories of dead servers that a new one looks after."""
 
 _LONGEST_TOKEN = 256
+"""Bytes of the first message of a client: a token of 43 characters, a space and an offset fit."""
+
 _LONGEST_PARENT = 72
 """Bytes of the path of a directory below which there is room for a socket's: 108 in all."""
 
@@ -48,6 +50,8 @@ _ATTACHED = b"\1"
 """Response to a new channel."""
 
 _TICK_SECONDS = 1.0
+"""Seconds between two looks at clients whose token is late, while there are any."""
+
 _SIZE = struct.Struct("<Q")
 _CREDENTIALS = struct.Struct("3i")
 
