@@ -34,6 +34,7 @@ START_TIMEOUT = 60.0
 STOP_TIMEOUT = 10.0
 _LOG_TAIL = 4000
 _TOKEN_BYTES = 32
+"""Seconds for a server to start and to stop, bytes of its log in errors, and of a token."""
 
 
 class Local:

@@ -43,14 +43,14 @@ _COMPLEX = _listed(
 _INTRODUCTION = f"""\
 # Elementary functions
 
-How far results of the `cpu` platform are from exact ones, in units in the last place (ULP) of the
+Errors of results of the `cpu` platform, in units in the last place (ULP) of the
 exact result; `make ulps` measures and writes this page. Bounds are promises, kept by tests
 (`server/xla_server/ops/elementwise/elementwise_table.py`); "measured" is the largest error found.
 
 - **Reference**: numpy's and scipy's functions in f64 for f32, f16 and bf16, and in x87's 80 bits
   for f64. 0.5 is a correctly rounded result, 0 an exact one.
 - **Where**: `every` number of the type, one of each 256 bit patterns (`1/256`), or that many
-  samples of all exponents, denser where a function is not trivial. Of two operands there are too
+  samples of all exponents, denser where a function is not trivial. Two operands have too
   many pairs to take all, so those are always samples.
 - f16 and bf16 are computed in f32 and rounded again.
 - A result that rounds to infinity must be infinite, NaN must be NaN, and zeros have their signs.
@@ -71,7 +71,7 @@ One rule for both platforms, that of XLA's CPU backend
 (`server/xla_server/ops/elementwise/subnormal_rule.py`):
 
 - Arithmetic on f32, f64 and bf16 takes subnormal operands for zeros of their sign, and makes such
-  zeros of subnormal results:
+  zeros of subnormal results. The operations are
   {_FLUSHING},
   comparisons in IEEE's order, sums and products.
 - Moves and changes of bits keep them:
@@ -79,11 +79,11 @@ One rule for both platforms, that of XLA's CPU backend
   reduce-precision, comparisons in the total order, conversions between f32 and bf16.
 - Functions that are their operand near zero keep them:
   {_IDENTITIES};
-  but tanh of f64 flushes. remainder keeps its dividend and results, and is NaN for a
-  subnormal divisor. power takes operands as they are and flushes results.
-- What compiled programs leave out changes nothing, subnormal numbers included: max(x, x),
-  min(x, x), clamp(x, x, x), x * 1, x / 1, x - 0, x + -0, power(x, 1). Powers of a constant -1,
-  0.5, 2, 3 or 4 are quotients, roots and products, and flush.
+  but tanh of f64 flushes. A remainder keeps its dividend and results, and is NaN for a
+  subnormal divisor. A power takes operands as they are and flushes results.
+- Operations that compiled programs leave out change no value, subnormal numbers included:
+  max(x, x), min(x, x), clamp(x, x, x), x * 1, x / 1, x - 0, x + -0, power(x, 1). Powers of a
+  constant -1, 0.5, 2, 3 or 4 are quotients, roots and products, and flush.
 - f16 and narrower types are computed in f32, where their subnormal numbers are ordinary ones.
 
 jaxlib differs in cbrt (-5.6e-16 for every subnormal number), in atan2 of two subnormal numbers

@@ -13,6 +13,8 @@ MAX_DRAWN = 80
 
 _WIDTH, _HEIGHT = 190, 44
 _GAP_X, _GAP_Y = 16, 30
+"""Size of a box and gaps between boxes, in pixels."""
+
 _STYLES = {"parameter": "#cfe8ff", "constant": "#eeeeee", "root": "#ffe3b3", "": "#ffffff"}
 
 

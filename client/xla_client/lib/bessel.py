@@ -56,6 +56,7 @@ _I1_LARGE = (
     1.0430672964406899e-14, -3.8097144959547955e-15, -1.8824085416371676e-15,
     3.3046442003663474e-16, 2.9521049843223975e-16,
 )  # fmt: skip
+"""Coefficients of orders 0 and 1, up to 8 and beyond; see above."""
 
 
 @in_double_precision()

@@ -27,6 +27,7 @@ _LAPACK_PREFIX = {
     ElementType.C128: "z",
 }
 _API_VERSION_TYPED_FFI = 4
+"""API_VERSION_TYPED_FFI of XLA's CustomCallApiVersion."""
 
 
 class Qr(NamedTuple):

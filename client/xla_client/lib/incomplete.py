@@ -18,6 +18,8 @@ from xla_client.programs.builder import Op
 _EPSILON = 2.0**-53
 _TINY = 1e-300
 _MAX_STEPS = 10_000
+"""Half an ulp of 1 in f64; least denominator of Lentz's method; terms of a series at most."""
+
 _NAN, _INF = float("nan"), float("inf")
 
 _Step: TypeAlias = Callable[[Op, list[Op]], tuple[Op, list[Op]]]

@@ -19,12 +19,11 @@ from xla_client.programs.builder import Builder, Dimensions, Op, integers
 from xla_client.programs.checked import checked
 from xla_client.programs.computation import Computation
 from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.ops.random.rng_bit_generator import THREE_FRY_PARITY, THREE_FRY_ROTATIONS
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 
 _U32, _U64 = ElementType.U32, ElementType.U64
-_PARITY = 0x1BD11BDA
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _UNSIGNED = {8: ElementType.U8, 16: ElementType.U16, 32: _U32, 64: _U64}
 
 
@@ -397,10 +396,10 @@ def _threefry(dimensions: tuple[int, ...]) -> Computation:
     key_0, key_1, x, y = (
         builder.parameter(number, shape) for number, shape in enumerate((word, word, block, block))
     )
-    keys = (key_0, key_1, ops.xor(ops.xor(key_0, key_1), _PARITY))
+    keys = (key_0, key_1, ops.xor(ops.xor(key_0, key_1), THREE_FRY_PARITY))
     x, y = x + keys[0], y + keys[1]
     for group in range(5):
-        for distance in _ROTATIONS[group % 2]:
+        for distance in THREE_FRY_ROTATIONS[group % 2]:
             x = x + y
             y = ops.xor(x, _rotated(y, distance))
         x = x + keys[(group + 1) % 3]

@@ -10,8 +10,6 @@ from xla_client.programs.checked import checked
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.element_type import ElementType
 
-# Coefficients, from the highest power down, of the polynomials in M. Giles, "Approximating the
-# erfinv function" (GPU Computing Gems 2, 2011).
 _SINGLE_CENTRE = (
     2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
     -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
@@ -45,8 +43,9 @@ _DOUBLE_TAIL = (
     7.5995277030017761e-05, -0.00021503011930044477, -0.00013871931833623122,
     1.0103004648645344, 4.8499064014085844,
 )  # fmt: skip
-# Chebyshev coefficients of (1 + x) exp(x^2) erfc(x) for x from 0 on, in (x - 3.75) / (x + 3.75),
-# fitted by least squares to 16 digits.
+"""Coefficients of polynomials, the highest power first: M. Giles, "Approximating the erfinv
+function" (GPU Computing Gems 2, 2011)."""
+
 _ERFC = (
     0.74132523776450177, -0.21971566364661238, 0.04605103013854378, -0.00075042780552832082,
     -0.0044732997198060395, 0.0023769391425687274, -0.00077947343176465206,
@@ -60,6 +59,8 @@ _ERFC = (
     1.603209891717943e-17, -2.151426909758697e-17, -2.3432809955730826e-18,
     1.4382720506091741e-17, 3.2983084233973402e-17,
 )  # fmt: skip
+"""Chebyshev coefficients of (1 + x) exp(x^2) erfc(x) for x from 0 on, in (x - 3.75) / (x + 3.75),
+fitted by least squares to 16 digits."""
 
 
 @in_double_precision("Computed in f64, as `in_double` says.")

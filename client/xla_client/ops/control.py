@@ -35,6 +35,7 @@ from xla_contract.types.shape import Shape
 from xla_contract.wire.shape_proto import shape_to_proto
 
 _API_VERSION_ORIGINAL = 1
+"""API_VERSION_ORIGINAL of XLA's CustomCallApiVersion, its default in XlaBuilder."""
 
 
 def tuple(

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from xla_client.pipelines.background import BackgroundExecution, CallSequence
-from xla_client.pipelines.pipeline_run import DEVICE, Output, PipelineTransport, StepRecord
+from xla_client.pipelines.pipeline_run import Output, PipelineTransport, StepRecord
 from xla_client.runs import run_request
 from xla_client.runs.arguments import as_buffer, require_count
 from xla_client.runs.donation import donated_in_steps
+from xla_client.runs.executable import DEFAULT_DEVICE
 from xla_client.runs.execution import Execution
 from xla_client.runs.step_result import StepResult
 from xla_client.session.buffer import Buffer
@@ -37,7 +38,9 @@ class PipelineFallback(PipelineTransport):
                     recorded.append(argument)
                 else:
                     timeout = recording.timeout
-                    recorded.append(as_buffer(self._session, argument, shape, DEVICE, timeout))
+                    recorded.append(
+                        as_buffer(self._session, argument, shape, DEFAULT_DEVICE, timeout)
+                    )
             except InvalidArgumentError as error:
                 raise error.at(f"{recording.label}: argument {number}") from error.__cause__
         self._steps.append((recording, recorded))

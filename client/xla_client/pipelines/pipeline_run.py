@@ -12,7 +12,7 @@ from xla_client.pipelines.background import BackgroundExecution, CallSequence
 from xla_client.runs import run_request
 from xla_client.runs.arguments import Argument
 from xla_client.runs.donation import donated_in_steps
-from xla_client.runs.executable import Executable
+from xla_client.runs.executable import DEFAULT_DEVICE, Executable
 from xla_client.runs.execution import Execution, LaunchedExecution
 from xla_client.runs.step_result import StepResult
 from xla_client.session.buffer import Buffer
@@ -28,8 +28,6 @@ INLINE_BYTES = 1 << 20
 """Bound of the arguments that are sent in a pipeline's message, in bytes; the rest is uploaded
 first.
 """
-
-DEVICE = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -116,7 +114,7 @@ class OneRun(PipelineTransport):
             recording.executable.program_shape.parameters,
             recording.arguments,
             donate=recording.donate or (),
-            device=DEVICE,
+            device=DEFAULT_DEVICE,
             timeout=recording.timeout,
             room=min(self._room, run_request.INLINE_BYTES),
             pipeline_id=recording.pipeline_id,

@@ -7,6 +7,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import hlo_pb2
 
 _LOW_32_BITS = 0xFFFFFFFF
+"""Mask of an instruction's own number: the upper half of its id is the computation's."""
 
 
 class Names:

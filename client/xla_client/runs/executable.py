@@ -43,7 +43,8 @@ else:
 
     R = TypeVar("R")
 
-_DEFAULT_DEVICE = 0
+DEFAULT_DEVICE = 0
+"""The device of runs that name none: XLA's default device."""
 
 _BATCH = 128
 """Runs of one message."""
@@ -356,7 +357,7 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
             self._program_shape.parameters,
             arguments,
             donate=donate,
-            device=_DEFAULT_DEVICE,
+            device=DEFAULT_DEVICE,
             timeout=timeout,
         )
 
@@ -459,7 +460,7 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
 
     def _on_device(self, arguments: Sequence[Argument], timeout: float | None) -> list[Buffer]:
         parameters = self._program_shape.parameters
-        return on_device(self._session, arguments, parameters, _DEFAULT_DEVICE, timeout)
+        return on_device(self._session, arguments, parameters, DEFAULT_DEVICE, timeout)
 
     def _request(self, buffers: list[Buffer]) -> xla_pb2.ExecuteRequest:
         return xla_pb2.ExecuteRequest(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 MAX_WAITING_HANDLES = 64
 MAX_WAITING_BYTES = 16 << 20
+"""Handles and bytes of values that wait to be freed: a call is worth that many."""
 
 
 class Reclaimer:

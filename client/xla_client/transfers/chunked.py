@@ -48,6 +48,7 @@ TRIES = 8
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
 _ABANDON_SECONDS = 5.0
+"""Seconds before the first retry and between the last ones, and for giving an upload up."""
 
 Progress: TypeAlias = Callable[[int, int], object]
 """Called now and then with the number of bytes transferred, and of all."""

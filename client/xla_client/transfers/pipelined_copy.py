@@ -31,6 +31,7 @@ PIECE_BYTES = 1 << 20
 """Smaller ones are copied slower: the C library goes around the cache from about this size on."""
 
 SLOTS = 16
+"""Slots of a ring: the client is so many pieces ahead while the server copies one."""
 
 WARM_SLOTS = 4
 """Number of slots that are reused all the time, as long as the server keeps up."""
@@ -64,10 +65,10 @@ class SharedRing:
     `offset` is that of its allocation, `memory` uint8[SLOTS * PIECE_BYTES].
     """
 
-    def __init__(self, offset: int, memory: Array, line: socket.socket) -> None:
+    def __init__(self, offset: int, memory: Array, channel: socket.socket) -> None:
         self.offset = offset
         self._slots = np.split(memory, SLOTS)
-        self._line = line
+        self._channel = channel
         self._free = list(range(SLOTS))
 
     def write(self, data: Array, progress: Progress | None = None) -> None:
@@ -77,35 +78,35 @@ class SharedRing:
         """
         for start in range(0, data.size, PIECE_BYTES):
             if len(self._free) <= SLOTS - WARM_SLOTS:
-                self._add(poll_recv(self._line, SLOTS))
+                self._add(poll_recv(self._channel, SLOTS))
             if not self._free:
-                self._add(recv_spinning(self._line, SLOTS))
+                self._add(recv_spinning(self._channel, SLOTS))
             piece, slot = data[start : start + PIECE_BYTES], self._free.pop()
             np.copyto(self._slots[slot][: piece.size], piece)
-            self._line.send(bytes((slot,)))
+            self._channel.send(bytes((slot,)))
             if progress is not None and start + PIECE_BYTES < data.size:
                 progress(start + PIECE_BYTES, data.size)
 
     def settle(self) -> None:
         """Wait until all slots are free for the next upload; raises OSError."""
-        self._line.settimeout(GREETING_SECONDS)
+        self._channel.settimeout(GREETING_SECONDS)
         while len(self._free) < SLOTS:
-            self._add(recv_spinning(self._line, SLOTS))
-        self._line.settimeout(None)
+            self._add(recv_spinning(self._channel, SLOTS))
+        self._channel.settimeout(None)
 
     def shut(self) -> None:
         """End the channel, from any thread; a thread that waits in `write` goes on."""
         with contextlib.suppress(OSError):  # It has ended.
-            self._line.shutdown(socket.SHUT_RDWR)
+            self._channel.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close the channel; the caller must be the only user of the ring."""
-        self._line.close()
+        self._channel.close()
 
     def _add(self, slots: bytes | None) -> None:
         """Add free slots: those written last are used first, while the cache has them."""
         if slots is not None and not slots:
-            raise ConnectionResetError("the line has ended")
+            raise ConnectionResetError("the channel has ended")
         self._free += slots or b""
 
 
@@ -234,12 +235,12 @@ class RingUploads:
             return None
         offset, memory = taken
         try:
-            line = _attach(self._path, self._token, offset)
+            channel = _attach(self._path, self._token, offset)
         except OSError as error:
-            _LOG.debug("no line with the server: %s", error)
+            _LOG.debug("no channel with the server: %s", error)
             self._free([offset])
             return None
-        return SharedRing(offset, memory, line)
+        return SharedRing(offset, memory, channel)
 
     def _put_back(self, ring: SharedRing, *, keep: bool) -> None:
         """Keep a ring, or free it: the server waits for a call that may still be at it."""
@@ -253,11 +254,11 @@ class RingUploads:
 
 
 def _attach(path: str, token: str, offset: int) -> socket.socket:
-    """A line for the allocation at `offset`; raises OSError where there is none."""
+    """A channel for the allocation at `offset`; raises OSError where there is none."""
     with contextlib.ExitStack() as undo:
-        line = undo.enter_context(greet(path, f"{token} {offset}"))
-        if not line.recv(1):
-            raise ConnectionRefusedError("the server gave no line")
-        line.settimeout(None)
+        channel = undo.enter_context(greet(path, f"{token} {offset}"))
+        if not channel.recv(1):
+            raise ConnectionRefusedError("the server gave no channel")
+        channel.settimeout(None)
         undo.pop_all()
-    return line
+    return channel

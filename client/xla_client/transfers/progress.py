@@ -23,6 +23,7 @@ STEP_BYTES = 1 << 20
 
 _POLL_SECONDS = 0.005
 _MARK_BYTES = 8
+"""Seconds between two looks at marks, and bytes of a mark: values have the same by chance only."""
 
 
 def write_in_steps(literal: Literal, memory: Array, progress: Progress) -> None:

@@ -275,8 +275,10 @@ def _converted(value: Any, array: Array, target: ElementType) -> Array:
         return array
     if array.size and target.is_integer:
         least, most = _limits(target)
-        if int(array.min()) < least or int(array.max()) > most:
-            raise OverflowError(f"{target.text} holds {least} to {most}")
+        low, high = int(array.min()), int(array.max())
+        if low < least or high > most:
+            outside = low if low < least else high
+            raise OverflowError(f"{target.text} holds {least} to {most}, got {outside}")
     return array.astype(target.dtype)
 
 

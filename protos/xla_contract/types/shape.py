@@ -22,12 +22,13 @@ MAX_RANK = 32
 """The most dimensions an array may have; numpy 1 holds no more."""
 
 _MAX_BYTES = 2**63 - 1
+"""Bytes of the largest array: sizes and offsets are int64."""
 
 MAX_LENGTH = 1 << 20
 """The longest text that is read, in characters."""
 
 MAX_NESTING = 64
-"""Deepest nesting of tuples, as in messages."""
+"""Deepest nesting of tuples, operands and shardings in a text, as of messages in protobuf's."""
 
 _PARAMETER_NAME = re.compile(r"%?([A-Za-z0-9_][A-Za-z0-9_.\-]*)\s*:")
 _LAYOUT = re.compile(r"\s*\{\s*(?:[0-9]+\s*[,}:]|[:}])")

@@ -11,6 +11,7 @@ _SPACE = re.compile(r"(?:\s++|//[^\n]*|/\*.*?\*/)*+", re.DOTALL)
 _INTEGER = re.compile(r"[0-9]{1,19}")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LARGEST_SIZE = 2**63 - 1
+"""Largest size of a dimension, an int64 as in ShapeProto."""
 
 _TYPES: dict[str, ElementType] = {
     element_type.text: element_type

@@ -26,6 +26,7 @@ _PART_TAG = 2 << 3 | 2
 _OFFSET_TAG = 1 << 3
 _DATA_TAG = 2 << 3 | 2
 _CHECKSUM_TAG = 3 << 3 | 5
+"""Tags of the fields of UploadRequest, DownloadResponse and Chunk: number and wire type."""
 
 
 class ChunkView(NamedTuple):

@@ -17,6 +17,9 @@ BLOCK = 1 << 14
 _COUNTED = 1 << 16
 """Bytes that are looked at together: what is made of them stays inside the cache."""
 
+VARINT, LENGTH_DELIMITED = 0, 2
+"""Wire types, the low three bits of a field's tag."""
+
 MAX_BYTES = 10
 """The bytes of the longest varint, that of 64 bits."""
 

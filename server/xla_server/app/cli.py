@@ -9,6 +9,7 @@ import sys
 from xla_contract import server_extra
 
 _EXIT_USAGE = 2
+"""Exit status of a command line that cannot be used, by convention of argparse and the shell."""
 
 
 def main() -> None:

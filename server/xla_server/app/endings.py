@@ -10,6 +10,7 @@ from xla_contract.errors import XlaError
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+"""Exit statuses: a failure, and options or files that cannot be used, as argparse has them."""
 
 PROGRAM = "xla-server"
 

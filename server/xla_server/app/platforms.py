@@ -144,7 +144,11 @@ def _dumps(settings: Settings) -> DumpDirectory:
     except OSError as error:
         raise ConfigurationError(f"dump_dir: {root}: {error.strerror}") from error
     if not os.access(root, os.W_OK | os.X_OK):
-        raise ConfigurationError(f"dump_dir: {root}: the server must be able to write there")
+        found = root.stat()
+        raise ConfigurationError(
+            f"dump_dir: {root}: the server must be able to write there, got mode "
+            f"{stat.filemode(found.st_mode)} of user {found.st_uid} as user {os.geteuid()}"
+        )
     if others_may_write(root):
         mode = stat.S_IMODE(root.stat().st_mode)
         raise ConfigurationError(

@@ -29,6 +29,7 @@ from xla_server.ir.module import HloInstruction
 
 _NAMES_SHOWN = 3
 _NAME_SHOWN = 200
+"""Names near an unknown target that an error lists, and characters of the name that it shows."""
 
 _OF_PYTHON = frozenset(
     f"xla_{interface}python_{ending}"

@@ -28,6 +28,7 @@ from xla_server.sessions.runs.grids.rendezvous import Rendezvous
 _LOG = logging.getLogger(__name__)
 
 _CLOSE_SECONDS = 2.0
+"""Time for a rank's last messages at its end, in seconds; it ends even if they are not sent."""
 
 
 class Follower:

@@ -19,6 +19,7 @@ from xla_server.distributed.world import World
 _LOG = logging.getLogger(__name__)
 
 _TAG = 1
+"""MPI's tag of records; parcels have others."""
 
 
 class Mailbox:

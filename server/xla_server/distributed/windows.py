@@ -38,6 +38,7 @@ _SHARE = 4
 """The file system must have so many times the bytes of all regions: MPI's messages need some."""
 
 _ALIGNMENT = 64
+"""Bytes that areas begin at multiples of: a cache line, so that no two members write to one."""
 
 _DIRECTORY, _DEFAULT_DIRECTORY = "OMPI_MCA_osc_sm_backing_directory", "/dev/shm"
 """Open MPI's parameter for the directory of windows, and its default."""

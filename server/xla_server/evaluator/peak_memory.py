@@ -37,6 +37,7 @@ _WORKSPACE: Mapping[Opcode, float] = {
 makes: what tracemalloc showed for f32 arrays of 4 MiB, rounded up. Others take `_USUAL`."""
 
 _USUAL = 1.0
+"""Bytes beside the result for each byte of the largest array, where nothing else was measured."""
 
 _IN_PLACE = frozenset(
     {

@@ -19,6 +19,7 @@ FUTEX_WAIT, FUTEX_WAKE = 128, 129
 """Its operations, for words that no other process sees."""
 
 _ALL = 2**31 - 1
+"""Largest number of waiters that FUTEX_WAKE takes: it wakes all."""
 
 if FUTEX:
     # It never blocks, so Python's lock is kept.

@@ -52,10 +52,13 @@ def watched_pair(key: Path, chain: Path, client_ca: Path | None = None) -> Watch
         leaf = _certificates(chain, certificates)[0]
         try:
             private = serialization.load_pem_private_key(secret, password=None)
-        except (ValueError, TypeError):
-            raise CredentialsError(f"{key}: must hold a PEM key without password") from None
+        except (ValueError, TypeError) as error:
+            rule = f"{key}: must hold a PEM key without password"
+            found = "one with a password" if isinstance(error, TypeError) else _without(secret)
+            raise CredentialsError(f"{rule}, got {found}") from None
         if private.public_key() != leaf.public_key():
-            raise CredentialsError(f"{chain}: must be the certificate of the key {key}")
+            rule = f"{chain}: must be the certificate of the key {key}"
+            raise CredentialsError(f"{rule}, got {leaf.subject.rfc4514_string()} of another one")
         if client_ca is not None and authorities is not None:
             _certificates(client_ca, authorities)
         return KeyPair(secret, certificates, authorities)
@@ -125,7 +128,11 @@ def _certificates(path: Path, pem: bytes) -> list[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(pem)
     except ValueError:
-        raise CredentialsError(f"{path}: must hold PEM certificates") from None
+        raise CredentialsError(f"{path}: must hold PEM certificates, got {_without(pem)}") from None
+
+
+def _without(data: bytes) -> str:
+    return f"{len(data)} bytes without one"
 
 
 def _make_self_signed() -> bytes:

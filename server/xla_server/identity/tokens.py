@@ -18,6 +18,8 @@ OWNER = "owner"
 """Name of the identity of a file with nothing but a token."""
 
 _TOKEN_BYTES = 32
+"""Random bytes of a token: 256 bits cannot be guessed."""
+
 _NAME = re.compile(r"[A-Za-z0-9._@-]{1,128}")
 _TOKEN = re.compile(r"[!-~]+")
 _HASH = re.compile(r"sha256:([0-9a-f]{64})")

@@ -28,6 +28,7 @@ CLOCK_SKEW_SECONDS = 5.0
 """Tolerated lead of the issuer's clock (`iat`, `nbf`), in seconds. `exp` is not extended by it."""
 
 _LEAST_RSA_BITS = 2048
+"""Bits of an RSA key at least, as RFC 7518, section 3.3, requires."""
 
 _RULES: Sequence[tuple[type[Exception], str]] = (
     (jwt.ExpiredSignatureError, "must not have expired"),

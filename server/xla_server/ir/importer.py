@@ -21,6 +21,8 @@ MAX_COMPUTATION_ID = 2**31 - 1
 """Computation ids are the upper half of instruction ids in the writing of today's XLA."""
 
 _LOW_32_BITS = 0xFFFFFFFF
+"""Mask of an instruction's own number: the upper half of its id is the computation's."""
+
 _MODULE_FIELDS = frozenset(
     {
         "name",

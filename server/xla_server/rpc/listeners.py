@@ -14,6 +14,7 @@ PRIVATE_MODE = stat.S_IRUSR | stat.S_IWUSR
 """Mode of a socket that only this user may connect to."""
 
 _PROBE_SECONDS = 1.0
+"""Timeout in seconds for a listener to accept; one that is alive does at once."""
 
 
 class CannotListenError(Exception):
@@ -105,7 +106,10 @@ def _make_way(address: str, path: str) -> None:
     except OSError as error:
         raise CannotListenError(f"cannot listen on {address}: {error.strerror}") from None
     if not stat.S_ISSOCK(found.st_mode):
-        raise CannotListenError(f"cannot listen on {address}: there is a file that is no socket")
+        mode = stat.filemode(found.st_mode)
+        raise CannotListenError(
+            f"cannot listen on {address}: what is there must be a socket, got a file of mode {mode}"
+        )
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(_PROBE_SECONDS)
         try:

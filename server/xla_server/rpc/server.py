@@ -55,6 +55,7 @@ _PENDING_CALLS = 16_384
 """Calls of all connections together; each takes a few KiB."""
 
 _PENDING_SECONDS = 3600
+"""Seconds for which a call may wait for Python: longer than any deadline, which ends it."""
 
 _ENDING_CALLS = 1024
 """Calls that grpc still counts after their slots were released."""

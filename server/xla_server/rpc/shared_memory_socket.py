@@ -5,7 +5,7 @@ arena as a little-endian number, with a file descriptor of it (SCM_RIGHTS). A cl
 permission is disconnected without a message. The arena is there as long as the connection; the
 session counts as attached meanwhile. One thread serves all connections and never waits for any.
 
-A client that sends a space and an offset behind the token has a line of the allocation there, which
+A client that sends a space and an offset behind the token has a channel of the allocation, which
 belongs to the session from then on.
 """
 
@@ -41,6 +41,8 @@ _MOST_DEAD = 64
 """Directories of dead servers that a new one looks after."""
 
 _LONGEST_TOKEN = 256
+"""Bytes of the first message of a client: a token of 43 characters, a space and an offset fit."""
+
 _LONGEST_PARENT = 72
 """Bytes of the path of a directory below which there is room for a socket's: 108 in all."""
 
@@ -48,6 +50,8 @@ _ATTACHED = b"\1"
 """Response to a new channel."""
 
 _TICK_SECONDS = 1.0
+"""Seconds between two looks at clients whose token is late, while there are any."""
+
 _SIZE = struct.Struct("<Q")
 _CREDENTIALS = struct.Struct("3i")
 
@@ -76,7 +80,7 @@ class SharedMemorySocket:
     """Listens from the beginning until `close`. Raises OSError when it cannot.
 
     No more than `max_connections` clients are connected at the same time, all of this process's own
-    user, as `user_of` says, with as many lines in all.
+    user, as `user_of` says, with as many channels in all.
     """
 
     def __init__(
@@ -92,7 +96,7 @@ class SharedMemorySocket:
         self._greeting_seconds = greeting_seconds
         self._user_of = user_of
         self._connections: set[_Connection] = set()
-        self._lines: set[socket.socket] = set()
+        self._channels: set[socket.socket] = set()
         self._is_closing = False
         with contextlib.ExitStack() as undo:
             self._directory = private_directory()
@@ -127,8 +131,8 @@ class SharedMemorySocket:
         self._thread.join()
         for connection in list(self._connections):
             self._drop(connection)
-        for line in self._lines:  # A call may use it, which closes it then.
-            shutdown_socket(line)
+        for channel in self._channels:  # A call may use it, which closes it then.
+            shutdown_socket(channel)
         self._selector.close()
         for each in (self._listener, self._woken, self._wake):
             each.close()
@@ -203,7 +207,7 @@ class SharedMemorySocket:
             # Only this process's own user may connect: the token is all that is needed.
             with self._sessions.using(token, None) as session:
                 if space:
-                    self._add_line(client, session.service.shared_memory, _number(offset))
+                    self._add_channel(client, session.service.shared_memory, _number(offset))
                     return
                 client.leaving.enter_context(self._sessions.attached(session))
             memory = session.service.shared_memory
@@ -225,30 +229,30 @@ class SharedMemorySocket:
             _LOG.exception("a client was refused shared memory")
             self._drop(client)
 
-    def _add_line(self, client: _Connection, memory: SessionArena, offset: int) -> None:
-        """Give a connection to the session, as a line of the allocation at `offset`.
+    def _add_channel(self, client: _Connection, memory: SessionArena, offset: int) -> None:
+        """Give a connection to the session, as a channel of the allocation at `offset`.
 
         Raises ResourceExhaustedError when there are as many as clients may be.
         """
-        line = client.connection
-        if len(self._lines) >= self._max_connections:
+        channel = client.connection
+        if len(self._channels) >= self._max_connections:
             raise ResourceExhaustedError(
-                f"the server may have {self._max_connections} lines of allocations, got one more"
+                f"the server may have {self._max_connections} channels of allocations, got one more"
             )
-        self._selector.unregister(line)
+        self._selector.unregister(channel)
         self._connections.discard(client)
-        self._lines.add(line)
-        memory.add_channel(offset, line)
-        line.send(_ATTACHED)
+        self._channels.add(channel)
+        memory.add_channel(offset, channel)
+        channel.send(_ATTACHED)
 
     def _end_overdue(self) -> None:
-        """Disconnect clients that are silent or without their arena; forget lines that ended."""
+        """Disconnect clients that are silent or without their arena; forget channels that ended."""
         oldest = time.monotonic() - self._greeting_seconds
         for client in list(self._connections):
             if client.arena is None and client.since < oldest:
                 self._drop(client)
         self._end_replaced()
-        self._lines = {line for line in self._lines if line.fileno() >= 0}
+        self._channels = {channel for channel in self._channels if channel.fileno() >= 0}
 
     def _end_replaced(self) -> None:
         """Cut off those whose arenas are no more."""

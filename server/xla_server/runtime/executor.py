@@ -72,6 +72,7 @@ STUCK = -3
 """Minus the row: where a participant is that still waits for others."""
 CANCELLED = -2
 FINISHED = -1
+"""Outcomes of a walk that is over. A row for the host, which resumes it, is not negative."""
 
 _pred = MEMORY["peek_u8"]
 _index = MEMORY["peek_i32"]

@@ -36,6 +36,7 @@ COPY = MEMBERS + MAX_MEMBERS * MEMBER_WORDS
 COPIED = COPY + 2
 """Operands that were copied for the visit, while threads copy one."""
 RECORD_WORDS = 32
+"""Words of a record: all of the above, up to a multiple of a cache line."""
 
 OPERAND_WORDS, GIVEN_WORDS = 3, 4
 """Words of each operand of a row, and of each buffer of its kernels (runtime/executor.py)."""
@@ -44,6 +45,8 @@ OF_RECORD = -2
 """Stands for a member where a buffer of a kernel is a word of the record."""
 
 SEAT_BYTES = 64
+"""Bytes of a seat: a cache line, so that a member that polls disturbs no other."""
+
 SEAT_STAMP, SEAT_SLEEPS, SEAT_OPERANDS = range(3)
 """Words of a seat: stamps of the last visit, and of that for which its member sleeps; addresses of
 operands, where members take turns."""

@@ -16,6 +16,7 @@ MAX_SPANS = 1 << 16
 _SECONDS, _NANOSECONDS, _LAST, _SINCE, _CAPACITY, _COUNT, _SPANS = range(7)
 _FIRST = 7
 _MONOTONIC = 1
+"""Word of the first row's sum and count, and Linux's number of CLOCK_MONOTONIC."""
 
 _word = MEMORY["peek_i64"]
 _set_word = MEMORY["poke_i64"]

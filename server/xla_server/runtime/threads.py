@@ -26,12 +26,17 @@ from xla_server.runtime.rounding import flush_subnormals
 
 SLOTS = 32
 _SLOT_WORDS = 16
+"""Loops that helpers know of at a time, and words of each: two cache lines."""
+
 _STATE, _FUNCTION, _BUFFERS, _WORK_ITEMS, _CHUNK, _NEXT, _DONE, _INSIDE, _CANCELLED = range(9)
 _HEADER_WORDS = 32
+"""Words of the board before its slots."""
+
 _STAY = 16
 """Chunks that a helper does of one loop before it looks where it is needed most."""
 
 _MUTEX, _CONDITION, _STOP, _HELPERS = 0, 8, 24, 25
+"""Words of the board: mutex and condition of pthreads, 64 bytes or more each, then two flags."""
 
 _is_to_stop = MEMORY["watch_i64"]
 _lock = foreign("pthread_mutex_lock", 1)

@@ -223,7 +223,7 @@ def test_a_client_that_is_killed_half_way_leaves_nothing(forgetful):
         "import signal, numpy, xla_client\n"
         "from xla_client.transfers.pipelined_copy import SharedRing\n"
         "def write(self, data, progress=None):\n"
-        "    self._line.send(bytes(1))\n"
+        "    self._channel.send(bytes(1))\n"
         "    print(flush=True)\n"
         "    signal.pause()\n"
         "SharedRing.write = write\n"

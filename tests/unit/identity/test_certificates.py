@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.certificates import DAY, Authority, Pair
 from xla_contract.errors import UnauthenticatedError
@@ -18,6 +20,12 @@ from xla_server.identity.identity import Role
 from xla_server.identity.watched_file import CredentialsError
 
 AUTHORITY = Authority()
+LOCKED = ec.generate_private_key(ec.SECP256R1()).private_bytes(
+    serialization.Encoding.PEM,
+    serialization.PrivateFormat.PKCS8,
+    serialization.BestAvailableEncryption(b"password"),
+)
+"""A key with a password."""
 
 
 @pytest.fixture
@@ -62,10 +70,11 @@ def test_a_pair_of_which_one_half_was_replaced_is_none_yet(
 @pytest.mark.parametrize(
     ("name", "data", "complaint"),
     [
-        ("server.key", b"no key", "must hold a PEM key without password"),
-        ("server.crt", b"no certificate", "must hold PEM certificates"),
+        ("server.key", b"no key", "must hold a PEM key without password, got 6 bytes without one"),
+        ("server.key", LOCKED, "must hold a PEM key without password, got one with a password"),
+        ("server.crt", b"no certificate", "must hold PEM certificates, got 14 bytes without one"),
         ("ca.crt", b"", "must hold PEM certificates"),
-        ("server.key", AUTHORITY.issue("other").key, "must be the certificate of the key"),
+        ("server.key", AUTHORITY.issue("other").key, "certificate of the key .*, got CN=server of"),
         ("server.key", None, "server.key: No such file"),
     ],
 )

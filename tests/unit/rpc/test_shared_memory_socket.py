@@ -257,7 +257,7 @@ def test_there_are_only_so_many_lines_until_some_end(make, sessions):
     assert is_cut_off(refused)
     refused.close()
     memory.free(offsets[:1])
-    until(lambda: len(listening._lines) == 1)
+    until(lambda: len(listening._channels) == 1)
     lines.append(line_of(listening, session, offsets[2]))
     assert lines[-1].recv(1) == b"\1"
     # The end of the server is theirs too.

@@ -71,7 +71,6 @@ FORMULAS = {
         *("_BIAS_STEP", "_DROPPED_BITS", "_F32_INFINITY", "_F32_SIGN", "_INFINITY", "_QUIET"),
         *("_SIGN", "_STEP"),
     },
-    "codegen/functions/bits/integers.py": {"_EXPONENT_BITS"},
     "codegen/functions/real/inverse_trigonometric.py": {"_STEEPEST"},
     "codegen/functions/real/irrational.py": {"_WHOLE"},
     "codegen/functions/real/logarithm.py": {"_LARGE", "_ROOT_OF_HALF", "_SMALLEST"},

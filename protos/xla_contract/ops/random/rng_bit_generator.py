@@ -14,6 +14,10 @@ from xla_contract.ops.rules import TypeSet, expect_type
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 
+THREE_FRY_PARITY = 0x1BD11BDA
+THREE_FRY_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+"""ThreeFry 2x32: parity of the keys, and rotations in bits, by round (Salmon et al., SC 2011)."""
+
 
 class RandomAlgorithm(enum.IntEnum):
     """Counter-based generators, by the numbers on the wire; the default one is Philox."""

@@ -27,17 +27,23 @@ from xla_contract.wire.literals.payload import PAYLOAD_FIELDS
 from xla_contract.wire.literals.proto import literal_from_proto
 from xla_contract.wire.literals.value_proto import literal_of_memory
 from xla_contract.wire.shape_proto import shape_from_proto
-from xla_contract.wire.varint import are_varints, count_varints, encode_varint, read_varint
+from xla_contract.wire.varint import (
+    LENGTH_DELIMITED,
+    are_varints,
+    count_varints,
+    encode_varint,
+    read_varint,
+)
 from xla_host.aligned import aligned_empty
 
 M = TypeVar("M", bound=Message)
 
-_LENGTH_DELIMITED = 2
 _FIELDS = xla_data_pb2.LiteralProto.DESCRIPTOR.fields_by_name
 _SHAPE = _FIELDS["shape"].number
 _SIZES = _FIELDS["dynamic_sizes"].number
 
 _PARSED_BYTES = 1 << 16
+"""Bytes of varints that protobuf reads at a time: eight times as many stay inside the cache."""
 
 _LONGEST_VARINT = 5
 _MAX_FIELDS = 64
@@ -129,7 +135,7 @@ def _scan(kind: type[M], data: bytes) -> LiteralMessage[M]:
             if field.number not in fields:
                 raise _UnusualError
             rest.append((field.start, field.end))
-        elif literal is not None or field.wire_type != _LENGTH_DELIMITED:
+        elif literal is not None or field.wire_type != LENGTH_DELIMITED:
             raise _UnusualError
         else:
             literal = _literal(data, field.value, field.end)
@@ -145,7 +151,7 @@ def _literal(data: bytes, start: int, end: int) -> "Literal | _Integers":
     for field in _fields(data, start, end):
         if field.number == _SIZES:
             sizes.append((field.start, field.end))
-        elif field.wire_type != _LENGTH_DELIMITED:
+        elif field.wire_type != LENGTH_DELIMITED:
             raise _UnusualError
         elif field.number == _SHAPE:
             if shape is not None or field.end - field.value > _MAX_SHAPE_BYTES:
@@ -209,7 +215,7 @@ class _Integers:
     def _parse(self, wide: Array) -> None:
         """Have protobuf read the varints, so many at a time that its memory stays small."""
         field = PAYLOAD_FIELDS[self.shape.element_type]
-        tag = encode_varint(field.number << 3 | _LENGTH_DELIMITED)
+        tag = encode_varint(field.number << 3 | LENGTH_DELIMITED)
         at = done = 0
         while at < self.encoded.size:
             end = min(at + _PARSED_BYTES, self.encoded.size)
@@ -242,7 +248,7 @@ def _fields(data: bytes, start: int, end: int) -> Iterator[_Field]:
         try:
             tag, value = read_varint(data, at, end, _LONGEST_VARINT)
             number, wire_type = tag >> 3, tag & 7
-            if wire_type == _LENGTH_DELIMITED:
+            if wire_type == LENGTH_DELIMITED:
                 size, value = read_varint(data, value, end, _LONGEST_VARINT)
                 stop = value + size
             elif wire_type == 0:

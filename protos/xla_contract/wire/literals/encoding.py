@@ -24,13 +24,12 @@ from xla_contract.wire.literals.linear_memory import write_linear_memory
 from xla_contract.wire.literals.payload import PAYLOAD_FIELDS
 from xla_contract.wire.literals.value_proto import is_plain
 from xla_contract.wire.shape_proto import shape_to_proto
-from xla_contract.wire.varint import BLOCK, encode_varint, encode_varints
+from xla_contract.wire.varint import BLOCK, LENGTH_DELIMITED, encode_varint, encode_varints
 from xla_host import allocator
 
 MAX_MESSAGE_BYTES = 2**31 - 1
 """Largest size of one protobuf message, in bytes."""
 
-_LENGTH_DELIMITED = 2
 _LITERAL = xla_data_pb2.LiteralProto.DESCRIPTOR.fields_by_name
 
 
@@ -224,7 +223,7 @@ def _tagged(number: int, data: bytes) -> bytes:
 
 @functools.lru_cache(maxsize=64)
 def _tag(number: int) -> bytes:
-    return encode_varint(number << 3 | _LENGTH_DELIMITED)
+    return encode_varint(number << 3 | LENGTH_DELIMITED)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -19,7 +19,7 @@ from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.wire.literals.proto import require_no_excess
 from xla_contract.wire.shape_proto import shape_from_proto
-from xla_contract.wire.varint import count_varints, read_varint
+from xla_contract.wire.varint import LENGTH_DELIMITED, VARINT, count_varints, read_varint
 
 MULTIPLE = 32
 """Bytes that a message may take in memory for each that it has on the wire, beside ALLOWANCE.
@@ -39,7 +39,6 @@ SMALL_BYTES = 1 << 17
 _LITERAL: Any = xla_data_pb2.LiteralProto.DESCRIPTOR
 _SHAPE: Any = xla_data_pb2.ShapeProto.DESCRIPTOR
 _SIZES = _LITERAL.fields_by_name["dynamic_sizes"].number
-_VARINT, _LENGTH_DELIMITED = 0, 2
 _WIDTHS = {1: 8, 5: 4}
 """Wire types of fixed width and their bytes. Groups are walked through as what is in them."""
 
@@ -98,6 +97,7 @@ _FIXED = {
     for name in ("FLOAT", "DOUBLE", "FIXED32", "FIXED64", "SFIXED32", "SFIXED64")
 }
 _POINTER, _STRING, _MESSAGE_HEADER, _ENTRY_OF_MAP = 8, 16, 32, 48
+"""Bytes of parts of messages in the memory of protobuf's parser, upb."""
 _UNKNOWN = _Field("", None, _STRING, False, False, True)
 
 
@@ -206,7 +206,7 @@ def _walk(kind: Descriptor, data: bytes) -> None:
             return
         field = here.fields.get(number, _UNKNOWN)
         inner, literal = field.inner, here.literal
-        if wire_type != _LENGTH_DELIMITED:
+        if wire_type != LENGTH_DELIMITED:
             count = 1
         elif inner is not None:
             count = 0
@@ -245,10 +245,10 @@ def _field_at(data: bytes, at: int) -> tuple[int, int, int, int]:
     try:
         tag, value = read_varint(data, at, len(data))
         wire_type = tag & 7
-        if wire_type == _LENGTH_DELIMITED:
+        if wire_type == LENGTH_DELIMITED:
             size, value = read_varint(data, value, len(data))
             end = value + size
-        elif wire_type == _VARINT:
+        elif wire_type == VARINT:
             _, end = read_varint(data, value, len(data))
         else:
             end = value + _WIDTHS.get(wire_type, 0)

@@ -21,9 +21,7 @@ from xla_contract.types.literal import Array, Literal, storage
 from xla_contract.types.shape import UNBOUNDED, Shape
 from xla_contract.wire.literals.payload import PAYLOAD_FIELDS, PayloadField
 from xla_contract.wire.shape_proto import shape_from_proto, shape_to_proto
-from xla_contract.wire.varint import encode_varint, encode_varints
-
-_LENGTH_DELIMITED = 2
+from xla_contract.wire.varint import LENGTH_DELIMITED, encode_varint, encode_varints
 
 
 def literal_to_proto(literal: Literal) -> xla_data_pb2.LiteralProto:
@@ -74,7 +72,7 @@ def _fill(proto: xla_data_pb2.LiteralProto, literal: Literal) -> None:
     elif little.size:
         # Parsing packed wire bytes fills a repeated field about 100 times faster than extend().
         payload = little.data.cast("B") if field.packed == "fixed" else _varints(literal, little)
-        tag = encode_varint(field.number << 3 | _LENGTH_DELIMITED)
+        tag = encode_varint(field.number << 3 | LENGTH_DELIMITED)
         proto.MergeFromString(b"".join((tag, encode_varint(len(payload)), payload)))
 
 

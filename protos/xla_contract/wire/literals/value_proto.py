@@ -165,7 +165,9 @@ def _component(dtype: "np.dtype[Any]") -> "np.dtype[Any]":
 def _read(value: xla_extension_pb2.Value, shape: Shape) -> Literal:
     if shape.is_array:
         if value.elements:
-            raise InvalidArgumentError(f"value {shape}: an array must have no elements")
+            raise InvalidArgumentError(
+                f"value {shape}: an array must have no elements, got {len(value.elements)}"
+            )
         data = value.data
         # Every rule holds then; otherwise it is looked for the one that does not.
         if _form_of(shape).is_plain and len(data) == shape.byte_size and not value.dynamic_sizes:
@@ -174,7 +176,10 @@ def _read(value: xla_extension_pb2.Value, shape: Shape) -> Literal:
         memory = np.frombuffer(data, np.uint8)
         return literal_of_memory(shape, memory, tuple(value.dynamic_sizes))
     if value.data or value.dynamic_sizes:
-        raise InvalidArgumentError(f"value {shape}: only an array has data and dynamic_sizes")
+        raise InvalidArgumentError(
+            f"value {shape}: only an array has data and dynamic_sizes, got {len(value.data)} bytes "
+            f"and {len(value.dynamic_sizes)} sizes"
+        )
     if shape.is_token and not value.elements:
         return Literal.token()
     if not shape.is_tuple:

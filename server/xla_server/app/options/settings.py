@@ -178,8 +178,8 @@ class Settings(BaseSettings):
     )
     distributed: Distribution = _option(
         Distribution.NONE,
-        "how processes on one or several machines are one server; mpi: those that mpirun started, "
-        "each with so many devices",
+        "way in which processes on one or several machines are one server; mpi: those that mpirun "
+        "started, each with so many devices",
     )
     fast_collectives: bool = _option(
         False,

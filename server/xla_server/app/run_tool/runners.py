@@ -28,6 +28,7 @@ from xla_server.sessions.runs.grids.shards import cut, joined, joined_shape
 
 _MS_PER_NS = 1e-6
 _COLLECTIVE_TIMEOUT_SECONDS = 60.0
+"""Time to wait for a participant, in seconds: the server's default, as all are in this process."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

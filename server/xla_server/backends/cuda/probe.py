@@ -20,6 +20,8 @@ _CAPABILITY = (8, 0)
 """The oldest compute capability: that of A100."""
 
 _NO_DEVICE = 100
+"""CUDA_ERROR_NO_DEVICE."""
+
 _MAJOR, _MINOR = 75, 76
 """Numbers of attributes of a device."""
 

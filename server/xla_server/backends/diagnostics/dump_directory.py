@@ -24,6 +24,8 @@ MAX_FILES = 1000
 """Files of one module."""
 
 MAX_MODULE_BYTES = 64 * 2**20
+"""Bytes of one module, and of dumps in one answer, as ExplainExecutable says."""
+
 MAX_MODULES = 1000
 """Modules of one server process."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 _DIRECTORY = 0o700
 _FILE = 0o600
+"""Modes: incidents and dumps have data of clients, so only the owner may read them."""
 
 
 def make_directories(directory: Path) -> None:

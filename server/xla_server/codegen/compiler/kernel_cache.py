@@ -25,6 +25,7 @@ _SUFFIX = ".kernel"
 _UNFINISHED = "unfinished-kernel-"
 _DIGEST_BYTES = hashlib.sha256().digest_size
 MAX_BYTES = 1 << 30
+"""Bytes of all files: little on a disk; beyond it the least recently used kernels go."""
 
 
 class KernelCache:

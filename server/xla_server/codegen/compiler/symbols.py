@@ -9,6 +9,8 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _MAGIC = b"\x7fELF\x02\x01"
 _SYMBOL_TABLE = 2
 _UNDEFINED = 0
+"""SHT_SYMTAB and SHN_UNDEF of ELF."""
+
 _LINKERS_OWN = frozenset({"_GLOBAL_OFFSET_TABLE_"})
 """Symbols that the loader of object code defines."""
 

@@ -10,10 +10,11 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
+from xla_contract.ops.random.rng_bit_generator import THREE_FRY_PARITY, THREE_FRY_ROTATIONS
 from xla_server.codegen.instructions.instruction import instruction, instruction_of
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.ops.numerics.counter_generators import MULTIPLIERS, PARITY, ROTATIONS, WEYL
+from xla_server.ops.numerics.counter_generators import MULTIPLIERS, WEYL
 
 _WORD, _WIDE = ir.IntType(32), ir.IntType(64)
 
@@ -22,12 +23,12 @@ _WORD, _WIDE = ir.IntType(32), ir.IntType(64)
 def three_fry(b: Any, key: Any, counter: Any) -> Any:
     """The two words of a counter, the first one in the lower half of a uint64."""
     low, high = _halves(b, key)
-    parity = b.xor(b.xor(low, high), ir.Constant(_WORD, int(PARITY)))
+    parity = b.xor(b.xor(low, high), ir.Constant(_WORD, THREE_FRY_PARITY))
     keys = (low, high, parity)
     x, y = _halves(b, counter)
     x, y = b.add(x, low), b.add(y, high)
     for turn in range(5):
-        for rotation in ROTATIONS[turn % 2]:
+        for rotation in THREE_FRY_ROTATIONS[turn % 2]:
             x = b.add(x, y)
             y = b.xor(_rotated(b, y, rotation), x)
         x = b.add(x, keys[(turn + 1) % 3])

@@ -12,6 +12,7 @@ LARGEST_DRAWING = 400
 _WIDTH, _HEIGHT = 190, 44
 _ACROSS, _DOWN = 210, 84
 _LETTERS = 26
+"""Size of a box and distances from one to the next, in pixels; letters that fit into a box."""
 
 _STYLE = """
 body { font: 14px sans-serif; margin: 2em }

@@ -14,7 +14,7 @@ import numpy as np
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.literal import Array, Literal, storage
-from xla_contract.types.shape import Shape
+from xla_contract.types.shape import MAX_NESTING, Shape
 from xla_server.ir.text.scanner import HloReader
 
 _NUMBER = re.compile(
@@ -23,7 +23,6 @@ _NUMBER = re.compile(
 )
 _WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
 _NAN = re.compile(r"(-?)nan(?:\(0x([0-9a-fA-F]+)\))?")
-_MAX_NESTING = 64
 _MAX_BRACES = 1 << 16
 """An array without elements may have any number of empty rows, which say nothing."""
 
@@ -47,8 +46,8 @@ def print_literal(literal: Literal) -> str:
 
 def read_literal(reader: HloReader, shape: Shape, depth: int = 0) -> Literal:
     """Read a value of this shape. Raises InvalidArgumentError with the position."""
-    if depth > _MAX_NESTING:
-        reader.fail(f"at most {_MAX_NESTING} nested tuples are")
+    if depth > MAX_NESTING:
+        reader.fail(f"at most {MAX_NESTING} nested tuples are")
     if shape.is_tuple:
         elements: list[Literal] = []
         reader.expect("(")

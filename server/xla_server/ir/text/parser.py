@@ -15,7 +15,7 @@ from xla_contract.ops.control.parameter import ParameterAttributes
 from xla_contract.ops.definitions import definition, infer_shape
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.shape import MAX_NESTING, ProgramShape, Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.text.asynchronous import split_opcode, wrap
 from xla_server.ir.text.attributes import Attributes, read_attributes
@@ -37,8 +37,6 @@ _ROOT = re.compile(r"ROOT(?=[\s%])")
 _SHAPE = re.compile(r"\(|[a-z][a-z0-9]*\[")
 _CALL = re.compile(r"[a-z][a-z0-9\-]*\(")
 """The beginning of an operand that is an instruction, behind its shape."""
-
-_MAX_NESTED_OPERANDS = 64
 
 _UNSTATED = Shape.tuple_of(())
 """The shape of an instruction until it is inferred."""
@@ -280,7 +278,7 @@ class _Parser:
         reader.space()
         if _CALL.match(reader.text, reader.at):
             reader.at = start
-            if nesting == _MAX_NESTED_OPERANDS:
+            if nesting == MAX_NESTING:
                 reader.fail(f"at most {nesting} operands inside of operands are")
             return self._value("", known, nesting + 1)
         name = reader.name("an operand")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xla_contract.stubs import xla_data_pb2
+from xla_contract.types.shape import MAX_NESTING
 from xla_server.ir.text.attribute_kinds import AttributeKind
 from xla_server.ir.text.replica_groups import (
     axes_text,
@@ -18,7 +19,6 @@ from xla_server.ir.text.scanner import HloReader
 
 Sharding = xla_data_pb2.OpSharding
 
-_MAX_NESTING = 64
 _AXIS_GROUPS = ("replicated", "unreduced", "manual")
 _PLAIN = {
     Sharding.REPLICATED: "replicated",
@@ -72,8 +72,8 @@ def _named_text(sharding: xla_data_pb2.NamedShardingProto) -> str:
 
 
 def _read(reader: HloReader, depth: int = 0) -> Sharding:
-    if depth > _MAX_NESTING:
-        reader.fail(f"at most {_MAX_NESTING} nested shardings are")
+    if depth > MAX_NESTING:
+        reader.fail(f"at most {MAX_NESTING} nested shardings are")
     reader.expect("{")
     sharding = Sharding()
     if reader.peek("{") or reader.peek("}"):

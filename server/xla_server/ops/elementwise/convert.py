@@ -72,6 +72,7 @@ _FLUSHED_TO_PRED = (ElementType.F32, ElementType.F64, ElementType.F8E8M0FNU)
 _FLUSHED_TO_F64 = (ElementType.F32, ElementType.BF16)
 _FLUSHED_FROM_F64 = (ElementType.F32, ElementType.C64, ElementType.BF16)
 _SMALLEST_SCALE = 2.0**-127
+"""The smallest number of F8E8M0FNU, and its only one that is subnormal in F32."""
 
 
 def saturated(floats: Any, target: ElementType) -> Array:

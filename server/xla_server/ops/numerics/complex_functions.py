@@ -11,6 +11,7 @@ import numpy as np
 from xla_server.ops.numerics.numeric import Array
 
 _PI = 4 * np.arctan(np.longdouble(1))
+"""pi in the precision that these functions compute in."""
 
 
 def in_more_precision(function: Callable[[Array], Array]) -> Callable[[Array], Array]:

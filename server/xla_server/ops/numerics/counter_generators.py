@@ -9,16 +9,19 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from xla_contract.ops.random.rng_bit_generator import THREE_FRY_PARITY, THREE_FRY_ROTATIONS
+
 Words = NDArray[np.uint32]
 Counters = NDArray[np.uint64]
 
-ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-PARITY = np.uint32(0x1BD11BDA)
 WEYL = (0x9E3779B9, 0xBB67AE85)
 MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
+"""Philox 4x32: increments of the two keys and multipliers of the words, by round."""
+
 _LOW_WORD = np.uint64(0xFFFFFFFF)
 _WORD = np.uint64(32)
 _BLOCK = 1 << 14
+"""Counters that are taken together: their words stay in the cache."""
 
 
 def three_fry(key: int, counter: int, count: int, check: Callable[[], None]) -> Words:
@@ -66,13 +69,13 @@ def _by_blocks(
 
 def _three_fry_block(key: int, counters: Counters, out: Words) -> None:
     low, high = np.uint32(key % 2**32), np.uint32(key >> 32)
-    keys = (low, high, PARITY ^ low ^ high)
+    keys = (low, high, np.uint32(THREE_FRY_PARITY) ^ low ^ high)
     x = (counters & _LOW_WORD).astype(np.uint32)
     y = (counters >> _WORD).astype(np.uint32)
     x += keys[0]
     y += keys[1]
     for turn in range(5):
-        for rotation in ROTATIONS[turn % 2]:
+        for rotation in THREE_FRY_ROTATIONS[turn % 2]:
             x += y
             y = (y << np.uint32(rotation)) | (y >> np.uint32(32 - rotation))
             y ^= x

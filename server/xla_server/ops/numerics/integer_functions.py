@@ -9,7 +9,8 @@ import numpy as np
 from xla_contract.types.element_type import ElementType
 from xla_server.ops.numerics.numeric import Array, from_bits, unsigned_bits, widened
 
-_EXPONENT_BITS = 6
+EXPONENT_BITS = 6
+"""Low bits of an exponent that count: only powers of 1 and -1 do not wrap beyond 63."""
 
 
 def divide(x: Array, y: Array) -> Array:
@@ -40,7 +41,7 @@ def power(base: Array, exponent: Array) -> Array:
     bit set is read as the negative number with the same bits, and so is a base of all ones.
     """
     result, square = np.ones_like(base), base
-    for position in range(_EXPONENT_BITS):
+    for position in range(EXPONENT_BITS):
         result = np.where((exponent >> position) & 1, result * square, result)
         square = square * square
     signed = np.dtype(f"i{base.dtype.itemsize}")

@@ -13,6 +13,7 @@ from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Frame, Value
 
 _START = 0x7012395
+"""The first state, that of XLA."""
 
 
 class RandomStates:

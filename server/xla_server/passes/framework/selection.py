@@ -7,6 +7,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_server.passes.framework.fixpoint import Fixpoint, Pass
 
 HIGHEST_LEVEL = 3
+"""Highest xla_backend_optimization_level, LLVM's -O3 in XLA."""
 
 FUSION = "fusion"
 """Stands for all passes that fuse, as in XLA."""

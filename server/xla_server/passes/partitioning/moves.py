@@ -21,6 +21,7 @@ _CHANNEL = 1
 """Collectives of one module may share a channel, as those that JAX writes do."""
 
 _LARGEST_S32 = 2**31 - 1
+"""Largest index in S32; positions in larger dimensions are S64."""
 
 
 def gather(

@@ -20,6 +20,7 @@ RULES: Mapping[Opcode, tuple[EditorRule, ...]] = {**_OF_ELEMENTWISE, **SHAPE_RUL
 """Rules by opcode, in the order in which they are tried."""
 
 _MOST_STEPS = 8
+"""Rules applied to an instruction at a time, which ends rules that would undo each other."""
 
 
 class AlgebraicSimplifier(RewritePass):

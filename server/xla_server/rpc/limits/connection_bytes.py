@@ -16,6 +16,7 @@ _COUNT = struct.Struct("=Q")
 _COUNT_OFFSET = 128
 """Offset of tcpi_bytes_received in tcp_info (linux/tcp.h), whose layout is stable."""
 _INFO_BYTES = 256
+"""Bytes of tcp_info that are requested; the system gives as many as it has."""
 
 
 class Received(NamedTuple):

@@ -12,6 +12,7 @@ _ROUND_SECONDS = 1.0
 """Longest time between two rounds, which is how long what a client leaves behind takes room."""
 
 _SHORTEST_ROUND_SECONDS = 0.1
+"""Shortest time between two rounds, in seconds, however short the grace period is."""
 
 
 class SessionReaper:

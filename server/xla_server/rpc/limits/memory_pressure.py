@@ -24,6 +24,7 @@ from xla_server.rpc.limits.idle_streams import IdleStreams, IdleTimer
 from xla_server.rpc.limits.slow_requests import SLOW_SECONDS, SlowRequests
 
 _ROUND_SECONDS = 0.5
+"""Seconds between two looks: time for calls that were ended to give their memory back."""
 
 SPARED_SECONDS = 3 * SLOW_SECONDS
 """Seconds of short memory for which a stream with calls in progress is ended after all others."""

@@ -33,6 +33,8 @@ _REFLECTION_PATH = f"/{reflection.SERVICE_NAME}/ServerReflectionInfo"
 
 _REFLECTION_THREADS = 4
 _CHECK_THREADS = 4
+"""Threads for streams of reflection and for health checks, which do not wait for others."""
+
 _WATCH_THREADS = 64
 """Streams of health's Watch that are served at the same time; each holds one while it is open."""
 

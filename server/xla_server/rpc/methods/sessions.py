@@ -26,6 +26,7 @@ SERVER_NAME = f"xla-service {importlib.metadata.version('xla-service')}"
 _LOG = logging.getLogger(__name__)
 
 _LONGEST_NAME = 128
+"""Characters of a client's name that are kept: logs and listings repeat it."""
 
 _MAX_DESCRIBED = 1024
 """Handles in one answer of DescribeHandles, as the contract says."""

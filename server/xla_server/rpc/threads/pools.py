@@ -27,6 +27,7 @@ _THREADS_OF_A_STREAM = 3
 """One reads, one sends, one waits for the end. Calls that take long lend their slots."""
 
 _REFUSAL_THREADS = 2
+"""Threads that refuse calls: two, so that one that is held up stops no other."""
 
 
 class Pool(enum.StrEnum):

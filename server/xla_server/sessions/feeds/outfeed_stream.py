@@ -31,6 +31,7 @@ BATCH_BYTES = 1 << 20
 """Largest size of one message's items, in bytes; a larger item has a message of its own."""
 
 _MOST_CREDIT = 2**62
+"""Bound of credit, in items and in bytes: more than any stream uses, and within 64 bits."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

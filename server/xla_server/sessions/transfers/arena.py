@@ -35,6 +35,7 @@ _POPULATE_WRITE = 23
 """MADV_POPULATE_WRITE, since Linux 5.14."""
 
 _PUNCH_HOLE_AND_KEEP_SIZE = 2 | 1
+"""FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE."""
 
 _BLOCK_BYTES = 512
 """The unit of st_blocks."""

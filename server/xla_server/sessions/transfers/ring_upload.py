@@ -26,7 +26,7 @@ from xla_contract.types.literal import Array
 from xla_host.socket_polling import recv_spinning
 from xla_server.execution.cancellation import Cancellation
 
-MAX_LINES = 16
+MAX_CHANNELS = 16
 """Largest number of channels of one arena."""
 
 SILENCE_SECONDS = 10.0
@@ -72,9 +72,9 @@ class RingTransfers:
                     "a session must be connected to its shared memory, got one that is not"
                 )
             before = self._channels.pop(offset, None)
-            if len(self._channels) >= MAX_LINES:
+            if len(self._channels) >= MAX_CHANNELS:
                 raise ResourceExhaustedError(
-                    f"an arena may have {MAX_LINES} lines of allocations, got one more",
+                    f"an arena may have {MAX_CHANNELS} channels of allocations, got one more",
                     hint="Free allocations that are not used.",
                 )
             self._channels[offset] = _Channel(connection)
@@ -106,7 +106,7 @@ class RingTransfers:
             channel = self._channels.get(offset)
             if channel is None or channel.is_used:
                 raise FailedPreconditionError(
-                    "an allocation must have a line that no call uses, got offset "
+                    "an allocation must have a channel that no call uses, got offset "
                     f"{offset} without",
                     hint="Connect to the socket with the session's token and the offset.",
                 )
@@ -175,5 +175,5 @@ def _told(channel: socket.socket, most: int, cancellation: Cancellation) -> byte
         slots = b""
     if not slots:
         cancellation.check()
-        raise AbortedError("a line must last until all pieces have come, got one that ended")
+        raise AbortedError("a channel must last until all pieces have come, got one that ended")
     return slots

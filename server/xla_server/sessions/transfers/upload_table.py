@@ -42,6 +42,7 @@ MAX_FINISHED = 1024
 """Uploads of a session that are remembered after their end."""
 
 MAX_ID_BYTES = 64
+"""Bytes of a client's name for an upload, as UploadStart says."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -27,9 +27,13 @@ _ROUNDS = 4
 _HALF_BITS = 26
 _HALF_MASK = (1 << _HALF_BITS) - 1
 _FACTOR_MASK = (1 << 59) - 1
+"""A Feistel network: rounds, bits of each half of a number, and of the factors of its rounds."""
+
 _SHIFT = 29
 """First of the bits of a product that depend on most bits of both factors."""
 _KIND_BITS = 3
+"""Bits of a handle's kind."""
+
 HANDLE_BITS = 2 * _HALF_BITS
 """Bits of the permutation: below the 53 that a double holds, as JavaScript and JSON have numbers.
 

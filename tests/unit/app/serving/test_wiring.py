@@ -72,7 +72,9 @@ def test_a_directory_for_dumps_must_be_writable(
 
     # Whoever runs the tests may be allowed everything.
     monkeypatch.setattr(platforms.os, "access", forbidden)
-    rule = f"^dump_dir: {tmp_path}: the server must be able to write there$"
+    tmp_path.chmod(0o500)
+    rule = f"^dump_dir: {tmp_path}: the server must be able to write there, got mode dr-x------ "
+    rule += f"of user {os.geteuid()} as user {os.geteuid()}$"
     refused(rule, dump_dir=str(tmp_path))
     assert asked == [(tmp_path, os.W_OK | os.X_OK)]
 

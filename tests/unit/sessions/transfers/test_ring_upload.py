@@ -14,7 +14,7 @@ from xla_contract.errors import (
 )
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.transfers import ring_upload
-from xla_server.sessions.transfers.ring_upload import MAX_LINES, RingTransfers, receive_ring
+from xla_server.sessions.transfers.ring_upload import MAX_CHANNELS, RingTransfers, receive_ring
 
 PIECE = 64
 
@@ -29,16 +29,16 @@ def pair():
 
 
 @contextlib.contextmanager
-def writing(line, ring, data):
+def writing(channel, ring, data):
     """A client that writes `data` through the ring meanwhile."""
 
     def write():
         free = list(range(ring.size // PIECE))
         for start in range(0, data.size, PIECE):
-            free += b"" if free else line.recv(64)
+            free += b"" if free else channel.recv(64)
             piece, place = data[start : start + PIECE], free.pop(start % len(free))
             ring[place * PIECE :][: piece.size] = piece
-            line.send(bytes((place,)))
+            channel.send(bytes((place,)))
 
     thread = threading.Thread(target=write)
     thread.start()
@@ -80,9 +80,9 @@ def test_a_piece_without_room_is_not_copied(pair):
     assert not target.any()
 
 
-def received(line, cancellation=None):
+def received(channel, cancellation=None):
     ring, target = np.zeros(2 * PIECE, np.uint8), np.zeros(9 * PIECE, np.uint8)
-    receive_ring(line, ring, target, PIECE, cancellation or Cancellation(), lambda _: None)
+    receive_ring(channel, ring, target, PIECE, cancellation or Cancellation(), lambda _: None)
 
 
 def test_a_slot_must_exist(pair):
@@ -118,74 +118,74 @@ def test_who_gives_up_is_not_waited_for(pair, is_early):
 
 
 def test_a_line_serves_one_call_at_a_time(pair):
-    lines = RingTransfers()
-    lines.add(8, pair[0])
+    channels = RingTransfers()
+    channels.add(8, pair[0])
     for _ in range(2):
-        with lines.using(8) as line:
-            assert line is pair[0]
-            with pytest.raises(FailedPreconditionError, match="got offset 8"), lines.using(8):
+        with channels.using(8) as channel:
+            assert channel is pair[0]
+            with pytest.raises(FailedPreconditionError, match="got offset 8"), channels.using(8):
                 pass
-    with pytest.raises(FailedPreconditionError, match="got offset 9"), lines.using(9):
+    with pytest.raises(FailedPreconditionError, match="got offset 9"), channels.using(9):
         pass
 
 
 def test_a_call_that_fails_ends_its_line(pair):
-    lines = RingTransfers()
-    lines.add(8, pair[0])
-    with pytest.raises(KeyError), lines.using(8):
+    channels = RingTransfers()
+    channels.add(8, pair[0])
+    with pytest.raises(KeyError), channels.using(8):
         raise KeyError
-    assert len(lines) == 0
+    assert len(channels) == 0
     assert pair[0].fileno() == -1
     assert pair[1].recv(1) == b""
 
 
-@pytest.mark.parametrize("end", [lambda lines: lines.end(8), RingTransfers.close])
+@pytest.mark.parametrize("end", [lambda channels: channels.end(8), RingTransfers.close])
 def test_a_line_that_ends_is_closed_when_its_call_has_left(pair, end):
-    lines = RingTransfers()
-    lines.add(8, pair[0])
-    with lines.using(8) as line:
-        end(lines)
+    channels = RingTransfers()
+    channels.add(8, pair[0])
+    with channels.using(8) as channel:
+        end(channels)
         assert pair[0].fileno() != -1
         with pytest.raises(AbortedError):
-            received(line)
+            received(channel)
     assert pair[0].fileno() == -1
-    lines.end(8)
+    channels.end(8)
 
 
-@pytest.mark.parametrize("end", [lambda lines: lines.end(8), RingTransfers.close])
+@pytest.mark.parametrize("end", [lambda channels: channels.end(8), RingTransfers.close])
 def test_an_unused_channel_ends_at_once(pair, end):
-    lines = RingTransfers()
-    lines.add(8, pair[0])
-    end(lines)
+    channels = RingTransfers()
+    channels.add(8, pair[0])
+    end(channels)
     assert pair[1].recv(1) == b""
-    with pytest.raises(FailedPreconditionError), lines.using(8):
+    with pytest.raises(FailedPreconditionError), channels.using(8):
         pass
 
 
 def test_a_new_channel_replaces_the_one_before(pair):
-    lines = RingTransfers()
-    lines.add(8, pair[0])
+    channels = RingTransfers()
+    channels.add(8, pair[0])
     ours, theirs = socket.socketpair()
-    lines.add(8, ours)
+    channels.add(8, ours)
     assert pair[1].recv(1) == b""
-    with lines.using(8) as line:
-        assert line is ours
-    lines.close()
+    with channels.using(8) as channel:
+        assert channel is ours
+    channels.close()
     theirs.close()
     with pytest.raises(FailedPreconditionError, match="connected"):
-        lines.add(8, pair[1])
+        channels.add(8, pair[1])
 
 
-def test_there_are_only_so_many_lines(pair):
-    lines = RingTransfers()
-    made = [socket.socketpair() for _ in range(MAX_LINES)]
+def test_there_are_only_so_many_channels(pair):
+    channels = RingTransfers()
+    made = [socket.socketpair() for _ in range(MAX_CHANNELS)]
     for offset, (ours, _) in enumerate(made):
-        lines.add(offset, ours)
-    with pytest.raises(ResourceExhaustedError, match="16 lines"):
-        lines.add(MAX_LINES, pair[0])
-    lines.end(0)
-    lines.add(MAX_LINES, pair[0])
-    assert len(lines) == MAX_LINES
-    lines.close()
+        channels.add(offset, ours)
+    with pytest.raises(ResourceExhaustedError, match="16 channels"):
+        channels.add(MAX_CHANNELS, pair[0])
+    channels.end(0)
+    channels.add(MAX_CHANNELS, pair[0])
+    assert len(channels) == MAX_CHANNELS
+    channels.close()
     for _, theirs in made:
         theirs.close()

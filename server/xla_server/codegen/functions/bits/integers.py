@@ -13,8 +13,8 @@ from xla_contract.types.element_type import ElementType
 from xla_server.codegen.functions.bits.conversions import storage_of
 from xla_server.codegen.functions.bits.words import Word, function
 from xla_server.codegen.instructions.intrinsics import call
+from xla_server.ops.numerics.integer_functions import EXPONENT_BITS
 
-_EXPONENT_BITS = 6
 _STORAGES = tuple(f"{kind}{width}" for kind in "iu" for width in (8, 16, 32, 64))
 _NARROW = tuple(kind for kind in ElementType if kind.is_integer and kind.bit_width < 8)
 
@@ -26,7 +26,7 @@ def _power(base: Word, exponent: Word) -> Word:
     ones.
     """
     result, square = base.constant(1), base
-    for position in range(_EXPONENT_BITS):
+    for position in range(EXPONENT_BITS):
         is_set = ((exponent >> position) & 1).unsigned("!=", 0)
         result = is_set.choose(result * square, result)
         square = square * square

@@ -18,6 +18,7 @@ from xla_server.codegen.functions.bits.words import F32, F64, I8, I16, I32, I64,
 _SIGN, _INFINITY, _NAN = 0x80000000, 0x7F800000, 0x7FC00000
 _MANTISSA = 23
 _BIAS = 127
+"""Layout of F32: bits of its sign, infinity and NaN, bits of its fraction, bias of its exponent."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

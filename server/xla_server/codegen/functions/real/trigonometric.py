@@ -43,6 +43,8 @@ from xla_server.codegen.functions.values import (
 
 _DIGITS = 1400
 _STEP = 16
+"""Binary digits of 2/pi, for exponents up to 1024, and the exponents that share a row of them."""
+
 _FIRST = -32
 """The smallest exponent that the rows for f64 tell apart; smaller ones are taken for it."""
 

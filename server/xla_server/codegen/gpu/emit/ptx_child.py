@@ -12,6 +12,7 @@ import llvmlite.binding as llvm
 
 TRIPLE = "nvptx64-nvidia-cuda"
 _SPEED = 3
+"""LLVM's optimisation level, -O3, as for processors."""
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:

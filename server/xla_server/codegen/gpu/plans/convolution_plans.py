@@ -6,6 +6,7 @@ from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.target.convolution import Convolution
 
 _MAX_WORKSPACE_BYTES = 256 << 20
+"""Bytes of workspace that a convolution may take, however large its copies are."""
 
 _LEAST_WORKSPACE_BYTES = 1 << 20
 """Bytes that engines take whatever the sizes are, and more."""

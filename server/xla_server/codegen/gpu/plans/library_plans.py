@@ -27,6 +27,7 @@ _PARTIAL_SUMS = 32
 """Partial sums of each element that a small product has room for."""
 
 _WORD = (1 << 31) - 1
+"""Largest size and stride: libraries take them as integers of 32 bits with a sign."""
 
 MAX_BATCH = (1 << 16) - 1
 """Matrices of one batched product, by XLA's GPU backend: cuBLASLt has no more."""

@@ -19,6 +19,7 @@ from xla_server.ir.affine import dense_strides
 from xla_server.ir.module import HloInstruction
 
 _ALL = 1 << 62
+"""Upper bound of a range that the routine cuts itself: more than any array has elements."""
 
 
 def is_exact(i: HloInstruction) -> bool:

@@ -22,6 +22,7 @@ from xla_server.target.machine import Machine
 LEVELS = 4
 """Loops of a sum."""
 _INNERMOST = LEVELS - 1
+"""Number of the innermost loop; the outermost is 0."""
 
 TILE = Routine(
     "product_tile",

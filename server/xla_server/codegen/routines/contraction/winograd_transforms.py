@@ -20,6 +20,7 @@ POINTS = (Fraction(0), Fraction(1), Fraction(-1), Fraction(1, 2), Fraction(-2))
 
 TAPS, RESULTS = 3, 4
 SIDE = TAPS + RESULTS - 1
+"""Taps, results and elements of a tile along a dimension: F(4, 3), for POINTS and infinity."""
 
 Rows = Sequence[Sequence[Fraction]]
 

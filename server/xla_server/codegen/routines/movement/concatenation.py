@@ -38,6 +38,7 @@ COUNT, ROW_BYTES, COPIED_BYTES, ROWS, BLOCK_ROWS = range(5)
 HEAD_WORDS = 5
 BUFFER, OFFSET, STRIDE, TARGET, SIZE, BEGIN = range(6)
 ENTRY_WORDS = 6
+"""Words of the table before its entries, and of each entry; see above."""
 
 LINE_BYTES = 64
 """Bytes that an iteration of `concatenate_bytes` copies: a cache line."""

@@ -70,6 +70,13 @@ def test_what_does_not_fit_is_refused() -> None:
     pair.elements.add()
     with pytest.raises(InvalidArgumentError, match="got 2 for 1"):
         value_from_proto(pair)
+    pair.data = b"12"
+    with pytest.raises(InvalidArgumentError, match=r"only an array has data .*got 2 bytes and 0 s"):
+        value_from_proto(pair)
+    array = value_to_proto(Literal.from_numpy(np.float32(1)))
+    array.elements.add()
+    with pytest.raises(InvalidArgumentError, match="an array must have no elements, got 1"):
+        value_from_proto(array)
     large = value_to_proto(Literal.from_numpy(np.zeros(100, np.float32)))
     with pytest.raises(ResourceExhaustedError, match="may take 100 bytes, got 400"):
         value_from_proto(large, max_bytes=100)

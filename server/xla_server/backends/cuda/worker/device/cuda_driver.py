@@ -36,6 +36,8 @@ except (ImportError, OSError) as missing:
 
 _MAX_NAME = 256
 _JIT_LOG_BYTES = 8192
+"""Bytes of a device's name, and of the driver's log of a compilation; longer ones are cut."""
+
 _ERROR_LOG, _ERROR_LOG_BYTES = 5, 6
 """CU_JIT_ERROR_LOG_BUFFER and CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES."""
 

@@ -21,6 +21,8 @@ GO, STOP = 0, 1
 
 _LINE = 64
 _PREDICATE = 8
+"""Bytes of a connection's line, a cache line, and offset of the predicate in it."""
+
 _HEAD_BYTES = MAX_CONNECTIONS * _LINE
 SHARED_BYTES = _HEAD_BYTES + BLOCKS * BLOCK_BYTES
 

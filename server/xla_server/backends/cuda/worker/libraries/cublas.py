@@ -18,6 +18,7 @@ from xla_server.custom_calls.linear_algebra.lapack import PREFIX
 _FORMS = {"N": cublas.Operation.N, "T": cublas.Operation.T, "C": cublas.Operation.C}
 
 _ADDRESS_BYTES = 8
+"""Bytes of an address in the table of a batched call."""
 
 
 def _created(stream: int) -> int:

@@ -20,6 +20,7 @@ PACKAGE, FILE = "nvidia.cudnn", "lib/libcudnn.so.9"
 """The package that has the library, and where."""
 
 _MESSAGE_BYTES = 1024
+"""Bytes of cuDNN's last message that are kept; a longer one is cut."""
 
 
 class CudnnError(Exception):

@@ -49,6 +49,7 @@ from xla_server.ir.module import HloInstruction
 from xla_server.target.gpu import WARP
 
 _DISTANCES = (1, 2, 4, 8, 16)
+"""Lanes between the operands of each step of a scan in a warp: powers of two below its 32 lanes."""
 
 
 def lower_running_window(lowering: Lowering, i: HloInstruction) -> Tree:
