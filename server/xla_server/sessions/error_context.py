@@ -3,13 +3,13 @@
 import logging
 from types import TracebackType
 
-from xla_contract.errors import XlaError
+from xla_contract.errors import InternalError, ResourceExhaustedError, XlaError
 from xla_server.backends.diagnostics.incidents import new_incident
 
 _LOG = logging.getLogger(__name__)
 
 
-class ExecutionFaultError(XlaError):
+class ExecutionFaultError(InternalError):
     """A fault of the server ended an execution; the log has the cause under the incident's id.
 
     The message is only the context, as `with_context` puts it in front. `rpc/errors.py` says the
@@ -17,7 +17,7 @@ class ExecutionFaultError(XlaError):
     """
 
 
-class ExecutionMemoryError(XlaError):
+class ExecutionMemoryError(ResourceExhaustedError):
     """An execution ran out of memory; the message is as of ExecutionFaultError."""
 
 
