@@ -22,15 +22,15 @@ def simplify_slice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
         return operand
     if operand.opcode is Opcode.SLICE:
         inner = operand.attributes
-        places = zip(inner.starts, a.starts, inner.strides, strict=True)
-        starts = [start + offset * step for start, offset, step in places]
+        sizes, steps = i.shape.dimensions, inner.strides
+        places = zip(inner.starts, a.starts, steps, sizes, strict=True)
+        # An empty slice may begin behind the last element, where strides lead out of the operand.
+        starts = [start + offset * step if size else start for start, offset, step, size in places]
         limits = [
             start + (size - 1) * stride * step + 1 if size else start
-            for start, size, stride, step in zip(
-                starts, i.shape.dimensions, a.strides, inner.strides, strict=True
-            )
+            for start, size, stride, step in zip(starts, sizes, a.strides, steps, strict=True)
         ]
-        strides = [outer * step for outer, step in zip(a.strides, inner.strides, strict=True)]
+        strides = [outer * step for outer, step in zip(a.strides, steps, strict=True)]
         return editor.sliced(operand.operands[0], starts, limits, strides)
     if operand.opcode is Opcode.CONCATENATE:
         return _of_one_part(i, operand, editor)

@@ -74,6 +74,12 @@ FIRES: tuple[tuple[Any, ...], ...] = (
     ),
     (
         {"slice": 1},
+        [X],
+        "f32[4,0] slice(s), slice={[0:4], [1:1]}",
+        "s = f32[4,1] slice(x0), slice={[0:4], [5:6:2]}",
+    ),
+    (
+        {"slice": 1},
         [X, X],
         "f32[4,2] slice(c), slice={[0:4], [7:9]}",
         "c = f32[4,12] concatenate(x0, x1), dimensions={1}",
