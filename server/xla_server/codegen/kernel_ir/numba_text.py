@@ -12,6 +12,11 @@ from xla_server.codegen.kernel_ir.routine import Routine
 HEAD = "def kernel(buffers, start, stop):"
 
 
+def is_constant(name: str) -> bool:
+    """Return whether a name is one that the source of a kernel gives to constants."""
+    return name[:1] == "k" and name[1:].isdecimal()
+
+
 class NumbaText:
     """Writes statements; constants have names of their own, which are defined before the kernel."""
 

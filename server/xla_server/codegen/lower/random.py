@@ -90,7 +90,7 @@ class RandomKernel:
 
     def counters(self, outside: Body, low: ir.Expression, high: ir.Expression) -> Loop:
         """Return a loop over counters, of which a work item is one."""
-        return Loop(outside, self._names("k"), high, low, iterations=1)
+        return Loop(outside, self._names("c"), high, low, iterations=1)
 
     def later(self, counter: ir.Expression) -> ir.Apply:
         """Return the lower half of a counter: that of the state is number 0."""

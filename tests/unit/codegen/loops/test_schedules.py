@@ -1,5 +1,9 @@
 """Schedules that make the kernels of programs."""
 
+import dataclasses
+from collections.abc import Mapping
+from typing import TypeAlias
+
 import pytest
 
 from tests.corpus.jax.cases import CASES
@@ -14,49 +18,97 @@ from xla_server.codegen.lower.loop_nests import loop_kernel
 from xla_server.codegen.lower.lowering import kernels_of
 
 _ZERO = "zero = f32[] constant(0)"
-_LOGARITHMS = (
-    _ZERO,
-    "s = f32[200] reduce(x0, zero), dimensions={1}, to_apply=add",
-    "l = f32[200] log(s)",
-    "b = f32[200,12] broadcast(l), dimensions={0}",
-)
-PROGRAMS: dict[str, tuple[list[str], str, tuple[str, ...]]] = {
-    "windows": (
-        ["f32[1,300]"],
-        "f32[1,300] reduce-window(x0, zero), window={size=1x64 pad=0_0x31_32}, to_apply=add",
-        (_ZERO,),
+
+Program: TypeAlias = tuple[list[str], str, tuple[str, ...]]
+"""Shapes of parameters, the root, and the instructions before it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Case:
+    """A program that a schedule fits, and one much like it that `other` is for."""
+
+    fitting: Program
+    near: Program
+    other: str = "rows"
+
+
+def _window(form: str, columns: int) -> Program:
+    root = f"f32[1,{columns}] reduce-window(x0, zero), window={{{form}}}, to_apply=add"
+    return ["f32[1,300]"], root, (_ZERO,)
+
+
+def _sum_of_rows(columns: int) -> Program:
+    root = f"f32[{columns}] reduce(x0, zero), dimensions={{0}}, to_apply=add"
+    return [f"f32[40,{columns}]"], root, (_ZERO,)
+
+
+def _pad(rows: int, columns: int) -> Program:
+    root = f"f32[{rows + 2},{columns + 2}] pad(x0, x1), padding=1_1x1_1"
+    return [f"f32[{rows},{columns}]", "f32[]"], root, ()
+
+
+def _less_logarithms(columns: int) -> Program:
+    rows = f"f32[200,{columns}]"
+    before = (
+        _ZERO,
+        "s = f32[200] reduce(x0, zero), dimensions={1}, to_apply=add",
+        "l = f32[200] log(s)",
+        f"b = {rows} broadcast(l), dimensions={{0}}",
+    )
+    return [rows], f"{rows} subtract(x0, b)", before
+
+
+CASES_OF: Mapping[str, Case] = {
+    # A short window without padding needs no test.
+    "windows": Case(_window("size=1x64 pad=0_0x31_32", 300), _window("size=1x3", 298)),
+    # Three results are fewer than a vector.
+    "columns": Case(_sum_of_rows(300), _sum_of_rows(3)),
+    # Each of 49 elements is tested.
+    "pieces": Case(_pad(100, 90), _pad(5, 5)),
+    # Rows of 65 elements are long.
+    "short rows": Case(_less_logarithms(64), _less_logarithms(65)),
+    # Its fitting program has rows, too; only the dimension that is summed is another one.
+    "rows": Case(
+        (["f32[40,300]"], "f32[40] reduce(x0, zero), dimensions={1}, to_apply=add", (_ZERO,)),
+        _sum_of_rows(300),
+        other="columns",
     ),
-    "columns": (
-        ["f32[40,300]"],
-        "f32[300] reduce(x0, zero), dimensions={0}, to_apply=add",
-        (_ZERO,),
-    ),
-    "pieces": (["f32[100,90]", "f32[]"], "f32[120,100] pad(x0, x1), padding=10_10x5_5", ()),
-    "short rows": (["f32[200,12]"], "f32[200,12] subtract(x0, b)", _LOGARITHMS),
-    "rows": (["f32[40,300]"], "f32[40,300] negate(x0)", ()),
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_has_the_schedule_that_is_for_it(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    used = []
+def _used(program: Program, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Return the names of the schedules of a program's kernels."""
+    used = set()
 
     def scheduled_by(graph: ElementGraph) -> tuple[Schedule, ScheduledKernel]:
         schedule, kernel = schedules.scheduled_by(graph)
-        used.append(schedule.name)
+        used.add(schedule.name)
         return schedule, kernel
 
     monkeypatch.setattr(loop_kernel, "scheduled_by", scheduled_by)
-    parameters, root, before = PROGRAMS[name]
+    parameters, root, before = program
     compile_module(stated(parameters, root, *before))
     # The cost model of fusion asks for the kernel, too.
-    assert set(used) == {name}
+    return used
 
 
-def test_every_schedule_has_a_program_and_says_what_it_is_for() -> None:
-    assert [schedule.name for schedule in SCHEDULES] == list(PROGRAMS)
+@pytest.mark.parametrize("name", CASES_OF)
+def test_a_program_has_the_schedule_that_is_for_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _used(CASES_OF[name].fitting, monkeypatch) == {name}
+
+
+@pytest.mark.parametrize("name", CASES_OF)
+def test_a_program_much_like_it_has_another_schedule(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _used(CASES_OF[name].near, monkeypatch) == {CASES_OF[name].other}
+
+
+def test_every_schedule_has_programs_and_says_what_it_is_for() -> None:
+    assert [schedule.name for schedule in SCHEDULES] == list(CASES_OF)
+    assert all(each.other != name for name, each in CASES_OF.items())
     assert all(schedule.fits and schedule.reason for schedule in SCHEDULES)
 
 

@@ -9,6 +9,7 @@ from xla_server.codegen.kernel_ir import statements as stmt
 from xla_server.codegen.kernel_ir.analysis.corners import accesses
 from xla_server.codegen.kernel_ir.analysis.hoisting import repeated
 from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.numba_text import is_constant
 from xla_server.codegen.kernel_ir.routine import Unit
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import Path, read_by, walk
@@ -37,7 +38,7 @@ def verify(kernel: Kernel, sizes: Sizes | None = None) -> None:
 
 
 def _bound(kernel: Kernel) -> Iterator[str]:
-    """Values and cells are bound once, and used inside of the block that binds them, after that."""
+    """Values and cells are used inside of the block that binds them, after that."""
     bound: dict[ir.Value | ir.Cell, Path] = {ir.START: (), ir.STOP: (), ir.BUFFERS: ()}
     for statement, path in walk(kernel.body):
         for used in (*_used(statement), *_changed(statement)):
@@ -45,10 +46,7 @@ def _bound(kernel: Kernel) -> Iterator[str]:
                 yield f"a value must be bound before it is used, got {used.name}"
             elif path[: len(bound[used])] != bound[used]:
                 yield f"a value must be used inside of the block that binds it, got {used.name}"
-        for new, inside in _binds(statement, path):
-            if new in bound:
-                yield f"a value must be bound once, got {new.name} twice"
-            bound[new] = inside
+        bound.update(_binds(statement, path))
         if isinstance(statement, stmt.If):
             inside_of_one = {
                 new for each, at in walk(statement.body) for new, _ in _binds(each, at)
@@ -56,6 +54,29 @@ def _bound(kernel: Kernel) -> Iterator[str]:
             for each, _ in walk(statement.orelse):
                 for used in inside_of_one.intersection((*_used(each), *_changed(each))):
                     yield f"a value must be used inside of the block that binds it, got {used.name}"
+
+
+def _named(kernel: Kernel) -> Iterator[str]:
+    """A name means one thing in the source of a kernel, which is the key of its machine code."""
+    statements = [each for each, _ in walk(kernel.body)]
+    bound = [new for each in statements for new, _ in _binds(each, ())]
+    functions = {name for each in statements for name in _called_by(each)}
+    taken: set[str] = set()
+    for each in (ir.BUFFERS, ir.START, ir.STOP, *_declared(kernel), *bound):
+        if each.name in taken:
+            yield f"a name must be bound once, got {each.name} twice"
+        if each.name in functions or is_constant(each.name):
+            yield f"a name must be none of a function or constant, got {each.name}"
+        taken.add(each.name)
+
+
+def _called_by(statement: stmt.Statement) -> Iterator[str]:
+    match statement:
+        case stmt.Call(routine=routine):
+            yield routine.name
+        case stmt.Accumulate(function=function):
+            yield function
+    yield from (each.function for each in read_by(statement) if isinstance(each, ir.Apply))
 
 
 def _used(statement: stmt.Statement) -> Iterator[ir.Value | ir.Cell]:
@@ -153,15 +174,8 @@ def _unshared(kernel: Kernel) -> Iterator[str]:
 
 
 def _used_as_declared(kernel: Kernel) -> Iterator[str]:
-    """Memory is declared once; what is READ is not stored to, nor the cancellation flag."""
-    declared: list[ir.Buffer | ir.StackArray | ir.SharedArray] = [
-        *kernel.buffers,
-        *kernel.stack,
-        *kernel.shared,
-    ]
-    names = [memory.name for memory in declared]
-    if len(set(names)) < len(names):
-        yield f"memory must be declared once, got {names}"
+    """Memory is declared; what is READ is not stored to, nor the cancellation flag."""
+    declared = _declared(kernel)
     for statement, _ in walk(kernel.body):
         accessed = [
             each.memory for each in read_by(statement) if isinstance(each, ir.Load | ir.Address)
@@ -178,6 +192,10 @@ def _used_as_declared(kernel: Kernel) -> Iterator[str]:
         for memory in accessed:
             if not isinstance(memory, ir.Region) and memory not in declared:
                 yield f"memory must be declared by its kernel, got {memory.name}"
+
+
+def _declared(kernel: Kernel) -> tuple[ir.Buffer | ir.StackArray | ir.SharedArray, ...]:
+    return *kernel.buffers, *kernel.stack, *kernel.shared
 
 
 def _called(kernel: Kernel) -> Iterator[str]:
@@ -384,6 +402,7 @@ def rules(sizes: Sizes) -> tuple[Rule, ...]:
     """Return every rule; the later ones rely on the earlier."""
     return (
         _bound,
+        _named,
         _typed,
         _bounded,
         functools.partial(_inside, sizes=sizes),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.kernel_ir import expressions as ir
-from xla_server.codegen.kernel_ir.builder import Items, Loop, dealt
+from xla_server.codegen.kernel_ir.builder import Items, Loop, Names, dealt
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Operands, Word, function_address
 from xla_server.codegen.kernel_ir.types import Type
@@ -104,7 +104,7 @@ def add_packing(made: Product, phase: Phase, weights: Array) -> Array:
     """Add the kernel over the rows of weights that packs panels, and return these."""
     packed = made.lowering.new(weights.shape, f"{made.producer.name}.panels")
     kind, features = Type(phase.kind), phase.outputs * phase.groups
-    building = EpilogueKernel()
+    building, names = EpilogueKernel(), Names()
     source, target = building.buffer(weights, ir.Role.READ), building.buffer(packed, ir.Role.WRITE)
     with (
         Items(building.body, phase.depth, "d") as items,
@@ -112,12 +112,12 @@ def add_packing(made: Product, phase: Phase, weights: Array) -> Array:
     ):
         for column, columns, count in panels(phase):
             start = groups.axis * (phase.depth * phase.outputs) + column * phase.depth
-            with Loop(groups, "panel", count) as each:
+            with Loop(groups, names("panel"), count) as each:
                 ahead = items.axis * columns + each.axis * (columns * phase.depth)
-                to = each.let("to", start + ahead)
+                to = each.let(names("to"), start + ahead)
                 read = items.axis * features + groups.axis * phase.outputs + column
-                at = each.let("at", read + each.axis * columns)
-                with Loop(each, "c", columns) as inner:
+                at = each.let(names("at"), read + each.axis * columns)
+                with Loop(each, names("c"), columns) as inner:
                     c = inner.axis
                     inner.store(target, kind, to + c, ir.Load(source, kind, at + c))
     building.add(made.lowering, packed.name, Effort.OPTIMISED)

@@ -124,8 +124,31 @@ BROKEN: tuple[tuple[Kernel, str], ...] = (
         kernel_of(If(TRUE, (LET,), (_store(Index(0), V),))),
         "used inside of the block that binds it, got v",
     ),
-    (kernel_of(LET, Call(VALUE, (), (V,))), "bound once, got v twice"),
-    (kernel_of(LET, LET), "bound once, got v twice"),
+    (kernel_of(LET, Call(VALUE, (), (V,))), "a name must be bound once, got v twice"),
+    (kernel_of(LET, LET), "a name must be bound once, got v twice"),
+    (
+        kernel_of(parallel(_loop(), For(Value("i", I64), Index(0), Index(4), (), 4))),
+        "a name must be bound once, got i twice",
+    ),
+    (kernel_of(Let(Value("buffer1", F32), ZERO)), "a name must be bound once, got buffer1 twice"),
+    (kernel_of(Let(Value("start", F32), ZERO)), "a name must be bound once, got start twice"),
+    (kernel_of(stack=(ROW, StackArray("row", 64))), "a name must be bound once, got row twice"),
+    (
+        kernel_of(Let(Value("k12", F32), ZERO)),
+        "a name must be none of a function or constant, got k12",
+    ),
+    (
+        kernel_of(Let(Value("value", F32), ZERO), Call(VALUE, (), (V,))),
+        "a name must be none of a function or constant, got value",
+    ),
+    (
+        kernel_of(Declare(A, ZERO), Accumulate(A, "a", ZERO, Order.ANY)),
+        "a name must be none of a function or constant, got a",
+    ),
+    (
+        kernel_of(parallel(Let(Value("lt", B1), IS_FIRST))),
+        "a name must be none of a function or constant, got lt",
+    ),
     (kernel_of(Let(V, ONE)), "let must be f32, got i64"),
     (kernel_of(Declare(A, ONE)), "declare must be f32, got i64"),
     (kernel_of(Declare(A, ZERO), Set(A, ONE)), "set must be f32, got i64"),
@@ -156,7 +179,6 @@ BROKEN: tuple[tuple[Kernel, str], ...] = (
         kernel_of(_loop(_store(Apply("add", (AXIS, Index(1)), I64), memory=ROW))),
         "got f32 at byte 256",
     ),
-    (kernel_of(stack=(ROW, StackArray("row", 64))), "memory must be declared once"),
     (
         kernel_of(_store(Index(0), memory=READ)),
         "a store must be to memory that is written, got buffer0",
