@@ -70,6 +70,7 @@ class MatrixKernel:
         first = i.operands[0].shape
         self.core = first.dimensions[first.rank - rank :]
         self.element = first.element_type
+        self.real = self.element.real_component
         self.result: Tree = lowering.fresh(i.shape, i.name)
         self.body = Body()
         self.names = Names()
@@ -103,11 +104,6 @@ class MatrixKernel:
     def computed(self) -> str:
         """The type of the first operand's elements, as kernels call it."""
         return KERNEL_TYPE[self.element].computed
-
-    @property
-    def real(self) -> ElementType:
-        """The real type of the same precision."""
-        return self.element.real_component if self.element.is_complex else self.element
 
     def read(self, number: int) -> Expression:
         """An operand."""
@@ -229,7 +225,7 @@ class MatrixKernel:
         self, element: ElementType, target: Expression, count: int, value: Expression | None = None
     ) -> None:
         """Write a real number `count` times, zero unless another is given."""
-        kind = KERNEL_TYPE[element.real_component if element.is_complex else element].computed
+        kind = KERNEL_TYPE[element.real_component].computed
         zero = real(kind, 0)
         with self.loop(count) as k:
             if element.is_complex:

@@ -208,5 +208,5 @@ def add_zeros(lowering: Lowering, value: Value) -> None:
 
 def _real_of(element: ElementType) -> tuple[Type, int]:
     """Return the type of the parts of an element, and how many there are."""
-    part = element.real_component if element.is_complex else element
+    part = element.real_component
     return Type(part.text), 2 if element.is_complex else 1
