@@ -47,7 +47,6 @@ from xla_server.codegen.lower.indexing.scatter_kernel import (
     load_entry,
 )
 from xla_server.codegen.lower.indexing.scatter_space import Space
-from xla_server.codegen.lower.loop_nests.loops import array_shapes
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
 
@@ -66,12 +65,11 @@ class Method(enum.Enum):
 def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     """The operands copied, which is nothing where they may be overwritten, and updates combined."""
     count = len(i.operands) // 2
-    shapes = array_shapes(i.shape)
-    results = tuple(lowering.new(shape, f"{i.name}.{n}") for n, shape in enumerate(shapes))
+    results = lowering.results(i)
     operands = [lowering.array(operand) for operand in i.operands]
     for result, operand in zip(results, operands[:count], strict=True):
         lowering.add(CopyThunk(result, operand))
-    if i.operands[count + 1].shape.element_count and shapes[0].element_count:
+    if i.operands[count + 1].shape.element_count and results[0].shape.element_count:
         _Scatter(lowering, i, operands[count], results, operands[count + 1 :]).add()
     return results if i.shape.is_tuple else results[0]
 
