@@ -33,6 +33,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Quotient,
     Remainder,
     Value,
+    all_of,
     condition,
     integer_op,
     plus,
@@ -170,7 +171,7 @@ class _Scatter:
         space, numbers = self._updates.space, self._i.attributes.dimension_numbers
         position = self._updates.coordinates(kernel, body, number, self._updates.ordered)
         vector = [position[d] for d in space.batch_dims]
-        fits: Expression | None = None
+        fits: list[Expression] = []
         element_at: list[Expression] = []
         rows = zip(space.sizes, space.window, space.batch, space.scattered, strict=True)
         for d, (size, window, batch, entry) in enumerate(rows):
@@ -179,10 +180,9 @@ class _Scatter:
                 at = entry_index(self._shape, numbers.index_vector_dim, entry, vector)
                 start = load_entry(self._shape, kernel.reads(self._indices), at)
                 terms.append(body.let(kernel.names("start"), start))
-                inside = fits_within(terms[-1], size - space.extent(d))
-                fits = inside if fits is None else condition("bit_and", fits, inside)
+                fits.append(fits_within(terms[-1], size - space.extent(d)))
             element_at.append(Index(0, tuple((term, 1) for term in terms)))
-        return fits or condition("eq", 0, 0), flat_index(element_at, space.sizes)
+        return all_of(fits or [condition("eq", 0, 0)]), flat_index(element_at, space.sizes)
 
     def _add_direct(self) -> None:
         kernel, updates = self._kernel(), self._updates
