@@ -15,7 +15,7 @@ import numpy as np
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
+from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
 from xla_server.codegen.instructions.lapack import LETTER, ROUTINES, workspace
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Loop, Names
@@ -127,7 +127,7 @@ class MatrixKernel:
     def copy(self, number: int, operand: int) -> None:
         """Let a result be a copy of an operand."""
         source = self._lowering.array(self.instruction.operands[operand])
-        self._lowering.add(CopyThunk(self._results[number], source))
+        self._lowering.copy(self._results[number], source)
 
     def room(self, element: ElementType, count: int) -> Expression:
         """Memory to work in for `count` elements."""

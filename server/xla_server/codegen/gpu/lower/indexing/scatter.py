@@ -19,7 +19,6 @@ from collections.abc import Sequence
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import CopyThunk
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.gpu.lower.indexing.merge_sort import MergeSort
 from xla_server.codegen.gpu.lower.indexing.merging import Entry, integer_type
@@ -67,9 +66,8 @@ def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     """The operands copied, which is nothing where they may be overwritten, and updates combined."""
     count = len(i.operands) // 2
     results = lowering.results(i)
-    operands = [lowering.array(operand) for operand in i.operands]
-    for result, operand in zip(results, operands[:count], strict=True):
-        lowering.add(CopyThunk(result, operand))
+    operands = tuple(lowering.array(operand) for operand in i.operands)
+    lowering.copy(results, operands[:count])
     if i.operands[count + 1].shape.element_count and results[0].shape.element_count:
         _Scatter(lowering, i, operands[count], results, operands[count + 1 :]).add()
     return results if i.shape.is_tuple else results[0]

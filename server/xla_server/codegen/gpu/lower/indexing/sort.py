@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import CopyThunk
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.gpu.lower.indexing.merge_sort import MergeSort
 from xla_server.codegen.gpu.lower.indexing.merging import Before, Entry, Load, integer_type
@@ -49,8 +48,7 @@ def lower_sort(lowering: Lowering, i: HloInstruction) -> Tree:
     dimension = i.attributes.dimension
     sizes, length = shapes[0].dimensions, shapes[0].dimensions[dimension]
     if length == 1:
-        for result, operand in zip(results, operands, strict=True):
-            lowering.add(CopyThunk(result, operand))
+        lowering.copy(results, operands)
     elif shapes[0].element_count:
         lines = _Lines(math.prod(sizes[:dimension]), length, math.prod(sizes[dimension + 1 :]))
         sort = _Sort(lowering, i.name, operands, lines)
