@@ -94,6 +94,10 @@ class Affine:
             return ZERO
         return Affine(self.constant * factor, tuple((a, c * factor) for a, c in self.terms))
 
+    def coefficient(self, atom: Atom) -> int:
+        """Return the coefficient of an atom, 0 where the index does not have it."""
+        return next((factor for each, factor in self.terms if each is atom), 0)
+
     def at(self, value: int) -> int:
         """Return the index where the only variable in it has a value."""
         total = self.constant

@@ -81,3 +81,9 @@ def test_bounds_follow_the_signs_of_coefficients() -> None:
 @pytest.mark.parametrize("size", [0, 1])
 def test_a_loop_of_one_iteration_is_no_variable(size: int) -> None:
     assert variable(Variable(size, "i")) == ZERO
+
+
+def test_a_coefficient_is_that_of_the_atom_itself() -> None:
+    first, second = Variable(4, "i"), Variable(4, "j")
+    index = variable(first) * 3 + 5
+    assert (index.coefficient(first), index.coefficient(second)) == (3, 0)

@@ -14,6 +14,7 @@ from xla_server.codegen.functions.real.logarithm import LOGARITHM
 from xla_server.codegen.functions.real.power import POWER
 from xla_server.codegen.functions.real.simple import SIMPLE
 from xla_server.codegen.functions.real.trigonometric import TRIGONOMETRIC
+from xla_server.codegen.instructions.intrinsics import ARITHMETIC
 
 FUNCTIONS: dict[str, Any] = {
     **COMPLEX,
@@ -30,3 +31,10 @@ FUNCTIONS: dict[str, Any] = {
     **TRIGONOMETRIC,
 }
 """Functions that kernels may call."""
+
+
+def instructions(computed: str, *names: str) -> list[Any]:
+    """Return instructions on elements: complex types have functions of their own."""
+    if computed[0] == "c":
+        return [FUNCTIONS[f"{name}_{computed}"] for name in names]
+    return [ARITHMETIC[name] for name in names]

@@ -6,6 +6,8 @@ expressions by structure.
 
 import dataclasses
 import enum
+import functools
+from collections.abc import Sequence
 from typing import ClassVar, TypeAlias, cast
 
 from xla_server.codegen.kernel_ir.types import Type
@@ -244,6 +246,11 @@ def integer_op(function: str, *operands: "int | Expression") -> Apply:
 def condition(function: str, *operands: "int | Expression") -> Apply:
     """Return an instruction whose result is a truth value."""
     return Apply(function, tuple(map(whole, operands)), Type.B1)
+
+
+def all_of(tests: Sequence[Expression]) -> Expression:
+    """Return whether all tests hold, of which there must be one."""
+    return functools.reduce(functools.partial(condition, "bit_and"), tests)
 
 
 def opaque(number: int) -> Const:

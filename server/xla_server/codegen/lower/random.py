@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
 from xla_contract.types.element_type import ElementType
-from xla_server.buffers.code import CopyThunk, KernelThunk
+from xla_server.buffers.code import KernelThunk
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.instructions.random_words import PHILOX
 from xla_server.codegen.kernel_ir import expressions as ir
@@ -53,7 +53,7 @@ def lower_rng_bit_generator(
     if attributes.shape.element_count:
         lowering.add(build(i.name, attributes, form.dimensions[0], (state, after, bits)))
     else:
-        lowering.add(CopyThunk(after, state))
+        lowering.copy(after, state)
     return after, bits
 
 

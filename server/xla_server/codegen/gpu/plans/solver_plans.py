@@ -59,11 +59,6 @@ class SolverPlan(LibraryPlan):
         """Return what is wrong with the form of the matrices."""
         return None
 
-    @property
-    def real(self) -> ElementType:
-        """The real type of the same precision."""
-        return self.element.real_component if self.element.is_complex else self.element
-
 
 _STATUS: Part = (ElementType.S32, 1)
 
@@ -166,7 +161,7 @@ class EigenPlan(SolverPlan):
     @property
     def parts(self) -> tuple[Part, ...]:
         """Matrices, eigenvalues, status."""
-        return (self.element, self.order**2), (self.real, self.order), _STATUS
+        return (self.element, self.order**2), (self.element.real_component, self.order), _STATUS
 
     def _work(self) -> int:
         return 9 * self.order**3 if self.has_vectors else 4 * self.order**3 // 3
@@ -188,7 +183,7 @@ class SingularPlan(SolverPlan):
     def parts(self) -> tuple[Part, ...]:
         """Matrices, values, vectors, status."""
         vectors = (self.element, self.rows * self.left), (self.element, self.columns**2)
-        values = self.real, self.columns
+        values = self.element.real_component, self.columns
         asked = vectors if self.left else ()
         return (self.element, self.rows * self.columns), values, *asked, _STATUS
 

@@ -377,9 +377,7 @@ class _TileBuilder(LoopBuilder):
     def _store_statement(self, store: graph.Store, value: Expression) -> StoreStatement:
         """Return a store, which threads without a result do not do."""
         found = super()._store_statement(store, value)
-        guard: Expression | None = None
-        for each in self._guards:
-            guard = each if guard is None else ir.Apply("bit_and", (guard, each), Type.B1)
+        guard = ir.all_of(self._guards) if self._guards else None
         return dataclasses.replace(found, guard=guard)
 
     def _reduced(self, reduction: Reduction) -> Deep[Sequence[Expression]]:

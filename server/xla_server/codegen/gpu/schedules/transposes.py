@@ -28,7 +28,7 @@ from xla_server.codegen.loops.builders.loop_builder import LoopBuilder, Nest
 from xla_server.codegen.loops.builders.stored_nodes import all_nodes
 from xla_server.codegen.loops.reductions.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Apply, Load, Store
-from xla_server.ir.affine import Affine, Variable
+from xla_server.ir.affine import Variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.target.gpu import BANK_BYTES, BLOCK_THREADS, STATIC_SHARED_BYTES, WARP
 
@@ -47,7 +47,7 @@ def transpose_grid(nest: Nest, largest: int) -> GridKernel | None:
     if reductions_of(nest.stores) or len(nest.loops) < 2:
         return None
     last = nest.loops[-1]
-    if last.size < _SHORTEST or not all(_factor(s.offset, last) == 1 for s in nest.stores):
+    if last.size < _SHORTEST or not all(s.offset.coefficient(last) == 1 for s in nest.stores):
         return None
     loads = [node for node in all_nodes(nest.stores) if isinstance(node, Load)]
     moved = [(load, _neighbours(load, nest)) for load in loads]
@@ -73,15 +73,11 @@ def _run_of(nest: Nest, across: Variable, staged: Sequence[Load]) -> int:
     return 2 if 2 * widest <= BANK_BYTES and is_aligned else 1
 
 
-def _factor(offset: Affine, loop: Variable) -> int:
-    return next((factor for atom, factor in offset.terms if atom is loop), 0)
-
-
 def _neighbours(load: Load, nest: Nest) -> Variable | None:
     """Return the loop along which a load that strides along the last one has neighbours."""
-    if abs(_factor(load.offset, nest.loops[-1])) <= 1:
+    if abs(load.offset.coefficient(nest.loops[-1])) <= 1:
         return None
-    found = (loop for loop in nest.loops[:-1] if _factor(load.offset, loop) == 1)
+    found = (loop for loop in nest.loops[:-1] if load.offset.coefficient(loop) == 1)
     return next((loop for loop in found if loop.size >= _SHORTEST), None)
 
 

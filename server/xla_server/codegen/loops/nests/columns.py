@@ -71,16 +71,12 @@ def column_kernel(nest: Nest) -> ScheduledKernel | None:
         for node in all_nodes(nest.stores)
         if isinstance(node, Load) and last in node.variables and node.variables & inside
     ]
-    along = sum(_step(node.offset, last) == 1 for node in reads)
-    across = sum(any(_step(node.offset, loop) == 1 for loop in innermost) for node in reads)
+    along = sum(node.offset.coefficient(last) == 1 for node in reads)
+    across = sum(any(node.offset.coefficient(loop) == 1 for loop in innermost) for node in reads)
     if last.size < 4 or along <= across:
         return None
     block = nest.target.tuning.loops.column_block
     return looking_if_long(nest, lambda nest: _ColumnBuilder(nest).built(homes, block))
-
-
-def _step(offset: Affine, loop: Variable) -> int:
-    return next((factor for atom, factor in offset.terms if atom is loop), 0)
 
 
 def _homes(nest: Nest) -> dict[ReductionResult, Store]:

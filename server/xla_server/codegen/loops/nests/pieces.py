@@ -409,4 +409,4 @@ class _PieceBuilder(LoopBuilder):
 def _without(offset: Affine, loop: Variable) -> tuple[int, Affine]:
     """The factor of a loop's variable in an offset, and the offset where the loop begins."""
     rest = tuple(term for term in offset.terms if term[0] is not loop)
-    return sum(f for atom, f in offset.terms if atom is loop), Affine(offset.constant, rest)
+    return offset.coefficient(loop), Affine(offset.constant, rest)

@@ -185,16 +185,13 @@ class _WindowBuilder(LoopBuilder):
         count: ir.Expression = ir.Index(total)
         axes = [self._tile.axes[number] for number in clipped]
         if all(axis.blocks > 1 and axis.axis.window.base_dilation == 1 for axis in axes):
-            tests = []
+            tests: list[ir.Expression] = []
             for number, axis in zip(clipped, axes, strict=True):
                 origin = self._origin_of[number]
                 end = ir.plus(origin, axis.spacing.span)
                 tests += [ir.condition("ge", origin, 0), ir.condition("le", end, axis.axis.base)]
-            inside: ir.Expression = tests[0]
-            for test in tests[1:]:
-                inside = ir.condition("bit_and", inside, test)
             count = self._bound(
-                ir.Apply("select", (inside, ir.Index(0), ir.Index(total)), Type.I64), body
+                ir.Apply("select", (ir.all_of(tests), ir.Index(0), ir.Index(total)), Type.I64), body
             )
         with Loop(body, self._names("i"), count, iterations=total) as loop:
             neutral = self._value(window.neutral)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import CopyThunk, KernelThunk, Value
+from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.loops.builders.element_updates import chain_of, update_stores
 from xla_server.codegen.loops.builders.scalar_builder import Named
@@ -164,7 +164,7 @@ class _SmallLoop:
         updates = tuple(results[number] for number in changed if not registers[number])
         for number in changed:
             if not registers[number]:
-                self._lowering.add(CopyThunk(results[number], self._initial[number]))
+                self._lowering.copy(results[number], self._initial[number])
         # All variables are read before the first result is written.
         in_place = tuple(
             (results[number], self._initial[number]) for number in changed if registers[number]

@@ -38,7 +38,7 @@ def lower_fft(lowering: Lowering, i: HloInstruction) -> Tree:
     kind, rank = attributes.type, i.shape.rank
     last, first = rank - 1, rank - len(attributes.length)
     element = i.shape.element_type
-    c = LineTransforms(lowering, i.name, element.real_component if element.is_complex else element)
+    c = LineTransforms(lowering, i.name, element.real_component)
     if kind is FftType.IRFFT:
         for dimension in range(first, last):
             name = f"{i.name}.{dimension}"

@@ -1,6 +1,6 @@
 """Lowering of scatter: one kernel over the updates, shared out where that changes no result."""
 
-from xla_server.buffers.code import CANCELLATION, CopyThunk
+from xla_server.buffers.code import CANCELLATION
 from xla_server.codegen.kernel_ir.expressions import Buffer
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.loops.builders.stopping import is_long
@@ -16,9 +16,8 @@ def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     count = len(i.operands) // 2
     results = lowering.results(i)
     shapes = [result.shape for result in results]
-    operands = [lowering.array(operand) for operand in i.operands]
-    for result, operand in zip(results, operands[:count], strict=True):
-        lowering.add(CopyThunk(result, operand))
+    operands = tuple(lowering.array(operand) for operand in i.operands)
+    lowering.copy(results, operands[:count])
     updates = i.operands[count + 1].shape
     if not updates.element_count or not shapes[0].element_count:
         return results if i.shape.is_tuple else results[0]

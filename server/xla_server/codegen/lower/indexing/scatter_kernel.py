@@ -214,7 +214,7 @@ class ScatterKernel:
 
     def _read_vector(self) -> None:
         """Read an index vector and go on where the window fits."""
-        fits: ir.Expression | None = None
+        fits: list[ir.Expression] = []
         for d, (size, entry) in enumerate(
             zip(self._space.sizes, self._space.scattered, strict=True)
         ):
@@ -222,10 +222,9 @@ class ScatterKernel:
                 continue
             start = self._body.let(f"start{d}", self._index(self._entry(entry, self._position)))
             self._starts[d] = start
-            inside = fits_within(start, size - self._space.extent(d))
-            fits = inside if fits is None else ir.condition("bit_and", fits, inside)
-        if fits is not None:
-            self._open(Branch(self._body, fits))
+            fits.append(fits_within(start, size - self._space.extent(d)))
+        if fits:
+            self._open(Branch(self._body, ir.all_of(fits)))
 
     def _update(self) -> None:
         """Combine the updates of all arrays at the indices of all loops."""

@@ -12,7 +12,6 @@ from typing import TypeAlias
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import CopyThunk
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names, Repeat
@@ -46,8 +45,7 @@ def lower_sort(lowering: Lowering, i: HloInstruction) -> Tree:
     dimension = i.attributes.dimension
     length = shapes[0].dimensions[dimension]
     if length == 1:
-        for result, operand in zip(results, operands, strict=True):
-            lowering.add(CopyThunk(result, operand))
+        lowering.copy(results, operands)
     elif shapes[0].element_count:
         types = [shape.element_type for shape in shapes]
         inner = math.prod(shapes[0].dimensions[dimension + 1 :])

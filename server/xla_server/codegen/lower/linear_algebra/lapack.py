@@ -7,7 +7,7 @@ row-major here; whatever layouts the program says.
 import math
 from collections.abc import Mapping
 
-from xla_server.buffers.code import CopyThunk, Value
+from xla_server.buffers.code import Value
 from xla_server.codegen.kernel_ir.builder import Body, Items
 from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Role
 from xla_server.codegen.kernel_ir.kernel import Kernel
@@ -53,7 +53,7 @@ def lower_lapack(lowering: Lowering, i: HloInstruction) -> Tree:
     for number, value in enumerate(leaves(result)):
         answer = call.empty.get(number, lambda row, column: Index(0))
         if isinstance(answer, int):
-            lowering.add(CopyThunk(value, lowering.array(i.operands[answer])))
+            lowering.copy(value, lowering.array(i.operands[answer]))
         elif value.shape.element_count:
             _fill(lowering, value, answer, first.rank - call.rank)
     return result

@@ -15,7 +15,7 @@ import numpy as np
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
+from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
 from xla_server.codegen.instructions.lapack import LETTER, ROUTINES, workspace
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Loop, Names
@@ -70,6 +70,7 @@ class MatrixKernel:
         first = i.operands[0].shape
         self.core = first.dimensions[first.rank - rank :]
         self.element = first.element_type
+        self.real = self.element.real_component
         self.result: Tree = lowering.fresh(i.shape, i.name)
         self.body = Body()
         self.names = Names()
@@ -104,11 +105,6 @@ class MatrixKernel:
         """The type of the first operand's elements, as kernels call it."""
         return KERNEL_TYPE[self.element].computed
 
-    @property
-    def real(self) -> ElementType:
-        """The real type of the same precision."""
-        return self.element.real_component if self.element.is_complex else self.element
-
     def read(self, number: int) -> Expression:
         """An operand."""
         operand = self.instruction.operands[number]
@@ -131,7 +127,7 @@ class MatrixKernel:
     def copy(self, number: int, operand: int) -> None:
         """Let a result be a copy of an operand."""
         source = self._lowering.array(self.instruction.operands[operand])
-        self._lowering.add(CopyThunk(self._results[number], source))
+        self._lowering.copy(self._results[number], source)
 
     def room(self, element: ElementType, count: int) -> Expression:
         """Memory to work in for `count` elements."""
@@ -229,7 +225,7 @@ class MatrixKernel:
         self, element: ElementType, target: Expression, count: int, value: Expression | None = None
     ) -> None:
         """Write a real number `count` times, zero unless another is given."""
-        kind = KERNEL_TYPE[element.real_component if element.is_complex else element].computed
+        kind = KERNEL_TYPE[element.real_component].computed
         zero = real(kind, 0)
         with self.loop(count) as k:
             if element.is_complex:

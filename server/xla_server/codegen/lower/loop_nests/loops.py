@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias, TypeVar
 
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
+from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
 from xla_server.codegen.loops.builders.collapse import collapsed
 from xla_server.codegen.loops.builders.loop_builder import Nest
 from xla_server.codegen.loops.nests.rows import row_kernel
@@ -80,7 +80,7 @@ def lower_dynamic_update_slice(
     result = lowering.new(i.shape, i.name)
     if not i.shape.element_count:
         return result
-    lowering.add(CopyThunk(result, lowering.array(i.operands[0])))
+    lowering.copy(result, lowering.array(i.operands[0]))
     update = i.operands[1]
     if not update.shape.element_count:
         return result

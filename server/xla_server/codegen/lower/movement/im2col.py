@@ -220,7 +220,7 @@ class _Run:
                 low, high = _clipped(body, axis, self._unit, position, (first, stop))
             offset = offset + position * line.stride
         if tests:
-            inside = body.let("inside", _all(tests))
+            inside = body.let("inside", ir.all_of(tests))
             low, high = (
                 body.let(name, ir.Apply("select", (inside, end, stop), Type.I64))
                 for name, end in (("low", low), ("high", high))
@@ -292,14 +292,10 @@ class _Run:
                 ir.condition("eq", there % line.gap, 0),
                 ir.condition("lt", element, line.size),
             ]
-            with Branch(each, _all([*tests, *own])) as inside:
+            with Branch(each, ir.all_of([*tests, *own])) as inside:
                 load = ir.Load(self._copy.source, self._kind, offset + element * line.stride)
                 inside.set(value, load)
             each.store(self._copy.target, self._kind, to + each.axis, value)
-
-
-def _all(tests: Sequence[ir.Expression]) -> ir.Expression:
-    return functools.reduce(lambda a, b: ir.condition("bit_and", a, b), tests)
 
 
 def _sum(terms: Sequence[tuple[ir.Expression, int]], constant: int) -> ir.Expression:

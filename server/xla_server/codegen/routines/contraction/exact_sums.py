@@ -9,9 +9,9 @@ from typing import NamedTuple
 from numba import njit
 
 from xla_server.codegen.compiler.shared_functions import PythonFunction, by_name
-from xla_server.codegen.functions.table import FUNCTIONS
+from xla_server.codegen.functions.table import instructions
 from xla_server.codegen.instructions.constants import CONSTANTS
-from xla_server.codegen.instructions.intrinsics import add, mul, ne, select, whole_div, whole_mod
+from xla_server.codegen.instructions.intrinsics import select, whole_div, whole_mod
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Count, Elements, Read, Routine, Update, routine_of
@@ -95,11 +95,8 @@ def _is_element(at, source, d):  # type: ignore[no-untyped-def]
 def _function(kind: str) -> PythonFunction:
     """Return the function that sums results of a type again."""
     load, reload, store = (MEMORY[f"{name}_{kind}"] for name in ("load", "reload", "store"))
-    is_complex = kind[0] == "c"
-    zero = CONSTANTS[kind](0, 0) if is_complex else CONSTANTS[kind](0)
-    multiply, plus, differs = mul, add, ne
-    if is_complex:
-        multiply, plus, differs = (FUNCTIONS[f"{name}_{kind}"] for name in ("mul", "add", "ne"))
+    zero = CONSTANTS[kind](0, 0) if kind[0] == "c" else CONSTANTS[kind](0)
+    multiply, plus, differs = instructions(kind, "mul", "add", "ne")
 
     @njit(error_model="numpy")
     def has_nan(result, at, count):  # type: ignore[no-untyped-def]

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from xla_server.codegen.functions.table import FUNCTIONS
+from xla_server.codegen.functions.table import FUNCTIONS, instructions
 from xla_server.codegen.instructions.intrinsics import (
-    ARITHMETIC,
     add,
     copysign,
     div,
@@ -27,13 +26,6 @@ from xla_server.codegen.kernel_ir.routine import Count, Read, Routine, Update, W
 from xla_server.codegen.kernel_ir.types import Type
 
 _OF_REAL = {"f32": "real_f32", "f64": "real_f64", "c64": "c64_of_real", "c128": "c128_of_real"}
-
-
-def _instructions(computed: str, *names: str) -> list[Any]:
-    """Return instructions on elements: complex types have their own."""
-    if computed[0] == "c":
-        return [FUNCTIONS[f"{name}_{computed}"] for name in names]
-    return [ARITHMETIC[name] for name in names]
 
 
 def _division(computed: str) -> Any:
@@ -53,9 +45,9 @@ def _division(computed: str) -> Any:
 def _eliminated(computed: str) -> Any:
     """The three diagonals [n, 3] of U, written to `upper`; the right side takes the same steps."""
     peek, poke = MEMORY[f"peek_{computed}"], MEMORY[f"poke_{computed}"]
-    size, minus, times = _instructions(computed, "absolute", "sub", "mul")
+    size, minus, times = instructions(computed, "absolute", "sub", "mul")
     over = _division(computed)
-    negative, equal, differs = _instructions(computed, "neg", "eq", "ne")
+    negative, equal, differs = instructions(computed, "neg", "eq", "ne")
     zero, nothing = (kind.dtype.type(0) for kind in (Type(computed).part, Type(computed)))
 
     @njit(error_model="numpy")
@@ -102,7 +94,7 @@ def _eliminated(computed: str) -> Any:
 def _divided(computed: str) -> Any:
     """A row of the right side becomes that of the solution, divided by its perturbed pivot."""
     peek, poke = MEMORY[f"peek_{computed}"], MEMORY[f"poke_{computed}"]
-    size_of, plus, times = _instructions(computed, "absolute", "add", "mul")
+    size_of, plus, times = instructions(computed, "absolute", "add", "mul")
     over = _division(computed)
     part, of_real = FUNCTIONS[f"real_{computed}"], FUNCTIONS[_OF_REAL[computed]]
     real: Any = Type(computed).part.dtype.type
@@ -135,7 +127,7 @@ def _perturbed(computed: str) -> Any:
     """The right side [n, count] at `solution` becomes the solution; `upper` has room for 3 n."""
     peek, poke = MEMORY[f"peek_{computed}"], MEMORY[f"poke_{computed}"]
     eliminated, divided = _eliminated(computed), _divided(computed)
-    size, minus, times = _instructions(computed, "absolute", "sub", "mul")
+    size, minus, times = instructions(computed, "absolute", "sub", "mul")
     width, epsilon = Type(computed).byte_size, np.finfo(Type(computed).part.dtype).eps
 
     @njit(error_model="numpy")  # type: ignore[untyped-decorator]

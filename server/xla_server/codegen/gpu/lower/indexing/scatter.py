@@ -19,7 +19,6 @@ from collections.abc import Sequence
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import CopyThunk
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.gpu.lower.indexing.merge_sort import MergeSort
 from xla_server.codegen.gpu.lower.indexing.merging import Entry, integer_type
@@ -33,6 +32,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Quotient,
     Remainder,
     Value,
+    all_of,
     condition,
     integer_op,
     plus,
@@ -47,7 +47,6 @@ from xla_server.codegen.lower.indexing.scatter_kernel import (
     load_entry,
 )
 from xla_server.codegen.lower.indexing.scatter_space import Space
-from xla_server.codegen.lower.loop_nests.loops import array_shapes
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
 
@@ -66,12 +65,10 @@ class Method(enum.Enum):
 def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     """The operands copied, which is nothing where they may be overwritten, and updates combined."""
     count = len(i.operands) // 2
-    shapes = array_shapes(i.shape)
-    results = tuple(lowering.new(shape, f"{i.name}.{n}") for n, shape in enumerate(shapes))
-    operands = [lowering.array(operand) for operand in i.operands]
-    for result, operand in zip(results, operands[:count], strict=True):
-        lowering.add(CopyThunk(result, operand))
-    if i.operands[count + 1].shape.element_count and shapes[0].element_count:
+    results = lowering.results(i)
+    operands = tuple(lowering.array(operand) for operand in i.operands)
+    lowering.copy(results, operands[:count])
+    if i.operands[count + 1].shape.element_count and results[0].shape.element_count:
         _Scatter(lowering, i, operands[count], results, operands[count + 1 :]).add()
     return results if i.shape.is_tuple else results[0]
 
@@ -172,7 +169,7 @@ class _Scatter:
         space, numbers = self._updates.space, self._i.attributes.dimension_numbers
         position = self._updates.coordinates(kernel, body, number, self._updates.ordered)
         vector = [position[d] for d in space.batch_dims]
-        fits: Expression | None = None
+        fits: list[Expression] = []
         element_at: list[Expression] = []
         rows = zip(space.sizes, space.window, space.batch, space.scattered, strict=True)
         for d, (size, window, batch, entry) in enumerate(rows):
@@ -181,10 +178,9 @@ class _Scatter:
                 at = entry_index(self._shape, numbers.index_vector_dim, entry, vector)
                 start = load_entry(self._shape, kernel.reads(self._indices), at)
                 terms.append(body.let(kernel.names("start"), start))
-                inside = fits_within(terms[-1], size - space.extent(d))
-                fits = inside if fits is None else condition("bit_and", fits, inside)
+                fits.append(fits_within(terms[-1], size - space.extent(d)))
             element_at.append(Index(0, tuple((term, 1) for term in terms)))
-        return fits or condition("eq", 0, 0), flat_index(element_at, space.sizes)
+        return all_of(fits or [condition("eq", 0, 0)]), flat_index(element_at, space.sizes)
 
     def _add_direct(self) -> None:
         kernel, updates = self._kernel(), self._updates

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import CopyThunk
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.gpu.lower.indexing.merge_sort import MergeSort
 from xla_server.codegen.gpu.lower.indexing.merging import Before, Entry, Load, integer_type
@@ -35,7 +34,6 @@ from xla_server.codegen.loops.builders.scalar_builder import (
     load_element,
 )
 from xla_server.codegen.lower.indexing.sort_keys import Key, element_key, key_of
-from xla_server.codegen.lower.loop_nests.loops import array_shapes
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.trace.graph import Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
@@ -44,14 +42,13 @@ from xla_server.ir.module import HloComputation, HloInstruction
 
 def lower_sort(lowering: Lowering, i: HloInstruction) -> Tree:
     """Results with the operands' elements in the order the comparator gives."""
-    shapes = array_shapes(i.shape)
-    results = tuple(lowering.new(shape, f"{i.name}.{n}") for n, shape in enumerate(shapes))
+    results = lowering.results(i)
+    shapes = [result.shape for result in results]
     operands = tuple(lowering.array(operand) for operand in i.operands)
     dimension = i.attributes.dimension
     sizes, length = shapes[0].dimensions, shapes[0].dimensions[dimension]
     if length == 1:
-        for result, operand in zip(results, operands, strict=True):
-            lowering.add(CopyThunk(result, operand))
+        lowering.copy(results, operands)
     elif shapes[0].element_count:
         lines = _Lines(math.prod(sizes[:dimension]), length, math.prod(sizes[dimension + 1 :]))
         sort = _Sort(lowering, i.name, operands, lines)
@@ -64,9 +61,7 @@ def lower_sort(lowering: Lowering, i: HloInstruction) -> Tree:
 def lower_topk(lowering: Lowering, i: HloInstruction) -> Tree:
     """The first k elements of each line in the order of their keys, and their indices."""
     shape, k = i.operands[0].shape, i.attributes.k
-    results = tuple(
-        lowering.new(part, f"{i.name}.{n}") for n, part in enumerate(i.shape.tuple_shapes)
-    )
+    results = lowering.results(i)
     if results[0].shape.element_count:
         length = shape.dimensions[-1]
         lines = _Lines(shape.element_count // length, length, 1)

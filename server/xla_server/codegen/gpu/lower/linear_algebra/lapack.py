@@ -16,7 +16,7 @@ from xla_contract.ops.shaping.transpose import TransposeAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import CopyThunk, Value
+from xla_server.buffers.code import Value
 from xla_server.codegen.gpu.lower.linear_algebra.triangular import (
     add_factors,
     add_real_diagonal,
@@ -99,7 +99,7 @@ class _Call:
         """A copy of an operand."""
         shape, name = self.instruction.operands[number].shape, f"{self.instruction.name}.copy"
         value = self.lowering.new(shape, name)
-        self.lowering.add(CopyThunk(value, self.operand(number)))
+        self.lowering.copy(value, self.operand(number))
         return value
 
     def turned(self, number: int) -> Value:

@@ -10,7 +10,7 @@ from xla_contract.ops.linear_algebra.cholesky import CholeskyAttributes
 from xla_contract.ops.linear_algebra.triangular_solve import Transpose, TriangularSolveAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import CopyThunk, Value
+from xla_server.buffers.code import Value
 from xla_server.codegen.gpu.lower.thunks.library_thunks import add_plan
 from xla_server.codegen.gpu.lower.thunks.thread_thunks import thread_thunk
 from xla_server.codegen.gpu.lower.thunks.through_host import ThroughHost
@@ -48,7 +48,7 @@ def lower_triangular_solve(lowering: Lowering, i: HloInstruction) -> Tree:
         return _TRIANGULAR_SOLVE(lowering, i)
     matrix, right = (lowering.array(operand) for operand in i.operands)
     result = lowering.new(i.shape, i.name)
-    lowering.add(CopyThunk(result, right))
+    lowering.copy(result, right)
     add_solutions(lowering, i.name, plan, matrix, result)
     return result
 
@@ -87,7 +87,7 @@ def lower_cholesky(lowering: Lowering, i: HloInstruction) -> Tree:
     plan = cholesky_plan(i)
     if plan.problem is not None:
         return _CHOLESKY(lowering, i)
-    lowering.add(CopyThunk(result, lowering.array(i.operands[0])))
+    lowering.copy(result, lowering.array(i.operands[0]))
     status = lowering.new(Shape.array(ElementType.S32, (plan.batch,)), f"{i.name}.status")
     add_factors(lowering, i.name, plan, result, status)
     _add_triangle(lowering, i.name, plan, result, status)
@@ -208,5 +208,5 @@ def add_zeros(lowering: Lowering, value: Value) -> None:
 
 def _real_of(element: ElementType) -> tuple[Type, int]:
     """Return the type of the parts of an element, and how many there are."""
-    part = element.real_component if element.is_complex else element
+    part = element.real_component
     return Type(part.text), 2 if element.is_complex else 1

@@ -41,7 +41,6 @@ from xla_server.codegen.kernel_ir.expressions import (
 )
 from xla_server.codegen.kernel_ir.statements import ParallelFor, Shuffle
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.lower.loop_nests.loops import array_shapes
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.reduction.scan import ScanStep, step_of
 from xla_server.fusion.analysis.windows import is_backwards, running_axis
@@ -56,9 +55,8 @@ def lower_running_window(lowering: Lowering, i: HloInstruction) -> Tree:
     """Scans for a reduce-window that has a `running_axis` and elements."""
     axis = running_axis(i)
     assert axis is not None
-    shapes = array_shapes(i.shape)
-    results = tuple(lowering.new(shape, f"{i.name}.{n}") for n, shape in enumerate(shapes))
-    sizes = shapes[0].dimensions
+    results = lowering.results(i)
+    sizes = results[0].shape.dimensions
     lines = ScanLines(math.prod(sizes[:axis]), sizes[axis], math.prod(sizes[axis + 1 :]))
     operands = tuple(lowering.array(operand) for operand in i.operands)
     elements = Elements(step_of(i), operands, results, is_backwards(i, axis))
