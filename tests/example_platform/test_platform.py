@@ -1,6 +1,6 @@
 """Whole programs on a platform that executes the loop IR by Python, and on `cpu`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -85,9 +85,27 @@ ENTRY e {
   x = f32[<=4] parameter(0)
   ROOT r = f32[<=4] negate(x) }
 """
-EXACT_GOLDEN = ("interleaved", "loop", "moves", "narrow_transpose", "sparse_product", "top_k")
+LEFT_OUT: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("fourier_lines", "fourier_real", "fourier_transform", "large_lines"),
+        "The walker has routines of Fourier transforms for vectors of the host alone.",
+    ),
+    **dict.fromkeys(
+        ("joined_results", "large_matrices", "windows", "winograd"),
+        "A walk takes seconds; test_walker.py walks the kernels of the small ones.",
+    ),
+    "meetings": "It has two replicas; the last test here is of such a program.",
+}
+"""Golden programs that are not walked whole, and why."""
+
+EXACT_GOLDEN = (
+    *("concatenate", "gather", "interleaved", "loop", "moves", "narrow_transpose", "pieces"),
+    *("random_bits", "sort_pairs", "sparse_product", "top_k", "transpose"),
+)
+"""Golden programs without sums in any order, and without functions that round."""
+
 PROGRAMS = {
-    **{name: GOLDEN[name].read_text() for name in ("softmax", "columns", *EXACT_GOLDEN)},
+    **{name: path.read_text() for name, path in GOLDEN.items() if name not in LEFT_OUT},
     "loop of branches": GOLDEN["branches"].read_text(),
     "reductions": REDUCTIONS,
     "elementwise": ELEMENTWISE,
@@ -126,6 +144,10 @@ def test_whole_programs_give_what_cpu_gives(name: str) -> None:
         if name in EXACT:
             assert ours.tobytes() == theirs.tobytes()
         np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+def test_what_is_left_out_is_a_golden_program() -> None:
+    assert GOLDEN.keys() >= {*LEFT_OUT, *EXACT_GOLDEN}
 
 
 def test_a_client_runs_programs_on_it(tmp_path: Path) -> None:

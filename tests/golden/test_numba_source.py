@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conformance.sweep.draws.depth import FULL, paired
-from tests.golden.kernels import KINDS, LARGE, PROGRAMS, SMALL, WIDTHS, retyped
+from tests.golden.kernels import KINDS, PROGRAMS, SMALL, WIDTHS, retyped
 from tests.kernels.running import arguments_of, results_of, run_compiled
 from tests.numba_front_end import kernel_object
 from tests.processors import MACHINES, assembles, runs
@@ -22,15 +22,17 @@ from xla_server.target.target import Target
 
 CHOSEN = list(PROGRAMS) if FULL else list(SMALL)
 TURNS = {name: number for number, name in enumerate(PROGRAMS)}
+RETYPED = list(SMALL) if FULL else list(SMALL[::4])
+"""Programs that are compiled in other types, too."""
 
 
 def _modules(name: str) -> Iterator[HloModule]:
-    """Yield a program as it is, and in all other types, or in one of them by turns."""
+    """Yield a program as it is, and one of `RETYPED` in all other types, or in one by turns."""
     yield parse_module(PROGRAMS[name].read_text())
     first = 0 if FULL else TURNS[name] % len(KINDS)
     kinds = (retyped(name, kind) for kind in (*KINDS[first:], *KINDS[:first]))
     valid = (module for module in kinds if module is not None)
-    if name not in LARGE:
+    if name in RETYPED:
         yield from itertools.islice(valid, None if FULL else 1)
 
 
