@@ -146,6 +146,7 @@ ALLOWED = {
         codegen/kernel_ir/analysis/repetitions.py: Forms.of
         codegen/kernel_ir/numba_text.py: NumbaText._address NumbaText._base NumbaText._index
             NumbaText._statement NumbaText.expression NumbaText.lines
+        codegen/kernel_ir/simplifier.py: _Simplifier._statement _Simplifier.block
         codegen/kernel_ir/unrolling.py: _copies _has_loops
         codegen/kernel_ir/walk.py: walk
     """,

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Sequence
 from typing import ClassVar, TypeAlias, cast
 
+from xla_server.codegen.kernel_ir.integer_rules import folded, kept
 from xla_server.codegen.kernel_ir.types import Type
 
 
@@ -96,8 +97,7 @@ class Integer:
         return plus(cast("Expression", self), other)
 
     def __sub__(self, other: "int | Expression") -> "Expression":
-        expression = cast("Expression", self)
-        return expression if known(whole(other)) == 0 else integer_op("sub", expression, other)
+        return integer_op("sub", cast("Expression", self), other)
 
     def __mul__(self, factor: int) -> "Expression":
         return times(cast("Expression", self), factor)
@@ -238,14 +238,33 @@ def known(expression: Expression) -> int | None:
     return expression.constant if isinstance(expression, Index) and not expression.terms else None
 
 
-def integer_op(function: str, *operands: "int | Expression") -> Apply:
-    """Return an i64 instruction applied to integers."""
-    return Apply(function, tuple(map(whole, operands)), Type.I64)
+def simplified(expression: Apply) -> Expression:
+    """Return an instruction on integers, or what equals it by the rules."""
+    numbers = [_number(operand) for operand in expression.operands]
+    number = folded(expression.function, numbers)
+    if number is not None and expression.type is Type.I64:
+        return Index(number)
+    if number is not None and expression.type is Type.B1:
+        return Const(Type.B1, (number,))
+    position = kept(expression.function, numbers)
+    return expression if position is None else expression.operands[position]
 
 
-def condition(function: str, *operands: "int | Expression") -> Apply:
-    """Return an instruction whose result is a truth value."""
-    return Apply(function, tuple(map(whole, operands)), Type.B1)
+def _number(expression: Expression) -> int | None:
+    """Return an integer or a truth value that is known."""
+    if isinstance(expression, Const) and expression.type is Type.B1:
+        return expression.parts[0]
+    return known(expression)
+
+
+def integer_op(function: str, *operands: "int | Expression") -> Expression:
+    """Return an i64 instruction applied to integers, simplified."""
+    return simplified(Apply(function, tuple(map(whole, operands)), Type.I64))
+
+
+def condition(function: str, *operands: "int | Expression") -> Expression:
+    """Return an instruction whose result is a truth value, simplified."""
+    return simplified(Apply(function, tuple(map(whole, operands)), Type.B1))
 
 
 def all_of(tests: Sequence[Expression]) -> Expression:
@@ -262,20 +281,10 @@ def opaque(number: int) -> Const:
 
 
 def plus(left: "int | Expression", right: "int | Expression") -> Expression:
-    """Return a sum of integers, computed here as far as they are known."""
-    left, right = whole(left), whole(right)
-    numbers = known(left), known(right)
-    if numbers[0] is not None and numbers[1] is not None:
-        return Index(numbers[0] + numbers[1])
-    if numbers[1] == 0:
-        return left
-    return right if numbers[0] == 0 else integer_op("add", left, right)
+    """Return a sum of integers, simplified."""
+    return integer_op("add", left, right)
 
 
 def times(expression: "int | Expression", factor: int) -> Expression:
-    """Return a product of an integer with a known factor."""
-    expression = whole(expression)
-    number = known(expression)
-    if number is not None:
-        return Index(number * factor)
-    return expression if factor == 1 else integer_op("mul", expression, factor)
+    """Return a product of an integer with a known factor, simplified."""
+    return integer_op("mul", expression, factor)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
 from xla_server.codegen.kernel_ir.expressions import Buffer, Role
 from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.simplifier import simplify
 
 
 def kernel_thunk(
@@ -15,10 +16,11 @@ def kernel_thunk(
     in_place: tuple[tuple[Value, Value], ...] = (),
     updates: tuple[Value, ...] = (),
 ) -> KernelThunk:
-    """Return the thunk that calls a kernel on these arguments.
+    """Return the thunk that calls a kernel on these arguments, simplified.
 
     The cancellation flag is added behind them if the kernel tests it and it is not among them.
     """
+    kernel = simplify(kernel)
     values = tuple(dict.fromkeys([*arguments, CANCELLATION]))
 
     def of(*roles: Role) -> tuple[Value, ...]:

@@ -1,10 +1,10 @@
 """Integers and addresses of a kernel, as far as they follow from those that are given."""
 
 import dataclasses
-import operator
 from collections.abc import Callable, Mapping, Sequence, Set
 
 from xla_server.codegen.kernel_ir import expressions as ir
+from xla_server.codegen.kernel_ir.integer_rules import FUNCTIONS
 from xla_server.codegen.kernel_ir.types import Type
 
 
@@ -27,21 +27,7 @@ class ByteAddress:
 Known = int | ByteAddress | None
 """A number, an address, or what is not known."""
 
-_FUNCTIONS: Mapping[str, Callable[..., int]] = {
-    **{name: getattr(operator, name) for name in ("add", "sub", "mul")},
-    "minimum": min,
-    "maximum": max,
-    "whole_div": operator.floordiv,
-    "whole_mod": operator.mod,
-    "narrow_div": operator.floordiv,
-    "narrow_mod": operator.mod,
-    "bit_and": operator.and_,
-    "bit_or": operator.or_,
-    **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
-    "room_i32": int,
-    "select": lambda test, then, other: then if test else other,
-}
-
+_FUNCTIONS: Mapping[str, Callable[..., int]] = {**FUNCTIONS, "room_i32": int}
 
 _OF_ADDRESSES = {("add", 0), ("add", 1), ("sub", 0), ("select", 1, 2)}
 """Functions that give an address, and which of their operands are addresses then."""
