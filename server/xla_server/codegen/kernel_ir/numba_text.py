@@ -57,10 +57,9 @@ class NumbaText:
             case (
                 stmt.Let(value=name, expression=expression)
                 | stmt.Set(cell=name, expression=expression)
+                | stmt.Declare(cell=name, start=expression)
             ):
                 line = f"{name.name} = {text(expression)}"
-            case stmt.Declare(cell=cell, start=start):
-                line = f"{cell.name} = {text(start)}"
             case stmt.Accumulate(cell=cell, function=function, operand=operand):
                 line = f"{cell.name} = {function}({cell.name}, {text(operand)})"
             case stmt.Store():

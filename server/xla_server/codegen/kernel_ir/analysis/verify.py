@@ -89,10 +89,8 @@ def _changed(statement: stmt.Statement) -> tuple[ir.Cell, ...]:
 
 def _binds(statement: stmt.Statement, path: Path) -> Iterator[tuple[ir.Value | ir.Cell, Path]]:
     match statement:
-        case stmt.Let(value=value) | stmt.Shuffle(value=value):
-            yield value, path
-        case stmt.Declare(cell=cell):
-            yield cell, path
+        case stmt.Let(value=new) | stmt.Shuffle(value=new) | stmt.Declare(cell=new):
+            yield new, path
         case stmt.Call(results=results):
             yield from ((each, path) for each in results)
         case stmt.For(axis=axis) | stmt.ParallelFor(axis=ir.Value() as axis):
