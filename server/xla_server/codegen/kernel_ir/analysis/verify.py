@@ -46,7 +46,10 @@ def _bound(kernel: Kernel) -> Iterator[str]:
                 yield f"a value must be bound before it is used, got {used.name}"
             elif path[: len(bound[used])] != bound[used]:
                 yield f"a value must be used inside of the block that binds it, got {used.name}"
-        bound.update(_binds(statement, path))
+        for new, inside in _binds(statement, path):
+            if new in bound:
+                yield f"a name must be bound once, got {new.name} twice"
+            bound[new] = inside
         if isinstance(statement, stmt.If):
             inside_of_one = {
                 new for each, at in walk(statement.body) for new, _ in _binds(each, at)
@@ -56,8 +59,8 @@ def _bound(kernel: Kernel) -> Iterator[str]:
                     yield f"a value must be used inside of the block that binds it, got {used.name}"
 
 
-def _named(kernel: Kernel) -> Iterator[str]:
-    """A name means one thing in the source of a kernel, which is the key of its machine code."""
+def named(kernel: Kernel) -> Iterator[str]:
+    """A name means one thing in the source of a kernel for processors, the key of its code."""
     statements = [each for each, _ in walk(kernel.body)]
     bound = [new for each in statements for new, _ in _binds(each, ())]
     functions = {name for each in statements for name in _called_by(each)}
@@ -400,7 +403,6 @@ def rules(sizes: Sizes) -> tuple[Rule, ...]:
     """Return every rule; the later ones rely on the earlier."""
     return (
         _bound,
-        _named,
         _typed,
         _bounded,
         functools.partial(_inside, sizes=sizes),

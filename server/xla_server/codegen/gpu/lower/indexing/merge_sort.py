@@ -83,6 +83,8 @@ class MergeSort:
                     kernel.store_integer(inside, array, at, part)
 
             merge = Merge(kernel, line, load, store, self.before)
-            merge.add(body, first, (low, *(body.let("end", end) for end in ends)), length)
+            merge.add(
+                body, first, (low, *(body.let(kernel.names("end"), end) for end in ends)), length
+            )
         self.lowering.add(kernel.thunk(polls=False))
         return made

@@ -154,7 +154,10 @@ class TileSort:
 
             low = turn.let("low", integer_op("bit_and", first, Index(0, ((width, -2),))))
             ends = [
-                turn.let("end", integer_op("minimum", Index(0, ((low, 1), (width, n))), last))
+                turn.let(
+                    self._names("end"),
+                    integer_op("minimum", Index(0, ((low, 1), (width, n))), last),
+                )
                 for n in (1, 2)
             ]
             merge = Merge(self._kernel, line, load, store, self._before)
