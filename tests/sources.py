@@ -10,7 +10,7 @@ import pytest
 from llvmlite import ir
 
 from tests.processors import HOST
-from xla_server.codegen.compiler.direct_compiler import function_module
+from xla_server.codegen.compiler.python_compiler import function_module
 from xla_server.codegen.emit import llvm
 from xla_server.codegen.namespace import vocabulary
 from xla_server.target.machine import Machine

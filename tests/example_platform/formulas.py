@@ -17,7 +17,7 @@ from numba import types
 from numba.core.registry import cpu_target
 
 from tests.example_platform.memory import DTYPES
-from xla_server.codegen.compiler.direct_values import FORMS
+from xla_server.codegen.compiler.python_values import FORMS
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.functions.values import ElementaryFunction
 from xla_server.codegen.instructions.instruction import Instruction

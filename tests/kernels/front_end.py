@@ -16,7 +16,7 @@ from tests.kernels.corpora import CORPORA
 from tests.processors import HOST, TARGET
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen import kernel
-from xla_server.codegen.compiler.direct_compiler import function_module
+from xla_server.codegen.compiler.python_compiler import function_module
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.namespace import vocabulary
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes

@@ -13,7 +13,7 @@ from tests.kernels.front_end import RUNTIME, entries
 from tests.numba_front_end import ARGUMENTS, compile_object
 from tests.processors import HOST
 from tests.sources import source_module
-from xla_server.codegen.compiler.direct_values import UnsupportedError
+from xla_server.codegen.compiler.python_values import UnsupportedError
 from xla_server.codegen.namespace import vocabulary
 
 COMPILED_BY_NUMBA: Sequence[str] = ()

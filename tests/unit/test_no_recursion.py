@@ -127,10 +127,10 @@ ALLOWED = {
         fusion/analysis/index_maps.py: _terms
     """,
     KERNEL: """
-        codegen/compiler/direct_compiler.py: _Function._assign_to _Function._call _Function._chosen
+        codegen/compiler/python_compiler.py: _Function._assign_to _Function._call _Function._chosen
             _Function._count_range _Function._count_range.inside _Function._do _Function._do_all
             _Function._shortened _Function._value
-        codegen/compiler/direct_names.py: _strays
+        codegen/compiler/python_names.py: _strays
         codegen/emit/llvm.py: Emitter._base Emitter._count_axis Emitter._count_axis.inside
             Emitter._index Emitter._loop Emitter._part Emitter._value Emitter._write
             Emitter._write_all

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from xla_server.buffers.code import KernelCode, KernelError
-from xla_server.codegen.compiler.direct_compiler import function_module
 from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.loader import Loader, UnresolvedSymbolsError
+from xla_server.codegen.compiler.python_compiler import function_module
 from xla_server.codegen.compiler.shared_functions import symbols_in
 from xla_server.codegen.emit import llvm
 from xla_server.codegen.kernel_ir.kernel import Kernel

@@ -100,7 +100,7 @@ ROUTINES = {
 """Sizes that the code of routines is written for, in vectors and cache lines of any machine."""
 
 LIMITS = {
-    "codegen/compiler/direct_compiler.py": {"_DEEPEST"},
+    "codegen/compiler/python_compiler.py": {"_DEEPEST"},
     "codegen/lower/meetings.py": {"MAX_AREA_BYTES", "MAX_BYTES"},
     "codegen/compiler/kernel_cache.py": {"MAX_BYTES"},
     "codegen/gpu/lower/concatenate.py": {"MAX_BOXES"},

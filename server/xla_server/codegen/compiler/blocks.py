@@ -8,7 +8,7 @@ from numba import types
 from numba.core.errors import NumbaNotImplementedError
 from numba.core.registry import cpu_target
 
-from xla_server.codegen.compiler.direct_values import (
+from xla_server.codegen.compiler.python_values import (
     WORD,
     Typed,
     UnsupportedError,

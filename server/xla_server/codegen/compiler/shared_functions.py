@@ -14,9 +14,9 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from xla_server.codegen.compiler.direct_compiler import write_function
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import Declaration, FunctionText, ModuleText
+from xla_server.codegen.compiler.python_compiler import write_function
 from xla_server.codegen.instructions.instruction import Instruction, instruction, instruction_of
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Routine

@@ -13,8 +13,8 @@ from numba import types
 from numba.core.dispatcher import Dispatcher
 
 from xla_server.codegen.compiler.blocks import BlockWriter, module_of
-from xla_server.codegen.compiler.direct_compiler import write_inlined
-from xla_server.codegen.compiler.direct_values import FORMS, WORD, Typed, constant, parts, whole
+from xla_server.codegen.compiler.python_compiler import write_inlined
+from xla_server.codegen.compiler.python_values import FORMS, WORD, Typed, constant, parts, whole
 from xla_server.codegen.emit.loop_metadata import request_unrolling, request_vectors, vector_request
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.instructions.instruction import Instruction

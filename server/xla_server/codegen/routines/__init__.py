@@ -2,6 +2,6 @@
 
 Register tiles and panels of products and convolutions, Winograd transforms, Fourier passes,
 sorting and heaps, concatenation, blocks of factorizations, exact sums. Most are functions of
-Python for `compiler/direct_compiler.py`; tiles are LLVM text. They are compiled once per process
+Python for `compiler/python_compiler.py`; tiles are LLVM text. They are compiled once per process
 and cached on disk.
 """

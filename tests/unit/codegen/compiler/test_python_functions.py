@@ -14,8 +14,8 @@ from numba.core.dispatcher import Dispatcher
 from tests.conformance.sweep.draws.depth import FULL
 from tests.numba_front_end import compile_object
 from tests.processors import HOST
-from xla_server.codegen.compiler.direct_compiler import function_module
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
+from xla_server.codegen.compiler.python_compiler import function_module
 from xla_server.codegen.compiler.shared_functions import PythonFunction
 from xla_server.codegen.kernel_ir.routine import arguments_of
 from xla_server.codegen.namespace import vocabulary

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cuda_twin.device.twin import DEVICE
 from tests.processors import HOST
-from xla_server.codegen.compiler.direct_values import UnsupportedError
+from xla_server.codegen.compiler.python_values import UnsupportedError
 from xla_server.codegen.emit.llvm import kernel_module
 from xla_server.codegen.gpu.emit.emitter import grid_module
 from xla_server.codegen.gpu.grid import GridKernel

@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba import types
 
 from xla_server.codegen.compiler.blocks import write_body
-from xla_server.codegen.compiler.direct_values import WORD, Typed, whole
+from xla_server.codegen.compiler.python_values import WORD, Typed, whole
 from xla_server.codegen.emit.llvm import Emitter
 from xla_server.codegen.gpu.emit.copies import (
     copies_of,

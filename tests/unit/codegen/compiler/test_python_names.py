@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from xla_server.codegen.compiler.direct_names import ssa_names, stored_names
+from xla_server.codegen.compiler.python_names import ssa_names, stored_names
 
 
 def names_of(body: str) -> frozenset[str]:

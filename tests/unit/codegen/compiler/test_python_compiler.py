@@ -13,11 +13,11 @@ from tests.numba_front_end import ARGUMENTS, compile_object
 from tests.processors import HOST
 from tests.sources import source_module
 from tests.unit.waiting import is_in
-from xla_server.codegen.compiler import direct_compiler
-from xla_server.codegen.compiler.direct_compiler import function_module
-from xla_server.codegen.compiler.direct_values import UnsupportedError
+from xla_server.codegen.compiler import python_compiler
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.loader import Loader
+from xla_server.codegen.compiler.python_compiler import function_module
+from xla_server.codegen.compiler.python_values import UnsupportedError
 from xla_server.codegen.namespace import vocabulary
 
 NAMES = vocabulary(HOST).names
@@ -268,12 +268,12 @@ def test_threads_may_read_texts_at_the_same_time():
     def meanwhile(phase, info):
         # The collector runs Python in the middle of a parse, and with it other threads.
         if phase == "stop" and len(others) < 3:
-            others.append(threading.Thread(target=direct_compiler._parsed, args=("x = 1",)))
+            others.append(threading.Thread(target=python_compiler._parsed, args=("x = 1",)))
             others[-1].start()
             until(lambda: not others[-1].is_alive() or is_in(others[-1], "_parsed"))
 
     def parsed(depth):
-        return parsed(depth - 1) if depth else direct_compiler._parsed(source)
+        return parsed(depth - 1) if depth else python_compiler._parsed(source)
 
     thresholds = gc.get_threshold()
     gc.callbacks.append(meanwhile)

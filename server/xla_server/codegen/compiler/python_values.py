@@ -1,4 +1,4 @@
-"""Numbers as the direct compiler knows them: a type of numba and an LLVM value of it.
+"""Numbers as the compiler of functions knows them: a type of numba and an LLVM value of it.
 
 Python's operators mean to them what they mean to numba: whole numbers are widened to int64 before
 anything is done to them. Types that numba would infer otherwise are not supported here.

@@ -20,9 +20,9 @@ from llvmlite import ir
 from numba import types
 from numba.core.dispatcher import Dispatcher
 
-from xla_server.codegen.compiler import direct_values as typed
+from xla_server.codegen.compiler import python_values as typed
 from xla_server.codegen.compiler.blocks import BlockWriter, module_of, write_body
-from xla_server.codegen.compiler.direct_names import ssa_names, stored_names
+from xla_server.codegen.compiler.python_names import ssa_names, stored_names
 from xla_server.codegen.instructions.instruction import Instruction
 from xla_server.codegen.kernel_ir.routine import arguments_of
 from xla_server.target.machine import Machine
