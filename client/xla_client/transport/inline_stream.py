@@ -3,7 +3,7 @@
 grpc's own streams send in a thread of theirs and receive in another one, so each exchange wakes two
 threads more than a unary call, and costs as much. The calls that unary calls are made of do without
 threads, but grpc has no public way to have a stream of them. This uses what is behind it, and
-`open_direct_stream` gives None where that is not as it is known here: a `ClientStream` does the
+`open_inline_stream` gives None where that is not as it is known here: a `ClientStream` does the
 same then, slower.
 """
 
@@ -28,7 +28,7 @@ AsException = Callable[[str, Any], XlaError]
 """Makes an error of the name of an rpc and a call that has ended."""
 
 
-class DirectStream:
+class InlineStream:
     """The messages of one call. Not safe to use from several threads, but for `cancel`.
 
     It must be closed: grpc waits for the end of such calls before a channel goes. Ctrl-C gives the
@@ -193,7 +193,7 @@ class _Ended:
         return self._operation.trailing_metadata()
 
 
-_OPEN: set[DirectStream] = set()
+_OPEN: set[InlineStream] = set()
 
 
 @atexit.register
@@ -203,15 +203,15 @@ def _close_open_streams() -> None:
         stream.close()
 
 
-def open_direct_stream(
+def open_inline_stream(
     name: str, channel: grpc.Channel, path: str, metadata: Any, exception: AsException
-) -> DirectStream | None:
+) -> InlineStream | None:
     """Begin a bidirectional stream, without waiting for the server.
 
-    Returns None if grpc's private interface is not the one that DirectStream uses.
+    Returns None if grpc's private interface is not the one that InlineStream uses.
     """
     method: Any = channel.stream_stream(path)
     try:
-        return DirectStream(name, channel, method, metadata, exception)
+        return InlineStream(name, channel, method, metadata, exception)
     except (AttributeError, ImportError, TypeError):
         return None

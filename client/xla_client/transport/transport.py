@@ -10,7 +10,7 @@ from grpc_status import rpc_status
 
 from xla_client.coercion.parameters import parameter_class
 from xla_client.transport.errors import cut_off, error_of, error_of_status
-from xla_client.transport.inline_stream import open_direct_stream
+from xla_client.transport.inline_stream import open_inline_stream
 from xla_client.transport.multiplexed_stream import (
     MessageStream,
     MultiplexedStream,
@@ -252,8 +252,8 @@ class Transport:
         path = self._streams["Converse"].path
         headers = self._headers()
         exception = functools.partial(self._exception_of_stream, headers)
-        direct = open_direct_stream("Converse", self._channel, path, headers, exception)
-        return self.stream("Converse", parse=False) if direct is None else direct
+        inline = open_inline_stream("Converse", self._channel, path, headers, exception)
+        return self.stream("Converse", parse=False) if inline is None else inline
 
     def stream(
         self,

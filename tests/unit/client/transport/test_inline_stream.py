@@ -14,7 +14,7 @@ from tests.fault.plain import until
 from tests.unit.client.ctrl_c import press_in
 from tests.unit.waiting import waits
 from xla_client.transport import inline_stream
-from xla_client.transport.inline_stream import DirectStream, open_direct_stream
+from xla_client.transport.inline_stream import InlineStream, open_inline_stream
 from xla_client.transport.stream import ClientStream
 from xla_client.transport.transport import _exception
 from xla_contract.errors import CancelledError, FailedPreconditionError, XlaError
@@ -68,14 +68,14 @@ def channel(server: Server) -> Iterator[grpc.Channel]:
 
 
 @pytest.fixture
-def stream(channel: grpc.Channel) -> Iterator[DirectStream]:
-    made = open_direct_stream("Talk", channel, PATH, (("key", "value"),), _exception)
+def stream(channel: grpc.Channel) -> Iterator[InlineStream]:
+    made = open_inline_stream("Talk", channel, PATH, (("key", "value"),), _exception)
     assert made is not None
     yield made
     made.close()
 
 
-def exchanged(stream: DirectStream, message: bytes) -> bytes | None:
+def exchanged(stream: InlineStream, message: bytes) -> bytes | None:
     stream.send(message)
     return stream.receive()
 
@@ -137,7 +137,7 @@ def test_who_waits_is_woken_when_another_thread_gives_the_stream_up(server, stre
 
 
 def test_a_channel_closes_at_once_behind_its_stream(server, channel) -> None:
-    stream = open_direct_stream("Talk", channel, PATH, (), _exception)
+    stream = open_inline_stream("Talk", channel, PATH, (), _exception)
     assert stream is not None
     exchanged(stream, b"a")
     stream.close()
@@ -227,7 +227,7 @@ def test_there_is_none_where_grpc_is_another() -> None:
             return object()
 
     other: Any = Channel()
-    assert open_direct_stream("Talk", other, PATH, (), _exception) is None
+    assert open_inline_stream("Talk", other, PATH, (), _exception) is None
 
 
 def test_grpcs_own_stream_waits_for_room_and_drops_what_waits_at_its_end() -> None:
