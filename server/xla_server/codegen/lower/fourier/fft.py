@@ -84,7 +84,7 @@ def _to_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape) 
         c.transform(Array(source, True), Array(target), lines, Options(limit=half + 1))
         return
     lines = Lines(rows, half, 1)
-    if not lines.is_direct(c.vectors, 2 * rows * half):
+    if not lines.is_one_kernel(c.vectors, 2 * rows * half):
         middle = c.new(rows * half)
         c.transform(Array(source), middle, lines)
         mix(c, middle, Array(target), rows, n, is_inverse=False)
@@ -104,7 +104,7 @@ def _from_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape
     half, kind, way, result = n // 2, c.kind, Options(True, 1 / n), Array(target, n % 2 == 1)
     length = n if n % 2 else half
     lines = Lines(rows, length, 1)
-    if not lines.is_direct(c.vectors, 2 * rows * length):
+    if not lines.is_one_kernel(c.vectors, 2 * rows * length):
         middle = c.new(rows * length)
         if n % 2:
             complete(c, Array(source), middle, rows, n)

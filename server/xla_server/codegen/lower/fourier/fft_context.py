@@ -38,7 +38,7 @@ class Lines:
     n: int
     inner: int
 
-    def direct_cost(self, to: Vectors) -> float:
+    def one_kernel_cost(self, to: Vectors) -> float:
         """Return the cost of transforms in one kernel."""
         return (-(-self.outer * self.inner // to.lanes) + to.tuned.idle_blocks) * to.block_cost(
             self.n
@@ -62,19 +62,19 @@ class Lines:
             return math.inf
         size, count = plan.padded_length(self.n), self.outer * self.inner
         padded = Lines(count, size, 1)
-        each = min(padded.direct_cost(to), padded.cut(to)[0])
+        each = min(padded.one_kernel_cost(to), padded.cut(to)[0])
         return 36.0 * size / to.lanes * count + 3 * to.tuned.kernel_cost + 2 * each
 
     def cost(self, to: Vectors) -> float:
         """Return the cost of the cheapest way."""
-        return min(self.direct_cost(to), self.cut(to)[0], self.convolution_cost(to))
+        return min(self.one_kernel_cost(to), self.cut(to)[0], self.convolution_cost(to))
 
-    def is_direct(self, to: Vectors, extra: float = 0) -> bool:
+    def is_one_kernel(self, to: Vectors, extra: float = 0) -> bool:
         """Return whether one kernel is cheapest, where another way costs `extra` more."""
-        direct = self.direct_cost(to)
-        if direct == math.inf:
+        cost = self.one_kernel_cost(to)
+        if cost == math.inf:
             return False
-        return direct <= extra + min(self.cut(to)[0], self.convolution_cost(to))
+        return cost <= extra + min(self.cut(to)[0], self.convolution_cost(to))
 
 
 @functools.lru_cache(4096)

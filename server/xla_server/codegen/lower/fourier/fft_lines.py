@@ -32,12 +32,12 @@ class LineTransforms(Context):
 
         Real operands and results, and limits, are for lines whose `inner` is 1.
         """
-        way = self._direct if lines.is_direct(self.vectors) else self._cut
+        way = self._one_kernel if lines.is_one_kernel(self.vectors) else self._cut
         if way == self._cut and lines.convolution_cost(self.vectors) < lines.cut(self.vectors)[0]:
             way = self._convolution
         way(source, target, lines, options)
 
-    def _direct(self, source: Array, target: Array, lines: Lines, options: Options) -> None:
+    def _one_kernel(self, source: Array, target: Array, lines: Lines, options: Options) -> None:
         n, inner = lines.n, lines.inner
         stored = options.limit or n
         read = self.layout(source, (n * inner,), 1, inner)

@@ -15,7 +15,7 @@ TO = Vectors(8, AVX2.tuning.fourier)
 def test_a_cut_leaves_lines_of_the_other_factor() -> None:
     lines = Lines(3, 4096 * 16, 1)
     cost, g = lines.cut(TO)
-    assert cost < lines.direct_cost(TO) == math.inf
+    assert cost < lines.one_kernel_cost(TO) == math.inf
     assert lines.n % g == 0
     assert lines.rest(lines.n // g) == Lines(3 * (lines.n // g), g, 1)
     assert Lines(3, 10007, 1).cut(TO) == (math.inf, 0)
@@ -30,12 +30,12 @@ def test_only_lengths_with_large_factors_are_convolved() -> None:
 
 
 def test_many_short_lines_are_direct_and_a_long_one_is_not() -> None:
-    assert Lines(64, 1024, 1).is_direct(TO)
-    assert not Lines(1, 1 << 16, 1).is_direct(TO)
+    assert Lines(64, 1024, 1).is_one_kernel(TO)
+    assert not Lines(1, 1 << 16, 1).is_one_kernel(TO)
     # Another way that costs more beside is not cheaper.
     alone = Lines(1, 4096, 1)
-    assert not alone.is_direct(TO)
-    assert alone.is_direct(TO, math.inf)
+    assert not alone.is_one_kernel(TO)
+    assert alone.is_one_kernel(TO, math.inf)
 
 
 @pytest.mark.parametrize(("inner", "is_narrow"), [(1, True), (3, True), (4, False), (8, False)])

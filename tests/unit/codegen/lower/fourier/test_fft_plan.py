@@ -75,8 +75,8 @@ def test_blocks_have_at_most_so_many_elements() -> None:
 
 
 def test_many_lines_are_done_in_one_kernel_and_few_are_cut() -> None:
-    assert Lines(1000, 1000, 1).is_direct(Vectors(16, TUNED))
-    assert not Lines(1, 1000, 1).is_direct(Vectors(16, TUNED))
+    assert Lines(1000, 1000, 1).is_one_kernel(Vectors(16, TUNED))
+    assert not Lines(1, 1000, 1).is_one_kernel(Vectors(16, TUNED))
 
 
 def test_a_prime_factor_goes_the_cheapest_way() -> None:
