@@ -149,7 +149,7 @@ class _Scatter:
         """Add the kernels of the form that fits."""
         form = self._updates.form(is_unique=self._i.attributes.unique_indices)
         if form is Method.DIRECT:
-            self._add_direct()
+            self._add_parallel()
         elif form is Method.WALK:
             self._add_walk()
         else:
@@ -182,7 +182,7 @@ class _Scatter:
             element_at.append(Index(0, tuple((term, 1) for term in terms)))
         return all_of(fits or [condition("eq", 0, 0)]), flat_index(element_at, space.sizes)
 
-    def _add_direct(self) -> None:
+    def _add_parallel(self) -> None:
         kernel, updates = self._kernel(), self._updates
         with Items(kernel.top, updates.count * updates.free_count) as body:
             number, free = self._numbers(kernel, body, body.axis)
