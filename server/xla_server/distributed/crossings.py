@@ -136,7 +136,7 @@ class Crossings:
                 sent[rank] = _read(crossing, parts, mine, others)
                 received[rank] = _read(crossing, parts, others, mine)
                 whole = sent[rank]
-        if crossing.is_direct:
+        if crossing.is_eager:
             visited = _Visited(way, self._come(meeting, way, 0))
             if crossing.writes is not None:
                 self._spreads[way.key] = visited

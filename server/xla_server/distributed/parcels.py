@@ -17,7 +17,7 @@ import numpy as np
 
 from xla_server.distributed.frames import Bytes
 from xla_server.distributed.world import World
-from xla_server.ops.collectives.collective import DIRECT_BYTES, SMALL_BYTES
+from xla_server.ops.collectives.collective import EAGER_BYTES, SMALL_BYTES
 
 _HEAD = struct.Struct("<QQ16sQH")
 
@@ -212,8 +212,8 @@ class Parcels:
         *stamp, size, tag = _HEAD.unpack_from(data.data)
         content: Content = data[_HEAD.size :]
         if size:
-            if size > DIRECT_BYTES or tag not in _APART_TAGS:
-                raise ValueError(f"a parcel must have at most {DIRECT_BYTES} bytes, got {size}")
+            if size > EAGER_BYTES or tag not in _APART_TAGS:
+                raise ValueError(f"a parcel must have at most {EAGER_BYTES} bytes, got {size}")
             content = Apart(rank, tag, size)
         if not self._shelf.put(Stamp(*stamp), rank, content):
             self._drop([content])

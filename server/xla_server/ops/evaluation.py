@@ -89,7 +89,7 @@ class Crossing(NamedTuple):
     what was given by one member that another reads, or None where nothing is read. `writes` are the
     parts of what is shared that `work` writes for all by one member: for each its arrays, of equal
     content; None where each writes its own alone. `form` is that of what was given,
-    equal for all members. `is_direct` says that hosts send it to each other at once.
+    equal for all members. `is_eager` says that hosts send it to each other at once.
     `reduction` is there if `share` also takes totals, and `work` then has nothing to write.
     """
 
@@ -98,7 +98,7 @@ class Crossing(NamedTuple):
     absent: Callable[[Any], Any]
     reads: Callable[[Any, int, int], "Sequence[Array]"] | None
     writes: Callable[[Any, int], "Sequence[Sequence[Array]]"] | None
-    is_direct: bool = False
+    is_eager: bool = False
     reduction: Reduction | None = None
 
 

@@ -152,7 +152,7 @@ class Peer:
 
 def direct(rank: Rank0, peer: Peer) -> Array:
     rank.parcels = peer
-    parts = rank.crossings.gathered(MEETING, GIVEN, WHOLE._replace(is_direct=True))
+    parts = rank.crossings.gathered(MEETING, GIVEN, WHOLE._replace(is_eager=True))
     return cast(Array, parts[1])
 
 
@@ -181,7 +181,7 @@ def test_what_members_write_for_all_is_exchanged_without_rank_0() -> None:
     rank, peer = Rank0(), Peer(looks=0)
     rank.parcels = peer
     shared = np.ones((2, 4), np.float32)
-    writes = WHOLE._replace(is_direct=True, writes=lambda shared, place: [[shared[place]]])
+    writes = WHOLE._replace(is_eager=True, writes=lambda shared, place: [[shared[place]]])
     rank.crossings.gathered(MEETING, GIVEN, writes)
     rank.crossings.spread(MEETING, shared, writes)
     np.testing.assert_array_equal(shared, [np.ones(4), np.arange(4)])

@@ -10,10 +10,10 @@ import pytest
 from xla_server.distributed import parcels
 from xla_server.distributed.frames import Bytes
 from xla_server.distributed.parcels import Parcels, Stamp
-from xla_server.ops.collectives.collective import DIRECT_BYTES, SMALL_BYTES
+from xla_server.ops.collectives.collective import EAGER_BYTES, SMALL_BYTES
 
 LARGE = SMALL_BYTES + 1
-SIZES = (0, 3, SMALL_BYTES, LARGE, DIRECT_BYTES)
+SIZES = (0, 3, SMALL_BYTES, LARGE, EAGER_BYTES)
 
 
 class GoneError(Exception):
@@ -116,12 +116,12 @@ def test_what_is_sent_for_a_run_that_has_ended_is_dropped(
     assert own.kept == []
 
 
-@pytest.mark.parametrize("size", [SMALL_BYTES, DIRECT_BYTES])
+@pytest.mark.parametrize("size", [SMALL_BYTES, EAGER_BYTES])
 def test_parcels_that_are_too_large_are_refused(
     own: Parcels, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     own.exchange(Stamp(7, 0, b"s" * 16), {1: sent(size)}, {})
-    monkeypatch.setattr(parcels, "SMALL_BYTES" if size == SMALL_BYTES else "DIRECT_BYTES", 9)
+    monkeypatch.setattr(parcels, "SMALL_BYTES" if size == SMALL_BYTES else "EAGER_BYTES", 9)
     own.look()
     assert own.failure is not None
     assert own.failure.startswith("a parcel must have at most 9 bytes, got")

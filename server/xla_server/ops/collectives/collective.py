@@ -35,7 +35,7 @@ SMALL_BYTES = 1 << 16
 """Operands of a group up to this many bytes are combined by the last to arrive: waking others to
 share the work takes longer."""
 
-DIRECT_BYTES = 1 << 24
+EAGER_BYTES = 1 << 24
 """Operands of a group up to this many bytes are sent to other hosts without asking for them."""
 
 
@@ -228,12 +228,12 @@ def _crossing(
     frame: Frame,
     size: int,
 ) -> Crossing:
-    is_direct = size <= DIRECT_BYTES
+    is_eager = size <= EAGER_BYTES
     # The whole operand of the only other member is as many bytes as half of it and of the result.
-    is_pair = is_direct and len(members) == 2 and exchange.reduces is not None
+    is_pair = is_eager and len(members) == 2 and exchange.reduces is not None
     is_once = size <= SMALL_BYTES or is_pair
     is_whole = is_once and exchange.is_common
-    reduces = None if is_direct else exchange.reduces
+    reduces = None if is_eager else exchange.reduces
     reads = whole if is_whole else exchange.reads
 
     def absent(part: Part) -> Part:
@@ -255,7 +255,7 @@ def _crossing(
         absent,
         None if reads is None else read,
         None if is_once or exchange.part is None else written,
-        is_direct,
+        is_eager,
         None if reduces is None else reduces(instruction, frame),
     )
 

@@ -36,12 +36,12 @@ def reduce_in_order(
     form = _form(reducer, kind)
     is_wide = form is not None and kind is ElementType.BF16
     dtype = np.dtype(np.float32) if is_wide else kind.dtype
-    is_direct = form is not None and dtype == result.dtype
+    is_in_result = form is not None and dtype == result.dtype
     starts_from_zero = form is np.add and dtype.kind in "fc"
     with subnormals_as_zeros(), np.errstate(all="ignore"):
         for block in blocks_of(result.shape, _BLOCK):
             operands = (source[block].astype(dtype, copy=False) for source in sources)
-            accumulator = result[block] if is_direct else np.empty(result[block].shape, dtype)
+            accumulator = result[block] if is_in_result else np.empty(result[block].shape, dtype)
             first = next(operands)
             start: Array = np.zeros((), dtype) if starts_from_zero else next(operands)
             if form is None:
@@ -53,7 +53,7 @@ def reduce_in_order(
                     accumulator = cast(Array, frame.call_lifted(reducer, [accumulator, operand]))
                 else:
                     form(accumulator, operand, out=accumulator)
-            if not is_direct:
+            if not is_in_result:
                 np.copyto(result[block], accumulator, casting="unsafe")
 
 
