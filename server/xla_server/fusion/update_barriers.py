@@ -97,11 +97,11 @@ class _Analysis:
         self._arguments = arguments
         self._after = dependences(storage.computation, [update.writer for update in updates])
         # The old arrays that an instruction reads itself.
-        self._direct: dict[HloInstruction, int] = {}
+        self._own_reads: dict[HloInstruction, int] = {}
         for n, update in enumerate(updates):
             for reader in storage.readers[update.old]:
                 if reader is not update.writer:
-                    self._direct[reader] = self._direct.get(reader, 0) | 1 << n
+                    self._own_reads[reader] = self._own_reads.get(reader, 0) | 1 << n
 
     def edges(self, allowed: int) -> dict[Edge, int]:
         """Return the edges to cut for a set of updates, with those that each is cut for."""
@@ -109,7 +109,7 @@ class _Analysis:
         # The old arrays that a fusion whose root is the instruction would read.
         fused: dict[HloInstruction, int] = {}
         for reader in self._instructions:
-            total = self._direct.get(reader, 0) & allowed
+            total = self._own_reads.get(reader, 0) & allowed
             if is_fusible(reader):
                 for operand in reader.operands:
                     updates = fused.get(operand, 0)
