@@ -29,7 +29,7 @@ _BYTES_PER_SECOND = 1 << 23
 Ranks: TypeAlias = tuple[int, ...]
 
 
-class _Line:
+class _Communicator:
     """The communicator of some ranks, used by one collective after the other."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Exchange:
         self._seconds = seconds
         self._failed = failed
         self._changed = threading.Condition()
-        self._lines: dict[Ranks, _Line] = {}
+        self._communicators: dict[Ranks, _Communicator] = {}
         self.failure: XlaError | None = None
         """Why nothing is exchanged any more."""
         self._under_way: dict[object, object] = {}
@@ -159,20 +159,20 @@ class Exchange:
     def _turn(self, ranks: Ranks, turn: int) -> Iterator[Any]:
         """The communicator of some ranks, when it is the turn of this one."""
         with self._changed:
-            line = self._lines.setdefault(ranks, _Line())
-            self._changed.wait_for(lambda: line.turn == turn or self.failure is not None)
+            used = self._communicators.setdefault(ranks, _Communicator())
+            self._changed.wait_for(lambda: used.turn == turn or self.failure is not None)
             if self.failure is not None:
                 raise copy_of(self.failure)
         try:
-            if line.comm is None:
-                line.comm = self._made(ranks)
-            yield line.comm
+            if used.comm is None:
+                used.comm = self._made(ranks)
+            yield used.comm
         except BaseException as error:
             # The others wait for this rank, which has left its turn out.
             self.fail(self._broken(ranks, f"{type(error).__name__}: {error}"))
             raise
         with self._changed:
-            line.turn += 1
+            used.turn += 1
             self._changed.notify_all()
 
     def _made(self, ranks: Ranks) -> Any:
