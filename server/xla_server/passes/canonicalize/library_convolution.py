@@ -139,7 +139,7 @@ class _Array:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Line:
+class _Spatial:
     """A spatial dimension; `high` None is what the sizes ask for."""
 
     stride: int
@@ -172,34 +172,36 @@ def _form(
     match direction:
         case Direction.FORWARD:
             is_known, x, w, y = groups[1] == 1, image, taps.exchanged, result
-            lines = [
-                _Line(d.stride, d.window_dilation, d.padding_low, d.padding_high)
+            spatial = [
+                _Spatial(d.stride, d.window_dilation, d.padding_low, d.padding_high)
                 for d in dimensions
             ]
         case Direction.DATA_GRADIENT:
             is_known, x, w, y = groups == (1, 1), result, taps, image
             is_known &= all(d.stride == 1 for d in dimensions)
-            lines = [
-                _Line(d.base_dilation, d.window_dilation, d.dilated_size - 1 - d.padding_low)
+            spatial = [
+                _Spatial(d.base_dilation, d.window_dilation, d.dilated_size - 1 - d.padding_low)
                 for d in dimensions
             ]
         case Direction.FILTER_GRADIENT:
             # The sums, over the library's batch, are over features here.
             is_known, x, w, y = groups[0] == 1, image.exchanged, result.exchanged, taps
-            lines = [_Line(d.window_dilation, d.stride, d.padding_low) for d in dimensions]
+            spatial = [_Spatial(d.window_dilation, d.stride, d.padding_low) for d in dimensions]
     orders = [
         is_last
         for is_last in (True, False)
         if all(is_in_order(each.i, each.last(is_channels_last=is_last)) for each in (x, y))
     ]
-    if not is_known or not orders or not lines:
+    if not is_known or not orders or not spatial:
         return None
     (batch, inputs, *sizes), (_, _, *size), (_, outputs, *positions) = (
         each.sizes for each in (x, w, y)
     )
-    high = [line.padding(*each) for line, *each in zip(lines, sizes, size, positions, strict=True)]
+    high = [
+        axis.padding(*each) for axis, *each in zip(spatial, sizes, size, positions, strict=True)
+    ]
     # Libraries have two spatial dimensions at least.
-    ones, zeros = ((1,), (0,)) if len(lines) == 1 else ((), ())
+    ones, zeros = ((1,), (0,)) if len(spatial) == 1 else ((), ())
     element = i.shape.element_type
     convolution = Convolution(
         direction,
@@ -211,9 +213,9 @@ def _form(
         (*ones, *sizes),
         (*ones, *size),
         (*ones, *positions),
-        (*ones, *(line.stride for line in lines)),
-        (*ones, *(line.dilation for line in lines)),
-        (*zeros, *(line.low for line in lines)),
+        (*ones, *(axis.stride for axis in spatial)),
+        (*ones, *(axis.dilation for axis in spatial)),
+        (*zeros, *(axis.low for axis in spatial)),
         (*zeros, *high),
         is_channels_last=orders[0],
         rounds_operands=element is ElementType.F32
