@@ -76,7 +76,7 @@ class ChannelQueues:
         Raises what `cancellation` raises, and AbortedError when the queues are emptied meanwhile.
         """
         size = shape.byte_size
-        with self._using(channel_id) as channel, self._in_line(channel.senders) as is_first:
+        with self._using(channel_id) as channel, self._queued(channel.senders) as is_first:
             epoch = self._epoch
 
             def ready() -> bool:
@@ -104,7 +104,7 @@ class ChannelQueues:
         InvalidArgumentError when the value has another shape than `shape`, and
         FailedPreconditionError when it is over and there is no value.
         """
-        with self._using(channel_id) as channel, self._in_line(channel.receivers) as is_first:
+        with self._using(channel_id) as channel, self._queued(channel.receivers) as is_first:
             self._changed.notify_all()
             self._await(lambda: is_first() and bool(channel.items or is_over()), cancellation)
             if not channel.items:
@@ -154,14 +154,14 @@ class ChannelQueues:
                     self._channels.pop(channel_id, None)
 
     @contextlib.contextmanager
-    def _in_line(self, line: deque[object]) -> Iterator[Callable[[], bool]]:
+    def _queued(self, queue: deque[object]) -> Iterator[Callable[[], bool]]:
         """Stand in a queue until the block ends; yield a function that says whether it is first."""
         place = object()
-        line.append(place)
+        queue.append(place)
         try:
-            yield lambda: line[0] is place
+            yield lambda: queue[0] is place
         finally:
-            line.remove(place)
+            queue.remove(place)
             self._changed.notify_all()
 
     def _await(self, ready: Callable[[], bool], cancellation: Cancellation) -> None:

@@ -115,7 +115,7 @@ class BackgroundExecutions:
             undo.pop_all()
         self._active.begin(execution.cancellation)
         execution.cancellation.add_callback(lambda: self._on_cancel(execution))
-        execution.when_ready(lambda: self._line_up(execution))
+        execution.when_ready(lambda: self._enqueue(execution))
         return execution
 
     def wait(self, handle: int) -> WaitResult:
@@ -172,7 +172,7 @@ class BackgroundExecutions:
         except (InvalidArgumentError, NotFoundError):
             raise _no_execution(handle) from None
 
-    def _line_up(self, execution: LaunchedExecution, waiter: MemoryWaiter | None = None) -> None:
+    def _enqueue(self, execution: LaunchedExecution, waiter: MemoryWaiter | None = None) -> None:
         run = functools.partial(self._run, waiter=waiter)
         self._running.acquire_async(lambda: self._submit(run, execution))
 
@@ -227,7 +227,7 @@ class BackgroundExecutions:
         def on_left(waiter: MemoryWaiter) -> None:
             # Who has cancelled it ends it.
             if not waiter.was_given_up:
-                self._line_up(execution, waiter)
+                self._enqueue(execution, waiter)
 
         entered = execution.run.enter(on_left)
         if isinstance(entered, Reservation):
