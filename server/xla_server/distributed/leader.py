@@ -24,7 +24,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.grids.grid_execution import run_participants
-from xla_server.sessions.runs.hosts import Place
+from xla_server.sessions.runs.hosts import HostParticipant
 
 _LOG = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class Leader:
 
     def run(
         self,
-        places: Sequence[Place],
+        participants: Sequence[HostParticipant],
         grid: DeviceGrid,
         cancellation: Cancellation,
         *,
@@ -92,10 +92,10 @@ class Leader:
         is_one_program: bool,
     ) -> list[Execution]:
         """The results of participants, in order; raises as Hosts.run."""
-        ranks = [self._rank_of(place.device) for place in places]
+        ranks = [self._rank_of(participant.device) for participant in participants]
         wanted = {
-            (rank, place.program.key): (rank, place.program, place.code_bytes)
-            for rank, place in zip(ranks, places, strict=True)
+            (rank, participant.program.key): (rank, participant.program, participant.code_bytes)
+            for rank, participant in zip(ranks, participants, strict=True)
             if rank
         }
         self._require_whole()
@@ -106,11 +106,11 @@ class Leader:
         with (
             cancellation.followed() as own,
             self._programs.loaded(wanted.values(), own),
-            self._opened(places, own, options) as run,
+            self._opened(participants, own, options) as run,
         ):
             run.begin(self._oldest())
             forget = own.add_callback(functools.partial(_stop, run, own))
-            done = self._run_here(run, places, own)
+            done = self._run_here(run, participants, own)
             run.wait()
             forget()
         if isinstance(run.failure, XlaError):
@@ -118,9 +118,9 @@ class Leader:
         if run.failure is not None:
             raise run.failure
         for number, (literal, profile) in run.results.items():
-            output = self._backend.to_device(literal, places[number].device)
+            output = self._backend.to_device(literal, participants[number].device)
             done[number] = Execution(output, profile)
-        return [done[number] for number in range(len(places))]
+        return [done[number] for number in range(len(participants))]
 
     def watch(self, broken: Callable[[], None]) -> None:
         """Call a function when a rank is lost, or at once."""
@@ -139,11 +139,11 @@ class Leader:
             self._world.left()
 
     def _run_here(
-        self, run: RemoteRun, places: Sequence[Place], cancellation: Cancellation
+        self, run: RemoteRun, participants: Sequence[HostParticipant], cancellation: Cancellation
     ) -> dict[int, Execution]:
         if not run.here:
             return {}
-        jobs = {number: places[number].run for number in run.here}
+        jobs = {number: participants[number].run for number in run.here}
         try:
             return run_participants(jobs, run.meetings, cancellation)
         except BaseException as error:  # The other ranks must not go on, whatever it was.
@@ -152,11 +152,11 @@ class Leader:
 
     @contextlib.contextmanager
     def _opened(
-        self, places: Sequence[Place], own: Cancellation, options: RunOptions
+        self, participants: Sequence[HostParticipant], own: Cancellation, options: RunOptions
     ) -> Iterator[RemoteRun]:
         number, lease = next(self._numbers), self._leases.take() if options.is_one_program else None
         options = dataclasses.replace(options, run=number, lease=lease)
-        run = RemoteRun(options, places, own, self._exchange, self._mailbox, self._take_turns)
+        run = RemoteRun(options, participants, own, self._exchange, self._mailbox, self._take_turns)
         with self._lock:
             self._runs[number] = run
         try:

@@ -19,7 +19,7 @@ from xla_server.sessions.error_context import reported
 from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.runs.grids.participant_threads import start
 from xla_server.sessions.runs.grids.rendezvous import Rendezvous
-from xla_server.sessions.runs.hosts import Place
+from xla_server.sessions.runs.hosts import HostParticipant
 
 
 class RemoteRun:
@@ -32,14 +32,14 @@ class RemoteRun:
     def __init__(
         self,
         options: RunOptions,
-        places: Sequence[Place],
+        participants: Sequence[HostParticipant],
         cancellation: Cancellation,
         exchange: Exchange,
         mailbox: Mailbox,
         turns: Callable[[tuple[int, ...], int], int],
     ) -> None:
         self.options = options
-        self._places = places
+        self._participants = participants
         self._cancellation = cancellation
         self._mailbox = mailbox
         self._turns = turns
@@ -77,12 +77,12 @@ class RemoteRun:
         jobs = tuple(
             messages.Job(
                 number,
-                place.name,
-                place.program.key,
-                place.device,
-                tuple(argument.to_literal() for argument in place.arguments),
+                participant.name,
+                participant.program.key,
+                participant.device,
+                tuple(argument.to_literal() for argument in participant.arguments),
             )
-            for number, place in enumerate(self._places)
+            for number, participant in enumerate(self._participants)
             if self.options.ranks[number] == rank
         )
         return messages.Start(self.options, oldest, jobs)
@@ -170,7 +170,7 @@ class RemoteRun:
         """Note that a participant of a rank has ended. Those of rank 0 have told the meetings."""
         if rank:
             if self.failure is None:
-                self._places[number].ended()
+                self._participants[number].ended()
             self.meetings.end(number)
         try:
             with self._lock:
@@ -202,12 +202,12 @@ class RemoteRun:
                 self._mailbox.send(rank, messages.Failed(self.options.run, told))
 
     def _reply(self, message: messages.Ask) -> messages.Reply:
-        place = self._places[message.number]
+        participant = self._participants[message.number]
         methods: Mapping[str, Callable[..., object]] = {
-            "take_infeed": place.feeds.take_infeed,
-            "put_outfeed": place.feeds.put_outfeed,
-            "send": place.channels.send,
-            "receive": place.channels.receive,
+            "take_infeed": participant.feeds.take_infeed,
+            "put_outfeed": participant.feeds.put_outfeed,
+            "send": participant.channels.send,
+            "receive": participant.channels.receive,
         }
         try:
             ask = methods[message.method]

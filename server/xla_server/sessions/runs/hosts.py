@@ -14,7 +14,7 @@ from xla_server.sessions.programs.compile_request import WireProgram
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Place:
+class HostParticipant:
     """A participant of a grid, ready to run on a device. `name` says which one, in errors.
 
     `run` runs it in this process. Elsewhere it is `program`, which has so many `code_bytes`, on
@@ -40,7 +40,7 @@ class Hosts(Protocol):
 
     def run(
         self,
-        places: Sequence[Place],
+        participants: Sequence[HostParticipant],
         grid: DeviceGrid,
         cancellation: Cancellation,
         *,

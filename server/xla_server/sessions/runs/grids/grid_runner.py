@@ -31,7 +31,7 @@ from xla_server.sessions.runs.grids.shared_step import (
     execution_bytes,
     joining_of,
 )
-from xla_server.sessions.runs.hosts import Place
+from xla_server.sessions.runs.hosts import HostParticipant
 from xla_server.sessions.runs.program_runner import (
     ProgramRunner,
     profile_of,
@@ -219,12 +219,12 @@ class GridRunner:
             return run_on_grid(
                 jobs, grid, cancellation, timeout_seconds=seconds, is_one_program=is_one_program
             )
-        places = [
-            self._host_place(number, each, jobs[number], channels)
+        hosted = [
+            self._host_participant(number, each, jobs[number], channels)
             for number, each in enumerate(participants)
         ]
         return hosts.run(
-            places, grid, cancellation, timeout_seconds=seconds, is_one_program=is_one_program
+            hosted, grid, cancellation, timeout_seconds=seconds, is_one_program=is_one_program
         )
 
     def _in_turns(
@@ -292,16 +292,16 @@ class GridRunner:
         value = joined(*joining, [result.to_literal() for result in results])
         return [self.runner.engine.backend.to_device(value, results[0].device)]
 
-    def _host_place(
+    def _host_participant(
         self,
         number: int,
         participant: _Participant,
         job: Callable[[Collectives, Cancellation], Execution],
         channels: CallChannels | None,
-    ) -> Place:
+    ) -> HostParticipant:
         """A participant as processes on other hosts need it."""
         runner, compiled = self.runner, participant.compiled
-        return Place(
+        return HostParticipant(
             participant.name,
             participant.device,
             job,
