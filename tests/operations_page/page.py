@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.operations_page.placing import Place, places_of
+from tests.operations_page.placing import Way, places_of
 from tests.operations_page.probes import PROBES, Probe
 from tests.operations_page.probing import KINDS, Accepted, ProbeError, Runner, accepted
 from xla_contract.ops import definitions as contract
@@ -88,10 +88,10 @@ def page(asked: Collection[Platform] = tuple(PLATFORMS)) -> str:
     lines = [
         _INTRODUCTION.format(
             platforms=", ".join(runners),
-            kernel=f"`{Place.KERNEL}`",
-            library=f"`{Place.LIBRARY}`",
-            host=f"`{Place.HOST}`",
-            nothing=f"`{Place.NOTHING}`",
+            kernel=f"`{Way.KERNEL}`",
+            library=f"`{Way.LIBRARY}`",
+            host=f"`{Way.HOST}`",
+            nothing=f"`{Way.NOTHING}`",
             mark=_ALL,
             eight=", ".join(kind.text for kind in GROUPS["f8"]),
             four=", ".join(kind.text for kind in GROUPS["f4 f6"]),
@@ -172,7 +172,7 @@ def _places(opcode: Opcode, found: Accepted) -> str:
     named = (
         f"{place}: {' '.join(kind.text for kind in kinds)}"
         for place, kinds in others
-        if place is not Place.NOTHING
+        if place is not Way.NOTHING
     )
     return "; ".join([most[0], *named])
 

@@ -26,7 +26,7 @@ from xla_server.target.target import Target
 TARGET = Target.of(Machine.cuda("sm_90"))
 
 
-class Place(enum.StrEnum):
+class Way(enum.StrEnum):
     """The ways in which an operation is done, in the words of the page."""
 
     KERNEL = "kernel"
@@ -36,39 +36,39 @@ class Place(enum.StrEnum):
     REFUSED = "not compiled"
 
 
-_ORDER = (Place.HOST, Place.LIBRARY, Place.KERNEL)
+_ORDER = (Way.HOST, Way.LIBRARY, Way.KERNEL)
 """The first of these that a program has rows of names it."""
 
 
-def places_of(opcode: Opcode, programs: Sequence[Stated]) -> dict[Place, list[ElementType]]:
+def places_of(opcode: Opcode, programs: Sequence[Stated]) -> dict[Way, list[ElementType]]:
     """Return the kinds of an operation's programs by where they are done."""
-    found: dict[Place, list[ElementType]] = {}
+    found: dict[Way, list[ElementType]] = {}
     for program in programs:
         found.setdefault(_place_of(opcode, program), []).append(program.kind)
     return found
 
 
-def _place_of(opcode: Opcode, program: Stated) -> Place:
+def _place_of(opcode: Opcode, program: Stated) -> Way:
     if opcode in NOT_LOWERED:
-        return Place.NOTHING
+        return Way.NOTHING
     if isinstance(CUDA_LOWERINGS.get(opcode), ThroughHost):
-        return Place.HOST
+        return Way.HOST
     module = import_module(program.computation.proto)
     try:
         done = set(_places(compile_module(module, target=TARGET, lowerings=CUDA_LOWERINGS).code))
         if not done and program.kind.is_array and opcode in CUDA_LOWERINGS:
             done = set(_places(lower(module, CUDA_LOWERINGS, TARGET)))
     except XlaError:
-        return Place.REFUSED
-    return next((place for place in _ORDER if place in done), Place.NOTHING)
+        return Way.REFUSED
+    return next((place for place in _ORDER if place in done), Way.NOTHING)
 
 
-def _places(code: Code) -> Iterator[Place]:
+def _places(code: Code) -> Iterator[Way]:
     for row in code.rows:
         match row:
             case KernelThunk(kernel=GridKernel()) | CopyThunk():
-                yield Place.KERNEL
+                yield Way.KERNEL
             case KernelThunk(kernel=LibraryPlan()):
-                yield Place.LIBRARY
+                yield Way.LIBRARY
             case KernelThunk() | HostThunk():
-                yield Place.HOST
+                yield Way.HOST

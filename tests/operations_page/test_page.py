@@ -2,7 +2,7 @@ import pytest
 
 from tests.operations_page import page
 from tests.operations_page.page import GROUPS, PATH, check_probes
-from tests.operations_page.placing import Place, places_of
+from tests.operations_page.placing import Way, places_of
 from tests.operations_page.probes import PROBES, Probe
 from tests.operations_page.probing import KINDS, ProbeError, Runner, Subject, accepted
 from xla_client import ops
@@ -17,11 +17,11 @@ SAMPLE = (Opcode.ADD, Opcode.DOT, Opcode.REDUCE, Opcode.SORT, Opcode.SET_DIMENSI
 
 
 PLACES = {
-    Opcode.ADD: Place.KERNEL,
-    Opcode.RESHAPE: Place.NOTHING,
-    Opcode.INFEED: Place.HOST,
-    Opcode.SET_DIMENSION_SIZE: Place.NOTHING,
-    Opcode.BATCH_NORM_TRAINING: Place.KERNEL,
+    Opcode.ADD: Way.KERNEL,
+    Opcode.RESHAPE: Way.NOTHING,
+    Opcode.INFEED: Way.HOST,
+    Opcode.SET_DIMENSION_SIZE: Way.NOTHING,
+    Opcode.BATCH_NORM_TRAINING: Way.KERNEL,
 }
 
 
@@ -57,7 +57,7 @@ def test_the_page_says_where_a_gpu_does_it():
 def test_a_platform_that_compiles_an_operation_compiles_it_for_a_gpu():
     for opcode, probe in PROBES.items():
         programs = accepted(opcode, probe.program, probe.before).programs
-        assert Place.REFUSED not in places_of(opcode, programs), opcode
+        assert Way.REFUSED not in places_of(opcode, programs), opcode
 
 
 def test_every_kind_has_one_column():
