@@ -94,7 +94,7 @@ class Leases:
                 heapq.heappush(self._free, lease.slot)
 
 
-class _Place(NamedTuple):
+class _MeetingOffsets(NamedTuple):
     """The first seat of a meeting, and where its areas begin among those of a participant."""
 
     seat: int
@@ -120,13 +120,13 @@ class SharedSeats:
         most = max(counts.values())
         areas = (window.size - _SEAT_BYTES) >> lease.slot + 1
         room = areas // most // _ALIGNMENT * _ALIGNMENT
-        self._meetings: dict[int, _Place] = {}
+        self._meetings: dict[int, _MeetingOffsets] = {}
         used = 0
         for number, size in enumerate(sizes):
             stride = -(-size // _ALIGNMENT) * _ALIGNMENT
             seat = len(self._meetings)
             if size and used + 2 * stride <= room and (seat + 1) * most <= SEATS:
-                self._meetings[number] = _Place(seat * most, used, stride)
+                self._meetings[number] = _MeetingOffsets(seat * most, used, stride)
                 used += 2 * stride
         self._seats = lease.slot * SEATS
         self._areas = _SEAT_BYTES + areas
