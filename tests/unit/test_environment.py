@@ -18,7 +18,7 @@ READERS: dict[str, tuple[str, ...]] = {
     "host/xla_host/allocator.py": ("XLA_SERVICE_MALLOC_TUNING",),
     "server/xla_server/app/options/settings.py": ("XDG_STATE_HOME", "XDG_CACHE_HOME"),
     # Open MPI's own, set by mpirun.
-    "server/xla_server/distributed/windows.py": ("OMPI_MCA_osc_sm_backing_directory",),
+    "server/xla_server/distributed/shared_regions.py": ("OMPI_MCA_osc_sm_backing_directory",),
     "server/xla_server/distributed/world.py": ("OMPI_MCA_mpi_ft_enable", "OMPI_MCA_osc"),
     "server/xla_server/rpc/shared_memory_socket.py": ("XDG_RUNTIME_DIR",),
     # Numba's own, which its users know.

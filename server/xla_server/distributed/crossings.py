@@ -33,7 +33,7 @@ from xla_server.distributed.messages import (
 from xla_server.distributed.parcels import Delivery, Stamp
 from xla_server.distributed.polling import LOOKS, BackOff
 from xla_server.distributed.reductions import is_native
-from xla_server.distributed.windows import SharedSeats
+from xla_server.distributed.shared_regions import SharedSeats
 from xla_server.execution.collectives_protocol import MeetingPlan
 from xla_server.ops.evaluation import Array, Crossing, Form, Meeting, Reduction, Route, Value
 from xla_server.runtime.meetings import Meetings
@@ -195,10 +195,10 @@ class Crossings:
 
     def meetings(self, plan: MeetingPlan) -> Meetings | None:
         """The native meetings in memory that ranks share; see Across."""
-        lease, window = self._options.lease, self._exchange.window
-        if lease is not None and window is not None:
+        lease, regions = self._options.lease, self._exchange.regions
+        if lease is not None and regions is not None:
             sizes = [each.copied_bytes for each in plan.meetings]
-            seats = SharedSeats(window, lease, self._options.ranks, sizes)
+            seats = SharedSeats(regions, lease, self._options.ranks, sizes)
             self._native = Meetings(plan, self._options.grid, seats.member, is_polled=True)
             self._native.begin(lease.first_stamp)
         return self._native

@@ -47,7 +47,7 @@ class Exchange:
 
     def __init__(self, world: World, seconds: float, failed: Callable[[XlaError], None]) -> None:
         self.parcels = Parcels(world)
-        self.window = world.window
+        self.regions = world.regions
         self._world = world
         self._seconds = seconds
         self._failed = failed

@@ -18,7 +18,7 @@ from xla_server.distributed.mailbox import Mailbox
 from xla_server.distributed.messages import RunOptions
 from xla_server.distributed.remote_programs import RemotePrograms
 from xla_server.distributed.remote_run import RemoteRun
-from xla_server.distributed.windows import Leases
+from xla_server.distributed.shared_regions import Leases
 from xla_server.distributed.world import World
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.error_context import copy_of

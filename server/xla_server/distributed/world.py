@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import mpi4py
 
-from xla_server.distributed.windows import Window, shared_window
+from xla_server.distributed.shared_regions import SharedRegions, shared_regions
 
 # MPI is started when a server is, not by whoever imports a module; and not ended by the
 # interpreter, which would wait for ranks that have ended.
@@ -29,7 +29,7 @@ class World:
     """All processes, by rank, and this one's.
 
     `records`, `arrays` and `parcels` are communicators of all: for messages, for collectives of
-    MPI, and for small arrays. The `window` is what those on this machine share.
+    MPI, and for small arrays. The `regions` are what those on this machine share.
     """
 
     rank: int
@@ -37,7 +37,7 @@ class World:
     records: "MPI.Intracomm"
     arrays: "MPI.Intracomm"
     parcels: "MPI.Intracomm"
-    window: Window | None
+    regions: SharedRegions | None
     survives_ranks: bool
     """False if mpirun ends all processes when one ends."""
 
@@ -63,8 +63,8 @@ class World:
         for each in (everyone, records, arrays, parcels):
             each.Set_errhandler(MPI.ERRORS_RETURN)
         survives = os.environ.get(_SURVIVES) == "1"
-        window = shared_window(everyone, window_bytes)
-        return cls(everyone.rank, everyone.size, records, arrays, parcels, window, survives)
+        regions = shared_regions(everyone, window_bytes)
+        return cls(everyone.rank, everyone.size, records, arrays, parcels, regions, survives)
 
     def left(self) -> None:
         """End MPI, with all others; they must do the same."""

@@ -16,7 +16,7 @@ from xla_server.distributed.frames import Bytes, bytes_of
 from xla_server.distributed.messages import Arrive, Ended, Go, Late, RunOptions
 from xla_server.distributed.parcels import Stamp
 from xla_server.distributed.polling import LOOKS, BackOff
-from xla_server.distributed.windows import Lease, SharedSeats, Window
+from xla_server.distributed.shared_regions import Lease, SharedRegions, SharedSeats
 from xla_server.execution.collectives_protocol import MeetingPlan, NativeMeeting
 from xla_server.ir.participants import Placement
 from xla_server.ir.text.parser import parse_module
@@ -38,7 +38,7 @@ class Rank0:
         self.says_go = says_go
         self.parcels: Any = Peer(0)
         self.failure: object = None
-        self.window: Window | None = None
+        self.regions: SharedRegions | None = None
         tools: Any = self
         seconds = 1000.0 if says_go else 0.0
         options = RunOptions(
@@ -216,14 +216,14 @@ class Shared:
     def __init__(self, rank: Rank0) -> None:
         self.regions = np.random.default_rng(0).integers(0, LEASE.first_stamp, (2, 1 << 17))
         addresses = {number: each.ctypes.data for number, each in enumerate(self.regions)}
-        rank.window = Window(addresses, 1 << 20, self.regions)
+        rank.regions = SharedRegions(addresses, 1 << 20, self.regions)
         meetings = rank.crossings.meetings(PLAN)
         assert meetings is not None
         self.meetings = meetings
         self.seats = [
             words_at(seats.seat, 8)
             for number in (0, 1)
-            if (seats := SharedSeats(rank.window, LEASE, (0, 1), [64]).member(number, 0))
+            if (seats := SharedSeats(rank.regions, LEASE, (0, 1), [64]).member(number, 0))
         ]
 
 
@@ -262,7 +262,7 @@ def test_what_came_to_no_native_meeting_is_not_told() -> None:
 def test_members_that_share_no_memory_meet_by_messages(ranks: Any) -> None:
     """On another machine, or where there is no room."""
     rank = Rank0()
-    rank.window = ranks and Window(ranks, 1 << 20)
+    rank.regions = ranks and SharedRegions(ranks, 1 << 20)
     meetings = rank.crossings.meetings(PLAN)
     if ranks is None:
         assert meetings is None

@@ -45,13 +45,13 @@ _DIRECTORY, _DEFAULT_DIRECTORY = "OMPI_MCA_osc_sm_backing_directory", "/dev/shm"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Window:
+class SharedRegions:
     """The addresses of the regions of this machine's ranks, of `size` bytes each.
 
     `memory` is what keeps them.
     """
 
-    regions: Mapping[int, int]
+    addresses: Mapping[int, int]
     size: int
     memory: Any = None
 
@@ -103,7 +103,7 @@ class _MeetingOffsets(NamedTuple):
 
 
 class SharedSeats:
-    """The seats and areas of an execution in the window of this machine.
+    """The seats and areas of an execution in the regions of this machine.
 
     `ranks` has the rank of each participant, and `sizes` the bytes of a participant's operands at
     each meeting of the program, 0 where it is to be by messages. A meeting for which there is no
@@ -111,14 +111,14 @@ class SharedSeats:
     """
 
     def __init__(
-        self, window: Window, lease: Lease, ranks: Sequence[int], sizes: Sequence[int]
+        self, regions: SharedRegions, lease: Lease, ranks: Sequence[int], sizes: Sequence[int]
     ) -> None:
-        self._window = window
+        self._regions = regions
         self._ranks = ranks
         counts = Counter[int]()
         self._places = [counts.update([rank]) or counts[rank] - 1 for rank in ranks]
         most = max(counts.values())
-        areas = (window.size - _SEAT_BYTES) >> lease.slot + 1
+        areas = (regions.size - _SEAT_BYTES) >> lease.slot + 1
         room = areas // most // _ALIGNMENT * _ALIGNMENT
         self._meetings: dict[int, _MeetingOffsets] = {}
         used = 0
@@ -135,7 +135,7 @@ class SharedSeats:
     def member(self, participant: int, meeting: int) -> Member | None:
         """Where a participant meets; None if that is on another machine, or there is no room."""
         found = self._meetings.get(meeting)
-        region = self._window.regions.get(self._ranks[participant])
+        region = self._regions.addresses.get(self._ranks[participant])
         if found is None or region is None:
             return None
         place = self._places[participant]
@@ -143,8 +143,8 @@ class SharedSeats:
         return Member(seat, region + self._areas + place * self._room + found.area, found.stride)
 
 
-def shared_window(everyone: "MPI.Intracomm", max_bytes: int) -> Window | None:
-    """Make the window of this machine, as all ranks do; None where there is no room, or no other.
+def shared_regions(everyone: "MPI.Intracomm", max_bytes: int) -> SharedRegions | None:
+    """Make the regions of this machine, as all ranks do; None where there is no room, or no other.
 
     Regions have `max_bytes`, or less where the file system is small: Open MPI leaves other ranks
     waiting where one finds no room. Pages are written to now: where one cannot be had later, the
@@ -176,7 +176,7 @@ def shared_window(everyone: "MPI.Intracomm", max_bytes: int) -> Window | None:
     ctypes.memset(found[everyone.rank].address, 0, size)
     if not node.rank:
         _LOG.info("ranks %s share %d bytes each", ranks, size)
-    return Window({rank: memory.address for rank, memory in found.items()}, size, window)
+    return SharedRegions({rank: memory.address for rank, memory in found.items()}, size, window)
 
 
 def _directory() -> str:

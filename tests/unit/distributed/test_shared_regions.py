@@ -10,8 +10,15 @@ from random import Random
 import pytest
 
 from tests.e2e.process import mpirun
-from xla_server.distributed import windows
-from xla_server.distributed.windows import SEATS, SLOTS, Lease, Leases, SharedSeats, Window
+from xla_server.distributed import shared_regions
+from xla_server.distributed.shared_regions import (
+    SEATS,
+    SLOTS,
+    Lease,
+    Leases,
+    SharedRegions,
+    SharedSeats,
+)
 from xla_server.runtime.meetings import SEAT_BYTES
 
 SIZE = 1 << 20
@@ -19,8 +26,8 @@ RANKS = (0, 0, 1, 0, 2, 1)
 """Rank 2 is on another machine."""
 
 
-def window() -> Window:
-    return Window({0: 1 << 40, 1: 1 << 41}, SIZE)
+def regions() -> SharedRegions:
+    return SharedRegions({0: 1 << 40, 1: 1 << 41}, SIZE)
 
 
 def test_seats_and_areas_of_leases_do_not_overlap() -> None:
@@ -28,7 +35,7 @@ def test_seats_and_areas_of_leases_do_not_overlap() -> None:
     ranges = []
     for slot in range(SLOTS):
         sizes = [random.choice((0, 1, 64, 1000, SIZE)) for _ in range(40)]
-        seats = SharedSeats(window(), Lease(slot, 2), RANKS, sizes)
+        seats = SharedSeats(regions(), Lease(slot, 2), RANKS, sizes)
         found = 0
         for (meeting, size), (number, rank) in itertools.product(
             enumerate(sizes), enumerate(RANKS)
@@ -38,7 +45,7 @@ def test_seats_and_areas_of_leases_do_not_overlap() -> None:
                 assert rank == 2 or seats.member(0, meeting) is None
                 continue
             found += 1
-            start = window().regions[rank]
+            start = regions().addresses[rank]
             assert not member.seat % SEAT_BYTES
             assert start <= member.seat
             assert max(member.seat + SEAT_BYTES, member.data + 2 * member.stride) <= start + SIZE
@@ -49,12 +56,12 @@ def test_seats_and_areas_of_leases_do_not_overlap() -> None:
     ranges = sorted(each for each in ranges if each[0] < each[1])
     assert all(stop <= start for (_, stop), (start, _) in itertools.pairwise(ranges))
     # Operands are nowhere where another lease may have a seat.
-    assert windows._SEAT_BYTES == SLOTS * SEATS * SEAT_BYTES
+    assert shared_regions._SEAT_BYTES == SLOTS * SEATS * SEAT_BYTES
 
 
 def test_a_meeting_for_which_there_is_no_room_is_left_out() -> None:
     sizes = [100, SIZE, 200, 0, *[1] * SEATS]
-    seats = SharedSeats(window(), Lease(1, 2), RANKS, sizes)
+    seats = SharedSeats(regions(), Lease(1, 2), RANKS, sizes)
     assert seats.member(0, 1) is None
     assert seats.member(0, 2) is not None
     most = SEATS // RANKS.count(0)
@@ -90,21 +97,21 @@ SHARED = """
     import sys
     import mpi4py.MPI as MPI
     import numpy as np
-    from xla_server.distributed.windows import shared_window
+    from xla_server.distributed.shared_regions import shared_regions
 
     everyone = MPI.COMM_WORLD
-    window = shared_window(everyone, 3 << 20)
-    if window is None:
+    regions = shared_regions(everyone, 3 << 20)
+    if regions is None:
         print("none")
     else:
-        region = np.frombuffer((np.ctypeslib.ctypes.c_char * window.size).from_address(
-            window.regions[1 - everyone.rank]), np.uint8)
+        region = np.frombuffer((np.ctypeslib.ctypes.c_char * regions.size).from_address(
+            regions.addresses[1 - everyone.rank]), np.uint8)
         everyone.Barrier()
-        own = window.regions[everyone.rank]
-        np.ctypeslib.ctypes.memset(own, everyone.rank + 1, window.size)
+        own = regions.addresses[everyone.rank]
+        np.ctypeslib.ctypes.memset(own, everyone.rank + 1, regions.size)
         everyone.Barrier()
         assert (region == 2 - everyone.rank).all()
-        print("shared", window.size, sorted(window.regions))
+        print("shared", regions.size, sorted(regions.addresses))
     MPI.Finalize()
 """
 
