@@ -70,7 +70,7 @@ class Crossings:
 
     For the largest arrays a rank that has told rank 0 of its arrival waits for its word, whatever
     fails here meanwhile: either all ranks of a meeting exchange, or none. Others are parcels, sent
-    at once; rank 0 is told when this rank has to wait for others. With a lease, participants on
+    at once; rank 0 is told when this rank has to wait for others. With a part, participants on
     ranks of one machine meet in native code, and here only when they have to wait.
 
     `send` tells rank 0, and `failed` that the execution has failed here; neither waits. Each visit
@@ -195,12 +195,12 @@ class Crossings:
 
     def meetings(self, plan: MeetingPlan) -> Meetings | None:
         """The native meetings in memory that ranks share; see Across."""
-        lease, regions = self._options.lease, self._exchange.regions
-        if lease is not None and regions is not None:
+        part, regions = self._options.part, self._exchange.regions
+        if part is not None and regions is not None:
             sizes = [each.copied_bytes for each in plan.meetings]
-            seats = SharedSeats(regions, lease, self._options.ranks, sizes)
+            seats = SharedSeats(regions, part, self._options.ranks, sizes)
             self._native = Meetings(plan, self._options.grid, seats.member, is_polled=True)
-            self._native.begin(lease.first_stamp)
+            self._native.begin(part.first_stamp)
         return self._native
 
     def wait(self, number: int, visit: NativeVisit) -> None:

@@ -18,7 +18,7 @@ from xla_server.distributed.mailbox import Mailbox
 from xla_server.distributed.messages import RunOptions
 from xla_server.distributed.remote_programs import RemotePrograms
 from xla_server.distributed.remote_run import RemoteRun
-from xla_server.distributed.shared_regions import Leases
+from xla_server.distributed.shared_regions import RegionParts
 from xla_server.distributed.world import World
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.error_context import copy_of
@@ -57,7 +57,7 @@ class Leader:
         self._lock = threading.Lock()
         self._runs: dict[int, RemoteRun] = {}
         self._numbers = itertools.count(1)
-        self._leases = Leases()
+        self._parts = RegionParts()
         self._turn_counts: dict[tuple[int, ...], int] = {}
         self._failure: XlaError | None = None
         self._watchers: list[Callable[[], None]] = []
@@ -99,7 +99,7 @@ class Leader:
             if rank
         }
         self._require_whole()
-        # Its number and lease come when it opens.
+        # Its number and part come when it opens.
         options = RunOptions(
             *(0, tuple(ranks), grid, timeout_seconds, None), is_one_program, self._is_fast
         )
@@ -154,15 +154,15 @@ class Leader:
     def _opened(
         self, participants: Sequence[HostParticipant], own: Cancellation, options: RunOptions
     ) -> Iterator[RemoteRun]:
-        number, lease = next(self._numbers), self._leases.take() if options.is_one_program else None
-        options = dataclasses.replace(options, run=number, lease=lease)
+        number, part = next(self._numbers), self._parts.take() if options.is_one_program else None
+        options = dataclasses.replace(options, run=number, part=part)
         run = RemoteRun(options, participants, own, self._exchange, self._mailbox, self._take_turns)
         with self._lock:
             self._runs[number] = run
         try:
             self._require_whole()
             yield run
-            self._leases.give_back(lease)
+            self._parts.give_back(part)
         finally:
             with self._lock:
                 del self._runs[number]

@@ -7,7 +7,7 @@ from xla_contract.errors import XlaError
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.literal import Literal
 from xla_server.backends.platform import Device, Profile
-from xla_server.distributed.shared_regions import Lease
+from xla_server.distributed.shared_regions import RegionPart
 from xla_server.ops.evaluation import Array, Meeting, Value
 from xla_server.sessions.programs.compile_request import WireProgram
 
@@ -52,7 +52,7 @@ class Job:
 class RunOptions:
     """An execution as all ranks know it. `ranks` has the rank of each participant, by number.
 
-    With a `lease`, ranks of one machine meet in native code. If the run `is_fast`, MPI reduces
+    With a `part`, ranks of one machine meet in native code. If the run `is_fast`, MPI reduces
     where it can.
     """
 
@@ -60,7 +60,7 @@ class RunOptions:
     ranks: tuple[int, ...]
     grid: DeviceGrid
     timeout_seconds: float
-    lease: Lease | None
+    part: RegionPart | None
     is_one_program: bool
     is_fast: bool
 

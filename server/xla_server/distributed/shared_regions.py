@@ -1,6 +1,6 @@
 """Memory that the ranks of one machine share, where participants meet in native code.
 
-The region of a rank has seats, then areas. An execution on several ranks has a lease: an equal
+The region of a rank has seats, then areas. An execution on several ranks has an equal
 part of all regions, in which every rank finds the seats and areas of all members by the same rule.
 """
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 SLOTS = 8
-"""Leases at a time. The first has half of the areas, each other half of the one before."""
+"""RegionParts at a time. The first has half of the areas, each other half of the one before."""
 
 SEATS = 128
-"""Seats of a lease in each region."""
+"""Seats of a part in each region."""
 
 _SEAT_BYTES = SLOTS * SEATS * SEAT_BYTES
 """Bytes of seats in a region. Operands are never where a seat will be: only stamps are compared."""
@@ -57,7 +57,7 @@ class SharedRegions:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Lease:
+class RegionPart:
     """The right of an execution to the parts of all regions with a number.
 
     The stamps of its visits begin with `first_stamp`.
@@ -67,11 +67,11 @@ class Lease:
     first_stamp: int
 
 
-class Leases:
-    """The leases that rank 0 gives. Thread-safe.
+class RegionParts:
+    """The parts that rank 0 gives. Thread-safe.
 
     A first stamp is a time in nanoseconds, and a visit takes longer than one. So each stamp is
-    greater than all that an earlier lease left in the seats: none is taken for a visit to come.
+    greater than all that an earlier part left in the seats: none is taken for a visit to come.
     """
 
     def __init__(self) -> None:
@@ -79,19 +79,19 @@ class Leases:
         self._free = [*range(SLOTS)]
         self._last = 0
 
-    def take(self) -> Lease | None:
-        """A lease, the largest that is free; None where none is."""
+    def take(self) -> RegionPart | None:
+        """A part, the largest that is free; None where none is."""
         with self._lock:
             if not self._free:
                 return None
             self._last = max(self._last + 2, time.monotonic_ns() & ~1)
-            return Lease(heapq.heappop(self._free), self._last)
+            return RegionPart(heapq.heappop(self._free), self._last)
 
-    def give_back(self, lease: Lease | None) -> None:
-        """Take a lease back: no participant of its execution looks at it any more."""
-        if lease is not None:
+    def give_back(self, part: RegionPart | None) -> None:
+        """Take a part back: no participant of its execution looks at it any more."""
+        if part is not None:
             with self._lock:
-                heapq.heappush(self._free, lease.slot)
+                heapq.heappush(self._free, part.slot)
 
 
 class _MeetingOffsets(NamedTuple):
@@ -111,14 +111,14 @@ class SharedSeats:
     """
 
     def __init__(
-        self, regions: SharedRegions, lease: Lease, ranks: Sequence[int], sizes: Sequence[int]
+        self, regions: SharedRegions, part: RegionPart, ranks: Sequence[int], sizes: Sequence[int]
     ) -> None:
         self._regions = regions
         self._ranks = ranks
         counts = Counter[int]()
         self._places = [counts.update([rank]) or counts[rank] - 1 for rank in ranks]
         most = max(counts.values())
-        areas = (regions.size - _SEAT_BYTES) >> lease.slot + 1
+        areas = (regions.size - _SEAT_BYTES) >> part.slot + 1
         room = areas // most // _ALIGNMENT * _ALIGNMENT
         self._meetings: dict[int, _MeetingOffsets] = {}
         used = 0
@@ -128,7 +128,7 @@ class SharedSeats:
             if size and used + 2 * stride <= room and (seat + 1) * most <= SEATS:
                 self._meetings[number] = _MeetingOffsets(seat * most, used, stride)
                 used += 2 * stride
-        self._seats = lease.slot * SEATS
+        self._seats = part.slot * SEATS
         self._areas = _SEAT_BYTES + areas
         self._room = room
 

@@ -16,7 +16,7 @@ from xla_server.distributed.frames import Bytes, bytes_of
 from xla_server.distributed.messages import Arrive, Ended, Go, Late, RunOptions
 from xla_server.distributed.parcels import Stamp
 from xla_server.distributed.polling import LOOKS, BackOff
-from xla_server.distributed.shared_regions import Lease, SharedRegions, SharedSeats
+from xla_server.distributed.shared_regions import RegionPart, SharedRegions, SharedSeats
 from xla_server.execution.collectives_protocol import MeetingPlan, NativeMeeting
 from xla_server.ir.participants import Placement
 from xla_server.ir.text.parser import parse_module
@@ -27,7 +27,7 @@ FORM = ((np.dtype(np.float32), (4,)),)
 MEETING = Meeting("sum", Opcode.ALL_REDUCE, 1, (0, 1))
 WHOLE = Crossing(Route.WHOLE, FORM, np.empty_like, lambda array, *_: [array], None)
 GIVEN = [np.zeros(4, np.float32), None]
-LEASE = Lease(0, 1000)
+PART = RegionPart(0, 1000)
 
 
 class Rank0:
@@ -42,7 +42,7 @@ class Rank0:
         tools: Any = self
         seconds = 1000.0 if says_go else 0.0
         options = RunOptions(
-            *(1, (0, 1), DeviceGrid(2, 1), seconds, LEASE), is_one_program=True, is_fast=is_fast
+            *(1, (0, 1), DeviceGrid(2, 1), seconds, PART), is_one_program=True, is_fast=is_fast
         )
         self.crossings = Crossings(options, 0, tools, self.hear, failed=Mock())
 
@@ -214,7 +214,7 @@ class Shared:
     """Memory that rank 0 shares with rank 1, of which an earlier run has left something."""
 
     def __init__(self, rank: Rank0) -> None:
-        self.regions = np.random.default_rng(0).integers(0, LEASE.first_stamp, (2, 1 << 17))
+        self.regions = np.random.default_rng(0).integers(0, PART.first_stamp, (2, 1 << 17))
         addresses = {number: each.ctypes.data for number, each in enumerate(self.regions)}
         rank.regions = SharedRegions(addresses, 1 << 20, self.regions)
         meetings = rank.crossings.meetings(PLAN)
@@ -223,7 +223,7 @@ class Shared:
         self.seats = [
             words_at(seats.seat, 8)
             for number in (0, 1)
-            if (seats := SharedSeats(rank.regions, LEASE, (0, 1), [64]).member(number, 0))
+            if (seats := SharedSeats(rank.regions, PART, (0, 1), [64]).member(number, 0))
         ]
 
 

@@ -14,8 +14,8 @@ from xla_server.distributed import shared_regions
 from xla_server.distributed.shared_regions import (
     SEATS,
     SLOTS,
-    Lease,
-    Leases,
+    RegionPart,
+    RegionParts,
     SharedRegions,
     SharedSeats,
 )
@@ -35,7 +35,7 @@ def test_seats_and_areas_of_leases_do_not_overlap() -> None:
     ranges = []
     for slot in range(SLOTS):
         sizes = [random.choice((0, 1, 64, 1000, SIZE)) for _ in range(40)]
-        seats = SharedSeats(regions(), Lease(slot, 2), RANKS, sizes)
+        seats = SharedSeats(regions(), RegionPart(slot, 2), RANKS, sizes)
         found = 0
         for (meeting, size), (number, rank) in itertools.product(
             enumerate(sizes), enumerate(RANKS)
@@ -55,13 +55,13 @@ def test_seats_and_areas_of_leases_do_not_overlap() -> None:
         assert found >= 5
     ranges = sorted(each for each in ranges if each[0] < each[1])
     assert all(stop <= start for (_, stop), (start, _) in itertools.pairwise(ranges))
-    # Operands are nowhere where another lease may have a seat.
+    # Operands are nowhere where another part may have a seat.
     assert shared_regions._SEAT_BYTES == SLOTS * SEATS * SEAT_BYTES
 
 
 def test_a_meeting_for_which_there_is_no_room_is_left_out() -> None:
     sizes = [100, SIZE, 200, 0, *[1] * SEATS]
-    seats = SharedSeats(regions(), Lease(1, 2), RANKS, sizes)
+    seats = SharedSeats(regions(), RegionPart(1, 2), RANKS, sizes)
     assert seats.member(0, 1) is None
     assert seats.member(0, 2) is not None
     most = SEATS // RANKS.count(0)
@@ -69,12 +69,12 @@ def test_a_meeting_for_which_there_is_no_room_is_left_out() -> None:
 
 
 def test_leases_are_given_while_there_are_slots() -> None:
-    leases = Leases()
-    taken = [leases.take() for _ in range(SLOTS + 1)]
+    parts = RegionParts()
+    taken = [parts.take() for _ in range(SLOTS + 1)]
     assert [each and each.slot for each in taken] == [*range(SLOTS), None]
-    leases.give_back(taken[3])
-    leases.give_back(None)
-    again = leases.take()
+    parts.give_back(taken[3])
+    parts.give_back(None)
+    again = parts.take()
     assert again is not None
     assert again.slot == 3
     stamps = [each.first_stamp for each in (*taken, again) if each]
@@ -83,11 +83,11 @@ def test_leases_are_given_while_there_are_slots() -> None:
 
 def test_the_first_lease_that_is_given_back_is_given_again() -> None:
     """Its stamps are above all that were left: none there is taken for a visit."""
-    leases = Leases()
-    first = leases.take()
+    parts = RegionParts()
+    first = parts.take()
     assert first is not None
-    leases.give_back(first)
-    second = leases.take()
+    parts.give_back(first)
+    second = parts.take()
     assert second is not None
     assert second.slot == first.slot
     assert second.first_stamp >= first.first_stamp + 2
