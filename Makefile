@@ -100,7 +100,7 @@ conformance-cpu: $(STAMP) ## the same with the compiler in the interpreter's pla
 	CONFORMANCE=full CONFORMANCE_PLATFORM=cpu \
 		$(BIN)/python -m pytest -n 2 --timeout 2400 tests/conformance tests/property \
 		tests/unit/codegen/trace/test_elementwise_types.py tests/unit/codegen/lower \
-		tests/unit/codegen/loops tests/unit/codegen/compiler tests/unit/codegen/test_no_evaluators.py \
+		tests/unit/codegen/schedules tests/unit/codegen/compiler tests/unit/codegen/test_no_evaluators.py \
 		tests/unit/codegen/functions tests/unit/passes tests/example_platform tests/ulps
 
 test-mpi: $(STAMP) ## a server in 2 and 4 processes: all collectives, and processes that end (`make test` takes a slice)

@@ -15,9 +15,9 @@ from xla_server.buffers.code import Value
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.schedules.table import scheduled_by
 from xla_server.codegen.kernel_ir.analysis.verify import verify
-from xla_server.codegen.loops.builders.collapse import collapsed
-from xla_server.codegen.loops.builders.loop_builder import Nest
 from xla_server.codegen.lower.loop_nests.loop_kernel import LoopTask, in_place_pairs, maker_of
+from xla_server.codegen.schedules.builders.collapse import collapsed
+from xla_server.codegen.schedules.builders.loop_builder import Nest
 from xla_server.codegen.trace.rules import RULES
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.target.target import Target

@@ -26,12 +26,12 @@ from xla_server.codegen.instructions.lapack import ROUTINES
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.kernel_ir.walk import walk
-from xla_server.codegen.loops import schedules
-from xla_server.codegen.loops.builders.scheduled import ScheduledKernel
-from xla_server.codegen.loops.schedules import SCHEDULES, ElementGraph, Schedule
 from xla_server.codegen.lower.loop_nests import loop_kernel
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.namespace import vocabulary
+from xla_server.codegen.schedules import table as schedules
+from xla_server.codegen.schedules.builders.scheduled import ScheduledKernel
+from xla_server.codegen.schedules.table import SCHEDULES, ElementGraph, Schedule
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
 from xla_server.target.target import Target

@@ -13,9 +13,9 @@ from xla_server.backends.compiled.compilation import Compilation, compile_module
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.kernel import module_of
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.loops.schedules import ElementGraph, scheduled_by
 from xla_server.codegen.lower.loop_nests.loop_kernel import LoopTask, maker_of
 from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.codegen.schedules.table import ElementGraph, scheduled_by
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
 from xla_server.ir.text.printer import print_module

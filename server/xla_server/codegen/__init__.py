@@ -4,7 +4,7 @@ Each package imports only those after it (import-linter):
 
 - `lower`: thunks and kernels of instructions, one row per opcode.
 - `gpu`: kernels for GPUs: schedules, LLVM IR, PTX.
-- `loops`: schedules, which turn a scalar graph into loops.
+- `schedules`: they turn a scalar graph into loops.
 - `trace`: the graph of scalars at symbolic indices, and its rules.
 - `kernel.py`: kernels to machine code, by `emit` (loop IR to LLVM IR) and `namespace.py`.
 - `routines`: functions that many kernels call: tiles, panels, sorting, blocks of factorizations.

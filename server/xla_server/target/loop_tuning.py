@@ -14,7 +14,7 @@ target."""
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Chunks:
-    """Division of a launch into calls, each of a chunk of work items (loops/builders/chunks.py).
+    """Division of a launch into calls, each of a chunk of work items (builders/chunks.py).
 
     There are as many chunks as the work has, for any number of cores.
     """
@@ -91,7 +91,7 @@ class Pieces:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WindowTiles:
-    """Tiles on the stack in which windows are combined (loops/nests/window_tiles.py).
+    """Tiles on the stack in which windows are combined (schedules/nests/window_tiles.py).
 
     They follow from no machine, as the order of sums depends on them.
     """

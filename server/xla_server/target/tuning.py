@@ -215,7 +215,7 @@ class Convolutions:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FreeSums:
-    """Lengths of runs of a sum in a free order (codegen/loops/builders/loop_builder.py).
+    """Lengths of runs of a sum in a free order (codegen/schedules/builders/loop_builder.py).
 
     A run is added up in the partial sums of a loop, so that each of these has as many elements on
     every processor, and errors have one bound.

@@ -29,7 +29,7 @@ from xla_server.target import (
 ROOT = Path(xla_server.__file__).parent
 PACKAGES = (
     *("codegen/compiler", "codegen/emit", "codegen/functions", "codegen/gpu"),
-    *("codegen/instructions", "codegen/kernel_ir", "codegen/loops", "codegen/lower"),
+    *("codegen/instructions", "codegen/kernel_ir", "codegen/schedules", "codegen/lower"),
     *("codegen/routines", "codegen/trace"),
 )
 
@@ -41,8 +41,8 @@ ORDERS_OF_SUMS = {
         *("MANY_LINES", "SHORT_LINE", "THREAD_PART", "WARP_LINE", "WARP_PART")
     },
     "codegen/gpu/schedules/threads.py": {"RUN"},
-    "codegen/loops/reductions/sum_levels.py": {"PARTS", "RUN", "SHORTEST"},
-    "codegen/loops/nests/window_levels.py": {"MAX_LEVELS", "MAX_RATIO", "PASS", "TAP"},
+    "codegen/schedules/reductions/sum_levels.py": {"PARTS", "RUN", "SHORTEST"},
+    "codegen/schedules/nests/window_levels.py": {"MAX_LEVELS", "MAX_RATIO", "PASS", "TAP"},
     "codegen/routines/linear_algebra/matrix_blocks.py": {"BLOCK", "PIECE_WORK", "_LEAST"},
     "codegen/routines/contraction/thin_products.py": {"OUTER_HEIGHTS", "ROWS", "_SUMS"},
     "codegen/routines/contraction/winograd_transforms.py": {"RESULTS", "TAPS"},
@@ -51,8 +51,8 @@ ORDERS_OF_SUMS = {
 """Bits of results depend on these, which are the same for every target."""
 
 CANCELLATION = {
-    "codegen/loops/nests/scalar_loop.py": {"_WORK_UNSEEN"},
-    "codegen/loops/builders/stopping.py": {"LONG_WORK_ITEM", "SPAN"},
+    "codegen/schedules/nests/scalar_loop.py": {"_WORK_UNSEEN"},
+    "codegen/schedules/builders/stopping.py": {"LONG_WORK_ITEM", "SPAN"},
     "codegen/routines/indexing/sorting.py": {"LOOK", "_HEAP_LOOK"},
 }
 """Bounds on what an execution does after it is cancelled."""
@@ -150,7 +150,7 @@ FACTS = {
     "codegen/compiler/llvm_text.py": {"ELEMENT_BYTES"},
     "codegen/compiler/symbols.py": {"_SYMBOL_TABLE", "_UNDEFINED"},
     "codegen/kernel_ir/analysis/hoisting.py": {"CHEAP"},
-    "codegen/loops/nests/pieces.py": {"_LINE"},
+    "codegen/schedules/nests/pieces.py": {"_LINE"},
     "codegen/routines/movement/concatenation.py": {
         *("BLOCK_ROWS", "COPIED_BYTES", "COUNT", "HEAD_WORDS", "ROWS", "ROW_BYTES"),
         *("BEGIN", "BUFFER", "ENTRY_WORDS", "OFFSET", "SIZE", "STRIDE", "TARGET"),

@@ -6,7 +6,7 @@ one after the other, each looks before it begins. The run ends with the kernel, 
 results is read. Other kernels have no flag among their arguments.
 
 A loop whose bounds are not known counts with its mean number of turns. Loops of a program that may
-be without end poll by themselves (codegen/loops/nests/scalar_loop.py). Threads that meet at
+be without end poll by themselves (codegen/schedules/nests/scalar_loop.py). Threads that meet at
 barriers or exchange values return together, so they look only in loops that all go through alike.
 """
 

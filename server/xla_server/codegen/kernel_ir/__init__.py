@@ -1,6 +1,6 @@
 """The loop IR of kernels: typed statements between the scalar graph and the machine.
 
-A schedule (`codegen/loops`) turns a scalar graph (`codegen/trace`) into a `Kernel`. Emitters turn
+`codegen/schedules` turns a scalar graph (`codegen/trace`) into a `Kernel`. Emitters turn
 that into LLVM (`codegen/emit`) or into numba source (`numba_text`), the readable form. They decide
 nothing: every choice is a field of a node. Instructions on integers are simplified as they are
 made, by the tables of `integer_rules`; `simplifier` drops what does nothing in a finished kernel.

@@ -13,9 +13,9 @@ from tests.unit.codegen.compiled import imported, interpreted, on_cpu, pairs
 from tests.unit.passes.passing import stated
 from tests.work_ratio.ratios import operations_ratio, transcendentals_ratio
 from xla_server.backends.compiled.compilation import Compilation, compile_module
-from xla_server.codegen.loops.builders.chunks import calls_of
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.lower.recomputation import LoopNestCosts
+from xla_server.codegen.schedules.builders.chunks import calls_of
 from xla_server.fusion.recomputation_guard import RecomputationGuard
 from xla_server.ir.module import HloModule
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tests.unit.passes.passing import stated
 from xla_server.codegen.instructions.constants import CONSTANTS
-from xla_server.codegen.loops.builders.scalar_builder import Named
+from xla_server.codegen.schedules.builders.scalar_builder import Named
 from xla_server.codegen.trace.graph import (
     Accumulator,
     Apply,

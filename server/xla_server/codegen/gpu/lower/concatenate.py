@@ -16,9 +16,6 @@ from xla_server.codegen.gpu.lower.loop_nests.loops import (
 )
 from xla_server.codegen.gpu.schedules.boxes import box_kernel
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.loops.builders.collapse import collapsed
-from xla_server.codegen.loops.builders.loop_builder import Nest
-from xla_server.codegen.loops.nests.pieces import Box
 from xla_server.codegen.lower.loop_nests import loops
 from xla_server.codegen.lower.loop_nests.concatenate import Division, boxes_of
 from xla_server.codegen.lower.loop_nests.loop_kernel import (
@@ -30,6 +27,9 @@ from xla_server.codegen.lower.loop_nests.loop_kernel import (
 )
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.recomputation import LoopNestCosts
+from xla_server.codegen.schedules.builders.collapse import collapsed
+from xla_server.codegen.schedules.builders.loop_builder import Nest
+from xla_server.codegen.schedules.nests.pieces import Box
 from xla_server.codegen.trace.graph import Node, Reduction, Store
 from xla_server.codegen.trace.tracer import Index, Origins
 from xla_server.ir.module import HloInstruction

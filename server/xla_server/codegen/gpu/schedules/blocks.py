@@ -8,7 +8,7 @@ fit. A few rows of millions of elements are cut into rows of this schedule befor
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.schedules.groups import GroupBuilder, power_above
 from xla_server.codegen.gpu.schedules.rows import rows_of
-from xla_server.codegen.loops.builders.loop_builder import Nest
+from xla_server.codegen.schedules.builders.loop_builder import Nest
 
 _MIN_THREADS = 64
 _MAX_THREADS = 512

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
 from xla_server.codegen.gpu.schedules.threads import ReducingThreads
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.loops.builders.loop_builder import Nest
-from xla_server.codegen.loops.reductions.reduction_groups import reductions_of
+from xla_server.codegen.schedules.builders.loop_builder import Nest
+from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
 from xla_server.target.gpu import MAX_RUN
 
 

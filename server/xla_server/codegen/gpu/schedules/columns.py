@@ -8,9 +8,9 @@ emitter.
 
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.schedules.groups import GroupBuilder, Reduced, power_above
-from xla_server.codegen.loops.builders.loop_builder import Nest
-from xla_server.codegen.loops.builders.stored_nodes import all_nodes
-from xla_server.codegen.loops.reductions.reduction_groups import reductions_of
+from xla_server.codegen.schedules.builders.loop_builder import Nest
+from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
+from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Load
 from xla_server.target.gpu import BLOCK_THREADS, WARP
 

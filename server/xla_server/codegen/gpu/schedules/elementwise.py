@@ -20,9 +20,9 @@ from xla_server.codegen.kernel_ir.expressions import (
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.builders.loop_builder import LoopBuilder, Nest
-from xla_server.codegen.loops.builders.stored_nodes import all_nodes
-from xla_server.codegen.loops.reductions.reduction_groups import reductions_of
+from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest
+from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
+from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Load
 from xla_server.ir.affine import Variable
 from xla_server.target.gpu import ACCESS_BYTES, BYTES_IN_FLIGHT, FULL_THREADS, MAX_RUN

@@ -27,11 +27,11 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Accumulate, Barrier, Order, ParallelFor, Shuffle
 from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.builders.graph_builder import applied
-from xla_server.codegen.loops.builders.loop_builder import LoopBuilder, Nest
-from xla_server.codegen.loops.builders.stored_nodes import all_nodes
-from xla_server.codegen.loops.reductions.reduction_groups import reductions_of
-from xla_server.codegen.loops.reductions.vector_reductions import vector_reduction
+from xla_server.codegen.schedules.builders.graph_builder import applied
+from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest
+from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
+from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
+from xla_server.codegen.schedules.reductions.vector_reductions import vector_reduction
 from xla_server.codegen.trace import graph
 from xla_server.codegen.trace.graph import Reduction, ReductionResult, Store, variables_of
 from xla_server.ir.affine import Variable

@@ -28,10 +28,13 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Accumulate, Barrier, Order, ParallelFor
 from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.builders.graph_builder import applied
-from xla_server.codegen.loops.builders.loop_builder import LoopBuilder, Nest
-from xla_server.codegen.loops.reductions.reduction_groups import reductions_of
-from xla_server.codegen.loops.reductions.vector_reductions import VectorReduction, vector_reduction
+from xla_server.codegen.schedules.builders.graph_builder import applied
+from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest
+from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
+from xla_server.codegen.schedules.reductions.vector_reductions import (
+    VectorReduction,
+    vector_reduction,
+)
 from xla_server.codegen.trace import graph
 from xla_server.codegen.trace.graph import Node, Reduction, reached, variables_of
 from xla_server.ir.affine import Variable

@@ -5,9 +5,9 @@ Softmax and norms are one kernel. Semantics: XLA's GPU backend, its reduction em
 
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.schedules.groups import GroupBuilder, Reduced, power_above, run_of
-from xla_server.codegen.loops.builders.loop_builder import Nest
-from xla_server.codegen.loops.builders.stored_nodes import all_nodes
-from xla_server.codegen.loops.reductions.reduction_groups import reductions_of
+from xla_server.codegen.schedules.builders.loop_builder import Nest
+from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
+from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Load
 from xla_server.target.gpu import MAX_WARP_ROW, WARP
 

@@ -11,7 +11,7 @@ from xla_server.codegen.gpu.schedules.products import product_grid
 from xla_server.codegen.gpu.schedules.rows import row_grid
 from xla_server.codegen.gpu.schedules.threads import thread_grid
 from xla_server.codegen.gpu.schedules.transposes import transpose_grid
-from xla_server.codegen.loops.builders.loop_builder import Nest
+from xla_server.codegen.schedules.builders.loop_builder import Nest
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,9 +13,12 @@ from xla_server.codegen.gpu.schedules.elementwise import ThreadBuilder
 from xla_server.codegen.kernel_ir.builder import Body, Loop, Names
 from xla_server.codegen.kernel_ir.expressions import Apply, Cell, Expression, integer_op
 from xla_server.codegen.kernel_ir.statements import Accumulate, Order
-from xla_server.codegen.loops.builders.graph_builder import applied
-from xla_server.codegen.loops.builders.loop_builder import Nest
-from xla_server.codegen.loops.reductions.vector_reductions import VectorReduction, vector_reduction
+from xla_server.codegen.schedules.builders.graph_builder import applied
+from xla_server.codegen.schedules.builders.loop_builder import Nest
+from xla_server.codegen.schedules.reductions.vector_reductions import (
+    VectorReduction,
+    vector_reduction,
+)
 from xla_server.codegen.trace.graph import Reduction
 from xla_server.ir.explicit_stack import Deep
 

@@ -23,10 +23,10 @@ from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Barrier, ParallelFor
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.builders.graph_builder import applied
-from xla_server.codegen.loops.builders.loop_builder import LoopBuilder, Nest
-from xla_server.codegen.loops.builders.stored_nodes import all_nodes
-from xla_server.codegen.loops.reductions.reduction_groups import reductions_of
+from xla_server.codegen.schedules.builders.graph_builder import applied
+from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest
+from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
+from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Apply, Load, Store
 from xla_server.ir.affine import Variable
 from xla_server.ir.explicit_stack import Deep

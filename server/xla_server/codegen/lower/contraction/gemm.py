@@ -13,13 +13,13 @@ from xla_server.codegen.kernel_ir.expressions import whole
 from xla_server.codegen.kernel_ir.routine import Operands, function_address
 from xla_server.codegen.kernel_ir.statements import Stop
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.builders.stopping import is_long
 from xla_server.codegen.lower.loop_nests.epilogue import Epilogue, EpilogueKernel, Product
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.contraction import gemm_loops
 from xla_server.codegen.routines.contraction.gemm_functions import panel_name, tile_name
 from xla_server.codegen.routines.contraction.gemm_panels import SLACK
 from xla_server.codegen.routines.contraction.gemm_tiles import TileKind, heights, widths
+from xla_server.codegen.schedules.builders.stopping import is_long
 from xla_server.target.target import Target
 from xla_server.target.tuning import MatrixProducts
 

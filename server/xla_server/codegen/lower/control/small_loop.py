@@ -13,11 +13,11 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
-from xla_server.codegen.loops.builders.element_updates import chain_of, update_stores
-from xla_server.codegen.loops.builders.scalar_builder import Named
-from xla_server.codegen.loops.nests.scalar_loop import Register, ScalarLoop, scalar_loop_kernel
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.schedules.builders.element_updates import chain_of, update_stores
+from xla_server.codegen.schedules.builders.scalar_builder import Named
+from xla_server.codegen.schedules.nests.scalar_loop import Register, ScalarLoop, scalar_loop_kernel
 from xla_server.codegen.trace.graph import Apply, Load, Node, Position, Store, reached, roots_of
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES

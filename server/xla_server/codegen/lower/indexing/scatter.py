@@ -3,11 +3,11 @@
 from xla_server.buffers.code import CANCELLATION
 from xla_server.codegen.kernel_ir.expressions import Buffer
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.loops.builders.stopping import is_long
 from xla_server.codegen.lower.indexing.scatter_kernel import Arguments, Combination, ScatterKernel
 from xla_server.codegen.lower.indexing.scatter_space import Ranges, Space
 from xla_server.codegen.lower.kernel_thunks import buffers_of, kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.schedules.builders.stopping import is_long
 from xla_server.ir.module import HloInstruction
 
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from xla_contract.types.element_type import ElementType
-from xla_server.codegen.loops.builders.scalar_builder import Named, element_variable
+from xla_server.codegen.schedules.builders.scalar_builder import Named, element_variable
 from xla_server.codegen.trace.graph import Apply, Immediate, Node, reached
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer, integer

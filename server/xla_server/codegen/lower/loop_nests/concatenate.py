@@ -23,9 +23,6 @@ from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Operands, Routine, function_address
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.builders.collapse import Make
-from xla_server.codegen.loops.builders.split_dimension import split_dimension
-from xla_server.codegen.loops.nests.pieces import Box, are_few, box_kernels
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loop_nests.loop_kernel import (
     LoopKernel,
@@ -50,6 +47,9 @@ from xla_server.codegen.routines.movement.concatenation import (
     copying,
 )
 from xla_server.codegen.routines.movement.transposed_tiles import side_of, tile_name
+from xla_server.codegen.schedules.builders.collapse import Make
+from xla_server.codegen.schedules.builders.split_dimension import split_dimension
+from xla_server.codegen.schedules.nests.pieces import Box, are_few, box_kernels
 from xla_server.codegen.trace.graph import Node, Reduction
 from xla_server.codegen.trace.tracer import Origins
 from xla_server.ir.affine import Variable, linear, multi_index, variable

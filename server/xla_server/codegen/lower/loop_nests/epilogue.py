@@ -18,8 +18,6 @@ from xla_server.codegen.kernel_ir.expressions import Value as Bound
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Let, Statement
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.builders.loop_builder import LoopBuilder, Nest, close
-from xla_server.codegen.loops.builders.stored_nodes import all_nodes
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loop_nests.loop_kernel import (
     cost_of_evaluations,
@@ -27,6 +25,8 @@ from xla_server.codegen.lower.loop_nests.loop_kernel import (
 )
 from xla_server.codegen.lower.loop_nests.loops import array_shapes, kernel_operands
 from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest, close
+from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.trace.graph import ReductionResult, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES

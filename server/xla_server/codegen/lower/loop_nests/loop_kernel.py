@@ -14,13 +14,13 @@ from xla_server.codegen.kernel_ir.expressions import Apply as ApplyExpression
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Let
 from xla_server.codegen.kernel_ir.walk import walk
-from xla_server.codegen.loops.builders.chunks import calls_of
-from xla_server.codegen.loops.builders.loop_builder import Nest
-from xla_server.codegen.loops.builders.scheduled import Evaluations
-from xla_server.codegen.loops.builders.stored_nodes import all_nodes, prologue_of
-from xla_server.codegen.loops.reductions.reduction_groups import reductions_of
-from xla_server.codegen.loops.schedules import ElementGraph, scheduled_by
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
+from xla_server.codegen.schedules.builders.chunks import calls_of
+from xla_server.codegen.schedules.builders.loop_builder import Nest
+from xla_server.codegen.schedules.builders.scheduled import Evaluations
+from xla_server.codegen.schedules.builders.stored_nodes import all_nodes, prologue_of
+from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
+from xla_server.codegen.schedules.table import ElementGraph, scheduled_by
 from xla_server.codegen.trace.graph import Load, Store, as_stored
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES

@@ -9,9 +9,6 @@ from typing import TypeAlias, TypeVar
 
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
-from xla_server.codegen.loops.builders.collapse import collapsed
-from xla_server.codegen.loops.builders.loop_builder import Nest
-from xla_server.codegen.loops.nests.rows import row_kernel
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loop_nests.loop_kernel import (
     LoopKernel,
@@ -20,6 +17,9 @@ from xla_server.codegen.lower.loop_nests.loop_kernel import (
     loop_kernel,
 )
 from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.schedules.builders.collapse import collapsed
+from xla_server.codegen.schedules.builders.loop_builder import Nest
+from xla_server.codegen.schedules.nests.rows import row_kernel
 from xla_server.codegen.trace.graph import Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.movement import start_indices

@@ -14,15 +14,15 @@ from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Stop
-from xla_server.codegen.loops.builders.scalar_builder import (
+from xla_server.codegen.lower.indexing.scatter_kernel import flat_index
+from xla_server.codegen.lower.kernel_thunks import buffers_of, kernel_thunk
+from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.schedules.builders.scalar_builder import (
     apply_computation,
     load_element,
     store_element,
 )
-from xla_server.codegen.loops.builders.stopping import looking, span_of
-from xla_server.codegen.lower.indexing.scatter_kernel import flat_index
-from xla_server.codegen.lower.kernel_thunks import buffers_of, kernel_thunk
-from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.schedules.builders.stopping import looking, span_of
 from xla_server.ir.module import HloInstruction
 
 

@@ -17,7 +17,7 @@ from xla_server.codegen.gpu.schedules.elementwise import elementwise_grid
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import For
 from xla_server.codegen.kernel_ir.walk import walk
-from xla_server.codegen.loops.builders.loop_builder import Nest
+from xla_server.codegen.schedules.builders.loop_builder import Nest
 from xla_server.codegen.trace.graph import Immediate, Reduction, ReductionResult, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.affine import Affine, Variable

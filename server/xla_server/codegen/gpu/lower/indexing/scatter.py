@@ -38,7 +38,6 @@ from xla_server.codegen.kernel_ir.expressions import (
     plus,
 )
 from xla_server.codegen.kernel_ir.statements import Break, Let
-from xla_server.codegen.loops.builders.scalar_builder import load_element, store_element
 from xla_server.codegen.lower.indexing.scatter_kernel import (
     Combination,
     entry_index,
@@ -48,6 +47,7 @@ from xla_server.codegen.lower.indexing.scatter_kernel import (
 )
 from xla_server.codegen.lower.indexing.scatter_space import Space
 from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.schedules.builders.scalar_builder import load_element, store_element
 from xla_server.ir.module import HloInstruction
 
 MAX_WALK = 16

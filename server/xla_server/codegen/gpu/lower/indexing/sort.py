@@ -28,13 +28,13 @@ from xla_server.codegen.kernel_ir.expressions import (
 )
 from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.builders.scalar_builder import (
+from xla_server.codegen.lower.indexing.sort_keys import Key, element_key, key_of
+from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.schedules.builders.scalar_builder import (
     apply_computation,
     evaluate,
     load_element,
 )
-from xla_server.codegen.lower.indexing.sort_keys import Key, element_key, key_of
-from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.trace.graph import Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloComputation, HloInstruction

@@ -11,10 +11,6 @@ from xla_server.codegen.gpu.stopping import stoppable
 from xla_server.codegen.kernel_ir.analysis import counts
 from xla_server.codegen.kernel_ir.analysis.repetitions import repetitions
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.loops.builders.collapse import collapsed
-from xla_server.codegen.loops.builders.loop_builder import Nest
-from xla_server.codegen.loops.builders.scheduled import Evaluations, evaluations_of
-from xla_server.codegen.loops.reductions.reduction_groups import reductions_of
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loop_nests import loops
 from xla_server.codegen.lower.loop_nests.loop_kernel import (
@@ -25,6 +21,10 @@ from xla_server.codegen.lower.loop_nests.loop_kernel import (
     maker_of,
 )
 from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.schedules.builders.collapse import collapsed
+from xla_server.codegen.schedules.builders.loop_builder import Nest
+from xla_server.codegen.schedules.builders.scheduled import Evaluations, evaluations_of
+from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Reduction
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Origins

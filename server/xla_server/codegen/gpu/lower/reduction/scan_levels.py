@@ -8,8 +8,12 @@ from xla_server.buffers.code import Value as Array
 from xla_server.codegen.gpu.lower.thunks.thread_thunks import ThreadKernel
 from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.kernel_ir.expressions import Expression, Index
-from xla_server.codegen.loops.builders.scalar_builder import evaluate, load_element, store_element
 from xla_server.codegen.lower.reduction.scan import ScanStep
+from xla_server.codegen.schedules.builders.scalar_builder import (
+    evaluate,
+    load_element,
+    store_element,
+)
 from xla_server.codegen.trace.graph import Node
 
 WARP_LINE = 1024

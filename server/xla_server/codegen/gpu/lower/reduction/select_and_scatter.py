@@ -23,14 +23,14 @@ from xla_server.codegen.kernel_ir.expressions import (
     integer_op,
     plus,
 )
-from xla_server.codegen.loops.builders.scalar_builder import (
+from xla_server.codegen.lower.indexing.scatter_kernel import flat_index
+from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.lower.reduction.select_and_scatter import select
+from xla_server.codegen.schedules.builders.scalar_builder import (
     apply_computation,
     load_element,
     store_element,
 )
-from xla_server.codegen.lower.indexing.scatter_kernel import flat_index
-from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.lower.reduction.select_and_scatter import select
 from xla_server.ir.module import HloInstruction
 
 

@@ -17,8 +17,8 @@ from xla_server.codegen.kernel_ir.expressions import (
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.builders.scalar_builder import load_element
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
+from xla_server.codegen.schedules.builders.scalar_builder import load_element
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.target.gpu import BLOCK_THREADS, MAX_BLOCK_THREADS
 

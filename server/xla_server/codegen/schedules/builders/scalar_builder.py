@@ -1,0 +1,98 @@
+"""Computations on scalars inside of kernels that writers build."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from xla_contract.types.element_type import ElementType
+from xla_server.codegen.kernel_ir.builder import Body, Names
+from xla_server.codegen.kernel_ir.expressions import Expression, Index, Load, Memory
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.schedules.builders.graph_builder import GraphBuilder, applied
+from xla_server.codegen.trace.elementwise import converted
+from xla_server.codegen.trace.graph import Node, Reduction
+from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.codegen.trace.rules import RULES
+from xla_server.codegen.trace.tracer import Tracer
+from xla_server.ir.explicit_stack import Deep
+from xla_server.ir.module import HloComputation
+
+
+@dataclasses.dataclass(eq=False)
+class Named(Node):
+    """A variable of the kernel."""
+
+    name: str
+    type: str
+
+
+class _ScalarBuilder(GraphBuilder):
+    """Evaluates nodes in one body."""
+
+    def __init__(self, body: Body, names: Names, known: Mapping[Node, Expression]) -> None:
+        super().__init__(())
+        self._top, self._names = body, names
+        self._values.update(known)
+
+    def values_of(self, nodes: Sequence[Node]) -> list[Expression]:
+        return [self._value(node) for node in nodes]
+
+    def _origin(self, what: Node | Reduction) -> None:
+        """Return None: what writers build is not counted."""
+
+    def _reduced(self, reduction: Reduction) -> Deep[Sequence[Expression]]:
+        raise AssertionError("a computation on scalars has no reductions")
+
+
+def evaluate(
+    body: Body, names: Names, nodes: Sequence[Node], known: Mapping[Node, Expression]
+) -> list[Expression]:
+    """Return the values of nodes, evaluated in a body from those of their variables."""
+    return _ScalarBuilder(body, names, known).values_of(nodes)
+
+
+def apply_computation(
+    body: Body,
+    names: Names,
+    computation: HloComputation,
+    arguments: Sequence[tuple[Expression, ElementType]],
+    results: Sequence[ElementType],
+) -> list[Expression]:
+    """Return the results of a computation on elements, evaluated in a body.
+
+    Its parameters and results may have types of their own: `arguments` are computed values of an
+    element type each, `results` the element types that its results are converted to.
+    """
+    tracer = Tracer(RULES, {})
+    known: dict[Node, Expression] = {Named("", value.type): value for value, _ in arguments}
+    kinds = [parameter.shape.element_type for parameter in computation.parameters]
+    given = [
+        converted(tracer, variable, element_type, kind)
+        for variable, (_, element_type), kind in zip(known, arguments, kinds, strict=True)
+    ]
+    shape = computation.root.shape
+    shapes = shape.tuple_shapes if shape.is_tuple else (shape,)
+    nodes = [
+        converted(tracer, node, own.element_type, wanted)
+        for node, own, wanted in zip(tracer.call(computation, given), shapes, results, strict=True)
+    ]
+    return evaluate(body, names, nodes, known)
+
+
+def element_variable(name: str, element_type: ElementType) -> Named:
+    """Return a variable with the computed value of an element."""
+    return Named(name, KERNEL_TYPE[element_type].computed)
+
+
+def load_element(element_type: ElementType, memory: Memory, index: int | Expression) -> Expression:
+    """Return the computed value of an element."""
+    kind = KERNEL_TYPE[element_type]
+    index = Index(index) if isinstance(index, int) else index
+    return applied(kind.widen, Load(memory, Type(kind.storage), index), kind.computed)
+
+
+def store_element(
+    body: Body, element_type: ElementType, memory: Memory, index: Expression, value: Expression
+) -> None:
+    """Store a computed value as an element."""
+    kind = KERNEL_TYPE[element_type]
+    body.store(memory, kind.storage, index, applied(kind.narrow, value, kind.storage))

@@ -1,0 +1,62 @@
+"""Results that lie between each other, as padding between elements leaves them, done side by side.
+
+The remainder of an index decides whether an element of a dilated array is an operand's or a padding
+value. Where the innermost loop takes as many steps at once as that repeats after, nothing is left
+to be decided, and no index is divided.
+"""
+
+from collections.abc import Sequence
+
+from xla_server.codegen.schedules.builders.collapse import Make
+from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
+from xla_server.codegen.trace.graph import Apply, Position, ReductionResult, Store
+from xla_server.codegen.trace.tracer import Index
+from xla_server.ir.affine import Modulus, Variable, variable
+from xla_server.target.loop_tuning import LoopNests
+
+
+def interleaved(
+    dimensions: Sequence[int], make: Make, tuned: LoopNests
+) -> tuple[Sequence[int], Make]:
+    """The dimensions to loop over and the stores for an index: these, or fewer with more stores."""
+    if not dimensions or dimensions[-1] < tuned.min_interleaved_elements:
+        return dimensions, make
+    steps, sizes, stores = 1, dimensions, make
+    while steps <= tuned.max_interleaved:
+        loops = [Variable(size, "i") for size in sizes]
+        period = _period(stores(tuple(map(variable, loops))), loops[-1])
+        if period == 1:
+            return sizes, stores
+        steps *= period
+        if dimensions[-1] % steps:
+            break
+        sizes = (*dimensions[:-1], dimensions[-1] // steps)
+        stores = _side_by_side(make, steps)
+    return dimensions, make
+
+
+def _side_by_side(make: Make, steps: int) -> Make:
+    """The stores of so many neighbours."""
+
+    def stores(index: Index) -> Sequence[Store]:
+        *outer, last = index
+        return [store for step in range(steps) for store in make((*outer, last * steps + step))]
+
+    return stores
+
+
+def _period(stores: Sequence[Store], loop: Variable) -> int:
+    """Return the period, in iterations, of tests of indices along `loop`; 1 if there is none."""
+    nodes = all_nodes(stores)
+    if any(isinstance(node, ReductionResult) for node in nodes):
+        return 1
+    tested = [
+        operand.index
+        for node in nodes
+        if isinstance(node, Apply) and node.function in ("lt", "ge")
+        for operand in node.operands
+        if isinstance(operand, Position)
+    ]
+    remainders = [atom for index in tested for atom, _ in index.terms if isinstance(atom, Modulus)]
+    of_loop = (rest for rest in remainders if any(a is loop for a, _ in rest.operand.terms))
+    return max((rest.divisor for rest in of_loop), default=1)

@@ -1,0 +1,412 @@
+"""Loop nests cut where the operands of a concatenate meet, and at the edges of a pad.
+
+A test for each element would keep both sides of it in every loop. The tests have one outcome
+between two cuts, and only loops of loads and stores remain. Where there are too many cuts, as in a
+sum of shifted arrays, those between short parts are left out, and elements there are tested; or all
+but those of rows, where the tests that are left choose between rows.
+
+Cuts of the innermost dimension that has any make runs, loops one after the other in one work item,
+so that neighbours are written together; other cuts make pieces, which have work items of their own.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+
+from xla_server.codegen.instructions.memory import COPY_BYTES
+from xla_server.codegen.kernel_ir.analysis.counts import cost_of
+from xla_server.codegen.kernel_ir.builder import Body, Loop
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.expressions import Address, Expression, integer_op
+from xla_server.codegen.kernel_ir.statements import Call
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.schedules.builders.collapse import Make, collapsed
+from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest, close
+from xla_server.codegen.schedules.builders.scheduled import ScheduledKernel
+from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
+from xla_server.codegen.trace.graph import Apply, Immediate, Load, Position, ReductionResult, Store
+from xla_server.codegen.trace.merging import groups_of, indices_of, merged
+from xla_server.ir.affine import Affine, Modulus, Quotient, Variable, variable
+from xla_server.target.loop_tuning import Pieces
+from xla_server.target.target import Target
+
+_LINE = 64
+"""Bytes of a line of the cache."""
+
+Box = tuple[tuple[int, int], ...]
+"""The range of each dimension."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InnerLoops:
+    """Loops inside of a work item, outermost first, and the stores inside of them."""
+
+    loops: tuple[Variable, ...]
+    stores: tuple[Store, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Piece:
+    """Loops over work items, outermost first, and the runs of each, one after the other."""
+
+    loops: tuple[Variable, ...]
+    runs: tuple[InnerLoops, ...]
+
+
+class _TooManyError(Exception):
+    """There would be more code than it is worth."""
+
+
+def piece_kernel(
+    nest: Nest, dimensions: Sequence[int], make: Make, *, is_repeated: bool = False
+) -> ScheduledKernel | None:
+    """Return the kernel of a nest in pieces; None where it has no tests that could be cut away.
+
+    Where a loop runs it many times, so that it `is_repeated`, fewer elements pay for more code.
+    """
+    nodes = all_nodes(nest.stores)
+    tuned = nest.target.tuning.loops.pieces
+    applied = [node for node in nodes if isinstance(node, Apply)]
+    tests = sum(_changes(node, tuned) is not None for node in applied)
+    is_long = not is_repeated and any(cost_of(node.function) > tuned.costly for node in applied)
+    if not tests or are_few(math.prod(dimensions), tests, tuned, is_long=is_long):
+        return None
+    if any(isinstance(node, ReductionResult) for node in nodes):
+        return None
+    everywhere = [1] * len(dimensions)
+    off_edges = [size // tuned.edge_parts for size in dimensions]
+    inside_rows = [*(size + 1 for size in dimensions[:-1]), 1]
+    for shortest in (everywhere, off_edges, inside_rows):
+        cutting = _Cutting(make, tuned, shortest)
+        try:
+            cutting.cut(tuple((0, size) for size in dimensions))
+        except _TooManyError:
+            continue
+        pieces = cutting.pieces
+        is_cut = len(pieces) > 1 or len(pieces[0].runs) > 1
+        return _PieceBuilder(pieces, nest.target).built() if is_cut else None
+    return None
+
+
+def are_few(elements: int, tests: int, tuned: Pieces, *, is_long: bool) -> bool:
+    """Return whether so many elements may each be tested so often rather than have more code.
+
+    More elements are few where the code `is_long` and runs once.
+    """
+    few, least = tuned.few_tests, tuned.min_costly if is_long else tuned.min_elements
+    return elements * max(tests, few) < least * few
+
+
+def box_kernels(
+    make: Make, boxes: Sequence[Box], dimension: int, target: Target, *, is_repeated: bool = False
+) -> list[ScheduledKernel]:
+    """Return kernels that each compute some of these boxes of a result.
+
+    The boxes follow each other in `dimension` and reach from end to end in all others. Elements of
+    a box are made without a test for it, which `make` must be able to do. Each has a limited
+    number of boxes, so that the time to compile all of them grows with their number alone. Where a
+    loop runs them many times, so that they are `is_repeated`, few elements have vectors, too.
+    """
+    kernels, tuned = [], target.tuning.loops.pieces
+    for first in range(0, len(boxes), tuned.max_runs):
+        some = boxes[first : first + tuned.max_runs]
+        pieces = _cut_boxes(make, some, dimension, tuned)
+        elements = sum(math.prod(high - low for low, high in box) for box in some)
+        is_plain = elements <= tuned.max_plain and not is_repeated
+        effort = Effort.PLAIN if is_plain else Effort.OPTIMISED
+        kernels.append(_PieceBuilder(pieces, target, effort).built())
+    return kernels
+
+
+def _cut_boxes(make: Make, boxes: Sequence[Box], dimension: int, tuned: Pieces) -> Sequence[Piece]:
+    """Return the pieces of boxes, cut where operands inside of them meet, if those are not many.
+
+    Boxes that are rows together stay so: cuts of dimensions outside of rows divide all of them.
+    """
+    elements = sum(math.prod(high - low for low, high in box) for box in boxes)
+    for is_cut in (True, False) if elements >= tuned.min_costly else (False,):
+        cutting = _Cutting(make, tuned, [1] * len(boxes[0]))
+        is_rows = len(boxes) > 1 and cutting.are_rows(boxes[0], dimension)
+        try:
+            if is_rows and is_cut:
+                cutting.cut_rows(boxes, dimension)
+            elif is_rows:
+                cutting.add_runs(boxes, dimension)
+            else:
+                for box in boxes:
+                    (cutting.cut if is_cut else cutting.add_whole)(box)
+        except _TooManyError:
+            continue
+        break
+    return cutting.pieces
+
+
+class _Cutting:
+    """Finds pieces of a nest; none is cut where both parts are under its dimension's `shortest`."""
+
+    def __init__(self, make: Make, tuned: Pieces, shortest: Sequence[int] = ()) -> None:
+        self._make, self._tuned, self._shortest = make, tuned, shortest
+        self._run_count = 0
+        self._node_count = 0
+        self.pieces: list[Piece] = []
+
+    def cut(self, box: Box) -> None:
+        """Add the pieces of a box. Raises _TooManyError."""
+        waiting = [box]
+        while waiting:
+            part = waiting.pop()
+            loops, index = _walked(part)
+            found = _cuts(self._make(index), loops, self._tuned).items()
+            kept = {
+                d: self._worthwhile(loops[d].size, cuts, self._shortest[d]) for d, cuts in found
+            }
+            cuts = {d: values for d, values in kept.items() if values}
+            if not cuts:
+                self.add_whole(part)
+                self._check()
+                continue
+            first, last = min(cuts), max(cuts)
+            if first == last and self.are_rows(part, last):
+                self.add_runs(_parts(part, last, cuts[last]), last)
+                self._check()
+                continue
+            waiting += reversed(_parts(part, first, cuts[first]))
+
+    def cut_rows(self, boxes: Sequence[Box], dimension: int) -> None:
+        """Add pieces whose rows consist of parts of these boxes. Raises _TooManyError."""
+        waiting = [tuple(boxes)]
+        while waiting:
+            rows = waiting.pop()
+            found: list[Mapping[int, list[int]]] = []
+            for box in rows:
+                loops, index = _walked(box)
+                found.append(_cuts(self._make(index), loops, self._tuned))
+            outside = {d: cuts for each in found for d, cuts in each.items() if d < dimension}
+            if outside:
+                first = min(outside)
+                parts = [_parts(box, first, outside[first]) for box in rows]
+                waiting += reversed(list(zip(*parts, strict=True)))
+                continue
+            pairs = zip(rows, found, strict=True)
+            runs = [_parts(box, dimension, cuts.get(dimension, ())) for box, cuts in pairs]
+            self.add_runs(list(itertools.chain(*runs)), dimension)
+            self._check()
+
+    @staticmethod
+    def _worthwhile(size: int, cuts: Sequence[int], shortest: int) -> list[int]:
+        """Return the cuts of a dimension that have a part of some length on one side."""
+        edges = [0, *cuts, size]
+        return [
+            cut
+            for before, cut, after in zip(edges, cuts, edges[2:], strict=False)
+            if max(cut - before, after - cut) >= shortest
+        ]
+
+    def add_whole(self, box: Box) -> None:
+        """Add a piece as one nest of loops."""
+
+        def made(index: tuple[Affine, ...]) -> Sequence[Store]:
+            return self._make(tuple(at + low for at, (low, _) in zip(index, box, strict=True)))
+
+        loops, stores = collapsed([high - low for low, high in box], made)
+        self._add(Piece(loops[:-1], (InnerLoops(loops[-1:], stores),)))
+
+    def add_runs(self, parts: Sequence[Box], dimension: int) -> None:
+        """Add one piece, whose rows consist of parts."""
+        outer, _ = _walked(parts[0][:dimension])
+        inner = [_walked(part[dimension:])[0] for part in parts]
+
+        def made(part: Box, at: Sequence[Affine]) -> tuple[Store, ...]:
+            return tuple(self._make(tuple(a + low for a, (low, _) in zip(at, part, strict=True))))
+
+        singles = [
+            made(part, [variable(loop) for loop in (*outer, *loops)])
+            for part, loops in zip(parts, inner, strict=True)
+        ]
+        indices = [list(indices_of(stores)) for stores in singles]
+        items, merged_indices = merged(groups_of(outer, list(itertools.chain(*indices))))
+        runs = []
+        for part, loops, own in zip(parts, inner, indices, strict=True):
+            row, inside = merged(groups_of(loops, own))
+            at = [(merged_indices | inside).get(loop, Affine(0)) for loop in (*outer, *loops)]
+            runs.append(InnerLoops(row, made(part, at)))
+        self._add(Piece(items, tuple(runs)))
+
+    def are_rows(self, box: Box, dimension: int) -> bool:
+        """Return whether boxes that meet in a dimension are better done row by row than in turn."""
+        sizes = [high - low for low, high in box]
+        row, rows = math.prod(sizes[dimension:]), math.prod(sizes[:dimension])
+        return row <= self._tuned.max_row and rows >= self._tuned.min_rows
+
+    def _add(self, piece: Piece) -> None:
+        self.pieces.append(piece)
+        self._run_count += len(piece.runs)
+        self._node_count += sum(len(all_nodes(run.stores)) for run in piece.runs)
+
+    def _check(self) -> None:
+        tuned = self._tuned
+        if self._run_count > tuned.max_runs or self._node_count > tuned.max_nodes:
+            raise _TooManyError
+
+
+def _walked(box: Box) -> tuple[list[Variable], tuple[Affine, ...]]:
+    """A loop for each dimension, and the index that they go through."""
+    loops = [Variable(high - low, "i") for low, high in box]
+    return loops, tuple(variable(loop) + low for loop, (low, _) in zip(loops, box, strict=True))
+
+
+def _parts(box: Box, dimension: int, cuts: Sequence[int]) -> list[Box]:
+    """A box in parts, cut at these indices counted from its own beginning."""
+    low, high = box[dimension]
+    edges = [low, *(low + cut for cut in cuts), high]
+    return [(*box[:dimension], pair, *box[dimension + 1 :]) for pair in itertools.pairwise(edges)]
+
+
+def _cuts(
+    stores: Sequence[Store], loops: Sequence[Variable], tuned: Pieces
+) -> dict[int, list[int]]:
+    """Return the values of a loop's variable at which tests change, by the loop's number."""
+    found: dict[int, set[int]] = {}
+    for node in all_nodes(stores):
+        changes = _changes(node, tuned) if isinstance(node, Apply) else None
+        if changes is not None:
+            loop, cuts = changes
+            if loop in loops and cuts:
+                found.setdefault(loops.index(loop), set()).update(cuts)
+    return {number: sorted(cuts) for number, cuts in found.items()}
+
+
+def _changes(test: Apply, tuned: Pieces) -> tuple[Variable, Sequence[int]] | None:
+    """The variable that a test of an index is about, and the first values of other outcomes."""
+    if test.function not in ("ge", "lt"):
+        return None
+    position, limit = test.operands
+    if not isinstance(position, Position) or not isinstance(limit, Immediate):
+        return None
+    index, least = position.index, limit.constant.parts[0]
+    if len(index.terms) != 1:
+        return _changes_of_parts(index, least, tuned)
+    ((loop, factor),) = index.terms
+    if not isinstance(loop, Variable):
+        return _changes_of_parts(index, least, tuned)
+    # factor * loop + constant >= limit, from this value on or up to the one before it.
+    least -= index.constant
+    cut = -(-least // factor) if factor > 0 else least // factor + 1
+    return loop, [cut] if 0 < cut < loop.size else []
+
+
+def _changes_of_parts(
+    index: Affine, least: int, tuned: Pieces
+) -> tuple[Variable, Sequence[int]] | None:
+    """The same for quotients and remainders of a variable with few values, by trying them all."""
+    loops = {atom for atom in index.atoms() if not isinstance(atom, Quotient | Modulus)}
+    if len(loops) != 1:
+        return None
+    (loop,) = loops
+    if not isinstance(loop, Variable) or loop.size > tuned.max_runs:
+        return None
+    outcomes = [index.at(value) >= least for value in range(loop.size)]
+    pairs = enumerate(itertools.pairwise(outcomes), 1)
+    return loop, [value for value, (before, now) in pairs if before != now]
+
+
+class _PieceBuilder(LoopBuilder):
+    """Builds the pieces one after the other, each with the work items that are its own."""
+
+    def __init__(
+        self, pieces: Sequence[Piece], target: Target, effort: Effort = Effort.OPTIMISED
+    ) -> None:
+        stores = tuple(store for piece in pieces for run in piece.runs for store in run.stores)
+        super().__init__(Nest((), stores, target))
+        self._pieces, self._effort = pieces, effort
+
+    def built(self) -> ScheduledKernel:
+        """Return the kernel."""
+        items = 0
+        for piece in self._pieces:
+            items += self._build_piece(piece, items)
+        return self._scheduled()
+
+    def _build_piece(self, piece: Piece, before: int) -> int:
+        """Build the loop of a piece behind `before` work items of others; return its own."""
+        rows = math.prod(loop.size for loop in piece.loops)
+        last = piece.runs[0].loops[-1:] if len(piece.runs) == 1 else ()
+        length = last[0].size if last else 1
+        # Many rows are work items as they are; of few, blocks are.
+        block, tuned = length, self._tuned.pieces
+        if rows < tuned.blocks and length > tuned.block:
+            block = max(tuned.block, -(-length // tuned.blocks))
+            block = -(-block // _LINE) * _LINE
+        blocks = -(-length // block)
+        items = rows * blocks
+        body = Body(self._top)
+        axis = item = self._axis("t")
+        if before:
+            item = body.let(self._names("t"), integer_op("sub", axis, before))
+        part: tuple[Expression, Expression] | None = None
+        if blocks > 1:
+            names = self._names("i"), self._names("i"), self._names("t")
+            number = integer_op("whole_mod", item, blocks)
+            low = body.let(names[0], integer_op("mul", number, block))
+            end = integer_op("add", low, block)
+            part = low, body.let(names[1], integer_op("minimum", end, length))
+            item = body.let(names[2], integer_op("whole_div", item, blocks))
+        self._open_outer(piece.loops, item, body)
+        for run in piece.runs:
+            self._build_run(run, body, part, blocks)
+        is_loop = items > 1 or piece.loops or len(self._pieces) > 1
+        self._close_part(body, axis if is_loop else None, items, before)
+        return items
+
+    def _build_run(
+        self, run: InnerLoops, body: Body, part: tuple[Expression, Expression] | None, blocks: int
+    ) -> None:
+        """Build the loops of a run, the innermost over a part of its range, one of `blocks`."""
+        if len(run.loops) == 1 and part is None:
+            copy = self._copy(run)
+            if copy is not None:
+                body.add(copy)
+                return
+        opened: list[Loop] = []
+        outside = body
+        for loop in run.loops:
+            if part is not None and loop is run.loops[-1]:
+                outside = self._open(loop, outside, part[1], part[0], loop.size / blocks)
+            else:
+                outside = self._open(loop, outside)
+            opened.append(outside)
+        self._store(run.stores, body)
+        close(opened)
+
+    def _copy(self, run: InnerLoops) -> Call | None:
+        """Return the call that copies a run as bytes, if that is what it does to many.
+
+        Vector loops are as fast if every row begins at the start of a cache line.
+        """
+        (loop,), store = run.loops, run.stores[0]
+        load, kind = store.value, store.kernel_type
+        if len(run.stores) > 1 or not isinstance(load, Load) or load.kernel_type != kind:
+            return None
+        if load.guard is not None or load.argument in self._written or kind.storage[0] not in "iuf":
+            return None
+        width = Type(kind.storage).byte_size
+        steps = [_without(offset, loop) for offset in (store.offset, load.offset)]
+        if loop.size * width < self._tuned.pieces.min_call_bytes or any(
+            step != 1 for step, _ in steps
+        ):
+            return None
+        target, source = (start for _, start in steps)
+        if all(n * width % _LINE == 0 for n in (target.constant, *(f for _, f in target.terms))):
+            return None
+        to, of = (
+            Address(self._buffers[argument], self._index(start), width)
+            for argument, start in ((store.argument, target), (load.argument, source))
+        )
+        return Call.of(COPY_BYTES, {"target": to, "source": of, "count": loop.size * width})
+
+
+def _without(offset: Affine, loop: Variable) -> tuple[int, Affine]:
+    """The factor of a loop's variable in an offset, and the offset where the loop begins."""
+    rest = tuple(term for term in offset.terms if term[0] is not loop)
+    return offset.coefficient(loop), Affine(offset.constant, rest)

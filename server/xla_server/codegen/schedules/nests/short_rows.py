@@ -1,0 +1,166 @@
+"""Kernels over short rows: what is computed once for a row is computed for many rows at once.
+
+The logarithm of a row's sum takes as long as those of sixteen rows' sums. Where rows are short that
+is a large share of the time, so blocks of 64 rows take three loops. The first reduces each row, the
+second computes what follows from the results, vectorised across rows, and the third goes over the
+rows again and reads the other two's results from the stack.
+"""
+
+import math
+from collections.abc import Sequence
+
+from xla_server.codegen.kernel_ir.analysis.counts import cost_of
+from xla_server.codegen.kernel_ir.builder import Body, Loop
+from xla_server.codegen.kernel_ir.expressions import STOP, StackArray, Value, integer_op
+from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
+from xla_server.codegen.kernel_ir.statements import ParallelFor
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.schedules.builders.function_calls import FunctionCalls
+from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest
+from xla_server.codegen.schedules.builders.row_buffers import row_buffers
+from xla_server.codegen.schedules.builders.scheduled import ScheduledKernel
+from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
+from xla_server.codegen.schedules.reductions.reduction_groups import reduction_groups
+from xla_server.codegen.trace.graph import (
+    Apply,
+    Immediate,
+    Node,
+    ReductionResult,
+    own_inputs,
+    reached,
+    roots_of,
+)
+from xla_server.ir.traversal import in_post_order
+
+
+def short_row_kernel(nest: Nest) -> ScheduledKernel | None:
+    """Return the kernel of many short rows; None where their heads are cheap or not there."""
+    sizes, tuned = [loop.size for loop in nest.loops], nest.target.tuning.loops
+    if not sizes or sizes[-1] > tuned.max_short_row:
+        return None
+    if math.prod(sizes[:-1]) < tuned.short_row_block:
+        return None
+    heads = _heads(nest)
+    costs = [cost_of(node.function) for node in _behind(heads) if isinstance(node, Apply)]
+    if max(costs, default=0) < tuned.min_head_work:
+        return None
+    kept = row_buffers(nest.loops, nest.stores, reduction_groups(nest.stores), tuned)
+    # A row's values are kept for one row, not for a block.
+    if kept.rows or kept.same:
+        return None
+    return _ShortRowBuilder(nest, heads).built()
+
+
+def _heads(nest: Nest) -> list[Node]:
+    """Return the nodes that are computed once per row, and read for the row's elements."""
+    outer = frozenset(nest.loops[:-1])
+    found = reached(
+        roots_of(nest.stores), lambda node: () if node.variables <= outer else node.inputs()
+    )
+    return [
+        node
+        for node in found
+        if node.variables and node.variables <= outer and isinstance(node, Apply | ReductionResult)
+    ]
+
+
+def _behind(heads: Sequence[Node]) -> list[Node]:
+    """Return the nodes that heads are computed from, with them, up to results of reductions.
+
+    Nodes that follow no reduction are left out: any kernel can vectorise them across rows.
+    """
+    behind: dict[Node, None] = {}
+    for node in in_post_order(heads, own_inputs):
+        if isinstance(node, ReductionResult) or any(part in behind for part in node.inputs()):
+            behind[node] = None
+    return list(behind)
+
+
+def _are_floats(heads: Sequence[Node]) -> bool:
+    """Return whether all nodes after reductions are arithmetic on floats, defined for any value."""
+    nodes = reached(heads, lambda node: node.operands if isinstance(node, Apply) else ())
+    return all(
+        isinstance(node, Apply | ReductionResult | Immediate) and node.type in ("f32", "f64")
+        for node in nodes
+    )
+
+
+class _ShortRowBuilder(LoopBuilder):
+    def __init__(self, nest: Nest, heads: Sequence[Node]) -> None:
+        super().__init__(nest)
+        self._heads = heads
+        self._arrays: dict[Node, StackArray] = {}
+        self._block = self._tuned.short_row_block
+        items = math.prod(loop.size for loop in nest.loops[:-1])
+        self._rows = items / math.ceil(items / self._block)
+
+    def built(self) -> ScheduledKernel:
+        """Return the kernel."""
+        outer = self._nest.loops[:-1]
+        self._allocate_rows()
+        self._calls = FunctionCalls(all_nodes(self._nest.stores), outer, self._tuned)
+        results = [node for node in _behind(self._heads) if isinstance(node, ReductionResult)]
+        computed = [node for node in self._heads if not isinstance(node, ReductionResult)]
+        read = [node for node in _behind(computed) if isinstance(node, ReductionResult)]
+        for number, node in enumerate(dict.fromkeys([*results, *computed])):
+            byte_size = self._block * Type(node.type).byte_size
+            self._arrays[node] = self._stack_array(f"head{number}", byte_size)
+        first, end = self._axis("t"), self._names("t")
+        items = math.prod(loop.size for loop in outer)
+        block = Body(self._top)
+        last = block.let(end, integer_op("minimum", integer_op("add", first, self._block), STOP))
+        body, at = self._begin_rows(block, first, last)
+        self._keep(results, body, at)
+        body.close()
+        if _are_floats(self._heads):
+            # Rows beyond the last one have undefined values: whole vectors are less code than a
+            # remainder loop.
+            self._forget()
+            body = self._bind(Loop(block, self._names("i"), self._block))
+            at = body.axis
+        else:
+            body, at = self._begin_rows(block, first, last)
+        self._recall(read, body, at)
+        self._keep(computed, body, at)
+        body.close()
+        body, at = self._begin_rows(block, first, last)
+        self._recall(self._heads, body, at)
+        inner = self._open(self._nest.loops[-1], body)
+        self._store(self._nest.stores, body)
+        inner.close()
+        body.close()
+        self._top.add(ParallelFor(first, items, tuple(block.statements), step=self._block))
+        return self._scheduled()
+
+    def _forget(self) -> None:
+        """Forget what was evaluated for rows: another loop over rows begins."""
+        self._values = {node: v for node, v in self._values.items() if not node.variables}
+        self._results = {
+            reduction: v for reduction, v in self._results.items() if not reduction.variables
+        }
+
+    def _bind(self, body: Loop) -> Loop:
+        """Have rows' values evaluated in a loop."""
+        for loop in self._nest.loops[:-1]:
+            self._bodies[loop] = body
+        return body
+
+    def _begin_rows(self, block: Body, first: Value, last: Value) -> tuple[Loop, Value]:
+        """Begin a loop over the rows of a block; return the row's number in it, too."""
+        self._forget()
+        at, row = self._names("i"), self._names("t")
+        body = self._bind(Loop(block, row, last, first, iterations=self._rows))
+        number = body.let(at, integer_op("sub", body.axis, first))
+        self._open_outer(self._nest.loops[:-1], body.axis, body)
+        return body, number
+
+    def _keep(self, nodes: Sequence[Node], body: Body, at: Value) -> None:
+        """Compute what later loops read."""
+        for node in nodes:
+            body.store(self._arrays[node], node.type, at, self._value(node))
+
+    def _recall(self, nodes: Sequence[Node], body: Body, at: Value) -> None:
+        """Read what an earlier loop has kept."""
+        for node in nodes:
+            load = LoadExpression(self._arrays[node], Type(node.type), at)
+            self._values[node] = body.let(self._names("v"), load)

@@ -1,0 +1,133 @@
+"""THE schedules, in the order they are tried in: the first that fits a graph makes its kernel."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from xla_server.codegen.schedules.builders.collapse import collapsed
+from xla_server.codegen.schedules.builders.flat_loop import flat_loop
+from xla_server.codegen.schedules.builders.loop_builder import Nest
+from xla_server.codegen.schedules.builders.scheduled import ScheduledKernel
+from xla_server.codegen.schedules.builders.split_dimension import split_dimension
+from xla_server.codegen.schedules.builders.work_items import parts_of_items
+from xla_server.codegen.schedules.nests.columns import column_kernel
+from xla_server.codegen.schedules.nests.interleaved import interleaved
+from xla_server.codegen.schedules.nests.pieces import piece_kernel
+from xla_server.codegen.schedules.nests.rows import row_kernel
+from xla_server.codegen.schedules.nests.short_rows import short_row_kernel
+from xla_server.codegen.schedules.nests.window_graph import MakeBy
+from xla_server.codegen.schedules.nests.windows import window_kernel
+from xla_server.codegen.trace.graph import Store
+from xla_server.codegen.trace.rules import RULES
+from xla_server.codegen.trace.tracer import Index
+from xla_server.target.target import Target
+
+
+@dataclasses.dataclass(frozen=True)
+class ElementGraph:
+    """A result of these dimensions, and what makes the stores of one of its elements.
+
+    Argument number `cancellation` of a kernel that needs it has the cancellation flag. A loop runs
+    the kernel many times if it `is_repeated`.
+    """
+
+    dimensions: Sequence[int]
+    make: MakeBy
+    target: Target
+    cancellation: int
+    is_repeated: bool = False
+
+    @functools.cached_property
+    def nest(self) -> Nest:
+        """The loops over elements, as few as possible, and the stores inside."""
+        sizes, make = self._interleaved
+        return Nest(*collapsed(sizes, make), self.target, self.cancellation)
+
+    @property
+    def nest_of_rows(self) -> Nest:
+        """The nest of rows, or of all elements; work items may be parts of a loop."""
+        whole = flat_loop(*self._interleaved, self.nest.loops, self.nest.stores, self.target)
+        if whole is not None:
+            loop, stores = whole
+            return Nest((loop,), stores, self.target, self.cancellation, is_flat=True)
+        divide = functools.partial(parts_of_items, tuned=self.target.tuning.loops)
+        if divide(self.nest.loops, self.nest.stores) == 1:
+            return self.nest
+        sizes, make = self._interleaved
+        return Nest(*collapsed(sizes, make, divide), self.target, self.cancellation)
+
+    @functools.cached_property
+    def _interleaved(self) -> "tuple[Sequence[int], Callable[[Index], Sequence[Store]]]":
+        tuned = self.target.tuning.loops
+        sizes, make = interleaved(self.dimensions, lambda index: self.make(index, RULES), tuned)
+        return split_dimension(sizes, make)
+
+    def in_pieces(self) -> ScheduledKernel | None:
+        """Return the kernel of the nest cut at the edges that its elements are tested for."""
+        return piece_kernel(self.nest, *self._interleaved, is_repeated=self.is_repeated)
+
+
+Build: TypeAlias = Callable[[ElementGraph], ScheduledKernel | None]
+"""Returns the kernel of a graph; None if the schedule does not fit it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Schedule:
+    """A way to turn a scalar graph into loops.
+
+    `fits` says which graphs it is for, `reason` why it is there, before those behind it. Where it
+    `reads_first`, each element is read before it is written, so a result may be written over an
+    operand that is read at the same index.
+    """
+
+    name: str
+    build: Build
+    fits: str
+    reason: str
+    reads_first: bool = True
+
+
+SCHEDULES: tuple[Schedule, ...] = (
+    Schedule(
+        "windows",
+        lambda graph: window_kernel(graph.dimensions, graph.make, graph.target),
+        "reduce-windows of one form whose combination has a free order",
+        "An element under many windows is loaded and computed once for all of them.",
+        reads_first=False,
+    ),
+    Schedule(
+        "columns",
+        lambda graph: column_kernel(graph.nest),
+        "results made of reductions over leading dimensions",
+        "A loop for each result would stride through memory; rows are read in one run.",
+        reads_first=False,
+    ),
+    Schedule(
+        "pieces",
+        ElementGraph.in_pieces,
+        "elements that are tested for the edges of a concatenate or a pad, without reductions",
+        "Between two edges tests have one outcome, and vectors need none.",
+    ),
+    Schedule(
+        "short rows",
+        lambda graph: short_row_kernel(graph.nest),
+        "many rows of at most 64 elements, with costly operations once for each row",
+        "The operations of 64 rows are done side by side in vectors.",
+    ),
+    Schedule(
+        "rows",
+        lambda graph: row_kernel(graph.nest_of_rows),
+        "all others",
+        "What is the same for a row is computed once for it.",
+    ),
+)
+
+
+def scheduled_by(graph: ElementGraph) -> tuple[Schedule, ScheduledKernel]:
+    """Return the first schedule that fits a graph, and the kernel it makes."""
+    for schedule in SCHEDULES:
+        kernel = schedule.build(graph)
+        if kernel is not None:
+            return schedule, kernel
+    raise AssertionError("the last schedule fits every graph")
