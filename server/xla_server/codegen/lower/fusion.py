@@ -5,7 +5,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.codegen.lower.contraction.convolution import lower_convolution
 from xla_server.codegen.lower.contraction.dot import lower_dot
 from xla_server.codegen.lower.loop_nests.concatenate import lower_concatenate
-from xla_server.codegen.lower.loop_nests.loops import lower_loop
+from xla_server.codegen.lower.loop_nests.loop_lowering import lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
 

@@ -19,7 +19,7 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import HostThunk
 from xla_server.codegen.lower.linear_algebra.lapack import LAPACK_CALLS, lower_lapack
-from xla_server.codegen.lower.loop_nests.loops import array_shapes
+from xla_server.codegen.lower.loop_nests.loop_lowering import array_shapes
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.collectives.collective import exchanged

@@ -22,7 +22,7 @@ from xla_server.codegen.lower.linear_algebra.triangular import (
     lower_triangular_solve,
 )
 from xla_server.codegen.lower.loop_nests.concatenate import lower_concatenate
-from xla_server.codegen.lower.loop_nests.loops import lower_dynamic_update_slice, lower_loop
+from xla_server.codegen.lower.loop_nests.loop_lowering import lower_dynamic_update_slice, lower_loop
 from xla_server.codegen.lower.lowering import Lower
 from xla_server.codegen.lower.meetings import MEETING_OPCODES, lower_meeting, lower_number
 from xla_server.codegen.lower.movement.transpose import lower_transpose

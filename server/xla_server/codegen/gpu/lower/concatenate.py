@@ -7,7 +7,7 @@ from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.gpu.lower.contraction.dot import lower_product_fusion
-from xla_server.codegen.gpu.lower.loop_nests.loops import (
+from xla_server.codegen.gpu.lower.loop_nests.loop_lowering import (
     counted,
     fitting_bits,
     grid_loop_kernel,
@@ -16,7 +16,7 @@ from xla_server.codegen.gpu.lower.loop_nests.loops import (
 )
 from xla_server.codegen.gpu.schedules.boxes import box_kernel
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.lower.loop_nests import loops
+from xla_server.codegen.lower.loop_nests import loop_lowering
 from xla_server.codegen.lower.loop_nests.concatenate import Division, boxes_of
 from xla_server.codegen.lower.loop_nests.loop_kernel import (
     LoopKernel,
@@ -41,14 +41,14 @@ MAX_BOXES: Final = 64
 
 def lower_concatenate(lowering: Lowering, i: HloInstruction) -> Tree:
     """Lower a concatenate, or a loop fusion whose result is one."""
-    return loops.lower_loop(lowering, i, joined_kernel)
+    return loop_lowering.lower_loop(lowering, i, joined_kernel)
 
 
 def lower_fusion(lowering: Lowering, i: HloInstruction) -> Tree:
     """Lower a fusion to one kernel, or to a library's product."""
     if i.attributes.kind is FusionKind.OUTPUT:
         return lower_product_fusion(lowering, i)
-    return loops.lower_loop(lowering, i, joined_kernel)
+    return loop_lowering.lower_loop(lowering, i, joined_kernel)
 
 
 def grid_costs(target: Target) -> LoopNestCosts:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Row, Value, reads, writes
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.joined import joined_grid
-from xla_server.codegen.gpu.lower.loop_nests.loops import fitting_bits
+from xla_server.codegen.gpu.lower.loop_nests.loop_lowering import fitting_bits
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.target.gpu import JOINED_ARGUMENTS, JOINED_BYTES, JOINED_ROWS, JOINED_THREADS

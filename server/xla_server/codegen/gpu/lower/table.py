@@ -15,7 +15,10 @@ from xla_server.codegen.gpu.lower.linear_algebra.triangular import (
     lower_cholesky,
     lower_triangular_solve,
 )
-from xla_server.codegen.gpu.lower.loop_nests.loops import lower_dynamic_update_slice, lower_loop
+from xla_server.codegen.gpu.lower.loop_nests.loop_lowering import (
+    lower_dynamic_update_slice,
+    lower_loop,
+)
 from xla_server.codegen.gpu.lower.random import lower_rng_bit_generator
 from xla_server.codegen.gpu.lower.reduction.scan import lower_running_window
 from xla_server.codegen.gpu.lower.reduction.select_and_scatter import lower_select_and_scatter

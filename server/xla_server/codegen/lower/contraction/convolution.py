@@ -21,7 +21,7 @@ from xla_server.codegen.lower.contraction.im2col_plan import Im2colPlan
 from xla_server.codegen.lower.contraction.im2col_products import lower_products
 from xla_server.codegen.lower.contraction.winograd import Tiled, add_tiles, fits
 from xla_server.codegen.lower.loop_nests.epilogue import Product
-from xla_server.codegen.lower.loop_nests.loops import lower_loop
+from xla_server.codegen.lower.loop_nests.loop_lowering import lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.movement.reordering import in_order, permuted
 from xla_server.codegen.trace.contraction import is_filter

@@ -24,7 +24,7 @@ from xla_server.codegen.lower.loop_nests.epilogue import (
     EpilogueKernel,
     Product,
 )
-from xla_server.codegen.lower.loop_nests.loops import lower_loop
+from xla_server.codegen.lower.loop_nests.loop_lowering import lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.movement.reordering import in_order
 from xla_server.codegen.routines.contraction.gemm_tiles import KINDS

@@ -32,7 +32,7 @@ from xla_server.codegen.lower.loop_nests.loop_kernel import (
     maker_of,
     units_of,
 )
-from xla_server.codegen.lower.loop_nests.loops import add_loops, lower_loop
+from xla_server.codegen.lower.loop_nests.loop_lowering import add_loops, lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.routines.movement.concatenation import (
     BUFFER,

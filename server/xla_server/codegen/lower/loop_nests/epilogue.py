@@ -23,7 +23,7 @@ from xla_server.codegen.lower.loop_nests.loop_kernel import (
     cost_of_evaluations,
     evaluated_instructions,
 )
-from xla_server.codegen.lower.loop_nests.loops import array_shapes, kernel_operands
+from xla_server.codegen.lower.loop_nests.loop_lowering import array_shapes, kernel_operands
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest, close
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes

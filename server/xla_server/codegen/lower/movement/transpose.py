@@ -17,7 +17,7 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Operands, function_address
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
-from xla_server.codegen.lower.loop_nests.loops import lower_loop
+from xla_server.codegen.lower.loop_nests.loop_lowering import lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.routines.movement.transposed_tiles import (
     BLOCKS,

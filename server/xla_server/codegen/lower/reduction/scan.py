@@ -22,7 +22,7 @@ from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, Names
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.lower.kernel_thunks import buffers_of, kernel_thunk
-from xla_server.codegen.lower.loop_nests.loops import array_shapes, lower_loop
+from xla_server.codegen.lower.loop_nests.loop_lowering import array_shapes, lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.schedules.builders.scalar_builder import (
     Named,

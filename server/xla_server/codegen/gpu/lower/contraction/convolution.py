@@ -2,7 +2,7 @@
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.codegen.gpu.lower.loop_nests.loops import lower_loop
+from xla_server.codegen.gpu.lower.loop_nests.loop_lowering import lower_loop
 from xla_server.codegen.gpu.lower.thunks.library_thunks import add_plan
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
 from xla_server.codegen.lower.lowering import Lowering, Tree

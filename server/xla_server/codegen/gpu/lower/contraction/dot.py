@@ -16,7 +16,7 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
-from xla_server.codegen.gpu.lower.loop_nests.loops import lower_loop
+from xla_server.codegen.gpu.lower.loop_nests.loop_lowering import lower_loop
 from xla_server.codegen.gpu.lower.thunks.library_thunks import add_plan
 from xla_server.codegen.gpu.plans.library_plans import GemmPlan, Matrix
 from xla_server.codegen.lower.lowering import Lowering, Tree

@@ -12,7 +12,7 @@ from xla_server.codegen.kernel_ir.analysis import counts
 from xla_server.codegen.kernel_ir.analysis.repetitions import repetitions
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
-from xla_server.codegen.lower.loop_nests import loops
+from xla_server.codegen.lower.loop_nests import loop_lowering
 from xla_server.codegen.lower.loop_nests.loop_kernel import (
     LoopKernel,
     LoopTask,
@@ -34,7 +34,7 @@ from xla_server.target.gpu import COUNTED_LANES
 
 def lower_loop(lowering: Lowering, i: HloInstruction) -> Tree:
     """One kernel that computes every element of an instruction's result."""
-    return loops.lower_loop(lowering, i, grid_loop_kernel)
+    return loop_lowering.lower_loop(lowering, i, grid_loop_kernel)
 
 
 def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -44,7 +44,7 @@ def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
         _, grid = grid_kernel(nest, buffers)
         return grid_thunk(name, grid, buffers, updates=(buffers[-1],))
 
-    return loops.lower_dynamic_update_slice(lowering, i, build)
+    return loop_lowering.lower_dynamic_update_slice(lowering, i, build)
 
 
 def grid_loop_kernel(task: LoopTask) -> LoopKernel:
