@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from xla_server.codegen.kernel_ir.expressions import Buffer, Role, SharedArray, StackArray
+from xla_server.codegen.kernel_ir.expressions import Buffer, SharedArray, StackArray, Usage
 from xla_server.codegen.kernel_ir.types import Type
 
 DTYPES: dict[Type, np.dtype[Any]] = {
@@ -43,7 +43,7 @@ class Array:
         self._bytes = content
         self._views: dict[Type, np.ndarray[Any, Any]] = {}
         self._owners: dict[int, int] = {}
-        self._is_result = isinstance(memory, Buffer) and memory.role is Role.WRITE
+        self._is_result = isinstance(memory, Buffer) and memory.usage is Usage.WRITE
 
     @classmethod
     def of_bytes(cls, memory: Own) -> "Array":
@@ -101,7 +101,7 @@ class Array:
             )
 
 
-TABLE = Buffer(-1, Role.READ)
+TABLE = Buffer(-1, Usage.READ)
 """The table of buffer addresses."""
 
 

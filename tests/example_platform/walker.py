@@ -33,7 +33,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Quotient,
     Region,
     Remainder,
-    Role,
+    Usage,
     Value,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
@@ -98,7 +98,7 @@ def run(kernel: KernelCode, buffers: Sequence[np.ndarray[Any, Any]], start: int,
     checked = supported(kernel)
     named = {each.number: each for each in checked.buffers}
     # A table of addresses may name further ones, which are read.
-    found = [named.get(number, Buffer(number, Role.READ)) for number in range(len(buffers))]
+    found = [named.get(number, Buffer(number, Usage.READ)) for number in range(len(buffers))]
     arrays = [Array(each, array) for each, array in zip(found, buffers, strict=True)]
     arrays += [Array.of_bytes(each) for each in (*checked.stack, *checked.shared)]
     space = Arrays(arrays)

@@ -8,7 +8,7 @@ import numpy as np
 from tests.example_platform.routines import is_in_any_order
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.kernel import LoadedKernel
-from xla_server.codegen.kernel_ir.expressions import Apply, Role
+from xla_server.codegen.kernel_ir.expressions import Apply, Usage
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Accumulate, Call, Order
 from xla_server.codegen.kernel_ir.walk import read_by, walk
@@ -41,7 +41,7 @@ def arguments_of(thunk: KernelThunk, constants: Constants) -> list[Bytes]:
 def results_of(thunk: KernelThunk) -> set[Value]:
     """Return the arguments but scratch memory, which has no defined content after a routine."""
     assert isinstance(thunk.kernel, Kernel)
-    scratch = {each.number for each in thunk.kernel.buffers if each.role is Role.SCRATCH}
+    scratch = {each.number for each in thunk.kernel.buffers if each.usage is Usage.SCRATCH}
     return {value for number, value in enumerate(thunk.arguments) if number not in scratch}
 
 

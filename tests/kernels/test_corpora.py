@@ -16,7 +16,7 @@ from xla_server.buffers.assignment import assign
 from xla_server.buffers.code import Code, KernelThunk
 from xla_server.codegen import kernel
 from xla_server.codegen.kernel_ir.analysis.verify import named, verify
-from xla_server.codegen.kernel_ir.expressions import STOP, Buffer, Index, Role, Value
+from xla_server.codegen.kernel_ir.expressions import STOP, Buffer, Index, Usage, Value
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Let, Store
 from xla_server.codegen.kernel_ir.types import Type
@@ -73,7 +73,7 @@ def test_kernels_of_complex_numbers_are_compiled(kind: ElementType) -> None:
 
 
 def test_object_code_does_not_depend_on_names() -> None:
-    place = Buffer(0, Role.SCRATCH)
+    place = Buffer(0, Usage.SCRATCH)
     one, other = (
         Kernel((place,), (), (Let(value, STOP), Store(place, Type.I64, Index(0), value)))
         for value in (Value("x", Type.I64), Value("y", Type.I64))

@@ -16,7 +16,7 @@ from tests.elementwise_operations import OPERATIONS as OPERATED
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.kernel import Kernels, LoadedKernel
 from xla_server.codegen.kernel_ir.builder import Body, Items
-from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Expression, Load, Role
+from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Expression, Load, Usage
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
@@ -65,8 +65,8 @@ def loop(function: str, name: str) -> Kernel:
     """A loop over buffers that calls a function for every element."""
     kind = KERNEL_TYPE[_ELEMENT[name]]
     operands = range(2 if function in BINARY else 1)
-    buffers = [Buffer(k, Role.READ) for k in operands]
-    result = Buffer(len(operands), Role.WRITE)
+    buffers = [Buffer(k, Usage.READ) for k in operands]
+    result = Buffer(len(operands), Usage.WRITE)
     name = function if function in OPERATIONS else f"{function}_{kind.computed}"
     kernel = Body()
     with Items(kernel, 1) as items:

@@ -16,8 +16,8 @@ from xla_server.codegen.kernel_ir.expressions import (
     Index,
     Load,
     Remainder,
-    Role,
     SharedArray,
+    Usage,
     Value,
     condition,
     integer_op,
@@ -40,7 +40,7 @@ AT = Index(0, ((ITEM, 1),))
 
 def moving(source: Expression, target: Expression, items: int, bits: int = 32) -> GridKernel:
     """Return the kernel that moves an element from one index to another in each work item."""
-    given, made, value = Buffer(0, Role.READ), Buffer(1, Role.WRITE), Value("v", Type.F32)
+    given, made, value = Buffer(0, Usage.READ), Buffer(1, Usage.WRITE), Value("v", Type.F32)
     body = (
         Let(value, Load(given, Type.F32, source)),
         Store(made, Type.F32, target, value),
@@ -81,7 +81,7 @@ LANE = Value("l", Type.I64)
 
 def turned(*meeting: Statement) -> GridKernel:
     """Return the kernel that turns 64 elements around in each block, through a shared array."""
-    given, made = Buffer(0, Role.READ), Buffer(1, Role.WRITE)
+    given, made = Buffer(0, Usage.READ), Buffer(1, Usage.WRITE)
     value, found = Value("v", Type.F32), Value("w", Type.F32)
     body = (
         Let(LANE, Remainder(AT, 64)),
@@ -115,7 +115,7 @@ def test_a_barrier_that_threads_miss_is_found() -> None:
 
 
 def test_a_block_finds_nothing_of_another_one_in_shared_arrays() -> None:
-    given, made = Buffer(0, Role.READ), Buffer(1, Role.WRITE)
+    given, made = Buffer(0, Usage.READ), Buffer(1, Usage.WRITE)
     found = Value("w", Type.F32)
     body = (
         Let(LANE, Remainder(AT, 64)),

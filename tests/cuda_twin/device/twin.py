@@ -20,7 +20,7 @@ from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.gpu.emit.emitter import grid_module
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.expressions import Role
+from xla_server.codegen.kernel_ir.expressions import Usage
 from xla_server.codegen.kernel_ir.statements import Barrier, Shuffle
 from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.target.machine import Machine
@@ -146,7 +146,7 @@ class Twin:
             assert not missed & bit, f"{symbol}: a thread missed {what}"
         for buffer in grid.kernel.buffers:
             assert memory[buffer.number].is_intact, f"{symbol}: stored around {buffer.name}"
-            if buffer.role is Role.READ and buffer.number not in over.values():
+            if buffer.usage is Usage.READ and buffer.number not in over.values():
                 kept = given[buffer.number].tobytes() == memory[buffer.number].bytes.tobytes()
                 assert kept, f"{symbol}: stored to {buffer.name}"
         found = zip(given, memory, strict=True)

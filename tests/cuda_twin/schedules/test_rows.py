@@ -22,7 +22,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Index,
     Load,
     Remainder,
-    Role,
+    Usage,
     Value,
     condition,
 )
@@ -193,7 +193,7 @@ def test_nests_have_the_schedules_that_they_fit() -> None:
 
 def moved(kind: Type, dtype: Any, distance: int) -> tuple[Any, Any]:
     """Return what the lanes of two warps have and, by the kernel, those at a distance."""
-    given, made = Buffer(0, Role.READ), Buffer(1, Role.WRITE)
+    given, made = Buffer(0, Usage.READ), Buffer(1, Usage.WRITE)
     value, found = Value("v", kind), Value("w", kind)
     load = Let(value, Load(given, kind, ITEM))
     body = load, Shuffle(found, value, distance), Store(made, kind, ITEM, found)
@@ -226,7 +226,7 @@ def test_lanes_exchange_values_of_every_type(kind: Type, dtype: Any, distance: i
 
 def test_a_lane_that_misses_an_exchange_is_found() -> None:
     lane: Expression = Remainder(Index(0, ((ITEM, 1),)), WARP)
-    given = Buffer(0, Role.READ)
+    given = Buffer(0, Usage.READ)
     value, found = Value("v", Type.F32), Value("w", Type.F32)
     load = Let(value, Load(given, Type.F32, ITEM))
     exchange = If(condition("eq", lane, 0), (Shuffle(found, value, 1),))

@@ -13,7 +13,7 @@ import pytest
 from xla_server.buffers.code import KernelError
 from xla_server.codegen import kernel as kernels
 from xla_server.codegen.kernel import Kernels, LoadedKernel
-from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Role
+from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Usage
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Store
 from xla_server.codegen.kernel_ir.types import Type
@@ -21,7 +21,7 @@ from xla_server.runtime.native import callable_at
 
 
 def _storing(number: int) -> Kernel:
-    place = Buffer(0, Role.SCRATCH)
+    place = Buffer(0, Usage.SCRATCH)
     return Kernel((place,), (), (Store(place, Type.I64, Index(0), Index(number)),))
 
 

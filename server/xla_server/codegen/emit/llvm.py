@@ -162,7 +162,7 @@ class Emitter(BlockWriter):
 
     def _store(self, store: stmt.Store) -> None:
         operands = self._base(store.memory), self._value(store.index), self._value(store.value)
-        self._apply(f"{store.memory.role.store}_{store.type}", *operands)
+        self._apply(f"{store.memory.usage.store}_{store.type}", *operands)
 
     def _base(self, memory: expr.Memory) -> Typed:
         return (
@@ -190,7 +190,7 @@ class Emitter(BlockWriter):
                     element = self._apply(
                         "select", self._value(guard), self._value(index), whole(0)
                     )
-                return self._apply(f"{memory.role.load}_{kind}", base, element)
+                return self._apply(f"{memory.usage.load}_{kind}", base, element)
             case expr.Address(memory=memory, index=index, byte_size=byte_size):
                 number, base = expr.known(index), self._base(memory)
                 if number == 0:

@@ -36,7 +36,7 @@ def joined_grid(grids: Sequence[GridKernel], numbers: Sequence[Sequence[int]]) -
     first = 0
     for number, (grid, given) in enumerate(zip(grids, numbers, strict=True)):
         known: dict[Any, Any] = {
-            each: buffers.setdefault(given[each.number], Buffer(given[each.number], each.role))
+            each: buffers.setdefault(given[each.number], Buffer(given[each.number], each.usage))
             for each in grid.kernel.buffers
         }
         for array in grid.kernel.shared:

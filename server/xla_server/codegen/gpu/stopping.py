@@ -20,7 +20,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Cell,
     Const,
     Index,
-    Role,
+    Usage,
     Value,
     condition,
     integer_op,
@@ -60,7 +60,7 @@ def stoppable(kernel: Kernel, argument: int) -> Kernel:
         or shared + FLAG_BYTES > STATIC_SHARED_BYTES
     ):
         return kernel
-    word = Buffer(argument, Role.WORD)
+    word = Buffer(argument, Usage.WORD)
     body = tuple(
         _Watched(each, word).part if isinstance(each, ParallelFor) else each for each in kernel.body
     )

@@ -60,7 +60,7 @@ class Body:
         self, kind: str, address: ir.Expression, index: int | ir.Expression, value: ir.Expression
     ) -> None:
         """Store an element of those from an address on, in memory of any use."""
-        self.store(ir.Region(address, ir.Role.SCRATCH), kind, ir.whole(index), value)
+        self.store(ir.Region(address, ir.Usage.SCRATCH), kind, ir.whole(index), value)
 
     def store(
         self, memory: ir.Memory, type: str, index: ir.Expression, value: ir.Expression

@@ -14,7 +14,7 @@ from xla_server.codegen.kernel_ir.integer_rules import folded, kept
 from xla_server.codegen.kernel_ir.types import Type
 
 
-class Role(enum.Enum):
+class Usage(enum.Enum):
     """The use of memory: loads of READ memory may be moved across stores to WRITE memory.
 
     SCRATCH is memory that the kernel reads and writes, whose accesses keep their order. WORD is the
@@ -45,12 +45,12 @@ class Buffer:
     """Argument `number` of the kernel."""
 
     number: int
-    role: Role
+    usage: Usage
 
     @property
     def name(self) -> str:
         """The name of its address."""
-        return "cancelled" if self.role is Role.WORD else f"buffer{self.number}"
+        return "cancelled" if self.usage is Usage.WORD else f"buffer{self.number}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Region:
     """Memory from an address on that the kernel computes, such as a part of a buffer."""
 
     address: "Expression"
-    role: Role
+    usage: Usage
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +67,7 @@ class StackArray:
 
     name: str
     byte_size: int
-    role: ClassVar[Role] = Role.STACK
+    usage: ClassVar[Usage] = Usage.STACK
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +79,7 @@ class SharedArray:
 
     name: str
     byte_size: int
-    role: ClassVar[Role] = Role.SHARED
+    usage: ClassVar[Usage] = Usage.SHARED
 
 
 Memory: TypeAlias = Buffer | Region | StackArray | SharedArray
@@ -225,7 +225,7 @@ def addresses_of(memory: Memory) -> tuple[Expression, ...]:
 
 def load_at(kind: str, address: Expression, index: "int | Expression") -> Load:
     """Return the load of an element of those from an address on, in memory of any use."""
-    return Load(Region(address, Role.SCRATCH), Type(kind), whole(index))
+    return Load(Region(address, Usage.SCRATCH), Type(kind), whole(index))
 
 
 def whole(number: "int | Expression") -> Expression:

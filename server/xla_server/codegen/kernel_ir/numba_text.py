@@ -69,7 +69,7 @@ class NumbaText:
                     line = ""
                 element = f"{self._base(statement.memory)}, {text(statement.index)}"
                 line += (
-                    f"{statement.memory.role.store}_{statement.type}"
+                    f"{statement.memory.usage.store}_{statement.type}"
                     f"({element}, {text(statement.value)})"
                 )
             case stmt.Call(routine=routine, operands=operands, results=results):
@@ -136,7 +136,7 @@ class NumbaText:
                 element = self.expression(index)
                 if guard is not None:
                     element = f"select({self.expression(guard)}, {element}, 0)"
-                return f"{memory.role.load}_{type}({self._base(memory)}, {element})"
+                return f"{memory.usage.load}_{type}({self._base(memory)}, {element})"
             case ir.Address(memory=memory, index=index, byte_size=byte_size):
                 return self._address(memory, index, byte_size)
             case ir.Quotient(operand=operand, divisor=divisor):

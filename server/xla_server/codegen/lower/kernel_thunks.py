@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
-from xla_server.codegen.kernel_ir.expressions import Buffer, Role
+from xla_server.codegen.kernel_ir.expressions import Buffer, Usage
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.simplifier import simplify
 
@@ -23,10 +23,10 @@ def kernel_thunk(
     kernel = simplify(kernel)
     values = tuple(dict.fromkeys([*arguments, CANCELLATION]))
 
-    def of(*roles: Role) -> tuple[Value, ...]:
-        return tuple(values[buffer.number] for buffer in kernel.buffers if buffer.role in roles)
+    def of(*usages: Usage) -> tuple[Value, ...]:
+        return tuple(values[buffer.number] for buffer in kernel.buffers if buffer.usage in usages)
 
-    given = values if of(Role.WORD) else tuple(arg for arg in values if arg is not CANCELLATION)
+    given = values if of(Usage.WORD) else tuple(arg for arg in values if arg is not CANCELLATION)
     work, prologue = kernel.work.times
     return KernelThunk(
         name,
@@ -34,8 +34,8 @@ def kernel_thunk(
         kernel.items,
         work,
         given,
-        reads=of(Role.READ),
-        writes=of(Role.WRITE, Role.SCRATCH),
+        reads=of(Usage.READ),
+        writes=of(Usage.WRITE, Usage.SCRATCH),
         in_place=in_place,
         updates=updates,
         prologue=prologue,
@@ -44,6 +44,6 @@ def kernel_thunk(
 
 def buffers_of(read: Iterable[Value], written: Iterable[Value]) -> dict[Value, Buffer]:
     """Return the buffers of values that a kernel reads or writes, and of the cancellation flag."""
-    roles = dict.fromkeys(read, Role.READ) | dict.fromkeys(written, Role.WRITE)
-    roles[CANCELLATION] = Role.WORD
-    return {value: Buffer(n, role) for n, (value, role) in enumerate(roles.items())}
+    usages = dict.fromkeys(read, Usage.READ) | dict.fromkeys(written, Usage.WRITE)
+    usages[CANCELLATION] = Usage.WORD
+    return {value: Buffer(n, usage) for n, (value, usage) in enumerate(usages.items())}

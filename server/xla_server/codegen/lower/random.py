@@ -21,8 +21,8 @@ from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.random.rng_bit_generator import split_dimension
 
-STATE, AFTER = ir.Buffer(0, ir.Role.READ), ir.Buffer(1, ir.Role.WRITE)
-BITS = ir.Buffer(2, ir.Role.WRITE)
+STATE, AFTER = ir.Buffer(0, ir.Usage.READ), ir.Buffer(1, ir.Usage.WRITE)
+BITS = ir.Buffer(2, ir.Usage.WRITE)
 
 
 Build: TypeAlias = Callable[[str, RngBitGeneratorAttributes, int, Sequence[Array]], KernelThunk]

@@ -9,7 +9,7 @@ from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Code, CopyThunk, HostThunk, KernelThunk, Row, Value
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.plans.library_plans import FftPlan
-from xla_server.codegen.kernel_ir.expressions import Buffer, Role
+from xla_server.codegen.kernel_ir.expressions import Buffer, Usage
 from xla_server.codegen.kernel_ir.expressions import Value as Name
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import ParallelFor
@@ -30,7 +30,7 @@ def value(name: str, shape: str = "f32[4]") -> Value:
 
 def grid(items: int = 4, *accessed: int) -> GridKernel:
     """A kernel that does nothing, with buffers of these numbers."""
-    buffers = tuple(Buffer(number, Role.READ) for number in accessed)
+    buffers = tuple(Buffer(number, Usage.READ) for number in accessed)
     return GridKernel(Kernel(buffers, (), (ParallelFor(Name("t", Type.I64), items, ()),)))
 
 

@@ -21,7 +21,7 @@ from xla_server.codegen.compiler.shared_functions import (
 )
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.expressions import START, Apply, Buffer, Index, Role
+from xla_server.codegen.kernel_ir.expressions import START, Apply, Buffer, Index, Usage
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Count, Routine, Unit, parameters, routine_of
 from xla_server.codegen.kernel_ir.statements import Store
@@ -51,7 +51,7 @@ def _of_number(name: str) -> Routine:
 
 TWICE = SharedFunction(_of_number("test_twice"), _twice)
 THRICE = SharedFunction(_of_number("test_thrice"), _thrice)
-PLACE = Buffer(0, Role.SCRATCH)
+PLACE = Buffer(0, Usage.SCRATCH)
 
 
 def _calling(function: str, effort: Effort = Effort.OPTIMISED) -> Kernel:

@@ -36,7 +36,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Quotient,
     Region,
     Remainder,
-    Role,
+    Usage,
     Value,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
@@ -130,14 +130,14 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     ),
     "regions": lambda: kernel_of(
         parallel(
-            Let(OTHER, Load(Region(BUFFERS, Role.READ), Type.I64, Index(1))),
+            Let(OTHER, Load(Region(BUFFERS, Usage.READ), Type.I64, Index(1))),
             Store(
-                Region(Address(WRITE, ITEM, 8), Role.SCRATCH),
+                Region(Address(WRITE, ITEM, 8), Usage.SCRATCH),
                 Type.I64,
                 Index(0),
-                Load(Region(OTHER, Role.SCRATCH), Type.I64, ITEM),
+                Load(Region(OTHER, Usage.SCRATCH), Type.I64, ITEM),
             ),
-            Call(COPY_BYTES, (Address(Region(OTHER, Role.WRITE), ITEM, 4), OTHER, Index(8))),
+            Call(COPY_BYTES, (Address(Region(OTHER, Usage.WRITE), ITEM, 4), OTHER, Index(8))),
         )
     ),
     "either way": lambda: kernel_of(

@@ -15,7 +15,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Expression,
     Index,
     Load,
-    Role,
+    Usage,
     Value,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
@@ -95,7 +95,7 @@ def test_the_code_of_a_loop_has_its_request(iterations: int, expected: str | Non
 
 @assembles
 def test_rows_of_15_with_two_results_are_vectors(machine: Machine) -> None:
-    results = [Buffer(number, Role.WRITE) for number in (1, 2)]
+    results = [Buffer(number, Usage.WRITE) for number in (1, 2)]
     body = Body()
     with Loop(body, "i", 15) as loop:
         place = Index(0, ((loop.axis, 1), (ITEM, 15)))

@@ -21,7 +21,7 @@ from xla_server.codegen.compiler.shared_functions import symbols_in
 from xla_server.codegen.functions.called_functions import CALLED, LANES, LIKELY, VARIANTS, called
 from xla_server.codegen.kernel import Kernels, kernel_object, symbol_of
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop
-from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Load, Role, plus, times
+from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Load, Usage, plus, times
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.namespace import vocabulary
@@ -45,8 +45,8 @@ def _rows(function: str, width: int) -> Kernel:
     """A kernel over rows of so many elements each."""
     name, kind = function.removeprefix("called_").split("_")
     count = 2 if name in BINARY else 1
-    buffers = [Buffer(k, Role.READ) for k in range(count)]
-    result = Buffer(count, Role.WRITE)
+    buffers = [Buffer(k, Usage.READ) for k in range(count)]
+    result = Buffer(count, Usage.WRITE)
     kernel = Body()
     with Items(kernel, 1) as items, Loop(items, "j", width) as row:
         at = row.let("at", plus(times(items.axis, width), row.axis))

@@ -11,7 +11,7 @@ from tests.unit.codegen.compiled import assert_same
 from xla_client import Op, ops
 from xla_server.codegen.kernel import module_of
 from xla_server.codegen.kernel_ir.builder import Body, Items
-from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Const, Expression, Load, Role
+from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Const, Expression, Load, Usage
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 
@@ -59,7 +59,7 @@ def test_division_by_a_constant_is_a_multiplication(kind: str) -> None:
 def _assembly(machine: str, function: str, kind: str, divisor: Expression | None = None) -> str:
     """The assembly of a loop that divides elements."""
     left, right, result = (
-        Buffer(number, role) for number, role in enumerate((Role.READ, Role.READ, Role.WRITE))
+        Buffer(number, usage) for number, usage in enumerate((Usage.READ, Usage.READ, Usage.WRITE))
     )
     top, form = Body(), Type(kind)
     with Items(top, 4096) as items:

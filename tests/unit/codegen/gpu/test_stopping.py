@@ -22,7 +22,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Load,
     Region,
     Remainder,
-    Role,
+    Usage,
     Value,
     condition,
 )
@@ -48,7 +48,7 @@ from xla_server.execution.cancellation_flag import STOP
 from xla_server.ir.text.parser import parse_module
 from xla_server.target.gpu import ACCESS_ADDITIONS, COUNTED_LANES, ENTRY_WORK, UNSEEN_WORK
 
-GIVEN, FLAG, MADE = Buffer(0, Role.READ), 1, Buffer(2, Role.WRITE)
+GIVEN, FLAG, MADE = Buffer(0, Usage.READ), 1, Buffer(2, Usage.WRITE)
 ITEM, TURN, INNER = (Value(name, Type.I64) for name in "tni")
 SUM = Cell("sum", Type.I32)
 LONG = UNSEEN_WORK // ACCESS_ADDITIONS
@@ -133,7 +133,7 @@ def test_a_thread_of_much_work_looks_in_its_loops(
         assert found == given
         return
     assert looks(found)[0] == around
-    assert [each.role for each in found.kernel.buffers] == [Role.READ, Role.WRITE, Role.WORD]
+    assert [each.usage for each in found.kernel.buffers] == [Usage.READ, Usage.WRITE, Usage.WORD]
     assert run(found, 0) == run(given, 0) == [count + n for n in range(64)]
     # All threads leave, and those of a group together: none misses another at a barrier.
     assert run(found, STOP) == [-1] * 64
@@ -142,7 +142,7 @@ def test_a_thread_of_much_work_looks_in_its_loops(
 @pytest.mark.parametrize("group", [32, 64])
 def test_threads_that_meet_leave_together_whichever_of_them_saw_the_flag(group: int) -> None:
     found = watched(grid(loop(LONG, ADDS), group=group)).kernel
-    word, (part,) = Region(Address(found.buffers[-1]), Role.SCRATCH), found.parts
+    word, (part,) = Region(Address(found.buffers[-1]), Usage.SCRATCH), found.parts
     sets = If(
         condition("eq", LANE, 40), (Store(word, Type.I64, Index(0), Const(Type.I64, (STOP,))),)
     )
@@ -179,7 +179,7 @@ def test_threads_that_wait_for_others_look_before_they_begin(turns: int, group: 
 
 
 def _with_entry(given: GridKernel) -> GridKernel:
-    (part,), word = given.kernel.parts, Buffer(FLAG, Role.WORD)
+    (part,), word = given.kernel.parts, Buffer(FLAG, Usage.WORD)
     body = (dataclasses.replace(part, body=(Stop(word), *part.body)),)
     kernel = dataclasses.replace(given.kernel, buffers=(GIVEN, MADE, word), body=body)
     return dataclasses.replace(given, kernel=kernel)
@@ -190,7 +190,7 @@ def test_a_loop_that_ends_in_its_first_span_does_not_look() -> None:
 
 
 def test_an_endless_loop_ends_once_the_flag_is_set() -> None:
-    word, going = Buffer(FLAG, Role.WORD), Cell("going", Type.B1)
+    word, going = Buffer(FLAG, Usage.WORD), Cell("going", Type.B1)
     endless = While(going, (Stop(word), loop(8, ADDS)), 1)
     given = grid(Declare(going, Const(Type.B1, (1,))), endless)
     kernel = dataclasses.replace(given.kernel, buffers=(GIVEN, MADE, word))

@@ -7,7 +7,7 @@ import numpy as np
 
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.builder import Body, Items
-from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Load, Role
+from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Load, Usage
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 
@@ -25,8 +25,8 @@ def type_of(dtype: Any) -> str:
 def called(function: str, result: Any, *operands: Any) -> Any:
     """Return the results, of a type of numpy's, of a function of kernels."""
     kernel, out = Body(), np.empty(operands[0].shape, result)
-    buffers = [Buffer(number, Role.READ) for number in range(len(operands))]
-    target = Buffer(len(operands), Role.WRITE)
+    buffers = [Buffer(number, Usage.READ) for number in range(len(operands))]
+    target = Buffer(len(operands), Usage.WRITE)
     kind = type_of(result)
     with Items(kernel, 1) as items:
         given = tuple(

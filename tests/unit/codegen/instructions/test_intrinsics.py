@@ -12,7 +12,7 @@ from tests.unit.codegen.compiled import both
 from xla_client import Op, ops
 from xla_server.codegen.kernel import module_of
 from xla_server.codegen.kernel_ir.builder import Body, Items
-from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Const, Expression, Load, Role
+from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Const, Expression, Load, Usage
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.target.machine import Machine
@@ -72,7 +72,7 @@ def test_a_maximum_with_a_sum_that_is_never_minus_zero_is_that_of_xla(
 
 
 X, Y, RESULT = (
-    Buffer(number, role) for number, role in enumerate((Role.READ, Role.READ, Role.WRITE))
+    Buffer(number, usage) for number, usage in enumerate((Usage.READ, Usage.READ, Usage.WRITE))
 )
 
 

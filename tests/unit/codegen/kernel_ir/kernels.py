@@ -11,9 +11,9 @@ from xla_server.codegen.kernel_ir.expressions import (
     Const,
     Index,
     Load,
-    Role,
     SharedArray,
     StackArray,
+    Usage,
     Value,
     plus,
 )
@@ -21,13 +21,13 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Accumulate, Order, ParallelFor, Statement, Store
 from xla_server.codegen.kernel_ir.types import Type
 
-READ, WRITE = Buffer(0, Role.READ), Buffer(1, Role.WRITE)
-WORD = Buffer(2, Role.WORD)
+READ, WRITE = Buffer(0, Usage.READ), Buffer(1, Usage.WRITE)
+WORD = Buffer(2, Usage.WORD)
 ROW = StackArray("row", 256)
 SHARED = SharedArray("shared", 16)
 ITEM = Value("t", Type.I64)
 ZERO = Const(Type.F32, (0,))
-_PLACE = Buffer(0, Role.SCRATCH)
+_PLACE = Buffer(0, Usage.SCRATCH)
 SUM = Kernel((_PLACE,), (), (Store(_PLACE, Type.I64, Index(0), plus(START, STOP)),))
 """The sum of start and stop goes to the first buffer."""
 

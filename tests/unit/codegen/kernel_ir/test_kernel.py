@@ -31,7 +31,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Quotient,
     Region,
     Remainder,
-    Role,
+    Usage,
     Value,
     condition,
     opaque,
@@ -105,10 +105,10 @@ def test_a_kernel_as_source() -> None:
             "if k0:\n    break\nelse:\n    if watch_i64(cancelled) != 0:\n        return",
         ),
         (
-            Let(AXIS, Load(Region(BUFFERS, Role.SCRATCH), Type.I64, Index(2))),
+            Let(AXIS, Load(Region(BUFFERS, Usage.SCRATCH), Type.I64, Index(2))),
             "i = peek_i64(buffers, 2)",
         ),
-        (Store(Region(AXIS, Role.WRITE), Type.U8, Index(2), TRUE), "store_u8(i, 2, k0)"),
+        (Store(Region(AXIS, Usage.WRITE), Type.U8, Index(2), TRUE), "store_u8(i, 2, k0)"),
         (Call(PAIR, (), (AXIS, ITEM)), "i, t = f()"),
         (ParallelFor(None, 9, (Break(),), is_range=True), "break"),
         (

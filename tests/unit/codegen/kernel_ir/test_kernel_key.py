@@ -22,15 +22,15 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.namespace import vocabulary
 from xla_server.target.gpu import WARP
 
-READ, ALSO_READ = ir.Buffer(0, ir.Role.READ), ir.Buffer(3, ir.Role.READ)
-WRITE, ALSO_WRITE = ir.Buffer(1, ir.Role.WRITE), ir.Buffer(4, ir.Role.WRITE)
-WORD, ALSO_WORD = ir.Buffer(2, ir.Role.WORD), ir.Buffer(5, ir.Role.WORD)
+READ, ALSO_READ = ir.Buffer(0, ir.Usage.READ), ir.Buffer(3, ir.Usage.READ)
+WRITE, ALSO_WRITE = ir.Buffer(1, ir.Usage.WRITE), ir.Buffer(4, ir.Usage.WRITE)
+WORD, ALSO_WORD = ir.Buffer(2, ir.Usage.WORD), ir.Buffer(5, ir.Usage.WORD)
 BUFFERS = READ, WRITE, WORD, ALSO_READ, ALSO_WRITE
 T, X, Y, AXIS, ALSO_AXIS = (ir.Value(name, Type.I64) for name in "txyij")
 CELL, ALSO_CELL = ir.Cell("c", Type.I64), ir.Cell("d", Type.I64)
 LESS, MORE = (ir.condition(name, X, Y) for name in ("lt", "gt"))
 OUT, ALSO_OUT = (stmt.Store(WRITE, Type.I64, ir.Index(n), X) for n in (0, 1))
-SHIFTED = ir.Region(ir.Address(READ, X, 8), ir.Role.SCRATCH)
+SHIFTED = ir.Region(ir.Address(READ, X, 8), ir.Usage.SCRATCH)
 GIVEN = ir.Const(Type.U64, (7,))
 BITS = tuple(Parameter(name, Unit.BITS) for name in "xy")
 XOR = Routine("bit_xor", BITS, (Type.U64,))
@@ -46,8 +46,8 @@ def _first() -> stmt.Let:
 
 
 CASES: tuple[tuple[Any, Mapping[str, Any]], ...] = (
-    (READ, {"number": 6, "role": ir.Role.SCRATCH}),
-    (SHIFTED, {"address": ir.Address(READ, Y, 8), "role": ir.Role.READ}),
+    (READ, {"number": 6, "usage": ir.Usage.SCRATCH}),
+    (SHIFTED, {"address": ir.Address(READ, Y, 8), "usage": ir.Usage.READ}),
     (ir.StackArray("row", 256), {"name": "line", "byte_size": 512}),
     (ir.SharedArray("array", 64), {"name": "other", "byte_size": 128}),
     (ir.Value("v", Type.I64), {"name": "w", "type": Type.I32}),

@@ -19,7 +19,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Buffer,
     Expression,
     Load,
-    Role,
+    Usage,
     condition,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
@@ -111,7 +111,7 @@ def _add_changed(
     If they are spectra of rows of so many real elements, the parts are cleared that rows have not.
     """
     kind = source.shape.element_type.real_component.text
-    buffers = Buffer(0, Role.READ), Buffer(1, Role.WRITE)
+    buffers = Buffer(0, Usage.READ), Buffer(1, Usage.WRITE)
     top = Body()
     with Items(top, source.shape.element_count) as items:
         parts: list[Expression] = [

@@ -82,7 +82,7 @@ class Forms:
             case ir.Cell():
                 return None
             case ir.Load(memory=memory) if not (
-                isinstance(memory, ir.Buffer) and memory.role is ir.Role.READ
+                isinstance(memory, ir.Buffer) and memory.usage is ir.Usage.READ
             ):
                 return None
             case ir.Const():

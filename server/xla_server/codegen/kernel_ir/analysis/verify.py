@@ -184,11 +184,11 @@ def _used_as_declared(kernel: Kernel) -> Iterator[str]:
         match statement:
             case stmt.Store(memory=memory):
                 accessed.append(memory)
-                if memory.role in (ir.Role.READ, ir.Role.WORD):
+                if memory.usage in (ir.Usage.READ, ir.Usage.WORD):
                     yield f"a store must be to memory that is written, got {_memory(memory)}"
             case stmt.Stop(word=word):
                 accessed.append(word)
-                if word.role is not ir.Role.WORD:
+                if word.usage is not ir.Usage.WORD:
                     yield f"a stop must test the cancellation flag, got {word.name}"
         for memory in accessed:
             if not isinstance(memory, ir.Region) and memory not in declared:
@@ -211,13 +211,13 @@ def _called(kernel: Kernel) -> Iterator[str]:
         for parameter, operand in zip(routine.parameters, statement.operands, strict=True):
             found = list(_memories(operand, bound))
             for memory in found if parameter.unit in (Unit.WRITE, Unit.UPDATE) else ():
-                if isinstance(memory, ir.Buffer) and memory.role in (ir.Role.READ, ir.Role.WORD):
+                if isinstance(memory, ir.Buffer) and memory.usage in (ir.Usage.READ, ir.Usage.WORD):
                     yield (
                         f"{parameter.name} of {routine.name} must be memory that is written, "
                         f"got {memory.name}"
                     )
-            roles = [each.role for each in found]
-            if parameter.unit is Unit.CANCELLED and roles != [ir.Role.WORD]:
+            usages = [each.usage for each in found]
+            if parameter.unit is Unit.CANCELLED and usages != [ir.Usage.WORD]:
                 names = [_memory(each) for each in found]
                 yield (
                     f"{parameter.name} of {routine.name} must be the address of the cancellation "

@@ -54,15 +54,15 @@ def add_phases(
     blocks = -(-lead.lines[0].results // lead.block)
     room = max(phase.room for phase in phases) * lead.width
     building = EpilogueKernel(epilogue)
-    values, roles = (base, packed, made.value), (ir.Role.READ, ir.Role.READ, ir.Role.WRITE)
-    source, weights, result = map(ir.Address, map(building.buffer, values, roles))
-    original = ir.Address(building.buffer(kernel, ir.Role.READ)) if exact else weights
+    values, usages = (base, packed, made.value), (ir.Usage.READ, ir.Usage.READ, ir.Usage.WRITE)
+    source, weights, result = map(ir.Address, map(building.buffer, values, usages))
+    original = ir.Address(building.buffer(kernel, ir.Usage.READ)) if exact else weights
     box: int | ir.Expression = 0
     with Items(building.body, lead.work_items, "item") as items:
         if size := scratch(phases):
             shape = Shape.array(made.value.shape.element_type, (size,))
             boxes = made.lowering.new(shape, f"{made.value.name}.box")
-            memory = ir.Address(building.buffer(boxes, ir.Role.WRITE))
+            memory = ir.Address(building.buffer(boxes, ir.Usage.WRITE))
             box = items.let("box", memory + items.axis * room)
         elif room:
             box = ir.Address(building.stack_array("box", room))
@@ -105,7 +105,10 @@ def add_packing(made: Product, phase: Phase, weights: Array) -> Array:
     packed = made.lowering.new(weights.shape, f"{made.producer.name}.panels")
     kind, features = Type(phase.kind), phase.outputs * phase.groups
     building, names = EpilogueKernel(), Names()
-    source, target = building.buffer(weights, ir.Role.READ), building.buffer(packed, ir.Role.WRITE)
+    source, target = (
+        building.buffer(weights, ir.Usage.READ),
+        building.buffer(packed, ir.Usage.WRITE),
+    )
     with (
         Items(building.body, phase.depth, "d") as items,
         Loop(items, "group", phase.groups) as groups,

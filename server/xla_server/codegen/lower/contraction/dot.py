@@ -149,8 +149,8 @@ def _add_blas(made: Product, epilogue: Epilogue) -> None:
     )
     building = EpilogueKernel(epilogue)
     values = (*made.operands, made.value, CANCELLATION)
-    roles = (ir.Role.READ, ir.Role.READ, ir.Role.WRITE, ir.Role.WORD)
-    left, right, result, word = map(building.buffer, values, roles)
+    usages = (ir.Usage.READ, ir.Usage.READ, ir.Usage.WRITE, ir.Usage.WORD)
+    left, right, result, word = map(building.buffer, values, usages)
     with Items(building.body, batch * row_count * column_count, "item") as items:
         rest = items.let("rest", items.axis // column_count)
         column = items.let("column", items.axis % column_count * across)

@@ -214,7 +214,10 @@ def add_layout(lowering: Lowering, gemm: Gemm, matrices: Value, name: str) -> Va
     packed = gemm.tuning.panels_per_item
     groups = -(-gemm.panels // packed)
     building = EpilogueKernel()
-    source, target = building.buffer(matrices, ir.Role.READ), building.buffer(panels, ir.Role.WRITE)
+    source, target = (
+        building.buffer(matrices, ir.Usage.READ),
+        building.buffer(panels, ir.Usage.WRITE),
+    )
     with Items(building.body, gemm.batch * groups, None) as items:
         operands: Operands = {
             "start": ir.START,
@@ -254,8 +257,8 @@ def _products(
     height, (tiles, panels) = gemm.height, gemm.division
     building = EpilogueKernel(epilogue)
     values = (*operands, made.value, CANCELLATION)
-    roles = (ir.Role.READ, ir.Role.READ, ir.Role.WRITE, ir.Role.WORD)
-    buffers = tuple(map(building.buffer, values, roles))
+    usages = (ir.Usage.READ, ir.Usage.READ, ir.Usage.WRITE, ir.Usage.WORD)
+    buffers = tuple(map(building.buffer, values, usages))
     band = building.stack_array("band", tiles * gemm.panel_bytes(height, gemm.run) + SLACK)
     room: int | ir.Expression = 0
     if not gemm.is_laid_out_ahead:

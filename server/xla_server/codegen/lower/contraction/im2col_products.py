@@ -37,17 +37,17 @@ def lower_products(made: Product, plan: Im2colPlan) -> Tree:
     epilogue = made.epilogue(*sizes)
     element_type = i.shape.element_type
     building = EpilogueKernel(epilogue)
-    values, roles = (base, packed, made.value), (ir.Role.READ, ir.Role.READ, ir.Role.WRITE)
-    source, weights, result = map(building.buffer, values, roles)
+    values, usages = (base, packed, made.value), (ir.Usage.READ, ir.Usage.READ, ir.Usage.WRITE)
+    source, weights, result = map(building.buffer, values, usages)
     orders = tuple(range(part.shape.rank) for part in (*i.operands, i))
     exact = exact_sums_of(i, (orders[0], orders[1], orders[2]))
-    original = ir.Address(building.buffer(kernel, ir.Role.READ)) if exact else ir.Address(weights)
+    original = ir.Address(building.buffer(kernel, ir.Usage.READ)) if exact else ir.Address(weights)
     with Items(building.body, items, "item") as item:
         matrix: ir.Value | None = None
         if plan.leading is None:
             size = plan.block_rows * plan.block_depth
             shape = Shape.array(element_type, (items * size,))
-            scratch = building.buffer(lowering.new(shape, f"{i.name}.im2col"), ir.Role.WRITE)
+            scratch = building.buffer(lowering.new(shape, f"{i.name}.im2col"), ir.Usage.WRITE)
             ahead = item.axis * (size * element_type.byte_width)
             matrix = item.let("matrix", ir.Address(scratch) + ahead)
         first, last = dealt(item.axis, tasks, items)
@@ -165,7 +165,7 @@ class _BlockWriter:
             assert plan.leading is not None
             return ir.Address(self.source) + ahead * self.element_type.byte_width, plan.leading
         outer, inner = (rows, depth) if plan.depth_inside else (depth, rows)
-        target = ir.Region(self.matrix, ir.Role.WRITE)
+        target = ir.Region(self.matrix, ir.Usage.WRITE)
         copy = MatrixCopy(plan.matrix, self.element_type, self.source, target)
         copy.emit(body, outer, inner, base, block.fixed)
         return self.matrix, inner[1] - inner[0]

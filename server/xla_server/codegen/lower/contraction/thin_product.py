@@ -5,7 +5,7 @@ import dataclasses
 from xla_server.buffers.code import CANCELLATION, Value
 from xla_server.codegen.kernel_ir.builder import Items, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.expressions import Address, Role, condition, integer_op, whole
+from xla_server.codegen.kernel_ir.expressions import Address, Usage, condition, integer_op, whole
 from xla_server.codegen.kernel_ir.routine import Operands
 from xla_server.codegen.kernel_ir.statements import Stop
 from xla_server.codegen.lower.loop_nests.epilogue import Ends, Epilogue, EpilogueKernel, Product
@@ -105,8 +105,8 @@ def add_thin_product(
     of_pair = dot.vectors * dot.depth * width, dot.vectors * dot.count * width
     building = EpilogueKernel(epilogue)
     values = (*operands, made.value, CANCELLATION)
-    roles = (Role.READ, Role.READ, Role.WRITE, Role.WORD)
-    a, b, c, word = map(building.buffer, values, roles)
+    usages = (Usage.READ, Usage.READ, Usage.WRITE, Usage.WORD)
+    a, b, c, word = map(building.buffer, values, usages)
     with Items(building.body, dot.batch * blocks, "item") as items:
         first = items.let("first", items.axis % blocks * block)
         pair = items.let("pair", items.axis // blocks)

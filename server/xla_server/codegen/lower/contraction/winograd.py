@@ -117,8 +117,8 @@ def add_weights(lowering: Lowering, phase: Phase, kernel: Array) -> Array:
     down, across = phase.lines
     first = (down.tap * TAPS + across.tap) * square
     building = EpilogueKernel()
-    source = ir.Address(building.buffer(kernel, ir.Role.READ))
-    target = ir.Address(building.buffer(points, ir.Role.WRITE))
+    source = ir.Address(building.buffer(kernel, ir.Usage.READ))
+    target = ir.Address(building.buffer(points, ir.Usage.WRITE))
     with Items(building.body, phase.inputs, "item") as items:
         feature = items.axis
         for column, columns, count in panels(phase):
@@ -155,8 +155,8 @@ def add_tiles(
     points = add_weights(made.lowering, tiled.phase, kernel)
     building = EpilogueKernel(epilogue)
     values = base, points, kernel, made.value, memory
-    roles = (ir.Role.READ, ir.Role.READ, ir.Role.READ, ir.Role.WRITE, ir.Role.SCRATCH)
-    source, weights, taps, result, scratch = map(ir.Address, map(building.buffer, values, roles))
+    usages = (ir.Usage.READ, ir.Usage.READ, ir.Usage.READ, ir.Usage.WRITE, ir.Usage.SCRATCH)
+    source, weights, taps, result, scratch = map(ir.Address, map(building.buffer, values, usages))
     with Items(building.body, tiled.work_items, "item") as items:
         room = items.let("room", scratch + items.axis * (4 * sum(tiled.parts)))
         first, last = dealt(items.axis, tiled.blocks, tiled.work_items)

@@ -15,10 +15,10 @@ from xla_server.codegen.routines.fourier.fourier_passes import RADICES, generic_
 from xla_server.codegen.routines.fourier.fourier_text import WIDTH, pair_bytes
 from xla_server.target.machine import Machine
 
-TARGET, SOURCE = ir.Buffer(0, ir.Role.SCRATCH), ir.Buffer(1, ir.Role.SCRATCH)
+TARGET, SOURCE = ir.Buffer(0, ir.Usage.SCRATCH), ir.Buffer(1, ir.Usage.SCRATCH)
 """The result and the operand, which share memory if the result overwrites the operand."""
 
-TABLES = ir.Buffer(2, ir.Role.READ)
+TABLES = ir.Buffer(2, ir.Usage.READ)
 """The constants."""
 
 

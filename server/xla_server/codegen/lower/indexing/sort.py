@@ -135,9 +135,9 @@ class _Sort:
         scratch = lowering.new(shape, f"{name}.scratch")
         read = dict.fromkeys(operands)
         self._arguments = [*read, *results, scratch]
-        roles = [ir.Role.READ] * len(read) + [ir.Role.WRITE] * len(results)
-        roles += [ir.Role.SCRATCH, ir.Role.WORD]
-        self._buffers = [ir.Buffer(*each) for each in enumerate(roles)]
+        usages = [ir.Usage.READ] * len(read) + [ir.Usage.WRITE] * len(results)
+        usages += [ir.Usage.SCRATCH, ir.Usage.WORD]
+        self._buffers = [ir.Buffer(*each) for each in enumerate(usages)]
         self.types = [value.shape.element_type for value in operands]
         self.operands = [self._buffers[self._arguments.index(value)] for value in operands]
         self.results = self._buffers[len(read) : -2]
@@ -199,7 +199,7 @@ def _entry_words(key: Key) -> int:
 def _by_key(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Give) -> None:
     """Sort entries of keys and numbers by radix, and give the first `count`."""
     words, length, scratch = _entry_words(key), line.length, sort.scratch
-    entries = ir.Region(scratch, ir.Role.SCRATCH)
+    entries = ir.Region(scratch, ir.Usage.SCRATCH)
     with _each(sort, body, length) as (loop, i):
         found = sort.key(loop, key, line.at(i))
         if words == 1:
@@ -214,7 +214,7 @@ def _by_key(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Giv
     body.call(sorter(words, key.bytes), given, (order,))
     # Entries that are not sorted have no valid numbers.
     body.add(Stop(sort.word))
-    sorted_entries = ir.Region(order, ir.Role.SCRATCH)
+    sorted_entries = ir.Region(order, ir.Usage.SCRATCH)
     with _each(sort, body, count) as (loop, i):
         if words == 1:
             entry = ir.Load(sorted_entries, Type.I64, i)
@@ -226,7 +226,7 @@ def _by_key(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Giv
 
 def _by_heap(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Give) -> None:
     """Keep the entries of the first `count` in a heap, as all that is stored, and give them."""
-    heap = ir.Region(sort.scratch, ir.Role.SCRATCH)
+    heap = ir.Region(sort.scratch, ir.Usage.SCRATCH)
     limit = body.declare("limit", ir.Index(0))
     with Loop(body, sort.names("i"), line.length) as loop:
         if line.length > LOOK:
@@ -251,7 +251,7 @@ def _by_comparator(
     length = line.length
     order = body.declare("order", sort.scratch)
     other = body.declare("other", ir.plus(sort.scratch, 8 * length))
-    entries = ir.Region(order, ir.Role.SCRATCH)
+    entries = ir.Region(order, ir.Usage.SCRATCH)
     with Loop(body, sort.names("i"), length) as loop:
         loop.store(entries, "i64", loop.axis, loop.axis)
     width = body.declare("width", ir.Index(1))
@@ -278,7 +278,7 @@ def _merge(
 ) -> None:
     """Merge two runs of the memory `order` into one of the memory `other`."""
     order, other, begin, width = cells
-    source, target = ir.Region(order, ir.Role.SCRATCH), ir.Region(other, ir.Role.SCRATCH)
+    source, target = ir.Region(order, ir.Usage.SCRATCH), ir.Region(other, ir.Usage.SCRATCH)
     left = body.declare("left", begin)
     middle, high = (
         body.let(name, ir.integer_op("minimum", ir.Index(0, ((begin, 1), (width, n))), line.length))

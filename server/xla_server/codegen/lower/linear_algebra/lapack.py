@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from xla_server.buffers.code import Value
 from xla_server.codegen.kernel_ir.builder import Body, Items
-from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Role
+from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Usage
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.linear_algebra import factorizations as lower_factorizations
@@ -64,7 +64,7 @@ def _fill(lowering: Lowering, value: Value, answer: Answer, batch: int) -> None:
     core = value.shape.dimensions[batch:]
     columns = core[-1] if core else 1
     kind = KERNEL_TYPE[value.shape.element_type].storage
-    top, buffer = Body(), Buffer(0, Role.WRITE)
+    top, buffer = Body(), Buffer(0, Usage.WRITE)
     with Items(top, value.shape.element_count) as items:
         column = items.let("column", items.axis % columns)
         row = items.let("row", items.axis % math.prod(core) // columns)

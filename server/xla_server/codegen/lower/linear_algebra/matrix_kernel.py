@@ -19,7 +19,7 @@ from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
 from xla_server.codegen.instructions.lapack import LETTER, ROUTINES, workspace
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Loop, Names
-from xla_server.codegen.kernel_ir.expressions import Expression, Index, Role
+from xla_server.codegen.kernel_ir.expressions import Expression, Index, Usage
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import For, Let, ParallelFor, Stop
 from xla_server.codegen.kernel_ir.types import Type
@@ -296,8 +296,8 @@ class MatrixKernel:
         return ir.Address(self._buffer(value))
 
     def _buffer(self, value: Value) -> ir.Buffer:
-        role = Role.WORD if value is CANCELLATION else Role.SCRATCH
-        return self._buffers.setdefault(value, ir.Buffer(len(self._buffers), role))
+        usage = Usage.WORD if value is CANCELLATION else Usage.SCRATCH
+        return self._buffers.setdefault(value, ir.Buffer(len(self._buffers), usage))
 
 
 def real(kind: str, number: float) -> ir.Const:

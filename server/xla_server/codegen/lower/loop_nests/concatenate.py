@@ -219,7 +219,7 @@ def _interleaving_loop(count: int, size: int, rows: int) -> Kernel:
     LLVM makes vectors of it. The text depends on nothing else than the count and the size of an
     element, so that programs share the kernel.
     """
-    table, result = ir.Buffer(0, ir.Role.READ), ir.Buffer(1, ir.Role.WRITE)
+    table, result = ir.Buffer(0, ir.Usage.READ), ir.Buffer(1, ir.Usage.WRITE)
     kind, top = f"u{8 * size}", Body()
 
     def word(number: int) -> ir.Load:
@@ -228,9 +228,9 @@ def _interleaving_loop(count: int, size: int, rows: int) -> Kernel:
     sources = []
     for n in range(count):
         entry = HEAD_WORDS + n * ENTRY_WORDS
-        address = ir.Load(ir.Region(ir.BUFFERS, ir.Role.READ), Type.I64, word(entry + BUFFER))
+        address = ir.Load(ir.Region(ir.BUFFERS, ir.Usage.READ), Type.I64, word(entry + BUFFER))
         source = top.let(f"source{n}", ir.integer_op("add", address, word(entry + OFFSET)))
-        sources.append(ir.Region(source, ir.Role.READ))
+        sources.append(ir.Region(source, ir.Usage.READ))
     with Items(top, rows, "row") as body:
         for n, memory in enumerate(sources):
             element = ir.Load(memory, Type(kind), body.axis)

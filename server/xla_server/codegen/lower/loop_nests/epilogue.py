@@ -13,7 +13,7 @@ from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
 from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.expressions import Buffer, Expression, Role, StackArray, whole
+from xla_server.codegen.kernel_ir.expressions import Buffer, Expression, StackArray, Usage, whole
 from xla_server.codegen.kernel_ir.expressions import Value as Bound
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Let, Statement
@@ -85,10 +85,10 @@ class EpilogueKernel:
         self._stack: list[StackArray] = []
         self.body.add(*epilogue.prologue)
 
-    def buffer(self, value: Value, role: Role) -> Buffer:
+    def buffer(self, value: Value, usage: Usage) -> Buffer:
         """Return the buffer of a value."""
         number = self._arguments.setdefault(value, len(self._arguments))
-        found = self._known.setdefault(number, Buffer(number, role))
+        found = self._known.setdefault(number, Buffer(number, usage))
         self._buffers.append(found)
         return found
 

@@ -132,10 +132,10 @@ def add_matrix(lowering: Lowering, matrix: CopiedMatrix, source: Array, result: 
 
 def matrix_kernel(matrix: CopiedMatrix, element_type: ElementType) -> Kernel:
     """Return the kernel that copies a matrix from one buffer to the other, row by row."""
-    source, result, top = ir.Buffer(0, ir.Role.READ), ir.Buffer(1, ir.Role.WRITE), Body()
+    source, result, top = ir.Buffer(0, ir.Usage.READ), ir.Buffer(1, ir.Usage.WRITE), Body()
     with Items(top, matrix.rows, None) as items:
         ahead = ir.START * (matrix.columns * element_type.byte_width)
-        target = ir.Region(items.let("target", ir.Address(result) + ahead), ir.Role.WRITE)
+        target = ir.Region(items.let("target", ir.Address(result) + ahead), ir.Usage.WRITE)
         copy = MatrixCopy(matrix, element_type, source, target)
         copy.emit(items, (ir.START, ir.STOP), (0, matrix.columns))
     return Kernel((source, result), (), tuple(top.statements))

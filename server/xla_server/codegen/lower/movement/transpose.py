@@ -30,7 +30,7 @@ from xla_server.ir.affine import dense_strides
 from xla_server.ir.module import HloInstruction
 from xla_server.target.kernel_tuning import Transposes
 
-_SOURCE, _RESULT = ir.Buffer(0, ir.Role.READ), ir.Buffer(1, ir.Role.WRITE)
+_SOURCE, _RESULT = ir.Buffer(0, ir.Usage.READ), ir.Buffer(1, ir.Usage.WRITE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -219,10 +219,12 @@ class _KernelBuilder:
                 loops.reverse()
             with _elements(items, *loops[0]) as around, _elements(around, *loops[1]) as body:
                 r, c = (body.axis, around.axis) if tall > wide else (around.axis, body.axis)
-                load = ir.Load(ir.Region(read, ir.Role.READ), Type(kind), c * plan.columns.read + r)
+                load = ir.Load(
+                    ir.Region(read, ir.Usage.READ), Type(kind), c * plan.columns.read + r
+                )
                 value = body.let("value", load)
                 body.store(
-                    ir.Region(written, ir.Role.WRITE), kind, r * plan.rows.written + c, value
+                    ir.Region(written, ir.Usage.WRITE), kind, r * plan.rows.written + c, value
                 )
 
     def _open_block(

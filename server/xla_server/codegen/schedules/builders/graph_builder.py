@@ -47,7 +47,7 @@ class GraphBuilder(abc.ABC):
         self._buffers = {number: self._buffer(number) for number in sorted(stored | read)}
 
     def _buffer(self, number: int) -> ir.Buffer:
-        return ir.Buffer(number, ir.Role.WRITE if number in self._written else ir.Role.READ)
+        return ir.Buffer(number, ir.Usage.WRITE if number in self._written else ir.Usage.READ)
 
     def _stack_array(self, name: str, byte_size: int) -> ir.StackArray:
         self._stack.append(ir.StackArray(name, byte_size))

@@ -64,7 +64,7 @@ class LoopBuilder(GraphBuilder):
         self._groups: dict[Reduction, tuple[Reduction, ...]] = {}
         self._word: ir.Buffer | None = None
         if nest.looks and nest.cancellation is not None:
-            self._word = ir.Buffer(nest.cancellation, ir.Role.WORD)
+            self._word = ir.Buffer(nest.cancellation, ir.Usage.WORD)
         self._effort = Effort.OPTIMISED
 
     def _scheduled(self) -> ScheduledKernel:

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Container, Sequence
 
 from xla_server.codegen.kernel_ir.builder import Body, Loop
-from xla_server.codegen.kernel_ir.expressions import Buffer, Cell, Index, Role, Value, condition
+from xla_server.codegen.kernel_ir.expressions import Buffer, Cell, Index, Usage, Value, condition
 from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Break, If, Set, Stop, While
@@ -79,7 +79,7 @@ class _ScalarLoopBuilder(LoopBuilder):
         going = self._top.declare("going", Immediate.of("b1", 1).constant)
         around = Body(self._top)
         if loop.cancellation is not None:
-            self._word = Buffer(loop.cancellation, Role.WORD)
+            self._word = Buffer(loop.cancellation, Usage.WORD)
             around.add(Stop(self._word))
         body = self._invariants = Loop(around, "turn", max(1, _WORK_UNSEEN // loop.time))
         self._evaluate_all(set(reached([loop.condition])))

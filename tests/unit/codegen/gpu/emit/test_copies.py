@@ -17,7 +17,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Cell,
     Index,
     Load,
-    Role,
+    Usage,
     Value,
     condition,
 )
@@ -92,7 +92,7 @@ def test_copies_side_by_side_gain_by_more_loads_or_stores_at_a_time() -> None:
 
 def test_stores_to_each_of_two_results_follow_each_other() -> None:
     """LLVM makes one of four to a result unless those to the other are between them."""
-    first, second = (Buffer(number, Role.WRITE) for number in (1, 2))
+    first, second = (Buffer(number, Usage.WRITE) for number in (1, 2))
     stores = (dataclasses.replace(STORE, memory=each) for each in (first, second))
     part = parallel(loop_of(LOAD, ADD, *stores), items=1)
     kernel = Kernel((READ, first, second), (), (part,))

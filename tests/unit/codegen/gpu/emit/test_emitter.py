@@ -19,9 +19,9 @@ from xla_server.codegen.kernel_ir.expressions import (
     Const,
     Index,
     Load,
-    Role,
     SharedArray,
     StackArray,
+    Usage,
     Value,
     condition,
 )
@@ -109,7 +109,7 @@ def test_a_loop_that_is_left_early_stays_a_loop() -> None:
 
 @pytest.mark.parametrize("bits", [32, 64])
 def test_indices_are_computed_in_so_many_bits(bits: int) -> None:
-    item, buffer = Value("t", Type.I64), Buffer(0, Role.READ)
+    item, buffer = Value("t", Type.I64), Buffer(0, Usage.READ)
     load = Let(Value("v", Type.F32), Load(buffer, Type.F32, Index(5, ((item, 3),))))
     text = text_of(GridKernel(Kernel((buffer,), (), (ParallelFor(item, 8, (load,)),)), 256, bits))
     assert re.search(rf"mul i{bits} \S+, 3$", text, re.MULTILINE)

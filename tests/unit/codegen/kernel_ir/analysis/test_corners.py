@@ -19,7 +19,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Quotient,
     Region,
     Remainder,
-    Role,
+    Usage,
     Value,
     integer_op,
     whole,
@@ -125,8 +125,8 @@ def test_a_range_is_all_items() -> None:
 
 def test_regions_are_parts_of_their_memory() -> None:
     row = Let(N, Address(WRITE, K, 40))
-    element = Region(N + 8, Role.SCRATCH)
-    kept = Region(Address(ROW, Index(1), 16), Role.SCRATCH)
+    element = Region(N + 8, Usage.SCRATCH)
+    kept = Region(Address(ROW, Index(1), 16), Usage.SCRATCH)
     body = row, Store(element, Type.F32, Index(2), ZERO), Store(kept, Type.F32, Index(1), ZERO)
     found = accesses(kernel_of(loop(K, 0, 3, *body)))
     places = [(each.place.memory, each.place.byte) for each in found]
@@ -152,6 +152,6 @@ def test_loads_are_found_with_their_types() -> None:
 def test_addresses_are_computed_as_far_as_they_are_known(
     address: Expression, byte: int | None
 ) -> None:
-    store = Store(Region(address, Role.SCRATCH), Type.U8, Index(0), Const(Type.U8, (1,)))
+    store = Store(Region(address, Usage.SCRATCH), Type.U8, Index(0), Const(Type.U8, (1,)))
     found = [each.place.byte for each in accesses(kernel_of(store))]
     assert found == ([] if byte is None else [byte])

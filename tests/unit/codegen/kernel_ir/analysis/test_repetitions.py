@@ -34,7 +34,7 @@ def exp_of(
     [
         (exp_of, 2),
         (lambda body: exp_of(body, 5), 0),
-        (lambda body: exp_of(body, buffer=Buffer(2, READ.role)), 0),
+        (lambda body: exp_of(body, buffer=Buffer(2, READ.usage)), 0),
         (lambda body: exp_of(body, below=3), 0),
     ],
 )

@@ -11,7 +11,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Index,
     Load,
     Region,
-    Role,
+    Usage,
     Value,
 )
 from xla_server.codegen.kernel_ir.routine import Routine
@@ -73,7 +73,7 @@ def test_loops_of_values_and_stores(body: tuple[Statement, ...]) -> None:
         # Stores under a guard, to the stack and to computed addresses.
         (Store(WRITE, Type.F32, AXIS, ZERO, guard=Apply("lt", (AXIS, ITEM), Type.B1)),),
         (Store(ROW, Type.F32, AXIS, ZERO),),
-        (Store(Region(ITEM, Role.WRITE), Type.F32, AXIS, ZERO),),
+        (Store(Region(ITEM, Usage.WRITE), Type.F32, AXIS, ZERO),),
     ],
 )
 def test_loops_of_anything_else(body: tuple[Statement, ...]) -> None:

@@ -36,9 +36,9 @@ from xla_server.codegen.kernel_ir.expressions import (
     Quotient,
     Region,
     Remainder,
-    Role,
     SharedArray,
     StackArray,
+    Usage,
     Value,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
@@ -92,8 +92,8 @@ OF_OTHERS = Load(WRITE, F32, Index(100, ((AXIS, 1),)))
 IN_ROW = Load(ROW, F32, AXIS)
 EXPONENTIAL = Let(V, Apply("exp_f32", (OF_ITEM,), F32))
 IN_SHARED = Load(SHARED, F32, Index(3))
-IN_REGION = Load(Region(Address(ROW), Role.READ), F32, AXIS)
-REGION = Region(Address(ROW), Role.SCRATCH)
+IN_REGION = Load(Region(Address(ROW), Usage.READ), F32, AXIS)
+REGION = Region(Address(ROW), Usage.SCRATCH)
 SUMMED = Accumulate(A, "add", Load(READ, F32, AXIS), Order.ANY)
 
 
@@ -167,8 +167,8 @@ BROKEN: tuple[tuple[Kernel, str], ...] = (
     (kernel_of(Let(V, Load(READ, F32, ZERO))), "let must be i64, got f32"),
     (kernel_of(Let(V, Load(READ, F32, Index(0), ONE))), "let must be b1, got i64"),
     (kernel_of(_store(Index(0, ((ZERO, 2),)))), "store must be i64, got f32"),
-    (kernel_of(_store(Index(0), memory=Region(ZERO, Role.WRITE))), "store must be i64, got f32"),
-    (kernel_of(Let(V, Load(Region(ZERO, Role.READ), F32, Index(0)))), "let must be i64, got f32"),
+    (kernel_of(_store(Index(0), memory=Region(ZERO, Usage.WRITE))), "store must be i64, got f32"),
+    (kernel_of(Let(V, Load(Region(ZERO, Usage.READ), F32, Index(0)))), "let must be i64, got f32"),
     (kernel_of(_loop(high=ZERO)), "for must be i64, got f32"),
     (kernel_of(If(ONE, ())), "if must be b1, got i64"),
     (kernel_of(While(ONE, (), 1)), "while must be b1, got i64"),
@@ -189,12 +189,12 @@ BROKEN: tuple[tuple[Kernel, str], ...] = (
         "a store must be to memory that is written, got buffer0",
     ),
     (
-        kernel_of(_store(Index(0), memory=Region(ITEM_ADDRESS, Role.READ))),
+        kernel_of(_store(Index(0), memory=Region(ITEM_ADDRESS, Usage.READ))),
         "a store must be to memory that is written, got memory at",
     ),
     (kernel_of(Stop(READ)), "a stop must test the cancellation flag, got buffer0"),
     (
-        kernel_of(_store(Index(0), memory=Buffer(7, Role.WRITE))),
+        kernel_of(_store(Index(0), memory=Buffer(7, Usage.WRITE))),
         "memory must be declared by its kernel, got buffer7",
     ),
     (
@@ -239,7 +239,7 @@ BROKEN: tuple[tuple[Kernel, str], ...] = (
         "the index of a store must vary with the work item",
     ),
     (
-        kernel_of(parallel(_store(Index(0), memory=Region(Address(WRITE), Role.SCRATCH)))),
+        kernel_of(parallel(_store(Index(0), memory=Region(Address(WRITE), Usage.SCRATCH)))),
         "the index of a store must vary with the work item, got memory at",
     ),
     (
@@ -433,7 +433,7 @@ def test_what_obeys_all_rules_passes() -> None:
         (For(AXIS, START, STOP, (_store(AXIS),), 3),),
         (If(Apply("eq", (START, Index(0)), B1), (_store(Index(0)),)),),
         (Declare(N, START), _store(N)),
-        (_store(Index(0), memory=Region(Address(WRITE, START, 8), Role.SCRATCH)),),
+        (_store(Index(0), memory=Region(Address(WRITE, START, 8), Usage.SCRATCH)),),
     ],
 )
 def test_ranges_store_where_they_are(body: tuple[Statement, ...]) -> None:

@@ -20,7 +20,7 @@ from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.code import CANCELLATION, KernelThunk
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Role, Value
+from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Usage, Value
 from xla_server.codegen.kernel_ir.statements import For
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.loop_nests.epilogue import Epilogue, EpilogueKernel, Product
@@ -320,16 +320,16 @@ def test_equal_epilogues_are_written_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_kernel_and_its_epilogue_share_buffers() -> None:
     loops = For(Value("i", Type.I64), Index(0), Index(1), (), 1)
-    shared, own = Buffer(2, Role.WRITE), Buffer(1, Role.READ)
+    shared, own = Buffer(2, Usage.WRITE), Buffer(1, Usage.READ)
     unused, beside, product, operand = (
         Array(Shape.parse("f32[2]"), name) for name in ("unused", "beside", "product", "operand")
     )
     epilogue = Epilogue((unused, beside, product), (own, shared), loops=(loops,))
     building = EpilogueKernel(epilogue)
-    assert building.buffer(product, Role.WRITE) is shared
-    found = building.buffer(operand, Role.READ)
-    assert building.buffer(operand, Role.READ) is found
-    word = building.buffer(CANCELLATION, Role.WORD)
+    assert building.buffer(product, Usage.WRITE) is shared
+    found = building.buffer(operand, Usage.READ)
+    assert building.buffer(operand, Usage.READ) is found
+    word = building.buffer(CANCELLATION, Usage.WORD)
     assert (found.number, word.number) == (3, 4)
     kernel = building.built(Effort.UNOPTIMISED)
     assert (kernel.buffers, kernel.effort) == ((shared, found, word, own), Effort.OPTIMISED)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.codegen.schedules.graphs import BF16, F32, function, load, row, store
 from xla_server.codegen.kernel_ir.builder import Loop
-from xla_server.codegen.kernel_ir.expressions import Const, Expression, Role
+from xla_server.codegen.kernel_ir.expressions import Const, Expression, Usage
 from xla_server.codegen.kernel_ir.numba_text import NumbaText
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.schedules.builders.graph_builder import GraphBuilder, applied
@@ -32,9 +32,9 @@ class _Nested(GraphBuilder):
                 self._store(stores, columns)
         return NumbaText().lines(self._top.statements)
 
-    def roles(self) -> dict[int, Role]:
+    def usages(self) -> dict[int, Usage]:
         """Return the use of each argument."""
-        return {number: buffer.role for number, buffer in self._buffers.items()}
+        return {number: buffer.usage for number, buffer in self._buffers.items()}
 
     def _reduced(self, reduction: Reduction) -> Deep[Sequence[Expression]]:
         raise AssertionError("no reductions")
@@ -89,8 +89,8 @@ def test_a_guard_of_a_row_chooses_where_it_begins() -> None:
 
 def test_arguments_that_are_stored_to_are_written() -> None:
     stores = [store(row(ROWS, COLUMNS), ELEMENT)]
-    assert _Nested(stores).roles() == {0: Role.READ, 1: Role.WRITE}
-    assert _Nested(stores, {0}).roles() == {0: Role.WRITE, 1: Role.WRITE}
+    assert _Nested(stores).usages() == {0: Usage.READ, 1: Usage.WRITE}
+    assert _Nested(stores, {0}).usages() == {0: Usage.WRITE, 1: Usage.WRITE}
 
 
 @pytest.mark.parametrize(("name", "text"), [(None, "k0"), ("to_f64", "to_f64(k0)")])

@@ -6,7 +6,7 @@ from tests.unit.codegen.compiled import built
 from xla_client import ops
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.kernel_ir.builder import Body, Names
-from xla_server.codegen.kernel_ir.expressions import Buffer, Const, Index, Role, Value
+from xla_server.codegen.kernel_ir.expressions import Buffer, Const, Index, Usage, Value
 from xla_server.codegen.kernel_ir.numba_text import NumbaText
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.schedules.builders.scalar_builder import (
@@ -50,7 +50,7 @@ def test_a_computation_takes_and_gives_elements_of_other_types() -> None:
 
 
 def test_elements_are_stored_as_their_type_has_them() -> None:
-    body, source, target = Body(), Buffer(0, Role.READ), Buffer(1, Role.WRITE)
+    body, source, target = Body(), Buffer(0, Usage.READ), Buffer(1, Usage.WRITE)
     value = body.let("v", load_element(BF16, source, 3))
     store_element(body, BF16, target, Index(0), value)
     store_element(body, F32, target, Index(1), Const(Type.F32, (0,)))

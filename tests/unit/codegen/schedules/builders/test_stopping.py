@@ -20,7 +20,7 @@ from xla_server.backends.compiled.executable import CompiledExecutable
 from xla_server.buffers.code import CANCELLATION, KernelThunk
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.builder import Body
-from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Role
+from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Usage
 from xla_server.codegen.kernel_ir.numba_text import NumbaText
 from xla_server.codegen.schedules.builders.stopping import SPAN, span_of, watched_loop
 from xla_server.execution.cancellation import Cancellation
@@ -111,7 +111,7 @@ WATCHED = """for i_begin in range(2, 100, 30):
 
 def test_a_watched_loop_tests_the_flag_before_each_span() -> None:
     body = Body()
-    for word in (Buffer(7, Role.WORD), None):
+    for word in (Buffer(7, Usage.WORD), None):
         with watched_loop(body, "i", Index(100), Index(2), 98, word, 30):
             pass
     text = "\n".join(NumbaText().lines(body.statements))

@@ -23,7 +23,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Const,
     Expression,
     Load,
-    Role,
+    Usage,
     condition,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
@@ -117,8 +117,8 @@ def _tables(lowering: Lowering, name: str, batch: int, *arrays: Value) -> tuple[
     if batch == 1:
         return ()
     table = lowering.new(Shape.array(ElementType.S64, (len(arrays) * batch,)), f"{name}.addresses")
-    buffers = [Buffer(number, Role.READ) for number in range(len(arrays))]
-    written, top = Buffer(len(arrays), Role.WRITE), Body()
+    buffers = [Buffer(number, Usage.READ) for number in range(len(arrays))]
+    written, top = Buffer(len(arrays), Usage.WRITE), Body()
     with Items(top, batch) as items:
         for number, (buffer, array) in enumerate(zip(buffers, arrays, strict=True)):
             address = Address(buffer) + items.axis * (array.byte_size // batch)
@@ -133,7 +133,7 @@ def _add_test(
 ) -> None:
     """Add a kernel that finds the first NaN among pivots, which no library looks for."""
     kind, parts = _real_of(plan.element)
-    matrices, failed = Buffer(0, Role.READ), Buffer(1, Role.SCRATCH)
+    matrices, failed = Buffer(0, Usage.READ), Buffer(1, Usage.SCRATCH)
     apart = plan.order * plan.order * parts
     top = Body()
     with Items(top, plan.batch) as items:
@@ -158,7 +158,7 @@ def _add_triangle(
 ) -> None:
     """Add a kernel that clears the other triangle, or makes all of a matrix NaN."""
     kind, parts = _real_of(plan.element)
-    failed, matrices = Buffer(0, Role.READ), Buffer(1, Role.WRITE)
+    failed, matrices = Buffer(0, Usage.READ), Buffer(1, Usage.WRITE)
     n = plan.order
     top = Body()
     with Items(top, result.shape.element_count) as items:
@@ -185,7 +185,7 @@ def add_real_diagonal(lowering: Lowering, matrices: Value, order: int) -> None:
     kind, parts = _real_of(matrices.shape.element_type)
     if parts == 1:
         return
-    buffer, top = Buffer(0, Role.WRITE), Body()
+    buffer, top = Buffer(0, Usage.WRITE), Body()
     batch = matrices.shape.element_count // order**2
     with Items(top, batch * order) as items:
         matrix, row = items.axis // order, items.axis % order
@@ -199,7 +199,7 @@ def add_real_diagonal(lowering: Lowering, matrices: Value, order: int) -> None:
 def add_zeros(lowering: Lowering, value: Value) -> None:
     """Add a kernel that fills an array of floats with zeros."""
     kind, parts = _real_of(value.shape.element_type)
-    buffer, top = Buffer(0, Role.WRITE), Body()
+    buffer, top = Buffer(0, Usage.WRITE), Body()
     with Items(top, value.shape.element_count * parts) as items:
         items.store(buffer, kind.value, items.axis, real(kind.value, 0.0))
     kernel = Kernel((buffer,), (), tuple(top.statements))

@@ -11,8 +11,8 @@ from xla_server.codegen.kernel_ir.expressions import (
     Apply,
     Buffer,
     Expression,
-    Role,
     SharedArray,
+    Usage,
     integer_op,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
@@ -58,20 +58,20 @@ class ThreadKernel:
 
     def reads(self, value: Value) -> Buffer:
         """Return the buffer of a value that is read."""
-        return self._buffer(value, Role.READ)
+        return self._buffer(value, Usage.READ)
 
     def writes(self, value: Value) -> Buffer:
         """Return the buffer of a value all of which is written."""
-        return self._buffer(value, Role.WRITE)
+        return self._buffer(value, Usage.WRITE)
 
     def updates(self, value: Value) -> Buffer:
         """Return the buffer of a value whose elements remain where nothing is written."""
         if value not in self._updates:
             self._updates.append(value)
-        return self._buffer(value, Role.WRITE)
+        return self._buffer(value, Usage.WRITE)
 
-    def _buffer(self, value: Value, role: Role) -> Buffer:
-        return self._buffers.setdefault(value, Buffer(len(self._buffers), role))
+    def _buffer(self, value: Value, usage: Usage) -> Buffer:
+        return self._buffers.setdefault(value, Buffer(len(self._buffers), usage))
 
     def load_integer(self, value: Value, index: Expression) -> Expression:
         """Return an element of a value that is read, as an i64."""
