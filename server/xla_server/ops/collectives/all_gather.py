@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.collectives.collective import Exchange, Group, block
+from xla_server.ops.collectives.collective import Collective, Group, block
 from xla_server.ops.evaluation import Array, Route
 from xla_server.ops.numerics.dynamic_bounds import with_size
 
@@ -26,4 +26,4 @@ def _sizes(
     return [with_size(each.shape, d, each.shape[d] * count) for each in operands]
 
 
-ALL_GATHER = Exchange(_fill, Route.WHOLE, None, _part, _sizes, is_common=True)
+ALL_GATHER = Collective(_fill, Route.WHOLE, None, _part, _sizes, is_common=True)

@@ -8,7 +8,13 @@ that results do not depend on who does it.
 from collections.abc import Sequence
 
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.collectives.collective import Exchange, Group, Look, Part, require_equal_shapes
+from xla_server.ops.collectives.collective import (
+    Collective,
+    Group,
+    Look,
+    Part,
+    require_equal_shapes,
+)
 from xla_server.ops.collectives.group_reduction import reduce_in_order
 from xla_server.ops.evaluation import Array, Frame, Reduction, Route
 from xla_server.ops.numerics.scalar_function import plain_opcode
@@ -68,4 +74,4 @@ def _reduces(instruction: HloInstruction, frame: Frame) -> Reduction | None:
     return Reduction(opcode, dtypes, reduce, total)
 
 
-ALL_REDUCE = Exchange(_fill, Route.BLOCKS, _reads, part, reduces=_reduces, is_common=True)
+ALL_REDUCE = Collective(_fill, Route.BLOCKS, _reads, part, reduces=_reduces, is_common=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xla_server.ops.collectives.collective import Exchange, Group, Look, block
+from xla_server.ops.collectives.collective import Collective, Group, Look, block
 from xla_server.ops.evaluation import Array, Route
 
 
@@ -24,4 +24,4 @@ def _reads(look: Look) -> Sequence[Array]:
     return [block(look.operands[0], dimension, len(look.members), look.target)]
 
 
-ALL_TO_ALL = Exchange(_fill, Route.BLOCKS, _reads)
+ALL_TO_ALL = Collective(_fill, Route.BLOCKS, _reads)

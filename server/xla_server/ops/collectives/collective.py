@@ -1,7 +1,7 @@
 """The common part of collectives' evaluators: members of groups, and memory of results.
 
 Each operation says how a participant writes its results, or its share of results that all have in
-common, from the operands of its group (`Exchange`). Groups are those of the device grid that the
+common, from the operands of its group (`Collective`). Groups are those of the device grid that the
 program runs on; a participant alone in its group keeps its operands.
 """
 
@@ -117,7 +117,7 @@ def _same_sizes(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Exchange:
+class Collective:
     """Writer of a collective's results.
 
     `fill` writes those of one member, by its index in the group, or, where `is_common`, one share
@@ -139,7 +139,7 @@ class Exchange:
 
 
 def exchanged(
-    exchange: Exchange,
+    exchange: Collective,
     instruction: HloInstruction,
     operands: Sequence[Array],
     frame: Frame,
@@ -221,7 +221,7 @@ def _of_totals(
 
 
 def _crossing(
-    exchange: Exchange,
+    exchange: Collective,
     instruction: HloInstruction,
     given: Part,
     members: tuple[int, ...],
@@ -260,7 +260,7 @@ def _crossing(
     )
 
 
-def evaluator_of(exchange: Exchange, *, is_first_half: bool = False) -> Evaluator:
+def evaluator_of(exchange: Collective, *, is_first_half: bool = False) -> Evaluator:
     """Return the evaluator of an operation that exchanges values this way.
 
     The value of a first half has the operands in front of the result, and zeros for whatever else

@@ -6,7 +6,7 @@ Participants in no group get zeros. Members share the work of copying by element
 from collections.abc import Sequence
 
 from xla_server.ops.collectives.all_reduce import part, share
-from xla_server.ops.collectives.collective import Exchange, Group, Look
+from xla_server.ops.collectives.collective import Collective, Group, Look
 from xla_server.ops.evaluation import Array, Route
 
 
@@ -23,4 +23,4 @@ def _reads(look: Look) -> Sequence[Array]:
     return [share(operand, len(look.members), look.target) for operand in look.operands]
 
 
-COLLECTIVE_BROADCAST = Exchange(_fill, Route.BLOCKS, _reads, part, is_common=True)
+COLLECTIVE_BROADCAST = Collective(_fill, Route.BLOCKS, _reads, part, is_common=True)

@@ -6,7 +6,7 @@ Participants that pairs join, directly or over others, meet; all others go on.
 from collections.abc import Sequence
 
 from xla_server.ir.participants import pairs_of
-from xla_server.ops.collectives.collective import Exchange, Group, Look
+from xla_server.ops.collectives.collective import Collective, Group, Look
 from xla_server.ops.evaluation import Array, Route
 
 
@@ -26,4 +26,4 @@ def _reads(look: Look) -> Sequence[Array]:
     return look.operands if pair in pairs_of(look.instruction, look.grid) else ()
 
 
-COLLECTIVE_PERMUTE = Exchange(_fill, Route.PAIRS, _reads)
+COLLECTIVE_PERMUTE = Collective(_fill, Route.PAIRS, _reads)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.collectives.collective import Exchange, Group
+from xla_server.ops.collectives.collective import Collective, Group
 from xla_server.ops.evaluation import Array, Route
 
 
@@ -45,4 +45,4 @@ def _sizes(
     return [operands[1].shape]
 
 
-RAGGED_ALL_TO_ALL = Exchange(_fill, Route.WHOLE, sizes=_sizes, keeps=False)
+RAGGED_ALL_TO_ALL = Collective(_fill, Route.WHOLE, sizes=_sizes, keeps=False)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.collectives.collective import Exchange, Group, Look
+from xla_server.ops.collectives.collective import Collective, Group, Look
 from xla_server.ops.collectives.group_reduction import reduce_in_order
 from xla_server.ops.evaluation import Array, Route
 from xla_server.ops.numerics.dynamic_bounds import with_size
@@ -41,4 +41,4 @@ def _sizes(
     return [with_size(each.shape, d, each.shape[d] // count) for each in operands]
 
 
-REDUCE_SCATTER = Exchange(_fill, Route.BLOCKS, _reads, sizes=_sizes)
+REDUCE_SCATTER = Collective(_fill, Route.BLOCKS, _reads, sizes=_sizes)
