@@ -54,7 +54,7 @@ def _cpu(settings: Settings) -> Backend:
 
 
 def _cuda(settings: Settings) -> Backend:
-    from xla_server.backends.cuda.buffers import Placement
+    from xla_server.backends.cuda.buffers import DevicePlacement
     from xla_server.backends.cuda.workers import count_devices, device_bytes, start_workers
 
     if settings.distributed is not Distribution.NONE:
@@ -88,7 +88,7 @@ def _cuda(settings: Settings) -> Backend:
         )
 
     room = sum(device_bytes(worker, fraction) for worker in workers)
-    return DeferredBackend(Platform.CUDA, len(workers), load, Placement(workers).placed, room)
+    return DeferredBackend(Platform.CUDA, len(workers), load, DevicePlacement(workers).placed, room)
 
 
 PLATFORMS: Mapping[Platform, Callable[[Settings], Backend]] = {

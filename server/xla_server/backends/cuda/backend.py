@@ -16,7 +16,7 @@ from xla_server.backends.compiled.backend import (
 )
 from xla_server.backends.compiled.compilation import Compilation
 from xla_server.backends.compiled.precompilation import Preparation
-from xla_server.backends.cuda.buffers import CudaBuffer, Placement
+from xla_server.backends.cuda.buffers import CudaBuffer, DevicePlacement
 from xla_server.backends.cuda.host_steps import HostSteps
 from xla_server.backends.cuda.listing import dump_files
 from xla_server.backends.cuda.program import CudaProgram, Parts
@@ -88,7 +88,7 @@ class Cuda(CompiledBackend):
         kernels = Kernels(cache, Machine.host())
         self._pool = KernelThreads(kernels, threads)
         self._steps = HostSteps(kernels, self._pool)
-        self._placement = Placement(self._workers)
+        self._placement = DevicePlacement(self._workers)
         self.buffers = self._placement.buffers
         room = min(device_bytes(worker, memory_fraction) for worker in self._workers)
         most = options.get("max_value_bytes")
@@ -132,7 +132,7 @@ class Cuda(CompiledBackend):
             _LOG.warning("machine code of kernels is made when a program is loaded, by %s", name)
 
     def to_device(self, literal: Literal, device: Device) -> CudaBuffer:
-        """Copy a value to `device`; raises as Placement.placed."""
+        """Copy a value to `device`; raises as DevicePlacement.placed."""
         return self._placement.placed(literal, device)
 
     def dump_files(self, program: LoadedProgram) -> Mapping[str, str | bytes]:

@@ -110,7 +110,7 @@ def _of_block(block: DeviceMemory, shape: Shape, device: Device) -> CudaBuffer:
     return CudaBuffer(shape, device, memory=block)
 
 
-class Placement:
+class DevicePlacement:
     """Copies values to devices, each of which has a worker."""
 
     def __init__(self, workers: Sequence[DeviceWorker]) -> None:

@@ -14,7 +14,7 @@ from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, Un
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.backends.cuda import buffers
-from xla_server.backends.cuda.buffers import CudaBuffer, Placement
+from xla_server.backends.cuda.buffers import CudaBuffer, DevicePlacement
 from xla_server.backends.cuda.workers import start_workers
 from xla_server.backends.platform import Device
 from xla_server.execution import memory_check
@@ -24,9 +24,9 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 @pytest.fixture(scope="module")
-def placement() -> Iterator[Placement]:
+def placement() -> Iterator[DevicePlacement]:
     workers = start_workers(2, WORKER)
-    yield Placement(workers)
+    yield DevicePlacement(workers)
     for worker in workers:
         worker.close()
 
@@ -43,7 +43,7 @@ def placement() -> Iterator[Placement]:
         np.arange(100_000),
     ],
 )
-def test_a_value_comes_back_as_it_went(placement: Placement, array: np.ndarray) -> None:
+def test_a_value_comes_back_as_it_went(placement: DevicePlacement, array: np.ndarray) -> None:
     buffer = placement.placed(Literal.from_numpy(np.asarray(array)), DEVICES[1])
     found = buffer.to_literal().value
     np.testing.assert_array_equal(found, array)
@@ -52,7 +52,7 @@ def test_a_value_comes_back_as_it_went(placement: Placement, array: np.ndarray) 
     assert (buffer.device, buffer.address.worker) == (DEVICES[1], placement.workers[1])
 
 
-def test_a_layout_is_that_of_the_way_out(placement: Placement) -> None:
+def test_a_layout_is_that_of_the_way_out(placement: DevicePlacement) -> None:
     shape = Shape.parse("f32[2,3]{0,1}")
     buffer = placement.placed(Literal.from_numpy(X, shape), DEVICES[0])
     assert (buffer.shape, buffer.to_literal().shape) == (shape, shape)
@@ -63,7 +63,7 @@ def test_a_layout_is_that_of_the_way_out(placement: Placement) -> None:
         buffer.to_literal(Shape.parse("f32[3,2]"))
 
 
-def test_a_tuple_has_elements_of_its_own(placement: Placement) -> None:
+def test_a_tuple_has_elements_of_its_own(placement: DevicePlacement) -> None:
     literal = Literal.tuple_of([Literal.from_numpy(X), Literal.token()])
     buffer = placement.placed(literal, DEVICES[0])
     array, token = buffer.elements
@@ -73,7 +73,7 @@ def test_a_tuple_has_elements_of_its_own(placement: Placement) -> None:
     np.testing.assert_array_equal(array.to_literal().value, X)
 
 
-def test_the_evaluator_s_values_are_placed_and_read(placement: Placement) -> None:
+def test_the_evaluator_s_values_are_placed_and_read(placement: DevicePlacement) -> None:
     shape = Shape.parse("(f32[2,3], token[])")
     found = placement.from_value(
         (X, placement.placed(Literal.token(), DEVICES[0]).value), shape, DEVICES[0]
@@ -82,7 +82,7 @@ def test_the_evaluator_s_values_are_placed_and_read(placement: Placement) -> Non
     np.testing.assert_array_equal(found.value[0], X)  # type: ignore[index]
 
 
-def test_arrays_of_dynamic_shape_stay_on_the_host(placement: Placement) -> None:
+def test_arrays_of_dynamic_shape_stay_on_the_host(placement: DevicePlacement) -> None:
     shape = Shape.parse("f32[<=4]")
     buffer = placement.from_value(np.float32([1, 2]), shape, DEVICES[0])
     assert buffer.memory is None
@@ -91,7 +91,7 @@ def test_arrays_of_dynamic_shape_stay_on_the_host(placement: Placement) -> None:
         buffer.address  # noqa: B018
 
 
-def test_a_copy_on_another_device_goes_through_the_host(placement: Placement) -> None:
+def test_a_copy_on_another_device_goes_through_the_host(placement: DevicePlacement) -> None:
     buffer = placement.placed(Literal.from_numpy(X), DEVICES[0])
     assert placement.moved(buffer, DEVICES[0]) is buffer
     other = placement.moved(buffer, DEVICES[1])
@@ -99,7 +99,7 @@ def test_a_copy_on_another_device_goes_through_the_host(placement: Placement) ->
     np.testing.assert_array_equal(other.to_literal().value, X)
 
 
-def test_a_buffer_that_was_given_up_is_used_no_more(placement: Placement) -> None:
+def test_a_buffer_that_was_given_up_is_used_no_more(placement: DevicePlacement) -> None:
     buffer = placement.placed(Literal.from_numpy(X), DEVICES[0])
     assert buffer.is_sole_owner
     other = buffer.given_up()
@@ -113,7 +113,7 @@ def test_a_buffer_that_was_given_up_is_used_no_more(placement: Placement) -> Non
 
 
 def test_a_value_without_room_is_refused_with_figures_and_others_stay(
-    placement: Placement,
+    placement: DevicePlacement,
 ) -> None:
     kept = placement.placed(Literal.from_numpy(X), DEVICES[0])
     large = Literal.from_numpy(np.zeros(TOTAL_BYTES, np.uint8))
@@ -125,7 +125,7 @@ def test_a_value_without_room_is_refused_with_figures_and_others_stay(
 
 
 def test_a_value_that_the_host_has_no_room_for_stays_on_the_device(
-    placement: Placement, monkeypatch: pytest.MonkeyPatch
+    placement: DevicePlacement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     buffer = placement.placed(Literal.from_numpy(X), DEVICES[0])
     with monkeypatch.context() as patch:
@@ -138,7 +138,7 @@ def test_a_value_that_the_host_has_no_room_for_stays_on_the_device(
 
 def test_values_of_a_lost_worker_are_unavailable_and_new_ones_work() -> None:
     (worker,) = start_workers(1, WORKER)
-    placement = Placement([worker])
+    placement = DevicePlacement([worker])
     lost = placement.placed(Literal.from_numpy(X), DEVICES[0])
     os.kill(worker.process().process_id, signal.SIGKILL)
     for _ in range(2):
