@@ -27,7 +27,7 @@ from xla_server.buffers.code import (
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
-from xla_server.runtime.blocks import Block, BlockPool, block_size
+from xla_server.runtime.blocks import BlockPool, MemoryBlock, block_size
 from xla_server.runtime.host import HostRun, arrays_of
 from xla_server.runtime.row_times import RowTimes
 
@@ -56,7 +56,9 @@ class WalkedProgram:
         self._blocks = blocks
         self._labels = {row: n for n, row in enumerate(code.rows) if isinstance(row, Label)}
         arrays = dict(enumerate(code.constants.values()))
-        self.constants: Mapping[int, Block] = {n: self._block_of(a) for n, a in arrays.items()}
+        self.constants: Mapping[int, MemoryBlock] = {
+            n: self._block_of(a) for n, a in arrays.items()
+        }
 
     @property
     def memory(self) -> MemoryUse:
@@ -84,7 +86,7 @@ class WalkedProgram:
         host: Callable[[], HostRun],
         times: RowTimes | None = None,
         collectives: Participant = ALONE_RUN,
-    ) -> tuple[dict[int, Block], int]:
+    ) -> tuple[dict[int, MemoryBlock], int]:
         """Return the memory of the results by number, and 0 cycles: nothing counts them."""
         position = {
             Opcode.REPLICA_ID: collectives.replica_id,
@@ -128,7 +130,7 @@ class WalkedProgram:
                 found.append(owners[place.kind][place.number].array(shape))
         return found, cycles
 
-    def _block_of(self, array: Any) -> Block:
+    def _block_of(self, array: Any) -> MemoryBlock:
         block = self._blocks.take(block_size(array.nbytes))
         np.asarray(block)[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         return block

@@ -17,7 +17,7 @@ from xla_server.backends.device_buffer import Buffers
 from xla_server.backends.platform import Device
 from xla_server.ops.evaluation import TOKEN, Array, Token, Value
 from xla_server.ops.numerics.dynamic_bounds import filled
-from xla_server.runtime.blocks import Block, BlockPool, block_size
+from xla_server.runtime.blocks import BlockPool, MemoryBlock, block_size
 
 _SMALL_BYTES = 1 << 16
 """Bytes that are copied before an array could be made of the memory they go to."""
@@ -39,7 +39,7 @@ class HostBuffer:
         device: Device,
         literal: Literal | None = None,
         elements: "tuple[HostBuffer, ...]" = (),
-        memory: Block | None = None,
+        memory: MemoryBlock | None = None,
     ) -> None:
         self.shape = shape
         self.device = device
@@ -92,7 +92,7 @@ class HostBuffer:
         return cls.of_literal(literal_of(value, shape), device)
 
     @classmethod
-    def of_block(cls, block: Block, shape: Shape, device: Device) -> "HostBuffer":
+    def of_block(cls, block: MemoryBlock, shape: Shape, device: Device) -> "HostBuffer":
         """Return the dense row-major array at the start of a block that is no longer written to.
 
         `shape` has the array's layout and static sizes.

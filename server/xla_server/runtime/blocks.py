@@ -17,7 +17,7 @@ _STEPS = 8
 """Sizes of blocks for each doubling: an eighth of a block is wasted at most."""
 
 
-class Block:
+class MemoryBlock:
     """Bytes at an address that is a multiple of ALIGNMENT. Its memory goes back with the object.
 
     Arrays made from it keep it alive.
@@ -63,17 +63,17 @@ class BlockPool:
         self.kept_bytes = 0
         """Bytes of free blocks."""
 
-    def take(self, size: int) -> Block:
+    def take(self, size: int) -> MemoryBlock:
         """A block of `size` bytes, which must be what `block_size` gives."""
         with self._lock:
             waiting = self._free.get(size)
             if waiting:
                 self.kept_bytes -= size
                 memory, address = waiting.pop()
-                return Block(self, memory, address, size)
+                return MemoryBlock(self, memory, address, size)
         memory = np.empty(size + ALIGNMENT, np.uint8)
         start = memory.ctypes.data
-        return Block(self, memory, start + -start % ALIGNMENT, size)
+        return MemoryBlock(self, memory, start + -start % ALIGNMENT, size)
 
     def give_back(self, memory: Array, address: int, size: int) -> None:
         """Keep the memory of a block for the next one of its size, if there is room."""

@@ -24,7 +24,7 @@ from xla_server.execution.collectives_protocol import (
     NativeMeeting,
 )
 from xla_server.runtime import executor
-from xla_server.runtime.blocks import Block, BlockPool, block_size
+from xla_server.runtime.blocks import BlockPool, MemoryBlock, block_size
 from xla_server.runtime.encoding import Encoded
 from xla_server.runtime.host import HostRun, arrays_of
 from xla_server.runtime.meetings import LOOKS, meets_natively
@@ -131,7 +131,7 @@ class Program:
         host: Callable[[], HostRun],
         times: RowTimes | None = None,
         collectives: Collectives = ALONE_RUN,
-    ) -> tuple[dict[int, Block], int]:
+    ) -> tuple[dict[int, MemoryBlock], int]:
         """Run as LoadedProgram.run says. All devices are this processor."""
         position = collectives.replica_id, collectives.partition_id
         run, results = self._begin(addresses, cancellation, position)
@@ -165,7 +165,7 @@ class Program:
         cancellation: Cancellation,
         records: Sequence[int],
         grid: DeviceGrid,
-    ) -> tuple[list[tuple[dict[int, Block], int]], dict[int, int]]:
+    ) -> tuple[list[tuple[dict[int, MemoryBlock], int]], dict[int, int]]:
         """Run as all participants; see ProgramInTurns."""
         begun = [
             self._begin(each, cancellation, grid.position(number))
@@ -206,7 +206,7 @@ class Program:
 
     def _begin(
         self, addresses: Sequence[int], cancellation: Cancellation, position: tuple[int, int]
-    ) -> tuple["_Run", dict[int, Block]]:
+    ) -> tuple["_Run", dict[int, MemoryBlock]]:
         """A run on these arguments, by its position in the grid, and the memory of its results."""
         take = self._blocks.take
         try:
@@ -216,7 +216,7 @@ class Program:
         given = [0, cancellation.word, *addresses]
         for opcode in self.code.numbers:
             given += [run.number(_NUMBERS[opcode], position)]
-        results: dict[int, Block] = {}
+        results: dict[int, MemoryBlock] = {}
         for number, size in self._sizes:
             block = results[number] = take(size)
             given.append(block.address)
@@ -320,13 +320,13 @@ class _Run:
         "words",
     )
 
-    def __init__(self, encoded: Encoded, constants: dict[int, Block], board: int) -> None:
+    def __init__(self, encoded: Encoded, constants: dict[int, MemoryBlock], board: int) -> None:
         self._tables = _zeros(len(encoded.indices))
         self._array = _zeros(executor.SLOTS + len(encoded.slots))
         self.address: int = self._array.ctypes.data
         self.words = memoryview(self._array)
         self.memory = self.words.cast("B")
-        self.arena: Block | None = None
+        self.arena: MemoryBlock | None = None
         self._numbers = np.zeros(2, np.uint32)
         self._base = -1
         self._offsets = encoded.offsets
@@ -347,7 +347,7 @@ class _Run:
         address: int = self._numbers.ctypes.data
         return address + 4 * index
 
-    def use(self, arena: Block) -> None:
+    def use(self, arena: MemoryBlock) -> None:
         """Let the run keep its values in this memory."""
         self.arena = arena
         if arena.address != self._base:
@@ -363,7 +363,7 @@ def _zeros(count: int) -> Any:
     return np.zeros(count, np.int64)
 
 
-def _block_of(array: Any, blocks: BlockPool) -> Block:
+def _block_of(array: Any, blocks: BlockPool) -> MemoryBlock:
     block = blocks.take(block_size(array.nbytes))
     np.asarray(block)[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return block

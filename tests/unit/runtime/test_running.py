@@ -13,7 +13,7 @@ from xla_server.backends.compiled.executable import CompiledExecutable
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
 from xla_server.execution.feed_protocol import NoFeeds
-from xla_server.runtime.blocks import Block, BlockPool
+from xla_server.runtime.blocks import BlockPool, MemoryBlock
 from xla_server.runtime.encoding import chunk_of
 from xla_server.runtime.native import COPY_BYTES
 from xla_server.runtime.program import KEPT_RUNS
@@ -213,7 +213,7 @@ def test_memory_is_taken_for_results_and_once_for_everything_between(
     sizes: list[int] = []
     take = BlockPool.take
 
-    def counted(pool: BlockPool, size: int) -> Block:
+    def counted(pool: BlockPool, size: int) -> MemoryBlock:
         sizes.append(size)
         return take(pool, size)
 
