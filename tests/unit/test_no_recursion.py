@@ -64,7 +64,7 @@ ALLOWED = {
     """,
     SHAPE: """
         backends/compiled/executable.py: _add_leaves _assembled
-        backends/cuda/buffers.py: Placement.placed
+        backends/cuda/buffers.py: DevicePlacement.placed
         backends/host_buffer.py: HostBuffer.of_literal HostBuffer.placed literal_of value_of
         backends/signature.py: _laid_out owned
         codegen/lower/control/control.py: _arrays _state

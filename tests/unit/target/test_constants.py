@@ -81,8 +81,9 @@ FORMULAS = {
     },
     "codegen/functions/values.py": {"_SHIFTER"},
     "codegen/instructions/intrinsics.py": {*("_DOUBLE_BITS", "_SINGLE_BITS", "_SMALLEST_ADDEND")},
+    "codegen/kernel_ir/integer_rules.py": {"ABSORBED", "KEPT"},
 }
-"""Layouts of types, and where one formula follows another: results depend on these."""
+"""Layouts of types, laws of integers, orders of formulas: results depend on these."""
 
 ROUTINES = {
     "codegen/routines/movement/concatenation.py": {"LINE_BYTES", "TILE_BYTES"},

@@ -26,10 +26,10 @@ from xla_server.codegen.lower.loop_nests.epilogue import Ends, Epilogue, Epilogu
 from xla_server.codegen.routines.contraction.direct_block import (
     BLOCK,
     Features,
-    Line,
-    Space,
-    SumLoop,
+    SpatialDimensions,
+    SpatialSizes,
     Sums,
+    TapLoop,
     Tiles,
 )
 from xla_server.codegen.routines.contraction.product_tiles import LEVELS, tile_name
@@ -155,16 +155,16 @@ def _results(phase: Phase, block: ir.Value) -> tuple[Word, Word, Word]:
     return block, 0, ir.integer_op("minimum", phase.block, ir.whole(first) - block)
 
 
-def _space(phase: Phase) -> Space:
+def _space(phase: Phase) -> SpatialDimensions:
     """Return three dimensions: those between the first and the last are missing first."""
     *others, inner = (
-        Line(d.size, d.start, d.step, extent, d.whole, d.results, d.first, d.apart)
+        SpatialSizes(d.size, d.start, d.step, extent, d.whole, d.results, d.first, d.apart)
         for d, extent in zip(phase.lines, _extents(phase), strict=True)
     )
-    missing = Line(size=1, start=0, step=1, extent=1, whole=1, results=1, first=0, apart=1)
+    missing = SpatialSizes(size=1, start=0, step=1, extent=1, whole=1, results=1, first=0, apart=1)
     outer, middle = (*others, missing, missing)[:2]
     pixel, to_place = phase.pitch * phase.width, phase.outputs * phase.groups * phase.width
-    return Space(outer, middle, inner, pixel, to_place)
+    return SpatialDimensions(outer, middle, inner, pixel, to_place)
 
 
 def _features(phase: Phase) -> Features:
@@ -197,11 +197,11 @@ def _sums(phase: Phase) -> Sums:
     windows = dense_strides([line.window for line in phase.lines])
     taps = [phase.inputs * step for step in windows.values()]
     loops = [
-        SumLoop(line.taps, line.reach * position, line.tap_step * step)
+        TapLoop(line.taps, line.reach * position, line.tap_step * step)
         for line, position, step in zip(phase.lines, positions, taps, strict=True)
     ]
     first = sum(line.tap * step for line, step in zip(phase.lines, taps, strict=True))
-    loops = _joined([*loops, SumLoop(phase.inputs, phase.width, 1)])
+    loops = _joined([*loops, TapLoop(phase.inputs, phase.width, 1)])
     return Sums(first, *loops)
 
 
@@ -231,13 +231,13 @@ def _tiles(phase: Phase) -> Tiles:
     )
 
 
-def _joined(loops: Sequence[SumLoop]) -> list[SumLoop]:
+def _joined(loops: Sequence[TapLoop]) -> list[TapLoop]:
     """Loops that move on as one made one, and as many as tiles have."""
-    joined: list[SumLoop] = []
+    joined: list[TapLoop] = []
     for iterations, left, right in loops:
         if iterations == 1:
             continue
         if joined and joined[-1][1:] == (iterations * left, iterations * right):
             iterations *= joined.pop().iterations
-        joined.append(SumLoop(iterations, left, right))
-    return [SumLoop(1, 0, 0)] * (LEVELS - len(joined)) + joined
+        joined.append(TapLoop(iterations, left, right))
+    return [TapLoop(1, 0, 0)] * (LEVELS - len(joined)) + joined

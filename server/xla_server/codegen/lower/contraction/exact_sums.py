@@ -10,7 +10,7 @@ from xla_server.codegen.kernel_ir.routine import Operands, Routine
 from xla_server.codegen.lower.loop_nests.epilogue import Ends
 from xla_server.codegen.routines.contraction.exact_sums import (
     SPATIAL,
-    Channels,
+    FeatureCounts,
     Positions,
     Spatial,
     exact_sums,
@@ -121,7 +121,7 @@ def exact_sums_of(
     spatial += [_MISSING] * (SPATIAL - len(window))
     values: Operands = {
         "positions": Positions(after, result[feature], result[last], last_low, last_high),
-        "channels": Channels(
+        "channels": FeatureCounts(
             group=result[feature] // groups,
             group_read=group_read,
             batch_apart=apart[batch],

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.kernel_ir import expressions as ir
-from xla_server.codegen.kernel_ir.builder import Branch, Items, Loop, dealt
+from xla_server.codegen.kernel_ir.builder import Branch, Items, Loop, Names, dealt
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Operands, function_address
 from xla_server.codegen.lower.contraction.convolution_phases import Phase, panels
@@ -116,17 +116,17 @@ def add_weights(lowering: Lowering, phase: Phase, kernel: Array) -> Array:
     square = 4 * phase.inputs * phase.outputs
     down, across = phase.lines
     first = (down.tap * TAPS + across.tap) * square
-    building = EpilogueKernel()
+    building, names = EpilogueKernel(), Names()
     source = ir.Address(building.buffer(kernel, ir.Usage.READ))
     target = ir.Address(building.buffer(points, ir.Usage.WRITE))
     with Items(building.body, phase.inputs, "item") as items:
         feature = items.axis
         for column, columns, count in panels(phase):
             ahead = feature * (4 * phase.outputs)
-            read = items.let("read", source + (first + 4 * column) + ahead)
+            read = items.let(names("read"), source + (first + 4 * column) + ahead)
             ahead = feature * (4 * columns)
-            written = items.let("written", target + 4 * column * phase.inputs + ahead)
-            with Loop(items, "panel", count) as each:
+            written = items.let(names("written"), target + 4 * column * phase.inputs + ahead)
+            with Loop(items, names("panel"), count) as each:
                 operands: Operands = {
                     "source": read + each.axis * (4 * columns),
                     "down": down.tap_step * TAPS * square,

@@ -165,7 +165,7 @@ class MatrixCopy:
         first, last = map(ir.whole, columns)
         with Loop(body, "r", rows[1], rows[0], iterations=self.matrix.rows) as row:
             index = {**fixed, **indices(row, row.axis, self.matrix.outer)}
-            column = row.declare("c", first)
+            column = row.declare("column", first)
             before = ir.integer_op("mul", row.axis - rows[0], last - first)
             run = _Run(self, index, ir.whole(base), before - first)
             runs = max(1, self.matrix.columns // run.length)

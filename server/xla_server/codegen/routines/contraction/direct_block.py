@@ -25,7 +25,7 @@ from xla_server.codegen.kernel_ir.routine import (
 )
 
 
-class Line(NamedTuple):
+class SpatialSizes(NamedTuple):
     """A spatial dimension: its sizes in positions, and where windows and results are.
 
     The input has `size` positions, of which windows begin at `start` and from there on `step`
@@ -43,12 +43,12 @@ class Line(NamedTuple):
     apart: Count
 
 
-class Space(NamedTuple):
+class SpatialDimensions(NamedTuple):
     """The spatial dimensions, and bytes from position to position of the input and the result."""
 
-    outer: Line
-    middle: Line
-    inner: Line
+    outer: SpatialSizes
+    middle: SpatialSizes
+    inner: SpatialSizes
     pixel: Offset
     to_place: Offset
 
@@ -75,7 +75,7 @@ class Features(NamedTuple):
     rest_row: Offset
 
 
-class SumLoop(NamedTuple):
+class TapLoop(NamedTuple):
     """A loop of a sum: bytes on the left and rows of weights from one iteration to the next."""
 
     iterations: Count
@@ -87,10 +87,10 @@ class Sums(NamedTuple):
     """The row of weights that a sum begins with, and its loops, the outermost first."""
 
     first_row: Count
-    loop0: SumLoop
-    loop1: SumLoop
-    loop2: SumLoop
-    loop3: SumLoop
+    loop0: TapLoop
+    loop1: TapLoop
+    loop2: TapLoop
+    loop3: TapLoop
 
 
 class Tiles(NamedTuple):
@@ -123,7 +123,7 @@ def _block(
     box: Write,
     # The block's first result along the first and the last dimension, and how many along the first.
     image: Count, down: Count, across: Count, high: Count,
-    space: Space, features: Features, sums: Sums, tiles: Tiles,
+    space: SpatialDimensions, features: Features, sums: Sums, tiles: Tiles,
 ) -> None:  # fmt: skip
     outer, middle, inner, pixel, to_place = space
     first_row, loop0, loop1, loop2, loop3 = sums

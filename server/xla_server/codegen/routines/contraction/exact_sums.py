@@ -34,7 +34,7 @@ class Positions(NamedTuple):
     last_high: Count
 
 
-class Channels(NamedTuple):
+class FeatureCounts(NamedTuple):
     """Output features of a group, images, input features of a group, and distances of all these.
 
     `batch_apart` is in positions of the result. An output feature has its weights from
@@ -110,7 +110,7 @@ def _function(kind: str) -> PythonFunction:
         source: Read, weights: Read, result: Update,
         # The results: positions p0 .. p1, counted without features, and features.
         p0: Count, p1: Count, f0: Count, f1: Count,
-        positions: Positions, channels: Channels, d0: Spatial, d1: Spatial, d2: Spatial,
+        positions: Positions, channels: FeatureCounts, d0: Spatial, d1: Spatial, d2: Spatial,
     ) -> None:  # fmt: skip
         after, features, line, last_low, last_high = positions
         p = p0
