@@ -38,7 +38,7 @@ def verify(kernel: Kernel, sizes: Sizes | None = None) -> None:
 
 
 def _bound(kernel: Kernel) -> Iterator[str]:
-    """Values and cells are used inside of the block that binds them, after that."""
+    """Values and cells are bound once, and used inside of the block that binds them, after that."""
     bound: dict[ir.Value | ir.Cell, Path] = {ir.START: (), ir.STOP: (), ir.BUFFERS: ()}
     for statement, path in walk(kernel.body):
         for used in (*_used(statement), *_changed(statement)):
@@ -48,7 +48,7 @@ def _bound(kernel: Kernel) -> Iterator[str]:
                 yield f"a value must be used inside of the block that binds it, got {used.name}"
         for new, inside in _binds(statement, path):
             if new in bound:
-                yield f"a name must be bound once, got {new.name} twice"
+                yield f"a value must be bound once, got {new.name} twice"
             bound[new] = inside
         if isinstance(statement, stmt.If):
             inside_of_one = {
@@ -175,8 +175,11 @@ def _unshared(kernel: Kernel) -> Iterator[str]:
 
 
 def _used_as_declared(kernel: Kernel) -> Iterator[str]:
-    """Memory is declared; what is READ is not stored to, nor the cancellation flag."""
+    """Memory is declared once; what is READ is not stored to, nor the cancellation flag."""
     declared = _declared(kernel)
+    names = [memory.name for memory in declared]
+    if len(set(names)) < len(names):
+        yield f"memory must be declared once, got {names}"
     for statement, _ in walk(kernel.body):
         accessed = [
             each.memory for each in read_by(statement) if isinstance(each, ir.Load | ir.Address)
