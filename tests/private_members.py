@@ -6,6 +6,7 @@ may use its own on other objects, as comparisons do.
 
 import ast
 import dataclasses
+import functools
 import sys
 from collections.abc import Iterator, Set
 from pathlib import Path
@@ -140,12 +141,15 @@ def unused() -> list[str]:
     ]
 
 
-def _all_uses() -> Iterator[tuple[str, Use]]:
-    for part in SOURCES:
-        for path in sorted((ROOT / part).rglob("*.py")):
-            if not path.is_relative_to(_GENERATED):
-                for use in uses(path.read_text(encoding="utf-8")):
-                    yield path.relative_to(ROOT).as_posix(), use
+@functools.cache
+def _all_uses() -> tuple[tuple[str, Use], ...]:
+    paths = (path for part in SOURCES for path in sorted((ROOT / part).rglob("*.py")))
+    return tuple(
+        (path.relative_to(ROOT).as_posix(), use)
+        for path in paths
+        if not path.is_relative_to(_GENERATED)
+        for use in uses(path.read_text(encoding="utf-8"))
+    )
 
 
 def main() -> int:

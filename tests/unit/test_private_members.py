@@ -5,11 +5,8 @@ import pytest
 from tests.private_members import found_in_sources, unused, uses
 
 
-def test_no_module_uses_private_members_of_another_class() -> None:
+def test_no_module_uses_private_members_of_another_class_and_every_listed_name_is_used() -> None:
     assert list(found_in_sources()) == []
-
-
-def test_every_listed_name_is_used() -> None:
     assert unused() == []
 
 
