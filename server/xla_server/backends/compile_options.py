@@ -61,11 +61,15 @@ class DumpOptions:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """The options of one compilation. `is_profiled`: time every row of each execution."""
+    """The options of one compilation. `is_profiled`: time every row of each execution.
+
+    `seed` starts the random numbers of every execution; with 0 each starts from somewhere else.
+    """
 
     passes: PassOptions = dataclasses.field(default_factory=PassOptions)
     dump: DumpOptions = dataclasses.field(default_factory=DumpOptions)
     is_profiled: bool = False
+    seed: int = 0
 
 
 DEFAULTS = CompileOptions()

@@ -72,7 +72,6 @@ class DeferredBackend:
         module: HloModule,
         entry: ProgramShape,
         *,
-        seed: int = 0,
         options: CompileOptions = DEFAULTS,
         files: DumpFiles | None = None,
     ) -> Executable:
@@ -81,7 +80,7 @@ class DeferredBackend:
             backend = self._backend()
         except Exception as error:
             raise InternalError("the platform must be loaded, got a failure to load it") from error
-        return backend.compile(module, entry, seed=seed, options=options, files=files)
+        return backend.compile(module, entry, options=options, files=files)
 
     def to_device(self, literal: Literal, device: Device) -> Buffer:
         """Copy a value to `device`."""

@@ -62,13 +62,13 @@ class Interpreter:
         module: HloModule,
         entry: ProgramShape,
         *,
-        seed: int = 0,
         options: CompileOptions = DEFAULTS,
         files: DumpFiles | None = None,
     ) -> "InterpreterExecutable":
         """Make a module ready to run, as Backend.compile says.
 
-        There are no passes: of `options` only dumps have a meaning, and they have one stage.
+        There are no passes: of `options` the seed and dumps have a meaning, and dumps have one
+        stage.
         """
         program_shape = admitted(module, entry, self._custom_calls, self._max_value_bytes)
         files = files or self._dumps.open(options.dump, module.name)
@@ -77,7 +77,7 @@ class Interpreter:
         executable = InterpreterExecutable(
             module,
             program_shape,
-            seed=seed,
+            seed=options.seed,
             check_values=self._check_values,
             custom_calls=self._custom_calls,
         )

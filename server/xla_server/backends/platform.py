@@ -194,14 +194,12 @@ class Backend(Protocol):
         module: HloModule,
         entry: ProgramShape,
         *,
-        seed: int = 0,
         options: CompileOptions = DEFAULTS,
         files: DumpFiles | None = None,
     ) -> Executable:
         """Verify `module` and make it ready to run with the layouts of `entry`.
 
-        An array of `entry` without layout gets the default one. `seed` starts the random numbers of
-        every execution; with 0 each starts from somewhere else. A platform ignores `options` that
+        An array of `entry` without layout gets the default one. A platform ignores `options` that
         have no meaning there. A dump goes to `files` if they are given, else to the directory of
         the options.
 

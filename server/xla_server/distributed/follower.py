@@ -101,9 +101,7 @@ class Follower:
             partitioned = program.partitioned(limits.max_device_bytes, limits.max_replicated_bytes)
             module = partitioned.module
             layouts = module.entry_program_shape
-            executable = self._backend.compile(
-                module, layouts, seed=program.seed, options=program.options
-            )
+            executable = self._backend.compile(module, layouts, options=program.options)
         except Exception as error:
             self.send(messages.Loaded(program.key, reported(error)))
             raise

@@ -37,7 +37,7 @@ class Ranks:
             threading.Thread(target=self.programs.answered, args=said).start()
 
     def use(self, name: str, *ranks: int, size: int = 1, by: Cancellation | None = None) -> None:
-        program = WireProgram(b"module", SHAPE, 0, CompileOptions(), name.encode())
+        program = WireProgram(b"module", SHAPE, CompileOptions(), name.encode())
         wanted = [(rank, program, size) for rank in ranks]
         with self.programs.loaded(wanted, by or Cancellation()):
             self.told.append("run")

@@ -125,7 +125,6 @@ class CompiledBackend(abc.ABC):
         module: HloModule,
         entry: ProgramShape,
         *,
-        seed: int = 0,
         options: CompileOptions = DEFAULTS,
         files: DumpFiles | None = None,
     ) -> CompiledExecutable | DynamicExecutable:
@@ -137,7 +136,7 @@ class CompiledBackend(abc.ABC):
         with self._preparation.interrupted():
             program_shape = admitted(module, entry, self._custom_calls, self._max_value_bytes)
             if has_dynamic_shapes(module):
-                return self._dynamic(module, program_shape, seed, options, files)
+                return self._dynamic(module, program_shape, options, files)
             key = fingerprint(module, program_shape)
             dump = self._dump(module, options, files)
             copies = relaid_bytes(program_shape)
@@ -151,14 +150,13 @@ class CompiledBackend(abc.ABC):
                     self._programs[name] = program
             kept = dump if options.is_profiled else None
             return CompiledExecutable(
-                program, self.buffers, program_shape, module, key, seed=seed, dump=kept
+                program, self.buffers, program_shape, module, key, seed=options.seed, dump=kept
             )
 
     def _dynamic(
         self,
         module: HloModule,
         program_shape: ProgramShape,
-        seed: int,
         options: CompileOptions,
         files: DumpFiles | None,
     ) -> DynamicExecutable:
@@ -181,7 +179,7 @@ class CompiledBackend(abc.ABC):
             programs,
             self.buffers,
             custom_calls=self._custom_calls,
-            seed=seed,
+            seed=options.seed,
             dump=dump if options.is_profiled else None,
         )
 

@@ -27,6 +27,7 @@ def compile_options(options: xla_pb2.ExecutionOptions) -> CompileOptions:
         ),
         _dump(debug),
         debug.xla_hlo_profile,
+        options.seed,
     )
 
 

@@ -72,7 +72,6 @@ def read_compile_request(
     return CompileRequest(
         source,
         shape_in(options, "shape_with_output_layout"),
-        options.seed,
         compile_options(options),
         _relevant(options),
         grid,

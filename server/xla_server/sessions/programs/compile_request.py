@@ -34,7 +34,6 @@ class CompileRequest:
     source: ProgramSource
     result: Shape | None
     """The shape of the result with the layout requested for it."""
-    seed: int
     options: CompileOptions
     serialized_options: bytes
     """All options that the code depends on."""
@@ -53,7 +52,6 @@ class WireProgram:
     data: bytes
     """The serialized module."""
     entry: ProgramShape
-    seed: int
     options: CompileOptions
     key: bytes
     grid: DeviceGrid = ALONE
@@ -117,7 +115,7 @@ def prepare_program(
     )
     data = source.serialize()
     key = _key(data, request.serialized_options, repr(entry).encode(), repr(grid).encode())
-    return WireProgram(data, entry, request.seed, request.options, key, grid, source.load)
+    return WireProgram(data, entry, request.options, key, grid, source.load)
 
 
 def _parameters(declared: ProgramShape, arguments: Sequence[Shape] | None) -> tuple[Shape, ...]:

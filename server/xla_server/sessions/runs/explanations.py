@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError
-from xla_server.backends.compile_options import CompileOptions, DumpFormat, DumpOptions, Pattern
+from xla_server.backends.compile_options import DumpFormat, DumpOptions, Pattern
 from xla_server.backends.diagnostics.dump_directory import MAX_MODULE_BYTES, DumpInMemory
 from xla_server.backends.platform import Buffer
 from xla_server.buffers.assignment import MemoryUse
@@ -82,7 +82,9 @@ def explain(
         arguments = runner.checked_arguments(compiled, request.arguments)
     files = DumpInMemory(request.max_bytes)
     dump = DumpOptions("explanation", request.formats, request.passes)
-    options = CompileOptions(compiled.program.options.passes, dump, is_profiled=request.is_profiled)
+    options = dataclasses.replace(
+        compiled.program.options, dump=dump, is_profiled=request.is_profiled
+    )
     executable = runner.compile_once(compiled.program, options, files)
     if request.is_profiled:
         runner.run_once(compiled, executable, arguments, cancellation)

@@ -170,7 +170,7 @@ class ProgramRunner:
                 )
             layouts = module.entry_program_shape
             executable = self.engine.backend.compile(
-                module, layouts, seed=program.seed, options=program.options, files=files
+                module, layouts, options=program.options, files=files
             )
             return CompiledProgram(executable, partitioned.signature)
 

@@ -115,7 +115,7 @@ def smallest(probe: Probe) -> hlo_pb2.HloModuleProto:
 
 def results(module: HloModule, arguments: list[Any], options: PassOptions) -> list[Any]:
     executable = CPU.compile(
-        module, module.entry_program_shape, seed=1, options=CompileOptions(options)
+        module, module.entry_program_shape, options=CompileOptions(options, seed=1)
     )
     device = CPU.devices[0]
     output: Any = executable.execute(

@@ -25,6 +25,7 @@ from xla_contract.ops.random.rng_get_and_update_state import RngGetAndUpdateStat
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
+from xla_server.backends.compile_options import CompileOptions
 from xla_server.backends.compiled import dynamic_executable, size_variants
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.backends.compiled.dynamic_executable import DynamicExecutable
@@ -67,7 +68,7 @@ def module_of(program: Callable[[Example], Op]) -> tuple[HloModule, list[Any]]:
 
 
 def compiled(module: HloModule, platform: Any = CPU, seed: int = 0) -> Any:
-    return platform.compile(module, module.entry_program_shape, seed=seed)
+    return platform.compile(module, module.entry_program_shape, options=CompileOptions(seed=seed))
 
 
 def executed(

@@ -20,6 +20,7 @@ from xla_contract.ops.random.rng import RandomDistribution
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
+from xla_server.backends.compile_options import CompileOptions
 from xla_server.evaluator.interpret import evaluate
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
@@ -73,7 +74,7 @@ def rng(kind: E, distribution: str, *sizes: int) -> HloModule:
 
 def compiled(module: HloModule, *arguments: Any, seed: int = SEED, runs: int = 1) -> list[Any]:
     """The results of each run, in one list."""
-    executable = CPU.compile(module, module.entry_program_shape, seed=seed)
+    executable = CPU.compile(module, module.entry_program_shape, options=CompileOptions(seed=seed))
     device = CPU.devices[0]
     placed = [
         CPU.to_device(Literal.from_numpy(argument, part.shape.without_layout()), device)

@@ -57,7 +57,7 @@ def test_the_layouts_are_those_asked_for_or_row_major() -> None:
     assert found.entry.parameters == (Shape.parse("f32[2,2]{1,0}"),)
     assert found.entry.result == Shape.parse("f32[2,2]{1,0}")
     assert found.entry.parameter_names == tuple(matrix.host_program_shape.parameter_names)
-    assert found.seed == 7
+    assert found.options.seed == 7
     assert found.import_module(1000).name == "matrix"
     # A shape may leave some layouts out: those are row-major.
     pair = Options(shape_with_output_layout=shape_to_proto(Shape.parse("(f32[4], f32[4]{0})")))

@@ -62,7 +62,7 @@ def _of(kept_bytes: int, *, has_state: bool = False) -> Callable[[], Any]:
 
 
 def _program(key: bytes, data: bytes = b"") -> WireProgram:
-    return WireProgram(data, SIGNATURE, 0, DEFAULTS, key)
+    return WireProgram(data, SIGNATURE, DEFAULTS, key)
 
 
 def _table(shared: ExecutableCache) -> ExecutableTable:
