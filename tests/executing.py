@@ -5,8 +5,7 @@ from typing import Any
 
 from xla_server.backends.platform import Executable, Execution
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 
 
 def execute(
@@ -20,8 +19,6 @@ def execute(
     return executable.execute(
         list(arguments),
         device=device,
-        feeds=NoFeeds(),
-        channels=NoChannels(),
-        cancellation=cancellation or Cancellation(),
+        options=ExecuteOptions(cancellation=cancellation or Cancellation()),
         donated=tuple(donated),
     )

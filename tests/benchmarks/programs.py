@@ -15,8 +15,7 @@ from xla_contract.types.literal import Literal
 from xla_server.backends.compiled.backend import CompiledBackend
 from xla_server.backends.platform import Executable
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 
 
 class Ours:
@@ -38,9 +37,7 @@ class Ours:
         return self._executable.execute(
             self._placed,
             device=self._device,
-            feeds=NoFeeds(),
-            channels=NoChannels(),
-            cancellation=cancellation or Cancellation(),
+            options=ExecuteOptions(cancellation=cancellation or Cancellation()),
         )
 
     def results(self) -> list[Any]:

@@ -12,8 +12,8 @@ from xla_server.backends.compiled.cpu import Cpu
 from xla_server.backends.interpreter import Interpreter
 from xla_server.backends.platform import Backend, Execution
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
 from xla_server.execution.collectives_protocol import Collectives, Group
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.execution.feed_protocol import Feeds, NoFeeds
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
@@ -50,10 +50,9 @@ def run_per_device(
             return executable.execute(
                 placed,
                 device=device,
-                feeds=feeds,
-                channels=NoChannels(),
-                cancellation=cancellation,
-                collectives=collectives,
+                options=ExecuteOptions(
+                    feeds=feeds, cancellation=cancellation, collectives=collectives
+                ),
             )
 
         return run

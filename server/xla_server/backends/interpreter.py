@@ -18,10 +18,7 @@ from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.peak_memory import temporary_bytes
 from xla_server.evaluator.plan import PlanCache
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import Channels
-from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
-from xla_server.execution.feed_protocol import Feeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloModule
 from xla_server.runtime.blocks import BlockPool
 
@@ -111,11 +108,8 @@ class InterpreterExecutable(InterpretedProgram):
         arguments: Sequence[Buffer],
         *,
         device: Device,
-        feeds: Feeds,
-        channels: Channels,
-        cancellation: Cancellation,
+        options: ExecuteOptions,
         donated: Collection[int] = (),
-        collectives: Collectives = ALONE_RUN,
     ) -> Execution:
         """Run on `device` and wait for the result; raises as Executable.execute says."""
         started = time.perf_counter_ns()
@@ -124,10 +118,7 @@ class InterpreterExecutable(InterpretedProgram):
         value = evaluate(
             self._module,
             values,
-            feeds=feeds,
-            channels=channels,
-            collectives=collectives,
-            cancellation=cancellation,
+            options=options,
             plans=self._plans,
             random_states=self._random_states,
             seed=self._seed,

@@ -13,9 +13,8 @@ from xla_server.backends.diagnostics.dump_directory import DumpFiles
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import Channels
-from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives, Group
-from xla_server.execution.feed_protocol import Feeds
+from xla_server.execution.collectives_protocol import Group
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloModule
 
 
@@ -156,21 +155,18 @@ class Executable(Protocol):
         arguments: Sequence[Buffer],
         *,
         device: Device,
-        feeds: Feeds,
-        channels: Channels,
-        cancellation: Cancellation,
+        options: ExecuteOptions,
         donated: Collection[int] = (),
-        collectives: Collectives = ALONE_RUN,
     ) -> Execution:
         """Run on `device` and wait for the result, which has the program's result layout.
 
         `donated` are numbers of arguments that the caller gives up, whatever comes of the run: they
         must not be used any more, and a platform may write results where they were. The aliases
         that a module states are no more than the wish for that: handles of the protocol stay valid,
-        so no rpc donates. `collectives` are the other participants, on the grid of the module.
+        so no rpc donates.
 
-        Raises InvalidArgumentError when the arguments do not fit the signature, what
-        `cancellation` was given once it is set, and what the program's instructions raise.
+        Raises InvalidArgumentError when the arguments do not fit the signature, what the
+        cancellation was given once it is set, and what the program's instructions raise.
         """
 
 

@@ -18,6 +18,7 @@ from xla_server.distributed.mailbox import Mailbox
 from xla_server.distributed.world import World
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ops.evaluation import Value
 from xla_server.sessions.error_context import copy_of, part_of_request, reported
 from xla_server.sessions.limits.server_limits import Limits
@@ -132,10 +133,12 @@ class Follower:
                 return executable.execute(
                     arguments,
                     device=job.device,
-                    feeds=feeds,
-                    channels=feeds,
-                    cancellation=cancellation,
-                    collectives=collectives,
+                    options=ExecuteOptions(
+                        feeds=feeds,
+                        channels=feeds,
+                        cancellation=cancellation,
+                        collectives=collectives,
+                    ),
                 )
 
         return run

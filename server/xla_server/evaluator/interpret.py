@@ -10,11 +10,8 @@ from xla_contract.types.shape import Shape
 from xla_server.evaluator import vectorized_scalars
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.evaluator.plan import PlanCache, PlannedInstruction
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import Channels, NoChannels, OwnChannels
-from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.execution.environment import Environment
-from xla_server.execution.feed_protocol import Feeds, NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.execution.memory_check import require_room
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloModule
@@ -27,10 +24,7 @@ def evaluate(
     program: HloModule | HloComputation,
     arguments: Sequence[Value],
     *,
-    feeds: Feeds | None = None,
-    channels: Channels | None = None,
-    cancellation: Cancellation | None = None,
-    collectives: Collectives = ALONE_RUN,
+    options: ExecuteOptions | None = None,
     plans: PlanCache | None = None,
     random_states: RandomStates | None = None,
     seed: int = 0,
@@ -42,8 +36,8 @@ def evaluate(
     rng-get-and-update-state has got to. `seed` starts the random numbers of rng; with 0 they start
     from somewhere else each time. With `check_values` every result is held against the
     instruction's shape and InternalError names the one that is off.
-    Raises InvalidArgumentError for another number of arguments than parameters, what
-    `cancellation` was given once it is set, and what the evaluators raise, each placed at its
+    Raises InvalidArgumentError for another number of arguments than parameters, what the
+    cancellation was given once it is set, and what the evaluators raise, each placed at its
     instruction.
     """
     computation = program.entry if isinstance(program, HloModule) else program
@@ -52,10 +46,7 @@ def evaluate(
             f"the program takes {len(computation.parameters)} arguments, got {len(arguments)}"
         )
     run = Run(
-        feeds=NoFeeds() if feeds is None else feeds,
-        channels=OwnChannels(computation, NoChannels() if channels is None else channels),
-        cancellation=Cancellation() if cancellation is None else cancellation,
-        collectives=collectives,
+        options=(ExecuteOptions() if options is None else options).inside(computation),
         plans=PlanCache(is_dynamic=has_dynamic_shapes(program)) if plans is None else plans,
         random_states=RandomStates() if random_states is None else random_states,
         seed=seed,
@@ -83,7 +74,7 @@ class Run(Environment):
         values: list[Value | None] = [None] * plan.slot_count
         for slot, argument in zip(plan.parameters, arguments, strict=True):
             values[slot] = argument
-        cancellation = self.cancellation
+        cancellation = self.options.cancellation
         for step in plan.steps:
             if cancellation.is_called:
                 cancellation.checkpoint()
@@ -109,7 +100,7 @@ class Run(Environment):
             made = step.evaluate(instruction, operands, self)
             value: Value = (yield made) if isinstance(made, Generator) else made
         except errors.XlaError as error:
-            if self.cancellation.is_cancelled:
+            if self.options.cancellation.is_cancelled:
                 # Where the run was when it was stopped is not what was wrong.
                 raise
             raise error.at(instruction.opcode, instruction.name) from error.__cause__

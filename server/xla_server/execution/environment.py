@@ -7,10 +7,7 @@ import numpy as np
 
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import Channels
-from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
-from xla_server.execution.feed_protocol import Feeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
 from xla_server.ops.random.rng_get_and_update_state import RandomStates
@@ -20,28 +17,25 @@ from xla_server.ops.random.rng_get_and_update_state import RandomStates
 class Environment:
     """The part of a Frame that evaluators and the host rows of compiled programs share."""
 
-    feeds: Feeds
-    channels: Channels
-    cancellation: Cancellation
+    options: ExecuteOptions
     random_states: RandomStates
     seed: int = 0
-    collectives: Collectives = ALONE_RUN
     _random: np.random.Generator | None = dataclasses.field(default=None, init=False)
 
     @property
     def grid(self) -> DeviceGrid:
         """The grid that the program runs on."""
-        return self.collectives.grid
+        return self.options.collectives.grid
 
     @property
     def replica_id(self) -> int:
         """The number of the copy of the program."""
-        return self.collectives.replica_id
+        return self.options.collectives.replica_id
 
     @property
     def partition_id(self) -> int:
         """The number of the part of the program."""
-        return self.collectives.partition_id
+        return self.options.collectives.partition_id
 
     @property
     def random(self) -> np.random.Generator:
@@ -59,7 +53,7 @@ class Environment:
     ) -> Value:
         """Wait for the next item of infeed, or of a channel from the host."""
         name = instruction.name
-        return self.feeds.take_infeed(shape, self.cancellation, name, channel_id)
+        return self.options.feeds.take_infeed(shape, self.options.cancellation, name, channel_id)
 
     def outfeed(
         self,
@@ -70,15 +64,15 @@ class Environment:
     ) -> None:
         """Put a value into outfeed, or a channel to the host, waiting while it is full."""
         name = instruction.name
-        self.feeds.put_outfeed(value, shape, self.cancellation, name, channel_id)
+        self.options.feeds.put_outfeed(value, shape, self.options.cancellation, name, channel_id)
 
     def send(self, channel_id: int, value: Value, shape: Shape) -> None:
         """Put a value of this shape on a channel, waiting while the channel is full."""
-        self.channels.send(channel_id, value, shape, self.cancellation)
+        self.options.channels.send(channel_id, value, shape, self.options.cancellation)
 
     def receive(self, channel_id: int, shape: Shape) -> Value:
         """Wait for the next value on a channel; it must have this shape."""
-        return self.channels.receive(channel_id, shape, self.cancellation)
+        return self.options.channels.receive(channel_id, shape, self.options.cancellation)
 
     def exchange(
         self,
@@ -89,16 +83,16 @@ class Environment:
         crossing: Callable[[], Crossing] | None = None,
     ) -> SharedT:
         """Meet the other members of a group; raises as Collectives.exchange says."""
-        return self.collectives.exchange(meeting, given, share, work, crossing)
+        return self.options.collectives.exchange(meeting, given, share, work, crossing)
 
     def post(self, meeting: Meeting, value: Value) -> None:
         """Leave a value for another participant; raises as Collectives.post says."""
-        self.collectives.post(meeting, value)
+        self.options.collectives.post(meeting, value)
 
     def take(self, meeting: Meeting) -> Value:
         """Wait for a value of another participant; raises as Collectives.exchange says."""
-        return self.collectives.take(meeting)
+        return self.options.collectives.take(meeting)
 
     def check_cancelled(self) -> None:
         """Raise CancelledError or DeadlineExceededError when the run is to stop."""
-        self.cancellation.checkpoint()
+        self.options.cancellation.checkpoint()

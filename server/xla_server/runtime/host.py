@@ -23,13 +23,7 @@ class HostRun(Environment):
 
     def call_lifted(self, computation: HloComputation, arguments: Sequence[Array]) -> Value:
         """Evaluate a computation on scalars for whole arrays of scalars at once."""
-        run = Run(
-            feeds=self.feeds,
-            channels=self.channels,
-            cancellation=self.cancellation,
-            random_states=self.random_states,
-            plans=PlanCache(),
-        )
+        run = Run(options=self.options, random_states=self.random_states, plans=PlanCache())
         return run.call_lifted(computation, arguments)
 
     def outfeed(

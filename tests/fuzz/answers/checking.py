@@ -14,9 +14,8 @@ from xla_server.custom_calls.builtin_targets import BUILTIN
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.evaluator.interpret import Run
 from xla_server.evaluator.plan import PlanCache
-from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels, OwnChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.explicit_stack import result_of
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloInstruction
@@ -53,9 +52,7 @@ class Reference:
         plans = PlanCache(BUILTIN, is_dynamic=has_dynamic_shapes(self.module))
         self._plan = plans.of(self.module.entry)
         self._run = Run(
-            feeds=NoFeeds(),
-            channels=OwnChannels(self.module.entry, NoChannels()),
-            cancellation=Cancellation(),
+            options=ExecuteOptions(channels=OwnChannels(self.module.entry, NoChannels())),
             plans=plans,
             random_states=RandomStates(),
             seed=1,

@@ -17,8 +17,7 @@ from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.interpreter import Interpreter, InterpreterExecutable
 from xla_server.backends.platform import Backend, Buffer, Device, Executable
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 
@@ -42,14 +41,8 @@ def compiled(backend: Interpreter, text: str) -> InterpreterExecutable:
 
 
 def run(executable: InterpreterExecutable, *arguments: Buffer, **options: Any) -> Buffer:
-    options = {
-        "device": Device(0, "interpreter"),
-        "feeds": NoFeeds(),
-        "channels": NoChannels(),
-        "cancellation": Cancellation(),
-        **options,
-    }
-    return executable.execute(arguments, **options).output
+    device = Device(0, "interpreter")
+    return executable.execute(arguments, device=device, options=ExecuteOptions(**options)).output
 
 
 @pytest.fixture
@@ -73,9 +66,7 @@ def test_executes_on_the_device_asked_for_and_times_it(backend: Interpreter) -> 
     execution = compiled(backend, VECTOR_LOOP).execute(
         [argument],
         device=device,
-        feeds=NoFeeds(),
-        channels=NoChannels(),
-        cancellation=Cancellation(),
+        options=ExecuteOptions(),
     )
     assert execution.output.device is device
     np.testing.assert_array_equal(execution.output.to_literal().to_numpy(), [-24] * 4)

@@ -19,9 +19,7 @@ from xla_server.buffers.assignment import Assignment
 from xla_server.buffers.code import Code, CopyThunk
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.evaluator.interpret import evaluate
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 
@@ -58,9 +56,7 @@ def on_platform(
     executable = platform.compile(module, module.entry_program_shape, options=options)
     device = platform.devices[0]
     placed = [platform.to_device(Literal.from_numpy(np.asarray(a)), device) for a in arguments]
-    output: Any = executable.execute(
-        placed, device=device, feeds=NoFeeds(), channels=NoChannels(), cancellation=Cancellation()
-    ).output
+    output: Any = executable.execute(placed, device=device, options=ExecuteOptions()).output
     return list(output.value) if isinstance(output.value, tuple) else [output.value]
 
 

@@ -20,9 +20,7 @@ from xla_server.buffers.code import HostThunk
 from xla_server.codegen.lower.host import HOST_OPCODES, lower_collective, lower_host
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.codegen.lower.meetings import lower_meeting
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ops.collectives.exchanges import EXCHANGES
 from xla_server.ops.evaluators import EVALUATORS
 from xla_server.passes.framework.selection import PassOptions
@@ -92,9 +90,7 @@ def test_no_evaluator_is_called_while_programs_run() -> None:
             executable.execute(
                 placed,
                 device=CPU.devices[0],
-                feeds=NoFeeds(),
-                channels=NoChannels(),
-                cancellation=Cancellation(),
+                options=ExecuteOptions(),
             )
         finally:
             sys.setprofile(None)

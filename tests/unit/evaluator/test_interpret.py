@@ -21,6 +21,7 @@ from xla_server.evaluator import plan as plan_module
 from xla_server.evaluator.interpret import evaluate, has_shape
 from xla_server.evaluator.plan import PlanCache
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.ir.verifier import MAX_CALL_DEPTH, verify
@@ -174,14 +175,18 @@ def test_cancelling_stops_an_endless_loop_without_blaming_an_instruction(use) ->
 
     use(Opcode.ADD, count)
     with pytest.raises(UnavailableError, match=r"^the server is draining$"):
-        evaluate(module_of(FOREVER), [np.array(0, np.int32)], cancellation=cancellation)
+        evaluate(
+            module_of(FOREVER),
+            [np.array(0, np.int32)],
+            options=ExecuteOptions(cancellation=cancellation),
+        )
 
 
 def test_a_cancelled_run_does_not_start() -> None:
     cancellation = Cancellation()
     cancellation.cancel()
     with pytest.raises(CancelledError):
-        evaluate(module_of(VECTOR_LOOP), [X], cancellation=cancellation)
+        evaluate(module_of(VECTOR_LOOP), [X], options=ExecuteOptions(cancellation=cancellation))
 
 
 class ListFeeds:
@@ -198,7 +203,10 @@ class ListFeeds:
 
 def test_feeds_reach_the_program() -> None:
     feeds = ListFeeds([X])
-    assert evaluate(module_of(FEEDS), [], feeds=feeds, check_values=True) is TOKEN
+    assert (
+        evaluate(module_of(FEEDS), [], options=ExecuteOptions(feeds=feeds), check_values=True)
+        is TOKEN
+    )
     [(value, shape)] = feeds.out
     np.testing.assert_array_equal(value, 2 * X)
     assert shape.compatible(Shape.parse("f32[4]"))

@@ -10,6 +10,7 @@ from xla_contract.errors import CancelledError
 from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.vectorized_scalars import can_lift
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.importer import import_module
 
 MAPPED = """
@@ -82,5 +83,7 @@ def test_a_reducer_of_exponential_work_can_be_cancelled() -> None:
     timer = threading.Timer(0.2, cancellation.cancel)
     timer.start()
     with pytest.raises(CancelledError):
-        evaluate(module, [np.ones(4, np.float32)], cancellation=cancellation)
+        evaluate(
+            module, [np.ones(4, np.float32)], options=ExecuteOptions(cancellation=cancellation)
+        )
     timer.join()

@@ -12,6 +12,7 @@ from xla_server.evaluator.plan import PlanCache
 from xla_server.execution import channel_protocol
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import MAX_ITEMS, NoChannels, OwnChannels, channel_ends
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloComputation
 from xla_server.ops.evaluation import Value
@@ -64,14 +65,18 @@ class Recorder:
 
 def test_what_need_not_wait_goes_first() -> None:
     channels = Recorder()
-    evaluate(main_of(*recv(1), *send(2)), [ONE], channels=channels)
+    evaluate(main_of(*recv(1), *send(2)), [ONE], options=ExecuteOptions(channels=channels))
     assert channels.calls == ["send 2", "receive 1"]
 
 
 def test_what_a_token_puts_behind_a_recv_stays_behind_it() -> None:
     behind = "after = token[] get-tuple-element(recv1d), index=1"
     channels = Recorder()
-    evaluate(main_of(*recv(1), *recv(3), behind, *send(2, "after")), [ONE], channels=channels)
+    evaluate(
+        main_of(*recv(1), *recv(3), behind, *send(2, "after")),
+        [ONE],
+        options=ExecuteOptions(channels=channels),
+    )
     assert channels.calls == ["receive 1", "send 2", "receive 3"]
     opcodes = [step.instruction.opcode for step in PlanCache().of(main_of(*send(2))).steps]
     assert opcodes == [Opcode.AFTER_ALL, Opcode.SEND, Opcode.SEND_DONE, Opcode.NEGATE]
@@ -79,7 +84,11 @@ def test_what_a_token_puts_behind_a_recv_stays_behind_it() -> None:
 
 def test_only_a_channel_with_both_ends_in_the_program_is_its_own() -> None:
     channels = Recorder()
-    evaluate(main_of(*send(1), *send(2), *recv(1), *recv(3)), [ONE], channels=channels)
+    evaluate(
+        main_of(*send(1), *send(2), *recv(1), *recv(3)),
+        [ONE],
+        options=ExecuteOptions(channels=channels),
+    )
     assert channels.calls == ["send 2", "receive 3"]
     ends = channel_ends(main_of(*send(1), *send(2), *recv(1), *recv(3)))
     assert ends == ({1, 2}, {1, 3})

@@ -14,9 +14,7 @@ from tests.corpus.jax.programs import lower
 from tests.unit.codegen.compiled import imported
 from xla_contract.types.literal import Literal
 from xla_server.backends.compiled.cpu import Cpu
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloModule
 
 _RANDOM = np.random.default_rng(8)
@@ -96,9 +94,7 @@ def runner(cpu: Cpu, module: HloModule, arguments: Sequence[Any]) -> Callable[[i
         output: Any = executable.execute(
             placed,
             device=device,
-            feeds=NoFeeds(),
-            channels=NoChannels(),
-            cancellation=Cancellation(),
+            options=ExecuteOptions(),
         ).output
         value = output.literal.to_numpy()
         parts = value if isinstance(value, tuple) else (value,)

@@ -11,8 +11,7 @@ from xla_contract.types.literal import Literal
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.backends.compiled.executable import CompiledExecutable
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.runtime.blocks import BlockPool, MemoryBlock
 from xla_server.runtime.encoding import chunk_of
 from xla_server.runtime.native import COPY_BYTES
@@ -43,9 +42,7 @@ def run(
     execution = executable.execute(
         placed,
         device=device,
-        feeds=NoFeeds(),
-        channels=NoChannels(),
-        cancellation=cancellation or Cancellation(),
+        options=ExecuteOptions(cancellation=cancellation or Cancellation()),
     )
     return execution.output.value  # type: ignore[attr-defined]
 
@@ -225,8 +222,6 @@ def test_memory_is_taken_for_results_and_once_for_everything_between(
         executable.execute(
             placed,
             device=device,
-            feeds=NoFeeds(),
-            channels=NoChannels(),
-            cancellation=Cancellation(),
+            options=ExecuteOptions(),
         )
         assert len(sizes) == taken

@@ -14,9 +14,7 @@ from xla_server.backends.compiled.executable import CompiledExecutable
 from xla_server.backends.diagnostics.dump import Dump
 from xla_server.backends.diagnostics.dump_directory import DumpFiles
 from xla_server.backends.platform import Backend, Execution
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloModule
 
 SEED = 0
@@ -47,9 +45,7 @@ def trial_run(platform: Backend, module: HloModule, profile: DumpFiles | None) -
         return executable.execute(
             arguments,
             device=device,
-            feeds=NoFeeds(),
-            channels=NoChannels(),
-            cancellation=Cancellation(),
+            options=ExecuteOptions(),
         )
 
     run()

@@ -17,9 +17,8 @@ from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.app.calling.remote import Remote
 from xla_server.backends.platform import Backend, Execution
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
 from xla_server.execution.collectives_protocol import Collectives
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.exporter import export_module
 from xla_server.ir.module import HloModule
 from xla_server.passes.partitioning.partition import partition
@@ -72,10 +71,7 @@ def run_on_backend(
         return executable.execute(
             buffers[number],
             device=backend.devices[number],
-            feeds=NoFeeds(),
-            channels=NoChannels(),
-            cancellation=cancellation,
-            collectives=collectives,
+            options=ExecuteOptions(cancellation=cancellation, collectives=collectives),
         )
 
     jobs = [functools.partial(job, number) for number in range(grid.size)]

@@ -28,10 +28,7 @@ from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.evaluator.dynamic_shapes import ANY_SIZE, has_dynamic_shapes
 from xla_server.evaluator.interpret import Run
 from xla_server.evaluator.plan import Plan, PlanCache, PlannedInstruction
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import Channels, OwnChannels
-from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
-from xla_server.execution.feed_protocol import Feeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.evaluation import Evaluator, Frame, Value
@@ -95,21 +92,15 @@ class DynamicExecutable(InterpretedProgram):
         arguments: Sequence[Buffer],
         *,
         device: Device,
-        feeds: Feeds,
-        channels: Channels,
-        cancellation: Cancellation,
+        options: ExecuteOptions,
         donated: Collection[int] = (),
-        collectives: Collectives = ALONE_RUN,
     ) -> Execution:
         """Run on `device` and wait for the result; raises as Executable.execute says."""
         started = time.perf_counter_ns()
         values = argument_values(arguments, self.program_shape.parameters, self._buffers.kind)
         times = None if self._dump is None else InterpreterTimes()
         run = SizedRun(
-            feeds=feeds,
-            channels=OwnChannels(self._entry, channels),
-            collectives=collectives,
-            cancellation=cancellation,
+            options=options.inside(self._entry),
             plans=self._plans,
             programs=self._programs,
             device=device,
@@ -143,14 +134,7 @@ class SizedRun(Run):
     byte_sizes: dict[str, int] = dataclasses.field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self._host = HostRun(
-            feeds=self.feeds,
-            channels=self.channels,
-            cancellation=self.cancellation,
-            random_states=self.random_states,
-            seed=self.seed,
-            collectives=self.collectives,
-        )
+        self._host = HostRun(options=self.options, random_states=self.random_states, seed=self.seed)
 
     @property
     def random(self) -> np.random.Generator:
@@ -161,7 +145,7 @@ class SizedRun(Run):
         """Return the value of a computation's root on arguments, as a deep function."""
         walk = _Walk(self.plans.of(computation), arguments, self)
         while walk.left:
-            self.cancellation.checkpoint()
+            self.options.cancellation.checkpoint()
             self._do_at_once(walk)
             if not walk.left:
                 break
@@ -187,7 +171,7 @@ class SizedRun(Run):
                     return self._run(rest, {0: carried})[1]
             if not (yield self.enter(condition, (carried,))):
                 return carried
-            self.cancellation.checkpoint()
+            self.options.cancellation.checkpoint()
             carried = yield self.enter(body, (carried,))
 
     def _sized(
@@ -207,7 +191,7 @@ class SizedRun(Run):
         assert program is not None
         timed = self.times.program(sized.name, program) if self.times else contextlib.nullcontext()
         with timed as times:
-            given, cycles = sized.run(values, place, self.cancellation, self._host, times)
+            given, cycles = sized.run(values, place, self.options.cancellation, self._host, times)
         self.cycles += cycles
         if sized.name not in self.byte_sizes:
             self.byte_sizes[sized.name] = program.byte_size

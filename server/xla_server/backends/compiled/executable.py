@@ -15,9 +15,9 @@ from xla_server.backends.loaded_program import LoadedProgram
 from xla_server.backends.platform import Buffer, Device, Execution, InTurns, Profile
 from xla_server.backends.signature import argument_buffer, has_state, relaid_bytes
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import Channels, OwnChannels, channel_ends
-from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives, Group
-from xla_server.execution.feed_protocol import Feeds
+from xla_server.execution.channel_protocol import channel_ends
+from xla_server.execution.collectives_protocol import Group
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.execution.memory_check import LARGE
 from xla_server.ir.module import HloModule
 from xla_server.ops.evaluation import TOKEN
@@ -85,11 +85,8 @@ class CompiledExecutable:
         arguments: Sequence[Buffer],
         *,
         device: Device,
-        feeds: Feeds,
-        channels: Channels,
-        cancellation: Cancellation,
+        options: ExecuteOptions,
         donated: Collection[int] = (),
-        collectives: Collectives = ALONE_RUN,
     ) -> Execution:
         """Run on `device` and wait for the result; raises as Executable.execute says."""
         started = time.perf_counter_ns()
@@ -105,10 +102,7 @@ class CompiledExecutable:
 
         def host() -> HostRun:
             return HostRun(
-                feeds=feeds,
-                channels=OwnChannels(self._entry, channels),
-                collectives=collectives,
-                cancellation=cancellation,
+                options=options.inside(self._entry),
                 random_states=self._random_states,
                 seed=self._seed,
             )
@@ -120,7 +114,9 @@ class CompiledExecutable:
             addresses.append(leaf.address)
         computing = time.perf_counter_ns()
         times = None if self.dump is None else RowTimes(len(program.rows))
-        blocks, cycles = program.run(addresses, device, cancellation, host, times, collectives)
+        blocks, cycles = program.run(
+            addresses, device, options.cancellation, host, times, options.collectives
+        )
         computed = time.perf_counter_ns()
         del memory
         output = self._output(program, leaves, blocks, device)

@@ -107,7 +107,7 @@ def placed(run: Any, i: HloInstruction) -> Iterator[None]:
     try:
         yield
     except XlaError as error:
-        if run.cancellation.is_cancelled:
+        if run.options.cancellation.is_cancelled:
             # Where the run was when it was stopped is not what was wrong.
             raise
         raise error.at(i.opcode, i.name) from error.__cause__

@@ -15,6 +15,7 @@ from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.peak_memory import temporary_bytes
 from xla_server.evaluator.plan import PlanCache
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloModule
 from xla_server.ir.side_effects import SIDE_EFFECTS
 from xla_server.ir.verifier import verify
@@ -55,7 +56,8 @@ def compute_constant(
     plans = PlanCache(is_dynamic=has_dynamic_shapes(module))
     use = MemoryUse(0, 0, shape.byte_size, temporary_bytes(module, plans))
     with reserve(use):
-        return literal_of(evaluate(module, (), cancellation=cancellation, plans=plans), shape)
+        options = ExecuteOptions(cancellation=cancellation)
+        return literal_of(evaluate(module, (), options=options, plans=plans), shape)
 
 
 def _check_constant(module: HloModule) -> None:

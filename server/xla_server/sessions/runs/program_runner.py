@@ -15,6 +15,7 @@ from xla_server.backends.platform import Buffer, Device, Executable, Execution, 
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloModule
 from xla_server.sessions.error_context import part_of_request
 from xla_server.sessions.feeds.device_table import DeviceTable
@@ -209,11 +210,13 @@ class ProgramRunner:
             return executable.execute(
                 self.all_on(device, arguments) if arguments else (),
                 device=device,
-                feeds=self.devices.feeds(device).bound_to(executable.name, label),
-                channels=self.channels if channels is None else channels,
-                cancellation=cancellation,
+                options=ExecuteOptions(
+                    feeds=self.devices.feeds(device).bound_to(executable.name, label),
+                    channels=self.channels if channels is None else channels,
+                    cancellation=cancellation,
+                    collectives=collectives,
+                ),
                 donated=donated,
-                collectives=collectives,
             )
         finally:
             programs.end_use(code)
@@ -245,9 +248,11 @@ class ProgramRunner:
             executable.execute(
                 self.all_on(device, arguments),
                 device=device,
-                feeds=self.devices.feeds(device).bound_to(executable.name),
-                channels=self.channels,
-                cancellation=cancellation,
+                options=ExecuteOptions(
+                    feeds=self.devices.feeds(device).bound_to(executable.name),
+                    channels=self.channels,
+                    cancellation=cancellation,
+                ),
             )
 
     def module_of(self, compiled: LoadedExecutable) -> HloModule:

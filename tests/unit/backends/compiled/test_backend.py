@@ -15,9 +15,7 @@ from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.platform import Device
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.lower.lowerings import LOWERINGS
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.text.parser import parse_module
 from xla_server.runtime.blocks import BlockPool
 from xla_server.runtime.program import Program
@@ -69,9 +67,7 @@ def run(platform: Foreign, text: str, argument: HostBuffer) -> HostBuffer:
         .execute(
             [argument],
             device=platform.devices[0],
-            feeds=NoFeeds(),
-            channels=NoChannels(),
-            cancellation=Cancellation(),
+            options=ExecuteOptions(),
         )
         .output
     )

@@ -24,9 +24,7 @@ from xla_server.buffers.code import Code, KernelThunk
 from xla_server.codegen.lower.lowerings import NOT_LOWERED
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.evaluator.interpret import evaluate
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
@@ -121,9 +119,7 @@ def results(module: HloModule, arguments: list[Any], options: PassOptions) -> li
     output: Any = executable.execute(
         [CPU.to_device(Literal.from_numpy(argument), device) for argument in arguments],
         device=device,
-        feeds=NoFeeds(),
-        channels=NoChannels(),
-        cancellation=Cancellation(),
+        options=ExecuteOptions(),
     ).output
     return leaves(output.value)
 

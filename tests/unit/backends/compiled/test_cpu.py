@@ -27,9 +27,7 @@ from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.execution import memory_check
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.text.parser import parse_module
 from xla_server.passes.framework.selection import PassOptions
@@ -68,9 +66,7 @@ def execute(platform: Cpu, text: str, arguments: Sequence[Any], options: Any = N
     return executable.execute(
         [platform.to_device(Literal.from_numpy(argument), device) for argument in arguments],
         device=device,
-        feeds=NoFeeds(),
-        channels=NoChannels(),
-        cancellation=Cancellation(),
+        options=ExecuteOptions(),
     )
 
 

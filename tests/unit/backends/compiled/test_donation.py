@@ -12,9 +12,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.literal import Literal
 from xla_server.backends.compiled.executable import CompiledExecutable
 from xla_server.backends.host_buffer import HostBuffer
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 
 X = np.arange(1000, dtype=np.float32)
 DEVICE = CPU.devices[0]
@@ -33,9 +31,7 @@ def execute(
     output = executable.execute(
         arguments,
         device=DEVICE,
-        feeds=NoFeeds(),
-        channels=NoChannels(),
-        cancellation=Cancellation(),
+        options=ExecuteOptions(),
         donated=donated,
     ).output
     assert isinstance(output, HostBuffer)

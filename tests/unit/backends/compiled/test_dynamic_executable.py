@@ -33,7 +33,7 @@ from xla_server.backends.interpreter import Interpreter
 from xla_server.codegen import kernel
 from xla_server.evaluator.dynamic_shapes import ANY_SIZE
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
@@ -86,9 +86,10 @@ def executed(
     return executable.execute(
         placed,
         device=device,
-        feeds=NoFeeds() if feeds is None else feeds,
-        channels=NoChannels(),
-        cancellation=Cancellation() if cancellation is None else cancellation,
+        options=ExecuteOptions(
+            feeds=feeds or NoFeeds(),
+            cancellation=Cancellation() if cancellation is None else cancellation,
+        ),
     ).output.value
 
 
@@ -310,9 +311,7 @@ def test_parameters_and_results_keep_their_shapes() -> None:
         executable.execute(
             [wrong],
             device=device,
-            feeds=NoFeeds(),
-            channels=NoChannels(),
-            cancellation=Cancellation(),
+            options=ExecuteOptions(),
         )
 
 
@@ -325,9 +324,7 @@ def test_a_dynamic_value_is_no_static_argument() -> None:
         compiled(module).execute(
             [value],
             device=device,
-            feeds=NoFeeds(),
-            channels=NoChannels(),
-            cancellation=Cancellation(),
+            options=ExecuteOptions(),
         )
 
 

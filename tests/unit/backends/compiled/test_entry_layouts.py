@@ -10,9 +10,7 @@ from tests.unit.codegen.compiled import laid
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import ProgramShape
 from xla_server.backends.compiled.cpu import Cpu
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.text.parser import parse_module
 
 TEXT = """HloModule m
@@ -52,9 +50,7 @@ def test_every_order_of_dimensions(seed: int, donated: tuple[int, ...]) -> None:
         output: Any = executable.execute(
             [CPU.to_device(literal, CPU.devices[0]) for literal in literals],
             device=CPU.devices[0],
-            feeds=NoFeeds(),
-            channels=NoChannels(),
-            cancellation=Cancellation(),
+            options=ExecuteOptions(),
             donated=donated,
         ).output
         assert output.shape == output.literal.shape == entry.result

@@ -24,9 +24,7 @@ from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.namespace import vocabulary
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.text.parser import parse_module
 from xla_server.target.machine import Machine
 
@@ -87,9 +85,7 @@ def executed(cpu: Cpu, text: str) -> None:
             for shape in module.entry_program_shape.parameters
         ],
         device=cpu.devices[0],
-        feeds=NoFeeds(),
-        channels=NoChannels(),
-        cancellation=Cancellation(),
+        options=ExecuteOptions(),
     )
 
 

@@ -1,6 +1,6 @@
 """The platform on workers whose device is memory of the host: all programs are the host's steps."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.processors import HOST
@@ -11,9 +11,7 @@ from xla_server.backends.platform import Executable
 from xla_server.codegen.gpu.emit.device_module import DeviceModule
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.lower.lowerings import LOWERINGS
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.text.parser import parse_module
 
 WORKER = ("env", f"PYTHONPATH={ROOT}", *COMMAND)
@@ -56,11 +54,12 @@ def execute(
     executable: Executable,
     arguments: list[CudaBuffer],
     device: int = 0,
+    donated: Sequence[int] = (),
     **options: Any,
 ) -> CudaBuffer:
     """Return the result of a program."""
-    given = {"feeds": NoFeeds(), "channels": NoChannels(), "cancellation": Cancellation()}
     place = platform.devices[device]
-    output = executable.execute(arguments, device=place, **(given | options)).output
+    given = ExecuteOptions(**options)
+    output = executable.execute(arguments, device=place, options=given, donated=donated).output
     assert isinstance(output, CudaBuffer)
     return output

@@ -14,9 +14,7 @@ from xla_server.codegen.kernel_ir.expressions import Value as Name
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import ParallelFor
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ops.random.rng_get_and_update_state import RandomStates
 from xla_server.runtime.host import HostRun
 
@@ -71,8 +69,6 @@ def code(rows: list[Row], parameters: list[Value], results: list[Value], **more:
 def host_run() -> HostRun:
     """A run without feeds and channels, as rows of Python have it."""
     return HostRun(
-        feeds=NoFeeds(),
-        channels=NoChannels(),
-        cancellation=Cancellation(),
+        options=ExecuteOptions(),
         random_states=RandomStates(),
     )

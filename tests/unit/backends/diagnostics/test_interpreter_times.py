@@ -19,9 +19,7 @@ from xla_server.backends.compiled.cpu import Cpu
 from xla_server.backends.diagnostics import interpreter_times
 from xla_server.backends.diagnostics.dump_directory import DumpDirectory
 from xla_server.backends.diagnostics.interpreter_times import InterpreterTimes
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.passes.framework.selection import PassOptions
 
 
@@ -72,9 +70,7 @@ def test_an_execution_has_real_figures() -> None:
     profile = executable.execute(
         placed,
         device=device,
-        feeds=NoFeeds(),
-        channels=NoChannels(),
-        cancellation=Cancellation(),
+        options=ExecuteOptions(),
     ).profile
     assert 0 < profile.compute_time_ns <= profile.compute_and_transfer_time_ns
     assert profile.compute_cycle_count > 0

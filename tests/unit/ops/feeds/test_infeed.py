@@ -7,6 +7,7 @@ from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.interpret import evaluate
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import TOKEN, Token, Value
 
@@ -34,7 +35,7 @@ def test_the_item_comes_with_a_token() -> None:
     token = HloInstruction("token", 0, Opcode.AFTER_ALL, Shape.token())
     root = HloInstruction("root", 1, Opcode.INFEED, shape, (token,), attributes)
     program = HloComputation("main", 0, [token, root], root, ())
-    value = evaluate(program, [], feeds=OneItem(), check_values=True)
+    value = evaluate(program, [], options=ExecuteOptions(feeds=OneItem()), check_values=True)
     assert isinstance(value, tuple)
     assert isinstance(value[1], Token)
     assert value[1] is TOKEN
@@ -50,7 +51,11 @@ def test_elements_that_lie_askew_in_a_message_are_copied() -> None:
     token = HloInstruction("token", 0, Opcode.AFTER_ALL, Shape.token())
     shape = Shape.tuple_of([PAIR, Shape.token()]).with_default_layout()
     root = HloInstruction("root", 1, Opcode.INFEED, shape, (token,), InfeedAttributes(PAIR))
-    value = evaluate(HloComputation("main", 0, [token, root], root, ()), [], feeds=Askew())
+    value = evaluate(
+        HloComputation("main", 0, [token, root], root, ()),
+        [],
+        options=ExecuteOptions(feeds=Askew()),
+    )
     (array, _), _ = value  # type: ignore[misc]
     assert array.flags.aligned  # type: ignore[union-attr]
     assert array.tolist() == [1, 2]  # type: ignore[union-attr]

@@ -9,6 +9,7 @@ from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.interpret import evaluate
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import TOKEN, Value
 
@@ -38,7 +39,7 @@ def test_the_value_goes_out_in_the_shape_that_is_said() -> None:
     root = HloInstruction("root", 2, Opcode.OUTFEED, Shape.token(), (data, token), attributes)
     program = HloComputation("main", 0, [data, token, root], root, (data,))
     sink, numbers = Sink(), np.zeros((2, 3), np.int32)
-    assert evaluate(program, [numbers], feeds=sink) is TOKEN
+    assert evaluate(program, [numbers], options=ExecuteOptions(feeds=sink)) is TOKEN
     assert sink.items == [(numbers, SENT)]
 
 

@@ -22,6 +22,7 @@ from xla_contract.types.shape import Shape
 from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.plan import PlanCache
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import verify
@@ -116,7 +117,12 @@ def test_transfers_with_the_host_use_the_queues_of_their_channel() -> None:
     text = head.replace("=7", f"={back}") + "send = " + tail.replace("=7", f"={out}")
     back_feeds = feeds.channel(back, ChannelType.HOST_TO_DEVICE)
     back_feeds.transfer_to_infeed(Literal.from_numpy(3 * X), Cancellation(), lambda _: None)
-    doubled, _ = evaluate(module_of(text), [X], feeds=feeds.bound_to("program"), check_values=True)
+    doubled, _ = evaluate(
+        module_of(text),
+        [X],
+        options=ExecuteOptions(feeds=feeds.bound_to("program")),
+        check_values=True,
+    )
     np.testing.assert_array_equal(doubled, 6 * X)
     assert back_feeds.infeed.queue.size == (0, 0)
     (sent,) = feeds.channel(out, ChannelType.DEVICE_TO_HOST).outfeed.queue.front()

@@ -9,9 +9,7 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.interpret import evaluate
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.random.rng_get_and_update_state import RandomStates
@@ -38,9 +36,7 @@ def test_an_executable_keeps_the_state_and_another_starts_anew() -> None:
             executable.execute(
                 [],
                 device=platform.devices[0],
-                feeds=NoFeeds(),
-                channels=NoChannels(),
-                cancellation=Cancellation(),
+                options=ExecuteOptions(),
             )
             .output.to_literal()
             .to_numpy()

@@ -22,9 +22,7 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.backends.compile_options import CompileOptions
 from xla_server.evaluator.interpret import evaluate
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloModule
 from xla_server.ops.random.rng import words_of
 from xla_server.passes.expand.rng_expander import RngExpander
@@ -85,9 +83,7 @@ def compiled(module: HloModule, *arguments: Any, seed: int = SEED, runs: int = 1
         output: Any = executable.execute(
             placed,
             device=device,
-            feeds=NoFeeds(),
-            channels=NoChannels(),
-            cancellation=Cancellation(),
+            options=ExecuteOptions(),
         ).output
         found += leaves(output.value)
     return found

@@ -25,8 +25,7 @@ from xla_server.codegen.kernel_ir.numba_text import NumbaText
 from xla_server.codegen.schedules.builders.stopping import SPAN, span_of, watched_loop
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.cancellation_flag import STOP
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.runtime.native import callable_at
 
 CPU = Cpu(threads=2)
@@ -154,9 +153,7 @@ def test_a_run_after_a_cancelled_one_is_right_and_nothing_is_lost() -> None:
         return executable.execute(
             placed,
             device=device,
-            feeds=NoFeeds(),
-            channels=NoChannels(),
-            cancellation=cancellation,
+            options=ExecuteOptions(cancellation=cancellation),
         ).output.value
 
     begun = time.monotonic()

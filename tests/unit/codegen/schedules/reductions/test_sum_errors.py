@@ -14,9 +14,7 @@ from tests.unit.codegen.compiled import on_cpu
 from tests.unit.passes.passing import imported
 from xla_contract.types.literal import Literal
 from xla_server.backends.compiled.cpu import Cpu
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloModule
 from xla_server.target.target import Target
 
@@ -55,9 +53,7 @@ def walked(module: HloModule, arguments: list[Any]) -> list[Any]:
         .execute(
             [platform.to_device(Literal.from_numpy(each), device) for each in arguments],
             device=device,
-            feeds=NoFeeds(),
-            channels=NoChannels(),
-            cancellation=Cancellation(),
+            options=ExecuteOptions(),
         )
         .output
     )

@@ -1,0 +1,26 @@
+"""The options of one execution: its queues, its channels, what ends it and whom it meets."""
+
+import dataclasses
+
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import Channels, NoChannels, OwnChannels
+from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
+from xla_server.execution.feed_protocol import Feeds, NoFeeds
+from xla_server.ir.module import HloComputation
+
+
+@dataclasses.dataclass(eq=False, slots=True, kw_only=True)
+class ExecuteOptions:
+    """The options of one execution. `collectives` are the other participants, on the grid.
+
+    The defaults are for one that runs alone, on no device with feeds, and is never cancelled.
+    """
+
+    feeds: Feeds = dataclasses.field(default_factory=NoFeeds)
+    channels: Channels = dataclasses.field(default_factory=NoChannels)
+    cancellation: Cancellation = dataclasses.field(default_factory=Cancellation)
+    collectives: Collectives = ALONE_RUN
+
+    def inside(self, computation: HloComputation) -> "ExecuteOptions":
+        """The options for a program, whose channels with both ends in it are its own."""
+        return dataclasses.replace(self, channels=OwnChannels(computation, self.channels))
