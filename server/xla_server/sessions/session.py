@@ -44,11 +44,10 @@ from xla_server.sessions.runs.grids.grid_runner import GridRunner
 from xla_server.sessions.runs.planner import RunPlanner
 from xla_server.sessions.runs.program_runner import ProgramRunner
 from xla_server.sessions.shared_resources import SharedResources
-from xla_server.sessions.transfers.download import checked_layout
 from xla_server.sessions.transfers.session_arena import SessionArena
 from xla_server.sessions.transfers.upload_table import UploadTable
 from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
-from xla_server.sessions.values.value_table import Reservation, ValueTable
+from xla_server.sessions.values.value_table import Reservation, ValueTable, checked_layout
 
 _numbers = itertools.count(1)
 """Names of sessions for schedulers, which are never used again."""

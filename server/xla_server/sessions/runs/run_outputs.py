@@ -9,6 +9,7 @@ from xla_contract.types.shape import Shape
 from xla_server.backends.platform import Buffer
 from xla_server.sessions.runs.requests import OutputRequest, PartRequest
 from xla_server.sessions.values.donation_check import Path
+from xla_server.sessions.values.value_table import checked_layout
 
 MAX_PARTS = 16384
 """Largest number of parts of one step, as the contract states."""
@@ -105,15 +106,7 @@ class OutputReader:
             )
         fetch_as = output.fetch_as
         if fetch_as is not None:
-            if not fetch_as.has_layout:
-                raise InvalidArgumentError(
-                    f"shape_with_layout must say its layout, got {fetch_as} without"
-                )
-            if not fetch_as.compatible(result):
-                raise InvalidArgumentError(
-                    "shape_with_layout must be compatible with the result, got "
-                    f"{fetch_as} for {result}"
-                )
+            checked_layout(fetch_as, result, "result")
         if not output.fetch_bytes:
             return output.keep, None
         if fetch_as is None:

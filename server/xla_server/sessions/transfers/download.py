@@ -3,14 +3,14 @@
 import contextlib
 from collections.abc import Iterator
 
-from xla_contract.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
+from xla_contract.errors import OutOfRangeError, UnimplementedError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_contract.wire.checksum import crc32
 from xla_contract.wire.chunk_codec import CHUNK_BYTES, MAX_ENVELOPE_BYTES, ChunkView
 from xla_contract.wire.literals.linear_stream import LinearReader
 from xla_server.execution.cancellation import Cancellation
-from xla_server.sessions.values.value_table import ValueTable
+from xla_server.sessions.values.value_table import ValueTable, checked_layout
 
 
 class Download:
@@ -78,19 +78,3 @@ def downloading(
             yield Download(literal, offset, min(CHUNK_BYTES, room))
     finally:
         values.release(held)
-
-
-def checked_layout(wanted: Shape | None, kept: Shape) -> Shape:
-    """The shape in which a value leaves: the wanted one, or else as it is kept.
-
-    Raises InvalidArgumentError for a wanted shape without a layout, or that does not fit the value.
-    """
-    if wanted is None:
-        return kept
-    if not wanted.has_layout:
-        raise InvalidArgumentError(f"shape_with_layout must say its layout, got {wanted} without")
-    if not wanted.compatible(kept):
-        raise InvalidArgumentError(
-            f"shape_with_layout must be compatible with the value, got {wanted} for {kept}"
-        )
-    return wanted

@@ -29,12 +29,11 @@ from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.limits.shares.caller import Caller
 from xla_server.sessions.transfers.arena import Arena
 from xla_server.sessions.transfers.arena_pool import ArenaPool
-from xla_server.sessions.transfers.download import checked_layout
 from xla_server.sessions.transfers.free_list import MAX_PARTS, PAGE
 from xla_server.sessions.transfers.ring_upload import RingTransfers, receive_ring
 from xla_server.sessions.transfers.upload import require_layout
 from xla_server.sessions.values.handles import require_handle
-from xla_server.sessions.values.value_table import ValueTable
+from xla_server.sessions.values.value_table import ValueTable, checked_layout
 
 MIN_SLOTS, MAX_SLOTS = 2, 64
 """Slots of a ring that a value passes through in pieces."""

@@ -318,3 +318,20 @@ def _leaves(buffer: Buffer) -> Sequence[Buffer]:
     if not buffer.shape.is_tuple:
         return (buffer,)
     return [leaf for element in buffer.elements for leaf in _leaves(element)]
+
+
+def checked_layout(wanted: Shape | None, kept: Shape, noun: str = "value") -> Shape:
+    """The shape in which a value leaves: the wanted one, or else as it is kept.
+
+    Raises InvalidArgumentError for a wanted shape without a layout, or that does not fit the value,
+    which is called `noun` there.
+    """
+    if wanted is None:
+        return kept
+    if not wanted.has_layout:
+        raise InvalidArgumentError(f"shape_with_layout must say its layout, got {wanted} without")
+    if not wanted.compatible(kept):
+        raise InvalidArgumentError(
+            f"shape_with_layout must be compatible with the {noun}, got {wanted} for {kept}"
+        )
+    return wanted
