@@ -12,10 +12,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tests.cuda_twin.device.runtime import MISSES, RUN
-from tests.cuda_twin.device.twin import HOST, ORDERS, fiber_room, has_fibers, host_text, in_order
-from xla_server.codegen.compiler.kernel_cache import KernelCache
-from xla_server.codegen.compiler.kernel_compiler import object_of_module
-from xla_server.codegen.compiler.llvm_text import ModuleText
+from tests.cuda_twin.device.twin import (
+    HOST,
+    ORDERS,
+    fiber_room,
+    has_fibers,
+    host_text,
+    in_order,
+    object_code,
+)
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.gpu.emit.emitter import grid_module
 from xla_server.codegen.gpu.grid import GridKernel
@@ -39,17 +44,10 @@ class Facts:
 def written(
     kernels: Mapping[str, GridKernel],
     machine: Machine,
-    cache: KernelCache | None = None,
     effort: Effort = Effort.PLAIN,
 ) -> bytes:
     """Return a module of kernels for a GPU by their symbols, compiled for the host."""
-    text = host_text(str(grid_module(kernels, machine)), kernels)
-    key = f"twin {effort} {text}"
-    code = cache.get(key) if cache else None
-    if code is None:
-        code = object_of_module(ModuleText(text), HOST, effort)
-        if cache:
-            cache.put(key, code)
+    code = object_code(host_text(str(grid_module(kernels, machine)), kernels), effort)
     facts = [
         Facts(symbol, len(grid.kernel.buffers), grid.threads, has_fibers(grid))
         for symbol, grid in kernels.items()

@@ -24,11 +24,10 @@ def worker_command(device: str = "TwinDriver") -> list[str]:
 
 def twin_platform(device_count: int = 1, device: str = "TwinDriver", **options: Any) -> Cuda:
     """Return a platform on the twin, which its user closes."""
-    directory = os.environ.get("XLA_SERVER_COMPILATION_CACHE_DIR")
     return Cuda(
         device_count,
         worker_command=worker_command(device),
-        toolchain=HostToolchain(DEVICE, Path(directory) if directory else None),
+        toolchain=HostToolchain(DEVICE),
         machine=DEVICE,
         **options,
     )

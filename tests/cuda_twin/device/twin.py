@@ -5,6 +5,7 @@ The order of blocks and threads is free on a GPU, so results must be the same in
 """
 
 import ctypes
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.corpus.kept import kept
 from tests.cuda_twin.device.guarded import Guarded
 from tests.cuda_twin.device.runtime import CONTEXT_BYTES, MISSES, RUN, RUNTIME, STACK_BYTES
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
@@ -84,13 +86,19 @@ def _case(number: int, symbol: str, grid: GridKernel) -> str:
     return "\n".join(lines)
 
 
+def object_code(text: str, effort: Effort) -> bytes:
+    """Return the object code of a module's text, which one test of a session compiles."""
+    name = hashlib.sha256(f"{effort} {text}".encode()).hexdigest()
+    return kept(f"twin-{name}", lambda: object_of_module(ModuleText(text), HOST, effort))
+
+
 class Twin:
     """The kernels of one module, compiled for the host."""
 
     def __init__(self, kernels: Mapping[str, GridKernel], effort: Effort = Effort.PLAIN) -> None:
         self.text = str(grid_module(kernels, DEVICE))
         self._kernels = dict(kernels)
-        code = object_of_module(ModuleText(host_text(self.text, kernels)), HOST, effort)
+        code = object_code(host_text(self.text, kernels), effort)
         self._loader = Loader(HOST)
         address = self._loader.load(code, RUN)
         self._run = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)(address)

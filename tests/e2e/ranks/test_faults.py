@@ -22,7 +22,7 @@ from xla_server.rpc.health_check import health_fault
 X = np.arange(4, dtype=np.float32)
 
 
-@pytest.fixture(params=["interpreter", "cpu"])
+@pytest.fixture(scope="module", params=["interpreter", "cpu"])
 def platform(request: pytest.FixtureRequest) -> str:
     """One whose participants exchange messages, and one where they meet in native code."""
     name: str = request.param
@@ -34,6 +34,15 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path, platform: str) -> Itera
     """A server in two processes of one device each, with these flags."""
     flags = getattr(request, "param", ())
     with start_ranks(tmp_path, 2, "--platform", platform, *flags) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def lasting_pair(
+    tmp_path_factory: pytest.TempPathFactory, platform: str
+) -> Iterator[ServerProcess]:
+    """A server in two processes of one device each, which no test ends."""
+    with start_ranks(tmp_path_factory.mktemp("pair"), 2, "--platform", platform) as running:
         yield running
 
 
@@ -110,9 +119,11 @@ def test_a_rank_that_is_stopped_is_named(pair: ServerProcess, size: int) -> None
 
 
 @SIZES
-def test_a_client_that_leaves_ends_its_run_on_all_ranks(pair: ServerProcess, size: int) -> None:
-    with xc.connect(pair.address, timeout=60) as watching:
-        leaving = xc.connect(pair.address, timeout=60)
+def test_a_client_that_leaves_ends_its_run_on_all_ranks(
+    lasting_pair: ServerProcess, size: int
+) -> None:
+    with xc.connect(lasting_pair.address, timeout=60) as watching:
+        leaving = xc.connect(lasting_pair.address, timeout=60)
         with ThreadPoolExecutor(1) as threads:
             run = begun(leaving, threads, size)
             leaving.close()
@@ -159,9 +170,9 @@ ENTRY e { x = f32[$N] parameter(0)
 @SIZES
 @pytest.mark.parametrize("who", [0, 1])
 def test_a_rank_that_leaves_a_collective_out_is_named(
-    pair: ServerProcess, who: int, size: int
+    lasting_pair: ServerProcess, who: int, size: int
 ) -> None:
-    with xc.connect(pair.address, timeout=60) as client:
+    with xc.connect(lasting_pair.address, timeout=60) as client:
         mesh = client.mesh((2,), ("data",), replicas=2)
         text = UNEVEN.replace("$WHO", str(who)).replace("$N", str(size))
         run = client.compile(text, mesh=mesh)
