@@ -12,20 +12,8 @@ from xla_server.buffers.code import KernelThunk
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.gpu.lower.indexing.merging import MERGED, Before, Entry, Load, Merge
 from xla_server.codegen.gpu.lower.thunks.thread_thunks import ThreadKernel
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Loop, Repeat
-from xla_server.codegen.kernel_ir.expressions import (
-    Apply,
-    Expression,
-    Index,
-    Quotient,
-    Remainder,
-    SharedArray,
-    Value,
-    condition,
-    integer_op,
-    plus,
-)
-from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
 from xla_server.codegen.kernel_ir.statements import Barrier, Break, ParallelFor
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
@@ -65,30 +53,30 @@ class TileSort:
         self._tiles = -(-self._length // self._tile)
         self._kernel, self._before = ThreadKernel(name), before
         self._names = self._kernel.names
-        self._body, self._axis = Body(self._kernel.top), Value("t", Type.I64)
-        item = Index(0, ((self._axis, 1),))
-        self._block = self._body.let("block", Quotient(item, self._threads))
-        self._lane = self._body.let("lane", Remainder(item, self._threads))
+        self._body, self._axis = Body(self._kernel.top), ir.Value("t", Type.I64)
+        item = ir.Index(0, ((self._axis, 1),))
+        self._block = self._body.let("block", ir.Quotient(item, self._threads))
+        self._lane = self._body.let("lane", ir.Remainder(item, self._threads))
         self._shared = _Tile(self._kernel, types, self._entries)
-        self._source = self._body.declare("source", Index(0))
+        self._source = self._body.declare("source", ir.Index(0))
 
     def thunk(self, load: Load, made: Sequence[Array]) -> KernelThunk:
         """Return the thunk that sorts entries and stores their parts, line after line."""
 
-        def take(inside: Body, number: Value, line: Value, at: Value) -> None:
+        def take(inside: Body, number: ir.Value, line: ir.Value, at: ir.Value) -> None:
             self._shared.store(inside, number, load(self._kernel, inside, line, at))
 
-        def give(inside: Body, number: Value, line: Value, at: Value) -> None:
-            to = inside.let(self._names("to"), Index(0, ((line, self._length), (at, 1))))
-            entry = self._shared.load(inside, Index(0, ((self._source, 1), (number, 1))))
+        def give(inside: Body, number: ir.Value, line: ir.Value, at: ir.Value) -> None:
+            to = inside.let(self._names("to"), ir.Index(0, ((line, self._length), (at, 1))))
+            entry = self._shared.load(inside, ir.Index(0, ((self._source, 1), (number, 1))))
             for array, part in zip(made, entry, strict=True):
                 self._kernel.store_integer(inside, array, to, part)
 
         self._each(take)
         self._body.add(Barrier())
-        first = self._body.let("first", Index(0, ((self._lane, MERGED),)))
+        first = self._body.let("first", ir.Index(0, ((self._lane, MERGED),)))
         line, begin, end, origin = self._placed(self._body, first)
-        last = self._body.let("last", Index(0, ((end, 1), (begin, -1), (origin, 1))))
+        last = self._body.let("last", ir.Index(0, ((end, 1), (begin, -1), (origin, 1))))
         self._insert(line, first, last)
         self._body.add(Barrier())
         self._merge(line, first, last)
@@ -98,39 +86,44 @@ class TileSort:
         self._kernel.top.add(ParallelFor(self._axis, items, body, group=self._threads))
         return self._kernel.thunk(self._shared.arrays, self._threads, polls=False)
 
-    def _placed(self, body: Body, number: Expression) -> tuple[Value, Value, Value, Value]:
+    def _placed(
+        self, body: Body, number: ir.Expression
+    ) -> tuple[ir.Value, ir.Value, ir.Value, ir.Value]:
         """Return the line of a number, begin and end of its tile there, and the tile's origin."""
-        let, names, index = body.let, self._names, Index(0, ((number, 1),))
-        inside = Quotient(index, self._tile)
+        let, names, index = body.let, self._names, ir.Index(0, ((number, 1),))
+        inside = ir.Quotient(index, self._tile)
         terms = (self._block, self._entries // self._tile), (inside, 1)
-        at = Index(0, ((let(names("tile"), Index(0, terms)), 1),))
-        line = let(names("line"), Quotient(at, self._tiles))
-        begin = let(names("begin"), Index(0, ((Remainder(at, self._tiles), self._tile),)))
+        at = ir.Index(0, ((let(names("tile"), ir.Index(0, terms)), 1),))
+        line = let(names("line"), ir.Quotient(at, self._tiles))
+        begin = let(names("begin"), ir.Index(0, ((ir.Remainder(at, self._tiles), self._tile),)))
         # Lines behind the last have no entries.
-        is_one = condition("lt", line, self._lines)
-        end = integer_op("minimum", plus(begin, self._tile), self._length)
-        last = let(names("end"), Apply("select", (is_one, end, begin), Type.I64))
-        return line, begin, last, let(names("origin"), Index(0, ((inside, self._tile),)))
+        is_one = ir.condition("lt", line, self._lines)
+        end = ir.integer_op("minimum", ir.plus(begin, self._tile), self._length)
+        last = let(names("end"), ir.Apply("select", (is_one, end, begin), Type.I64))
+        return line, begin, last, let(names("origin"), ir.Index(0, ((inside, self._tile),)))
 
-    def _each(self, copy: Callable[[Body, Value, Value, Value], None]) -> None:
+    def _each(self, copy: Callable[[Body, ir.Value, ir.Value, ir.Value], None]) -> None:
         """Copy the entries of a thread, between which are those of all others."""
         with Loop(self._body, self._names("n"), MERGED) as loop:
-            terms: tuple[tuple[Expression, int], ...] = (loop.axis, self._threads), (self._lane, 1)
-            number = loop.let(self._names("own"), Index(0, terms))
+            terms: tuple[tuple[ir.Expression, int], ...] = (
+                (loop.axis, self._threads),
+                (self._lane, 1),
+            )
+            number = loop.let(self._names("own"), ir.Index(0, terms))
             line, begin, end, origin = self._placed(loop, number)
             terms = (begin, 1), (number, 1), (origin, -1)
-            at = loop.let(self._names("at"), Index(0, terms))
-            with Branch(loop, condition("lt", at, end)) as branch:
+            at = loop.let(self._names("at"), ir.Index(0, terms))
+            with Branch(loop, ir.condition("lt", at, end)) as branch:
                 copy(branch, number, line, at)
 
-    def _insert(self, line: Expression, first: Expression, last: Expression) -> None:
+    def _insert(self, line: ir.Expression, first: ir.Expression, last: ir.Expression) -> None:
         """Sort the few entries of a thread, from a number on and up to another at most."""
-        end = integer_op("minimum", plus(first, MERGED), last)
-        with Loop(self._body, "next", end, plus(first, 1), iterations=MERGED - 1) as loop:
+        end = ir.integer_op("minimum", ir.plus(first, MERGED), last)
+        with Loop(self._body, "next", end, ir.plus(first, 1), iterations=MERGED - 1) as loop:
             at = loop.declare("hole", loop.axis)
-            with Repeat(loop, condition("gt", at, first), MERGED / 4) as moved:
+            with Repeat(loop, ir.condition("gt", at, first), MERGED / 4) as moved:
                 own = moved.let("right", at)
-                other = moved.let("left", plus(own, -1))
+                other = moved.let("left", ir.plus(own, -1))
                 entries = [self._shared.load(moved, number) for number in (other, own)]
                 is_before = self._before(self._kernel, moved, line, entries[1], entries[0])
                 with Branch(moved, is_before) as branch:
@@ -139,31 +132,31 @@ class TileSort:
                     branch.set(at, other)
                     branch.orelse.add(Break())
 
-    def _merge(self, line: Expression, first: Expression, last: Expression) -> None:
+    def _merge(self, line: ir.Expression, first: ir.Expression, last: ir.Expression) -> None:
         """Merge runs of the thread's entries until one is left, from one copy to the other."""
-        width = self._body.declare("width", Index(MERGED))
+        width = self._body.declare("width", ir.Index(MERGED))
         runs = -(-min(self._tile, self._length) // MERGED)
         with Loop(self._body, "turn", math.ceil(math.log2(runs))) as turn:
 
-            def load(inside: Body, number: Expression) -> Entry:
-                return self._shared.load(inside, Index(0, ((self._source, 1), (number, 1))))
+            def load(inside: Body, number: ir.Expression) -> Entry:
+                return self._shared.load(inside, ir.Index(0, ((self._source, 1), (number, 1))))
 
-            def store(inside: Body, number: Expression, entry: Entry) -> None:
-                other = Index(self._entries, ((self._source, -1), (number, 1)))
+            def store(inside: Body, number: ir.Expression, entry: Entry) -> None:
+                other = ir.Index(self._entries, ((self._source, -1), (number, 1)))
                 self._shared.store(inside, inside.let(self._names("to"), other), entry)
 
-            low = turn.let("low", integer_op("bit_and", first, Index(0, ((width, -2),))))
+            low = turn.let("low", ir.integer_op("bit_and", first, ir.Index(0, ((width, -2),))))
             ends = [
                 turn.let(
                     self._names("end"),
-                    integer_op("minimum", Index(0, ((low, 1), (width, n))), last),
+                    ir.integer_op("minimum", ir.Index(0, ((low, 1), (width, n))), last),
                 )
                 for n in (1, 2)
             ]
             merge = Merge(self._kernel, line, load, store, self._before)
             merge.add(turn, first, (low, *ends), last)
-            turn.set(width, Index(0, ((width, 2),)))
-            turn.set(self._source, Index(self._entries, ((self._source, -1),)))
+            turn.set(width, ir.Index(0, ((width, 2),)))
+            turn.set(self._source, ir.Index(self._entries, ((self._source, -1),)))
             turn.add(Barrier())
 
 
@@ -174,18 +167,19 @@ class _Tile:
         self._names = kernel.names
         self._kinds = [Type(KERNEL_TYPE[kind].storage) for kind in types]
         self.arrays = [
-            SharedArray(f"tile{n}", 2 * tile * kind.byte_size) for n, kind in enumerate(self._kinds)
+            ir.SharedArray(f"tile{n}", 2 * tile * kind.byte_size)
+            for n, kind in enumerate(self._kinds)
         ]
 
-    def load(self, body: Body, number: Expression) -> Entry:
+    def load(self, body: Body, number: ir.Expression) -> Entry:
         """Return the entry of a number."""
         found = []
         for array, kind in zip(self.arrays, self._kinds, strict=True):
-            element = integer_op("to_i64", LoadExpression(array, kind, number))
+            element = ir.integer_op("to_i64", ir.Load(array, kind, number))
             found.append(body.let(self._names("e"), element))
         return found
 
-    def store(self, body: Body, number: Expression, entry: Entry) -> None:
+    def store(self, body: Body, number: ir.Expression, entry: Entry) -> None:
         """Store an entry."""
         for array, kind, part in zip(self.arrays, self._kinds, entry, strict=True):
-            body.store(array, kind, number, Apply(f"to_{kind}", (part,), kind))
+            body.store(array, kind, number, ir.Apply(f"to_{kind}", (part,), kind))
