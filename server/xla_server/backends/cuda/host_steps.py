@@ -6,7 +6,7 @@ uploaded.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from xla_server.backends.cuda.buffers import as_bytes
@@ -26,11 +26,10 @@ from xla_server.buffers.liveness import Liveness, analyse
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.codegen.kernel import Kernels
-from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.memory_check import LARGE, require_bytes
 from xla_server.ir.module import HloInstruction
 from xla_server.runtime.blocks import BlockPool, block_size
-from xla_server.runtime.host import HostRun
+from xla_server.runtime.host import RunContext
 from xla_server.runtime.program import Program
 from xla_server.runtime.threads import KernelThreads
 
@@ -164,13 +163,7 @@ class LoadedHostStep:
         """Bytes of code and constants."""
         return self._program.byte_size
 
-    def run(
-        self,
-        access: HostAccess,
-        slots: Mapping[Value, int],
-        cancellation: Cancellation,
-        host: Callable[[], HostRun],
-    ) -> None:
+    def run(self, access: HostAccess, slots: Mapping[Value, int], context: RunContext) -> None:
         """Download what the step reads, run it, and upload what others need of it.
 
         `slots` are those of its values. Raises what its rows raise, and ResourceExhaustedError
@@ -183,6 +176,8 @@ class LoadedHostStep:
             array = self._blocks.take(block_size(value.byte_size)).array(value.shape)
             access.read(slots[value], as_bytes(array))
             arrays.append(array)
-        results, _ = self._program.run_on_arrays(arrays, self._shapes, None, cancellation, host())
+        # The times of `context` are those of steps, not of their rows.
+        own = RunContext(context.options, lambda _: context.host)
+        results, _ = self._program.run_on_arrays(arrays, self._shapes, None, own)
         for value, array in zip(self.step.writes, results, strict=True):
             access.write(slots[value], as_bytes(array))
