@@ -225,8 +225,9 @@ class Program:
     ) -> tuple[list[Array], int]:
         """Run on dense row-major arrays as LoadedProgram.run_on_arrays says."""
         addresses = [array.ctypes.data for array in arrays]
-        position = context.host.replica_id, context.host.partition_id
-        run, blocks = self._begin(addresses, context.options.cancellation, position)
+        options, collectives = context.options, context.options.collectives
+        position = collectives.replica_id, collectives.partition_id
+        run, blocks = self._begin(addresses, options.cancellation, position)
         cycles = self._walked(run, context, ALONE_RUN)
         results: list[Array] = []
         for place, shape in zip(self.results, shapes, strict=True):
