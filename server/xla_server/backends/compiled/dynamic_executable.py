@@ -9,7 +9,7 @@ before that and the part behind it.
 import contextlib
 import dataclasses
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -88,12 +88,7 @@ class DynamicExecutable(InterpretedProgram):
             self._plans.of(computation)
 
     def execute(
-        self,
-        arguments: Sequence[Buffer],
-        *,
-        device: Device,
-        options: ExecuteOptions,
-        donated: Collection[int] = (),
+        self, arguments: Sequence[Buffer], *, device: Device, options: ExecuteOptions
     ) -> Execution:
         """Run on `device` and wait for the result; raises as Executable.execute says."""
         started = time.perf_counter_ns()

@@ -81,12 +81,7 @@ class CompiledExecutable:
         return self._execute_in_turns if can_be else None
 
     def execute(
-        self,
-        arguments: Sequence[Buffer],
-        *,
-        device: Device,
-        options: ExecuteOptions,
-        donated: Collection[int] = (),
+        self, arguments: Sequence[Buffer], *, device: Device, options: ExecuteOptions
     ) -> Execution:
         """Run on `device` and wait for the result; raises as Executable.execute says."""
         started = time.perf_counter_ns()
@@ -94,8 +89,8 @@ class CompiledExecutable:
         program = self._program
         if self._room >= LARGE:
             self._buffers.require_room(self._room, f"an execution ({self.memory})")
-        if donated:
-            leaves, program = self._with_donated(arguments, leaves, donated)
+        if options.donated:
+            leaves, program = self._with_donated(arguments, leaves, options.donated)
         moved = self._buffers.moved
         if moved is not None:
             leaves = [moved(leaf, device) for leaf in leaves]
