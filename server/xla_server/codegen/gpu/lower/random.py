@@ -43,7 +43,6 @@ def _by_threads(
 def _three_fry_alone(element: ElementType, count: int) -> Kernel:
     """Draw one number, of 64 bits unless it is the only one, in each thread."""
     r = RandomKernel(element, count, 2, is_range=False)
-    r.move([r.key, r.later(ir.Index(count))])
     r.store(r.body, r.body.axis, r.three_fry(r.body, r.body.axis))
     return r.kernel()
 
@@ -55,7 +54,6 @@ def _three_fry_pairs(element: ElementType, sizes: Sequence[int]) -> Kernel:
     half = -(-size // 2)
     counters = math.prod(sizes) // size * half
     r = RandomKernel(element, counters, 2, is_range=False)
-    r.move([r.key, r.later(ir.Index(counters))])
     body, counter = r.body, ir.Index(0, ((r.body.axis, 1),))
     row = ir.Index(0, ((body.let("row", ir.Quotient(counter, inner)), 1),))
     pair = body.let("pair", ir.Remainder(row, half))
@@ -85,9 +83,6 @@ def _philox(element: ElementType, count: int, words: int) -> Kernel:
     each = 2 if wide else 4
     counters, whole = -(-count // each), count // each
     r = RandomKernel(element, counters, words, is_range=False)
-    end = r.later(ir.Index(counters))
-    state: list[ir.Expression] = [r.key, end, r.carried(end)]
-    r.move(state[:words])
     body = r.body
     pair = r.philox(body, body.axis)
     drawn = pair if wide else [half for word in pair for half in (word, upper_word(word))]
