@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xla_server.backends.cuda.worker.device.driver import Driver
+from xla_server.backends.cuda.worker.device.driver import Driver, KernelLaunch
 from xla_server.backends.cuda.worker.exchange.protocol import (
     Branch,
     Copy,
@@ -35,7 +35,6 @@ from xla_server.backends.cuda.worker.exchange.shared_memory import SharedMemory
 from xla_server.backends.cuda.worker.graphs import (
     Addresses,
     Graphs,
-    LaunchArguments,
     NodeChange,
     SegmentGraph,
 )
@@ -288,7 +287,7 @@ class ProgramRun:
         """Give a stream what a row does."""
         match row:
             case Launch():
-                self._driver.launch(*self._launched(row), stream)
+                self._driver.launch(self._launched(row), stream)
             case LibraryCall():
                 addresses = [self._addresses[slot] for slot in row.slots]
                 self._driver.call(self._loaded.plans[row.plan], addresses, stream)
@@ -299,9 +298,9 @@ class ProgramRun:
             case _:
                 raise TypeError(f"a stream does launches, calls and copies, got {row}")
 
-    def _launched(self, row: Launch) -> LaunchArguments:
+    def _launched(self, row: Launch) -> KernelLaunch:
         kernel = self._loaded.program.kernels[row.kernel]
-        return (
+        return KernelLaunch(
             self._loaded.kernels[row.kernel],
             *(kernel.blocks, kernel.threads, kernel.shared_bytes),
             [self._addresses[slot] for slot in row.slots],

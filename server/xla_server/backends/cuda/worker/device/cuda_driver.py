@@ -15,6 +15,7 @@ from typing import Any
 
 from xla_server.backends.cuda.worker.device.capability import capability
 from xla_server.backends.cuda.worker.device.conditions import KERNELS, SYMBOLS, Conditions
+from xla_server.backends.cuda.worker.device.driver import KernelLaunch
 from xla_server.backends.cuda.worker.device.errors import CudaError, checked
 from xla_server.backends.cuda.worker.device.kept_memory import KeptMemory
 from xla_server.backends.cuda.worker.exchange.protocol import (
@@ -192,16 +193,9 @@ class CudaDriver:
         loaded = _Module(handle)
         return [CudaKernel(loaded, symbol) for symbol in symbols]
 
-    def launch(
-        self,
-        kernel: "CudaKernel",
-        blocks: int,
-        threads: int,
-        shared_bytes: int,
-        addresses: Sequence[int],
-        stream: int,
-    ) -> None:
-        """Launch a kernel whose arguments are addresses, which are copied."""
+    def launch(self, launch: KernelLaunch, stream: int) -> None:
+        """Launch a kernel; the addresses are copied."""
+        kernel, blocks, threads, shared_bytes, addresses = launch
         kernel.need_shared(shared_bytes)
         values = _Values(addresses)
         self._idle.discard(stream)
@@ -237,17 +231,9 @@ class CudaDriver:
         checked("cuGraphUpload", cuda.cuGraphUpload(graph.handle, stream))
         return graph
 
-    def change_node(
-        self,
-        graph: "_Graph",
-        node: Any,
-        kernel: "CudaKernel",
-        blocks: int,
-        threads: int,
-        shared_bytes: int,
-        addresses: Sequence[int],
-    ) -> None:
+    def change_node(self, graph: "_Graph", node: Any, launch: KernelLaunch) -> None:
         """Let a node of a graph launch this; the addresses are copied."""
+        kernel, blocks, threads, shared_bytes, addresses = launch
         kernel.need_shared(shared_bytes)
         values, described = _Values(addresses), cuda.CUDA_KERNEL_NODE_PARAMS()
         described.func, described.sharedMemBytes = kernel.function, shared_bytes
@@ -267,7 +253,7 @@ class CudaDriver:
         return dict(zip(SYMBOLS, self.load(KERNELS, SYMBOLS), strict=True))
 
     def _tell(self, symbol: str, values: Sequence[int], stream: int) -> None:
-        self.launch(self._tellers[symbol], 1, 1, 0, values, stream)
+        self.launch(KernelLaunch(self._tellers[symbol], 1, 1, 0, values), stream)
 
     def _jit_log(self, image: Any) -> str:
         """Load a module again to return what the driver's compiler says of it."""
