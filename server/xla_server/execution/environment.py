@@ -7,6 +7,7 @@ import numpy as np
 from xla_contract.types.shape import Shape
 from xla_server.execution.collectives_protocol import Collectives
 from xla_server.execution.execute_options import ExecuteOptions
+from xla_server.execution.feed_protocol import FeedUse
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Value
 from xla_server.ops.random.rng_get_and_update_state import RandomStates
@@ -41,8 +42,8 @@ class Environment:
         self, shape: Shape, instruction: HloInstruction, channel_id: int | None = None
     ) -> Value:
         """Wait for the next item of infeed, or of a channel from the host."""
-        name = instruction.name
-        return self.options.feeds.take_infeed(shape, self.options.cancellation, name, channel_id)
+        use = FeedUse(instruction.name, channel_id)
+        return self.options.feeds.take_infeed(shape, self.options.cancellation, use)
 
     def outfeed(
         self,
@@ -52,8 +53,8 @@ class Environment:
         channel_id: int | None = None,
     ) -> None:
         """Put a value into outfeed, or a channel to the host, waiting while it is full."""
-        name = instruction.name
-        self.options.feeds.put_outfeed(value, shape, self.options.cancellation, name, channel_id)
+        use = FeedUse(instruction.name, channel_id)
+        self.options.feeds.put_outfeed(value, shape, self.options.cancellation, use)
 
     def send(self, channel_id: int, value: Value, shape: Shape) -> None:
         """Put a value of this shape on a channel, waiting while the channel is full."""
