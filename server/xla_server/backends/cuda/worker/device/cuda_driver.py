@@ -18,11 +18,7 @@ from xla_server.backends.cuda.worker.device.conditions import KERNELS, SYMBOLS, 
 from xla_server.backends.cuda.worker.device.driver import KernelLaunch
 from xla_server.backends.cuda.worker.device.errors import CudaError, checked
 from xla_server.backends.cuda.worker.device.kept_memory import KeptMemory
-from xla_server.backends.cuda.worker.exchange.protocol import (
-    DeviceDescription,
-    NoDeviceError,
-    OutOfDeviceMemoryError,
-)
+from xla_server.backends.cuda.worker.exchange import protocol
 from xla_server.backends.cuda.worker.libraries import Libraries
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.target.gpu import STATIC_SHARED_BYTES
@@ -31,7 +27,7 @@ try:
     _LIBRARY = ctypes.CDLL("libcuda.so.1")
     from cuda.bindings import driver as cuda
 except (ImportError, OSError) as missing:
-    raise NoDeviceError(
+    raise protocol.NoDeviceError(
         f"a device needs NVIDIA's driver and cuda-bindings, got {missing}"
     ) from missing
 
@@ -51,7 +47,9 @@ class CudaDriver:
             checked("cuInit", cuda.cuInit(0))
             (count,) = checked("cuDeviceGetCount", cuda.cuDeviceGetCount())
             if not 0 <= ordinal < count:
-                raise NoDeviceError(f"a device must be one of the driver's {count}, got {ordinal}")
+                raise protocol.NoDeviceError(
+                    f"a device must be one of the driver's {count}, got {ordinal}"
+                )
             (device,) = checked("cuDeviceGet", cuda.cuDeviceGet(ordinal))
             retained = cuda.cuDevicePrimaryCtxRetain(device)
             (self._context,) = checked("cuDevicePrimaryCtxRetain", retained)
@@ -72,7 +70,7 @@ class CudaDriver:
         self.capture_loop, self.capture_case = conditions.loop, conditions.case
         self.captured_node = conditions.last_node
 
-    def _described(self, device: Any) -> DeviceDescription:
+    def _described(self, device: Any) -> protocol.DeviceDescription:
         attribute = cuda.CUdevice_attribute
 
         def number(what: Any) -> int:
@@ -82,7 +80,7 @@ class CudaDriver:
         minor = number(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
         (name,) = checked("cuDeviceGetName", cuda.cuDeviceGetName(_MAX_NAME, device))
         free, total = checked("cuMemGetInfo", cuda.cuMemGetInfo())
-        return DeviceDescription(
+        return protocol.DeviceDescription(
             name.partition(b"\0")[0].decode(errors="replace"),
             *(f"sm_{major}{minor}", capability(major, minor)),
             number(attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
@@ -126,7 +124,7 @@ class CudaDriver:
             self._set_pool("REUSE_ALLOW_INTERNAL_DEPENDENCIES", 0)
         if result[0] == cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
             total = self.description.total_bytes
-            raise OutOfDeviceMemoryError(byte_size, self.free_bytes(), total)
+            raise protocol.OutOfDeviceMemoryError(byte_size, self.free_bytes(), total)
         return int(checked("cuMemAllocFromPoolAsync", result)[0])
 
     def free(self, address: int, stream: int) -> None:
@@ -329,4 +327,4 @@ def _opening(ordinal: int) -> Iterator[None]:
     try:
         yield
     except CudaError as error:
-        raise NoDeviceError(f"device {ordinal} must open, got {error}") from error
+        raise protocol.NoDeviceError(f"device {ordinal} must open, got {error}") from error
