@@ -16,9 +16,5 @@ def execute(
     donated: Sequence[int] = (),
 ) -> Execution:
     """Return the execution on arguments that are on the device."""
-    return executable.execute(
-        list(arguments),
-        device=device,
-        options=ExecuteOptions(cancellation=cancellation or Cancellation()),
-        donated=tuple(donated),
-    )
+    options = ExecuteOptions(cancellation=cancellation or Cancellation(), donated=tuple(donated))
+    return executable.execute(list(arguments), device=device, options=options)

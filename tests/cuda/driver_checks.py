@@ -10,7 +10,7 @@ import numpy as np
 from tests.cuda.outcomes import Check, error_of
 from tests.cuda_twin.device.test_twin import AT, moving
 from xla_server.backends.cuda.toolchain import Toolchain
-from xla_server.backends.cuda.worker.device.driver import Driver
+from xla_server.backends.cuda.worker.device.driver import Driver, KernelLaunch
 from xla_server.backends.cuda.worker.exchange.protocol import OutOfDeviceMemoryError
 from xla_server.codegen.kernel_ir.expressions import Index
 
@@ -99,7 +99,7 @@ class _Checked:
         found = np.zeros_like(numbers)
         given, made = (driver.allocate(numbers.nbytes, stream) for _ in range(2))
         driver.upload(given, numbers.data.cast("B"), stream)
-        driver.launch(kernel, COUNT // 32, 32, 0, (given, made), stream)
+        driver.launch(KernelLaunch(kernel, COUNT // 32, 32, 0, (given, made)), stream)
         driver.download(found.data.cast("B"), made, stream)
         driver.synchronise(stream)
         assert np.array_equal(found, numbers[::-1])
@@ -111,14 +111,16 @@ class _Checked:
         given, first, *seconds = (driver.allocate(numbers.nbytes, stream) for _ in range(5))
         driver.upload(given, numbers.data.cast("B"), stream)
         driver.begin_capture(stream)
-        driver.launch(kernel, COUNT // 32, 32, 0, (given, first), stream)
-        driver.launch(kernel, COUNT // 32, 32, 0, (first, seconds[0]), stream)
+        driver.launch(KernelLaunch(kernel, COUNT // 32, 32, 0, (given, first)), stream)
+        driver.launch(KernelLaunch(kernel, COUNT // 32, 32, 0, (first, seconds[0])), stream)
         node = driver.captured_node(stream)
         graph = driver.end_capture(stream)
         driver.launch_graph(graph, stream)
         for source, target in ((first, seconds[1]), (given, seconds[2])):
             # The launch before it may not have begun.
-            driver.change_node(graph, node, kernel, COUNT // 32, 32, 0, (source, target))
+            driver.change_node(
+                graph, node, KernelLaunch(kernel, COUNT // 32, 32, 0, (source, target))
+            )
             driver.launch_graph(graph, stream)
         for address, expected in zip(seconds, (1, 1, -1), strict=True):
             found = np.zeros_like(numbers)
@@ -144,7 +146,7 @@ class _Checked:
         def turn(inner: int) -> None:
             driver.copy(moved, flags + 1, 4, inner)
             driver.copy(flags, moved, 4, inner)
-            driver.launch(kernel, COUNT // 32, 32, 0, (given, made), inner)
+            driver.launch(KernelLaunch(kernel, COUNT // 32, 32, 0, (given, made)), inner)
             driver.copy(given, made, data.nbytes, inner)
             driver.capture_case(flags, 1, [mark(0), mark(1), mark(2)], inner)
             driver.capture_case(minus, 4, [mark(3), mark(4)], inner)

@@ -8,6 +8,7 @@ import numpy as np
 from tests.cuda_twin.device.driver import TwinDriver
 from tests.cuda_twin.device.toolchain import HostToolchain
 from tests.cuda_twin.device.twin import DEVICE
+from xla_server.backends.cuda.worker.device.driver import KernelLaunch
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Value, writes
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
@@ -40,7 +41,8 @@ def results_of(code: Code, arguments: Sequence[Any]) -> list[Any]:
                 addresses = [places[value] for value in row.arguments]
                 module = HostToolchain(DEVICE).compile({"k": grid})
                 (kernel,) = driver.load(module.code, ["k"])
-                driver.launch(kernel, grid.blocks, grid.threads, 0, addresses, stream)
+                launch = KernelLaunch(kernel, grid.blocks, grid.threads, 0, addresses)
+                driver.launch(launch, stream)
             case _:
                 raise AssertionError(f"a row of the device was expected, got {row}")
     return [_downloaded(driver, places[value], value, stream) for value in code.results]

@@ -1,6 +1,6 @@
 """Programs of the example platform: rows executed one after the other by Python."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,17 +25,10 @@ from xla_server.buffers.code import (
     Value,
 )
 from xla_server.buffers.work import ProgramWork
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.runtime.blocks import BlockPool, MemoryBlock, block_size
-from xla_server.runtime.host import HostRun, arrays_of
-from xla_server.runtime.row_times import RowTimes
+from xla_server.runtime.host import RunContext, arrays_of
 
 Bytes = np.ndarray[Any, Any]
-
-
-Participant = Collectives | HostRun
-"""An object that knows the numbers of its replica and partition."""
 
 
 class WalkedProgram:
@@ -79,15 +72,10 @@ class WalkedProgram:
         """Each participant has a thread."""
 
     def run(
-        self,
-        addresses: Sequence[int],
-        device: object,
-        cancellation: Cancellation,
-        host: Callable[[], HostRun],
-        times: RowTimes | None = None,
-        collectives: Participant = ALONE_RUN,
+        self, addresses: Sequence[int], device: object, context: RunContext
     ) -> tuple[dict[int, MemoryBlock], int]:
         """Return the memory of the results by number, and 0 cycles: nothing counts them."""
+        collectives = context.options.collectives
         position = {
             Opcode.REPLICA_ID: collectives.replica_id,
             Opcode.PARTITION_ID: collectives.partition_id,
@@ -101,26 +89,14 @@ class WalkedProgram:
         places = dict(zip(_numbered("parameter", len(addresses)), addresses, strict=True))
         places |= {Location("constant", n): block.address for n, block in self.constants.items()}
         places |= {Location("result", n): block.address for n, block in results.items()}
-        _Run(self._assignment, self._labels, places, arena, cancellation, host).walk(self.code.rows)
+        _Run(self._assignment, self._labels, places, arena, context).walk(self.code.rows)
         return results, 0
 
     def run_on_arrays(
-        self,
-        arrays: Sequence[Any],
-        shapes: Sequence[Shape],
-        device: object,
-        cancellation: Cancellation,
-        host: HostRun,
-        times: RowTimes | None = None,
+        self, arrays: Sequence[Any], shapes: Sequence[Shape], device: object, context: RunContext
     ) -> tuple[list[Any], int]:
         """Run on arrays of the host; return the results, which have `shapes`, and the cycles."""
-        blocks, cycles = self.run(
-            [a.ctypes.data for a in arrays],
-            device,
-            cancellation,
-            lambda: host,
-            collectives=host,
-        )
+        blocks, cycles = self.run([a.ctypes.data for a in arrays], device, context)
         owners = {"result": blocks, "constant": self.constants}
         found: list[Any] = []
         for place, shape in zip(self.results, shapes, strict=True):
@@ -152,12 +128,11 @@ class _Run:
         labels: Mapping[Label, int],
         places: Mapping[Location, int],
         arena: Bytes,
-        cancellation: Cancellation,
-        host: Callable[[], HostRun],
+        context: RunContext,
     ) -> None:
         self._assignment, self._labels = assignment, labels
         self._places, self._arena = places, arena
-        self._cancellation, self._host = cancellation, host
+        self._context, self._cancellation = context, context.options.cancellation
 
     def walk(self, rows: Sequence[Row]) -> None:
         """Execute rows from the first on, until there is none."""
@@ -190,7 +165,7 @@ class _Run:
 
     def _do_on_host(self, row: HostThunk) -> None:
         reads, writes = (list(map(self._array, values)) for values in (row.reads, row.writes))
-        row.run(self._host(), reads, writes)
+        row.run(self._context.host, reads, writes)
 
     def _array(self, value: Value) -> Any:
         dtype, dimensions = value.shape.element_type.dtype, value.shape.dimensions

@@ -1,7 +1,7 @@
 """The `interpreter` platform: every instruction by its evaluator, on virtual devices."""
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import ProgramShape
@@ -104,12 +104,7 @@ class InterpreterExecutable(InterpretedProgram):
         self._check_values = check_values
 
     def execute(
-        self,
-        arguments: Sequence[Buffer],
-        *,
-        device: Device,
-        options: ExecuteOptions,
-        donated: Collection[int] = (),
+        self, arguments: Sequence[Buffer], *, device: Device, options: ExecuteOptions
     ) -> Execution:
         """Run on `device` and wait for the result; raises as Executable.execute says."""
         started = time.perf_counter_ns()

@@ -1,6 +1,6 @@
 """The interface of programs that are loaded into a machine: its kernels, launches and memory."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self
 
 from xla_contract.types.device_grid import DeviceGrid
@@ -11,10 +11,9 @@ from xla_server.buffers.assignment import Location, MemoryUse
 from xla_server.buffers.code import Code, Row
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives, MeetingPlan
+from xla_server.execution.collectives_protocol import MeetingPlan
 from xla_server.ops.evaluation import Array
-from xla_server.runtime.host import HostRun
-from xla_server.runtime.row_times import RowTimes
+from xla_server.runtime.host import RunContext
 
 
 class ProgramInTurns(Protocol):
@@ -78,29 +77,19 @@ class LoadedProgram(Protocol):
         """Return the program for runs that may write over these parameters."""
 
     def run(
-        self,
-        addresses: Sequence[Any],
-        device: Device,
-        cancellation: Cancellation,
-        host: Callable[[], HostRun],
-        times: RowTimes | None = None,
-        collectives: Collectives = ALONE_RUN,
+        self, addresses: Sequence[Any], device: Device, context: RunContext
     ) -> tuple[Mapping[int, Memory], int]:
         """Return the memory of the results that have their own, by number, and the cycles it took.
 
         `addresses` are those of dense row-major arrays of the parameters' types on `device`, as
-        `DeviceBuffer.address` gives them; `host` makes what host rows need, the times of rows are
-        written to `times`, and `collectives` are where it meets others. Raises what the
-        cancellation was given once it is set, and what host rows raise.
+        `DeviceBuffer.address` gives them. Raises what the cancellation was given once it is set,
+        and what host rows raise.
         """
 
     def run_on_arrays(
-        self,
-        arrays: Sequence[Array],
-        shapes: Sequence[Shape],
-        device: Device,
-        cancellation: Cancellation,
-        host: HostRun,
-        times: RowTimes | None = None,
+        self, arrays: Sequence[Array], shapes: Sequence[Shape], device: Device, context: RunContext
     ) -> tuple[list[Array], int]:
-        """Run on arrays of the host; return the results, which have `shapes`, and the cycles."""
+        """Run on arrays of the host; return the results, which have `shapes`, and the cycles.
+
+        The program meets others by its host rows alone.
+        """

@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 from xla_contract.errors import InvalidArgumentError
@@ -151,19 +151,9 @@ class Executable(Protocol):
         """Runs it on all devices of its grid in one thread; None where each needs its own."""
 
     def execute(
-        self,
-        arguments: Sequence[Buffer],
-        *,
-        device: Device,
-        options: ExecuteOptions,
-        donated: Collection[int] = (),
+        self, arguments: Sequence[Buffer], *, device: Device, options: ExecuteOptions
     ) -> Execution:
         """Run on `device` and wait for the result, which has the program's result layout.
-
-        `donated` are numbers of arguments that the caller gives up, whatever comes of the run: they
-        must not be used any more, and a platform may write results where they were. The aliases
-        that a module states are no more than the wish for that: handles of the protocol stay valid,
-        so no rpc donates.
 
         Raises InvalidArgumentError when the arguments do not fit the signature, what the
         cancellation was given once it is set, and what the program's instructions raise.

@@ -19,6 +19,7 @@ from xla_server.distributed.world import World
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.execution.execute_options import ExecuteOptions
+from xla_server.execution.feed_protocol import FeedUse
 from xla_server.ops.evaluation import Value
 from xla_server.sessions.error_context import copy_of, part_of_request, reported
 from xla_server.sessions.limits.server_limits import Limits
@@ -213,16 +214,16 @@ class _RemoteFeeds:
     answers: queue.SimpleQueue[Any] = dataclasses.field(default_factory=queue.SimpleQueue)
     """The answer to the last question."""
 
-    def take_infeed(self, shape: Shape, cancellation: Cancellation, *named: Any) -> Value:
+    def take_infeed(self, shape: Shape, cancellation: Cancellation, use: FeedUse) -> Value:
         """Wait for the next item, as Feeds.take_infeed says."""
-        value: Value = self._ask(cancellation, "take_infeed", (shape,), named)
+        value: Value = self._ask(cancellation, "take_infeed", (shape,), (use,))
         return value
 
     def put_outfeed(
-        self, value: Value, shape: Shape, cancellation: Cancellation, *named: Any
+        self, value: Value, shape: Shape, cancellation: Cancellation, use: FeedUse
     ) -> None:
         """Append an item, as Feeds.put_outfeed says."""
-        self._ask(cancellation, "put_outfeed", (value, shape), named)
+        self._ask(cancellation, "put_outfeed", (value, shape), (use,))
 
     def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
         """Put a value on a channel, as Channels.send says."""

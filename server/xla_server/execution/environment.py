@@ -1,15 +1,15 @@
 """The environment of one execution: queues, channels, cancellation and random numbers."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape
+from xla_server.execution.collectives_protocol import Collectives
 from xla_server.execution.execute_options import ExecuteOptions
+from xla_server.execution.feed_protocol import FeedUse
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
+from xla_server.ops.evaluation import Value
 from xla_server.ops.random.rng_get_and_update_state import RandomStates
 
 
@@ -23,19 +23,9 @@ class Environment:
     _random: np.random.Generator | None = dataclasses.field(default=None, init=False)
 
     @property
-    def grid(self) -> DeviceGrid:
-        """The grid that the program runs on."""
-        return self.options.collectives.grid
-
-    @property
-    def replica_id(self) -> int:
-        """The number of the copy of the program."""
-        return self.options.collectives.replica_id
-
-    @property
-    def partition_id(self) -> int:
-        """The number of the part of the program."""
-        return self.options.collectives.partition_id
+    def participants(self) -> Collectives:
+        """The participants of the execution."""
+        return self.options.collectives
 
     @property
     def random(self) -> np.random.Generator:
@@ -52,8 +42,8 @@ class Environment:
         self, shape: Shape, instruction: HloInstruction, channel_id: int | None = None
     ) -> Value:
         """Wait for the next item of infeed, or of a channel from the host."""
-        name = instruction.name
-        return self.options.feeds.take_infeed(shape, self.options.cancellation, name, channel_id)
+        use = FeedUse(instruction.name, channel_id)
+        return self.options.feeds.take_infeed(shape, self.options.cancellation, use)
 
     def outfeed(
         self,
@@ -63,8 +53,8 @@ class Environment:
         channel_id: int | None = None,
     ) -> None:
         """Put a value into outfeed, or a channel to the host, waiting while it is full."""
-        name = instruction.name
-        self.options.feeds.put_outfeed(value, shape, self.options.cancellation, name, channel_id)
+        use = FeedUse(instruction.name, channel_id)
+        self.options.feeds.put_outfeed(value, shape, self.options.cancellation, use)
 
     def send(self, channel_id: int, value: Value, shape: Shape) -> None:
         """Put a value of this shape on a channel, waiting while the channel is full."""
@@ -73,25 +63,6 @@ class Environment:
     def receive(self, channel_id: int, shape: Shape) -> Value:
         """Wait for the next value on a channel; it must have this shape."""
         return self.options.channels.receive(channel_id, shape, self.options.cancellation)
-
-    def exchange(
-        self,
-        meeting: Meeting,
-        given: GivenT,
-        share: Callable[[Sequence[GivenT]], SharedT],
-        work: Callable[[SharedT, int], None] | None = None,
-        crossing: Callable[[], Crossing] | None = None,
-    ) -> SharedT:
-        """Meet the other members of a group; raises as Collectives.exchange says."""
-        return self.options.collectives.exchange(meeting, given, share, work, crossing)
-
-    def post(self, meeting: Meeting, value: Value) -> None:
-        """Leave a value for another participant; raises as Collectives.post says."""
-        self.options.collectives.post(meeting, value)
-
-    def take(self, meeting: Meeting) -> Value:
-        """Wait for a value of another participant; raises as Collectives.exchange says."""
-        return self.options.collectives.take(meeting)
 
     def check_cancelled(self) -> None:
         """Raise CancelledError or DeadlineExceededError when the run is to stop."""

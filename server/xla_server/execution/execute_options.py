@@ -1,6 +1,7 @@
 """The options of one execution: its queues, its channels, what ends it and whom it meets."""
 
 import dataclasses
+from collections.abc import Collection
 
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels, NoChannels, OwnChannels
@@ -13,13 +14,18 @@ from xla_server.ir.module import HloComputation
 class ExecuteOptions:
     """The options of one execution. `collectives` are the other participants, on the grid.
 
-    The defaults are for one that runs alone, on no device with feeds, and is never cancelled.
+    `donated` are numbers of arguments that the caller gives up, whatever comes of the run: they
+    must not be used any more, and a platform may write results where they were. The aliases that a
+    module states are no more than the wish for that: handles of the protocol stay valid, so no rpc
+    donates. The defaults are for one that runs alone, on no device with feeds, and is never
+    cancelled.
     """
 
     feeds: Feeds = dataclasses.field(default_factory=NoFeeds)
     channels: Channels = dataclasses.field(default_factory=NoChannels)
     cancellation: Cancellation = dataclasses.field(default_factory=Cancellation)
     collectives: Collectives = ALONE_RUN
+    donated: Collection[int] = ()
 
     def inside(self, computation: HloComputation) -> "ExecuteOptions":
         """The options for a program, whose channels with both ends in it are its own."""

@@ -1,6 +1,6 @@
 """Queues of infeed and outfeed."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from xla_contract.errors import FailedPreconditionError
 from xla_contract.types.shape import Shape
@@ -8,38 +8,32 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.ops.evaluation import Value
 
 
-class Feeds(Protocol):
-    """The queues of one device, as a run sees them: infeed, outfeed, and those of channels.
+class FeedUse(NamedTuple):
+    """The name of an instruction that uses a queue, and the channel from or to the host.
 
-    `channel_id` names a channel from or to the host; without one the queue is infeed or outfeed.
+    Without a channel the queue is infeed or outfeed.
     """
 
-    def take_infeed(
-        self,
-        shape: Shape,
-        cancellation: Cancellation,
-        instruction: str,
-        channel_id: int | None = None,
-        /,
-    ) -> Value:
+    instruction: str
+    channel_id: int | None = None
+
+
+class Feeds(Protocol):
+    """The queues of one device, as a run sees them: infeed, outfeed, and those of channels."""
+
+    def take_infeed(self, shape: Shape, cancellation: Cancellation, use: FeedUse, /) -> Value:
         """Wait for the next item of the queue, which must have this shape, and take it.
 
-        `instruction` is the name of the one that asks. Raises what `cancellation` raises,
+        Raises what `cancellation` raises,
         InvalidArgumentError for another shape, and FailedPreconditionError for an unknown channel.
         """
 
     def put_outfeed(
-        self,
-        value: Value,
-        shape: Shape,
-        cancellation: Cancellation,
-        instruction: str,
-        channel_id: int | None = None,
-        /,
+        self, value: Value, shape: Shape, cancellation: Cancellation, use: FeedUse, /
     ) -> None:
         """Append an item of this shape to the queue, waiting while there is no room.
 
-        `instruction` is the name of the one that asks. Raises what `cancellation` raises, and
+        Raises what `cancellation` raises, and
         FailedPreconditionError for an unknown channel.
         """
 

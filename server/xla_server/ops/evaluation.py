@@ -147,8 +147,12 @@ class Participants(Protocol):
         """Wait for the next value that the first member posts; raises as `exchange`."""
 
 
-class Frame(Participants, Protocol):
+class Frame(Protocol):
     """The run an evaluator takes part in."""
+
+    @property
+    def participants(self) -> Participants:
+        """The participants of the execution."""
 
     @property
     def random(self) -> np.random.Generator:

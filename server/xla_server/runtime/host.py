@@ -1,6 +1,7 @@
 """The interface of a run to its rows for Python."""
 
 import ctypes
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,8 +11,10 @@ from xla_contract.types.shape import Shape
 from xla_server.evaluator.interpret import Run
 from xla_server.evaluator.plan import PlanCache
 from xla_server.execution.environment import Environment
+from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import Value
+from xla_server.runtime.row_times import RowTimes
 
 Array = Any
 
@@ -35,6 +38,26 @@ class HostRun(Environment):
     def send(self, channel_id: int, value: Any, shape: Shape) -> None:
         """Put a copy of a value on a channel, waiting while the channel is full."""
         super().send(channel_id, _copied(value), shape)
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class RunContext:
+    """The surroundings of one run of a program: its options, and what its host rows need.
+
+    The times of rows are written to `times`, if there are any.
+    """
+
+    options: ExecuteOptions
+    _make_host: Callable[[ExecuteOptions], HostRun]
+    times: RowTimes | None = None
+    _host: HostRun | None = None
+
+    @property
+    def host(self) -> HostRun:
+        """The interface to host rows, made for the first of them: few programs have one."""
+        if self._host is None:
+            self._host = self._make_host(self.options)
+        return self._host
 
 
 def _copied(value: Any) -> Any:

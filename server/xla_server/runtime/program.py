@@ -26,9 +26,8 @@ from xla_server.execution.collectives_protocol import (
 from xla_server.runtime import executor
 from xla_server.runtime.blocks import BlockPool, MemoryBlock, block_size
 from xla_server.runtime.encoding import Encoded
-from xla_server.runtime.host import HostRun, arrays_of
+from xla_server.runtime.host import RunContext, arrays_of
 from xla_server.runtime.meetings import LOOKS, meets_natively
-from xla_server.runtime.row_times import RowTimes
 from xla_server.runtime.threads import KernelThreads
 
 Array = Any
@@ -124,29 +123,17 @@ class Program:
         return dataclasses.replace(use, arena=use.arena + self.plan.byte_size)
 
     def run(
-        self,
-        addresses: Sequence[int],
-        device: object,
-        cancellation: Cancellation,
-        host: Callable[[], HostRun],
-        times: RowTimes | None = None,
-        collectives: Collectives = ALONE_RUN,
+        self, addresses: Sequence[int], device: object, context: RunContext
     ) -> tuple[dict[int, MemoryBlock], int]:
         """Run as LoadedProgram.run says. All devices are this processor."""
+        options, collectives = context.options, context.options.collectives
         position = collectives.replica_id, collectives.partition_id
-        run, results = self._begin(addresses, cancellation, position)
-        return results, self._walked(run, cancellation, host, times, collectives)
+        run, results = self._begin(addresses, options.cancellation, position)
+        return results, self._walked(run, context, collectives)
 
-    def _walked(
-        self,
-        run: "_Run",
-        cancellation: Cancellation,
-        host: Callable[[], HostRun],
-        times: RowTimes | None,
-        collectives: Collectives,
-    ) -> int:
+    def _walked(self, run: "_Run", context: RunContext, collectives: Collectives) -> int:
         """Run to the end; the cycles it took."""
-        words = run.words
+        words, times = run.words, context.times
         if times is not None:
             words[executor.TIMES] = times.address
         if self._meetings:
@@ -154,7 +141,7 @@ class Program:
             words[executor.MEETINGS] = collectives.records(self.plan)
         self._walk(run.address, 0)
         if words[_ROW] != _FINISHED:
-            self._finish(run, cancellation, host, collectives)
+            self._finish(run, context, collectives)
         if times is not None:
             words[executor.TIMES] = 0
         return self._end(run)
@@ -234,19 +221,14 @@ class Program:
         return cycles
 
     def run_on_arrays(
-        self,
-        arrays: Sequence[Array],
-        shapes: Sequence[Shape],
-        device: object,
-        cancellation: Cancellation,
-        host: HostRun,
-        times: RowTimes | None = None,
+        self, arrays: Sequence[Array], shapes: Sequence[Shape], device: object, context: RunContext
     ) -> tuple[list[Array], int]:
         """Run on dense row-major arrays as LoadedProgram.run_on_arrays says."""
         addresses = [array.ctypes.data for array in arrays]
-        position = host.replica_id, host.partition_id
-        run, blocks = self._begin(addresses, cancellation, position)
-        cycles = self._walked(run, cancellation, lambda: host, times, ALONE_RUN)
+        options, collectives = context.options, context.options.collectives
+        position = collectives.replica_id, collectives.partition_id
+        run, blocks = self._begin(addresses, options.cancellation, position)
+        cycles = self._walked(run, context, ALONE_RUN)
         results: list[Array] = []
         for place, shape in zip(self.results, shapes, strict=True):
             if place.kind == "parameter":
@@ -262,16 +244,9 @@ class Program:
         code = sum(kernel.byte_size for kernel in self._encoded.kernels.values())
         return code + sum(value.byte_size for value in self.code.constants)
 
-    def _finish(
-        self,
-        run: "_Run",
-        cancellation: Cancellation,
-        host: Callable[[], HostRun],
-        collectives: Collectives,
-    ) -> None:
+    def _finish(self, run: "_Run", context: RunContext, collectives: Collectives) -> None:
         """Go on from where only Python can."""
-        made: HostRun | None = None
-        words = run.words
+        words, cancellation = run.words, context.options.cancellation
         while True:
             row = words[_ROW]
             if row == executor.CANCELLED:
@@ -280,16 +255,15 @@ class Program:
                 return
             if cancellation.is_called:
                 cancellation.checkpoint()
-            made = made or host()
             number = self._meetings.get(row)
             if number is not None and meets_natively(words[executor.MEETINGS], number):
-                with placed(made, self.plan.meetings[number].instruction):
+                with placed(context.host, self.plan.meetings[number].instruction):
                     collectives.wait(number)
                 self._walk(run.address, 0)
                 continue
             thunk, following, reads, writes = self._hosts[row]
             thunk.run(
-                made,
+                context.host,
                 [at(words[slot]) for slot, at in reads],
                 [at(words[slot]) for slot, at in writes],
             )

@@ -6,12 +6,14 @@ beside one ends the worker, as on a GPU.
 
 import collections
 import ctypes
+import functools
 import mmap
 import threading
 from collections.abc import Callable, Sequence
 
 from tests.cuda_twin.device.host_module import HostModule, LoadedKernel
 from tests.cuda_twin.libraries.by_numpy import compute
+from xla_server.backends.cuda.worker.device.driver import KernelLaunch
 from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceDescription,
     DeviceLostError,
@@ -154,19 +156,9 @@ class TwinDriver:
         """Return the number of the last work."""
         return len(self._captured[stream]) - 1
 
-    def change_node(
-        self,
-        graph: list[Work],
-        node: int,
-        kernel: LoadedKernel,
-        blocks: int,
-        threads: int,
-        shared_bytes: int,
-        addresses: Sequence[int],
-    ) -> None:
+    def change_node(self, graph: list[Work], node: int, launch: KernelLaunch) -> None:
         """Let the work of this number be a launch."""
-        given = tuple(addresses)
-        graph[node] = lambda: self._launch(kernel, blocks, threads, given)
+        graph[node] = functools.partial(self._launch, launch, tuple(launch.addresses))
 
     def end_capture(self, stream: int) -> list[Work]:
         """Return the graph."""
@@ -301,27 +293,16 @@ class TwinDriver:
         loaded = HostModule(module)
         return [loaded.kernel(symbol) for symbol in symbols]
 
-    def launch(
-        self,
-        kernel: LoadedKernel,
-        blocks: int,
-        threads: int,
-        shared_bytes: int,
-        addresses: Sequence[int],
-        stream: int,
-    ) -> None:
+    def launch(self, launch: KernelLaunch, stream: int) -> None:
         """Launch a kernel."""
-        given = tuple(addresses)
-        self._give(stream, lambda: self._launch(kernel, blocks, threads, given))
+        self._give(stream, functools.partial(self._launch, launch, tuple(launch.addresses)))
 
-    def _launch(
-        self, kernel: LoadedKernel, blocks: int, threads: int, addresses: Sequence[int]
-    ) -> None:
+    def _launch(self, launch: KernelLaunch, addresses: Sequence[int]) -> None:
         for address in addresses:
             if address not in self._pinned:
                 self._require(address)
         try:
-            kernel.launch(blocks, threads, addresses)
+            launch.kernel.launch(launch.blocks, launch.threads, addresses)
         except (RuntimeError, ValueError) as error:
             raise DeviceLostError(str(error)) from error
 

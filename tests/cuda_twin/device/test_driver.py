@@ -10,6 +10,7 @@ from tests.cuda_twin.device.driver import DelayedTwin, SmallTwin, TwinDriver
 from tests.cuda_twin.device.test_twin import AT, moving
 from tests.cuda_twin.device.toolchain import HostToolchain
 from tests.cuda_twin.device.twin import DEVICE
+from xla_server.backends.cuda.worker.device.driver import KernelLaunch
 from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceLostError,
     OutOfDeviceMemoryError,
@@ -34,7 +35,8 @@ class Held:
     def run(self) -> None:
         """Give the stream an upload, a launch and a download."""
         self.driver.upload(self.given, NUMBERS.data, self.stream)
-        self.driver.launch(self.kernel, 1, 32, 0, (self.given, self.made), self.stream)
+        launch = KernelLaunch(self.kernel, 1, 32, 0, (self.given, self.made))
+        self.driver.launch(launch, self.stream)
         self.driver.download(self.found.data, self.made, self.stream)
 
 
@@ -83,10 +85,12 @@ def test_a_launch_has_the_form_of_its_kernel() -> None:
     held = Held(TwinDriver())
     addresses = held.given, held.made
     for blocks, threads, given in ((0, 32, addresses), (1, 64, addresses), (1, 32, addresses[:1])):
+        launch = KernelLaunch(held.kernel, blocks, threads, 0, given)
         with pytest.raises(DeviceLostError, match="must be launched in blocks of 32 threads"):
-            held.driver.launch(held.kernel, blocks, threads, 0, given, held.stream)
+            held.driver.launch(launch, held.stream)
+    launch = KernelLaunch(held.kernel, 1, 32, 0, (held.given, 0))
     with pytest.raises(DeviceLostError, match="illegal address: 0 bytes at 0x0"):
-        held.driver.launch(held.kernel, 1, 32, 0, (held.given, 0), held.stream)
+        held.driver.launch(launch, held.stream)
 
 
 def test_what_is_stored_beside_memory_is_found_when_it_is_freed() -> None:
@@ -96,7 +100,7 @@ def test_what_is_stored_beside_memory_is_found_when_it_is_freed() -> None:
     driver.upload(address, NUMBERS.data, stream)
     module = HostToolchain(DEVICE).compile({"k": moving(AT, Index(-1, ((AT.terms[0][0], 1),)), 1)})
     (kernel,) = driver.load(module.code, ["k"])
-    driver.launch(kernel, 1, 32, 0, (address, address), stream)
+    driver.launch(KernelLaunch(kernel, 1, 32, 0, (address, address)), stream)
     with pytest.raises(DeviceLostError, match="stored beside memory"):
         driver.free(address, stream)
     with pytest.raises(DeviceLostError, match="must be freed once"):

@@ -10,7 +10,7 @@ from tests.unit.codegen.compiled import built
 from tests.unit.codegen.lower.indexing.test_sort import comparator, values
 from xla_client import ops
 from xla_client.programs.builder import Op
-from xla_server.codegen.gpu.lower.indexing import tile_sort
+from xla_server.codegen.gpu.lower.indexing import merge_sort
 
 
 @pytest.mark.parametrize("compare", [ops.ge, lambda a, b: ops.eq(a, a)])
@@ -43,7 +43,7 @@ def test_a_comparator_that_orders_nothing_keeps_each_element(length: int) -> Non
 
 @pytest.mark.parametrize("length", [256, 257, 512, 1000])
 def test_tiles_are_merged(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tile_sort, "MAX_TILE", 256)
+    monkeypatch.setattr(merge_sort, "MAX_TILE", 256)
     x = values("i2", (length, 2)) % 50
     less = comparator(lambda a, b, c, d: ops.lt(a, b), "i2", "i2")
     assert_same(lambda a: ops.sort([a, a], less, 0, is_stable=True), x)

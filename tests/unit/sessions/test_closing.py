@@ -29,6 +29,7 @@ from xla_contract.wire.chunk_codec import ChunkView
 from xla_contract.wire.literals.decoding import UndecodedLiteral
 from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.feed_protocol import FeedUse
 from xla_server.rpc.decode.runs import read_run
 from xla_server.sessions.feeds.infeed_stream import Credit, ReceivedItem
 from xla_server.sessions.limits.server_limits import Limits, Quotas
@@ -117,7 +118,7 @@ class Caller:
         stream = feeds.infeed.attach(SHAPE, cancellation)
         literal = Literal.from_numpy(VALUE)
         stream.accept([ReceivedItem(stream.next_sequence, literal, 1, VALUE.nbytes)])
-        feeds.bound_to("test").take_infeed(SHAPE, cancellation, "infeed")
+        feeds.bound_to("test").take_infeed(SHAPE, cancellation, FeedUse("infeed"))
         stream.end()
 
     def _transfers(self, cancellation: Cancellation) -> None:
@@ -131,7 +132,7 @@ class Caller:
 
     def _outfeed(self, cancellation: Cancellation) -> None:
         feeds = self._service.devices.feeds_of_replica(None, 0)
-        feeds.bound_to("test").put_outfeed(VALUE, SHAPE, cancellation, "outfeed")
+        feeds.bound_to("test").put_outfeed(VALUE, SHAPE, cancellation, FeedUse("outfeed"))
         stream = feeds.outfeed.attach(None, 0, Credit(5, 100), cancellation)
         cancellation.add_callback(stream.end)
         for number, _ in stream.next_batch() or ():

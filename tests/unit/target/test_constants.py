@@ -34,7 +34,7 @@ PACKAGES = (
 )
 
 ORDERS_OF_SUMS = {
-    "codegen/gpu/schedules/blocks.py": {"_ELEMENTS", "_MAX_THREADS", "_MIN_THREADS"},
+    "codegen/gpu/schedules/rows.py": {"_ELEMENTS", "_MAX_THREADS", "_MIN_THREADS"},
     "codegen/gpu/schedules/columns.py": {"_ELEMENTS", "_MANY", "_MIN_LENGTH"},
     "codegen/gpu/lower/reduction/scan.py": {"_DISTANCES"},
     "codegen/gpu/lower/reduction/scan_levels.py": {
@@ -107,7 +107,7 @@ LIMITS = {
     "codegen/gpu/lower/concatenate.py": {"MAX_BOXES"},
     "codegen/gpu/lower/indexing/merging.py": {"MERGED"},
     "codegen/gpu/lower/indexing/scatter.py": {"MAX_WALK"},
-    "codegen/gpu/lower/indexing/tile_sort.py": {"MAX_TILE"},
+    "codegen/gpu/lower/indexing/merge_sort.py": {"MAX_TILE"},
     "codegen/gpu/emit/assembler.py": {"_PATIENCE", "_SHOWN"},
     "codegen/gpu/emit/ptx.py": {"_PATIENCE", "_SHOWN"},
     "codegen/kernel_ir/analysis/corners.py": {"_MOST_STATEMENTS"},

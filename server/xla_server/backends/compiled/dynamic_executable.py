@@ -9,7 +9,7 @@ before that and the part behind it.
 import contextlib
 import dataclasses
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -36,7 +36,7 @@ from xla_server.ops.evaluators import evaluator
 from xla_server.ops.numerics.subnormals import subnormals_as_zeros
 from xla_server.passes.dynamic_sizes.size_specialisation import HOST
 from xla_server.passes.dynamic_sizes.sized_values import extents_of
-from xla_server.runtime.host import HostRun
+from xla_server.runtime.host import HostRun, RunContext
 
 _AT_ONCE = (
     ANY_SIZE
@@ -88,12 +88,7 @@ class DynamicExecutable(InterpretedProgram):
             self._plans.of(computation)
 
     def execute(
-        self,
-        arguments: Sequence[Buffer],
-        *,
-        device: Device,
-        options: ExecuteOptions,
-        donated: Collection[int] = (),
+        self, arguments: Sequence[Buffer], *, device: Device, options: ExecuteOptions
     ) -> Execution:
         """Run on `device` and wait for the result; raises as Executable.execute says."""
         started = time.perf_counter_ns()
@@ -187,11 +182,12 @@ class SizedRun(Run):
 
     def _run(self, sized: SizeVariant, values: Mapping[int, Value]) -> dict[int, Value]:
         """The values that come from a program."""
-        program, place = sized.program, self.device
+        program = sized.program
         assert program is not None
         timed = self.times.program(sized.name, program) if self.times else contextlib.nullcontext()
         with timed as times:
-            given, cycles = sized.run(values, place, self.options.cancellation, self._host, times)
+            context = RunContext(self.options, lambda _: self._host, times)
+            given, cycles = sized.run(values, self.device, context)
         self.cycles += cycles
         if sized.name not in self.byte_sizes:
             self.byte_sizes[sized.name] = program.byte_size

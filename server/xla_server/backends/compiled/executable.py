@@ -22,7 +22,7 @@ from xla_server.execution.memory_check import LARGE
 from xla_server.ir.module import HloModule
 from xla_server.ops.evaluation import TOKEN
 from xla_server.ops.random.rng_get_and_update_state import RandomStates
-from xla_server.runtime.host import HostRun
+from xla_server.runtime.host import HostRun, RunContext
 from xla_server.runtime.row_times import RowTimes
 
 _DONATING = 4
@@ -81,12 +81,7 @@ class CompiledExecutable:
         return self._execute_in_turns if can_be else None
 
     def execute(
-        self,
-        arguments: Sequence[Buffer],
-        *,
-        device: Device,
-        options: ExecuteOptions,
-        donated: Collection[int] = (),
+        self, arguments: Sequence[Buffer], *, device: Device, options: ExecuteOptions
     ) -> Execution:
         """Run on `device` and wait for the result; raises as Executable.execute says."""
         started = time.perf_counter_ns()
@@ -94,19 +89,11 @@ class CompiledExecutable:
         program = self._program
         if self._room >= LARGE:
             self._buffers.require_room(self._room, f"an execution ({self.memory})")
-        if donated:
-            leaves, program = self._with_donated(arguments, leaves, donated)
+        if options.donated:
+            leaves, program = self._with_donated(arguments, leaves, options.donated)
         moved = self._buffers.moved
         if moved is not None:
             leaves = [moved(leaf, device) for leaf in leaves]
-
-        def host() -> HostRun:
-            return HostRun(
-                options=options.inside(self._entry),
-                random_states=self._random_states,
-                seed=self._seed,
-            )
-
         # No execution that is given some of `memory` writes over it while it is held.
         memory, addresses = [], []
         for leaf in leaves:
@@ -114,9 +101,7 @@ class CompiledExecutable:
             addresses.append(leaf.address)
         computing = time.perf_counter_ns()
         times = None if self.dump is None else RowTimes(len(program.rows))
-        blocks, cycles = program.run(
-            addresses, device, options.cancellation, host, times, options.collectives
-        )
+        blocks, cycles = program.run(addresses, device, RunContext(options, self._host_run, times))
         computed = time.perf_counter_ns()
         del memory
         output = self._output(program, leaves, blocks, device)
@@ -124,6 +109,10 @@ class CompiledExecutable:
         if self.dump is not None and times is not None:
             write_profile(self.dump, measured_rows(program.code, program.rows, times))
         return Execution(output, profile)
+
+    def _host_run(self, options: ExecuteOptions) -> HostRun:
+        inside = options.inside(self._entry)
+        return HostRun(options=inside, random_states=self._random_states, seed=self._seed)
 
     def _execute_in_turns(
         self,

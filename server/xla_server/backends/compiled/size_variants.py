@@ -10,14 +10,12 @@ from typing import Generic, TypeAlias, TypeVar
 from xla_server.backends.loaded_program import LoadedProgram
 from xla_server.backends.platform import Device
 from xla_server.evaluator.plan import PlannedInstruction
-from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.ops.evaluation import Value
 from xla_server.passes.dynamic_sizes.known_sizes import ArgumentIndex
 from xla_server.passes.dynamic_sizes.sized_values import arrays_of, extents_of, value_of
 from xla_server.passes.dynamic_sizes.static_segments import StaticSegment, first_segment
-from xla_server.runtime.host import HostRun
-from xla_server.runtime.row_times import RowTimes
+from xla_server.runtime.host import RunContext
 
 KEPT = 64
 """Programs that are kept, the last used; each is small beside what it computes on."""
@@ -38,23 +36,15 @@ class SizeVariant:
     name: str
 
     def run(
-        self,
-        values: Mapping[int, Value],
-        device: Device,
-        cancellation: Cancellation,
-        host: HostRun,
-        times: RowTimes | None = None,
+        self, values: Mapping[int, Value], device: Device, context: RunContext
     ) -> tuple[dict[int, Value], int]:
-        """The values that come into slots, for those that are in slots, and the cycles it took.
-
-        The times of rows are written to `times`.
-        """
+        """The values that come into slots, for those that are in slots, and the cycles it took."""
         program, segment = self.program, self.segment
         assert program is not None
         assert segment.module is not None
         arrays = [array for slot in segment.inputs for array in arrays_of(values[slot])]
         shapes = segment.module.entry.root.shape.tuple_shapes
-        results, cycles = program.run_on_arrays(arrays, shapes, device, cancellation, host, times)
+        results, cycles = program.run_on_arrays(arrays, shapes, device, context)
         given = iter(results)
         return {slot: value_of(extents, given) for slot, extents in segment.outputs}, cycles
 

@@ -8,18 +8,8 @@ from xla_server.backends.cuda.host_steps import HostStep, PlacedRow
 from xla_server.backends.cuda.toolchain import symbol_of
 from xla_server.backends.cuda.worker.exchange import protocol
 from xla_server.backends.cuda.worker.exchange.protocol import DeviceKernel, DeviceProgram, DeviceRow
+from xla_server.buffers import code as thunks
 from xla_server.buffers.assignment import Assignment, Location
-from xla_server.buffers.code import (
-    CANCELLATION,
-    Branch,
-    Code,
-    CopyThunk,
-    Jump,
-    KernelThunk,
-    Label,
-    Switch,
-    Value,
-)
 from xla_server.buffers.slots import addressed, copies_nothing, label_positions, of_kind
 from xla_server.codegen.gpu.emit.device_module import DeviceModule
 from xla_server.codegen.gpu.grid import GridKernel
@@ -37,13 +27,13 @@ class Encoded:
 
     program: DeviceProgram
     rows: tuple[PlacedRow, ...]
-    steps: tuple[tuple[HostStep, Mapping[Value, int]], ...]
+    steps: tuple[tuple[HostStep, Mapping[thunks.Value, int]], ...]
     results: tuple[int, ...]
     constants: tuple[int, ...]
 
 
 def encode(
-    code: Code,
+    code: thunks.Code,
     rows: Sequence[PlacedRow],
     assignment: Assignment,
     modules: Mapping[str, DeviceModule],
@@ -71,7 +61,7 @@ def encode(
     )
     return Encoded(
         program,
-        tuple(row for row in kept if not isinstance(row, Label)),
+        tuple(row for row in kept if not isinstance(row, thunks.Label)),
         tuple(tables.steps),
         tuple(place.number for place in results),
         tuple(place.number for place in constants),
@@ -95,26 +85,28 @@ class _Tables:
         self._labels = label_positions(rows)
         self.modules: dict[DeviceModule, int] = {}
         self.kernels: dict[DeviceKernel, int] = {}
-        self.steps: list[tuple[HostStep, Mapping[Value, int]]] = []
-        self.rows = [self._encoded(row) for row in rows if not isinstance(row, Label)]
+        self.steps: list[tuple[HostStep, Mapping[thunks.Value, int]]] = []
+        self.rows = [self._encoded(row) for row in rows if not isinstance(row, thunks.Label)]
 
-    def _slot(self, value: Value) -> int:
-        return self._slots[_FLAG if value is CANCELLATION else self._assignment.places[value]]
+    def _slot(self, value: thunks.Value) -> int:
+        return self._slots[
+            _FLAG if value is thunks.CANCELLATION else self._assignment.places[value]
+        ]
 
     def _encoded(self, row: PlacedRow) -> DeviceRow:
         match row:
-            case KernelThunk(kernel=GridKernel() as grid):
+            case thunks.KernelThunk(kernel=GridKernel() as grid):
                 return protocol.Launch(self._kernel(grid), self._slots_of(_buffers(row, grid)))
-            case KernelThunk(kernel=LibraryPlan() as plan):
+            case thunks.KernelThunk(kernel=LibraryPlan() as plan):
                 return protocol.LibraryCall(plan, self._slots_of(row.arguments))
-            case CopyThunk():
+            case thunks.CopyThunk():
                 target, source = self._slot(row.target), self._slot(row.source)
                 return protocol.Copy(target, source, row.target.byte_size)
-            case Jump():
+            case thunks.Jump():
                 return protocol.Jump(self._labels[row.label])
-            case Branch():
+            case thunks.Branch():
                 return protocol.Branch(self._slot(row.predicate), self._labels[row.otherwise])
-            case Switch():
+            case thunks.Switch():
                 targets = tuple(self._labels[label] for label in row.labels)
                 return protocol.Switch(self._slot(row.index), targets)
             case HostStep():
@@ -129,14 +121,14 @@ class _Tables:
         found = DeviceKernel(number, symbol_of(grid.key), grid.blocks, grid.threads)
         return self.kernels.setdefault(found, len(self.kernels))
 
-    def _slots_of(self, values: Sequence[Value]) -> tuple[int, ...]:
+    def _slots_of(self, values: Sequence[thunks.Value]) -> tuple[int, ...]:
         return tuple(map(self._slot, values))
 
 
-def _buffers(row: KernelThunk, grid: GridKernel) -> list[Value]:
+def _buffers(row: thunks.KernelThunk, grid: GridKernel) -> list[thunks.Value]:
     """Return the arguments of a launch: those that the kernel accesses, in its order."""
     return [row.arguments[buffer.number] for buffer in grid.kernel.buffers]
 
 
-def _named(row: PlacedRow) -> tuple[Value, ...]:
+def _named(row: PlacedRow) -> tuple[thunks.Value, ...]:
     return (*row.reads, *row.writes) if isinstance(row, HostStep) else addressed(row)

@@ -6,31 +6,21 @@ uploaded.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from xla_server.backends.cuda.buffers import as_bytes
 from xla_server.backends.cuda.worker.supervisor.process import HostAccess
+from xla_server.buffers import code as thunks
 from xla_server.buffers.assignment import assign
-from xla_server.buffers.code import (
-    Code,
-    CopyThunk,
-    HostThunk,
-    KernelThunk,
-    Row,
-    Value,
-    reads,
-    writes,
-)
 from xla_server.buffers.liveness import Liveness, analyse
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.codegen.kernel import Kernels
-from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.memory_check import LARGE, require_bytes
 from xla_server.ir.module import HloInstruction
 from xla_server.runtime.blocks import BlockPool, block_size
-from xla_server.runtime.host import HostRun
+from xla_server.runtime.host import RunContext
 from xla_server.runtime.program import Program
 from xla_server.runtime.threads import KernelThreads
 
@@ -43,50 +33,50 @@ class HostStep:
     rows were made for.
     """
 
-    code: Code
+    code: thunks.Code
     instructions: tuple[HloInstruction, ...]
 
     @property
-    def reads(self) -> Sequence[Value]:
+    def reads(self) -> Sequence[thunks.Value]:
         """The values that are downloaded."""
         return self.code.parameters
 
     @property
-    def writes(self) -> Sequence[Value]:
+    def writes(self) -> Sequence[thunks.Value]:
         """The values that are uploaded."""
         return self.code.results
 
     @property
     def kernel_count(self) -> int:
         """Calls of kernels."""
-        return sum(isinstance(row, KernelThunk) for row in self.code.rows)
+        return sum(isinstance(row, thunks.KernelThunk) for row in self.code.rows)
 
     def __str__(self) -> str:
-        calls = sum(isinstance(row, HostThunk) for row in self.code.rows)
+        calls = sum(isinstance(row, thunks.HostThunk) for row in self.code.rows)
         parts = [f"%{each.name} ({each.opcode})" for each in self.instructions]
         parts += _counted(self.kernel_count, "kernel", "kernels")
         parts += _counted(calls, "call of Python", "calls of Python")
         return f"through the host: {', '.join(parts)}"
 
 
-PlacedRow: TypeAlias = Row | HostStep
+PlacedRow: TypeAlias = thunks.Row | HostStep
 """A row of the device, or a step of the host."""
 
 
-def is_of_device(row: Row) -> bool:
+def is_of_device(row: thunks.Row) -> bool:
     """Return whether a row is done on the device."""
-    if isinstance(row, KernelThunk):
+    if isinstance(row, thunks.KernelThunk):
         return isinstance(row.kernel, GridKernel | LibraryPlan)
-    return not isinstance(row, HostThunk)
+    return not isinstance(row, thunks.HostThunk)
 
 
 def device_kernels(rows: Sequence[PlacedRow]) -> list[GridKernel]:
     """Return the kernels that the device executes, as often as they are called."""
-    kernels = (row.kernel for row in rows if isinstance(row, KernelThunk))
+    kernels = (row.kernel for row in rows if isinstance(row, thunks.KernelThunk))
     return [kernel for kernel in kernels if isinstance(kernel, GridKernel)]
 
 
-def placed_rows(code: Code) -> list[PlacedRow]:
+def placed_rows(code: thunks.Code) -> list[PlacedRow]:
     """Return the rows of a program in order, those that the host does as steps."""
     liveness = analyse(code)
     found: list[PlacedRow] = []
@@ -102,31 +92,31 @@ def placed_rows(code: Code) -> list[PlacedRow]:
     return found
 
 
-def _end(rows: Sequence[Row], begin: int) -> int:
+def _end(rows: Sequence[thunks.Row], begin: int) -> int:
     """Return the end of the step that begins at a row; `begin` where the device does that."""
     end = begin
     for number in range(begin, len(rows)):
         row = rows[number]
         if not is_of_device(row):
             end = number + 1
-        elif not isinstance(row, CopyThunk) or end == begin:
+        elif not isinstance(row, thunks.CopyThunk) or end == begin:
             break
     return end
 
 
-def _step(code: Code, liveness: Liveness, begin: int, end: int) -> HostStep:
+def _step(code: thunks.Code, liveness: Liveness, begin: int, end: int) -> HostStep:
     rows = code.rows[begin:end]
     needed = liveness.after[end - 1]
-    given: dict[Value, None] = {}
-    written: dict[Value, None] = {}
+    given: dict[thunks.Value, None] = {}
+    written: dict[thunks.Value, None] = {}
     for row in rows:
-        given |= dict.fromkeys(value for value in reads(row) if value not in written)
-        written |= dict.fromkeys(writes(row))
+        given |= dict.fromkeys(value for value in thunks.reads(row) if value not in written)
+        written |= dict.fromkeys(thunks.writes(row))
     results = [value for value in written if needed >> liveness.numbers[value] & 1]
     constants = {value: code.constants[value] for value in given if value in code.constants}
     parameters = [value for value in given if value not in constants]
     origins = {row: code.origins[row] for row in rows if row in code.origins}
-    part = Code(list(rows), parameters, constants, results, origins, chunks=code.chunks)
+    part = thunks.Code(list(rows), parameters, constants, results, origins, chunks=code.chunks)
     return HostStep(part, tuple(dict.fromkeys(origins.values())))
 
 
@@ -165,11 +155,7 @@ class LoadedHostStep:
         return self._program.byte_size
 
     def run(
-        self,
-        access: HostAccess,
-        slots: Mapping[Value, int],
-        cancellation: Cancellation,
-        host: Callable[[], HostRun],
+        self, access: HostAccess, slots: Mapping[thunks.Value, int], context: RunContext
     ) -> None:
         """Download what the step reads, run it, and upload what others need of it.
 
@@ -183,6 +169,8 @@ class LoadedHostStep:
             array = self._blocks.take(block_size(value.byte_size)).array(value.shape)
             access.read(slots[value], as_bytes(array))
             arrays.append(array)
-        results, _ = self._program.run_on_arrays(arrays, self._shapes, None, cancellation, host())
+        # The times of `context` are those of steps, not of their rows.
+        own = RunContext(context.options, lambda _: context.host)
+        results, _ = self._program.run_on_arrays(arrays, self._shapes, None, own)
         for value, array in zip(self.step.writes, results, strict=True):
             access.write(slots[value], as_bytes(array))

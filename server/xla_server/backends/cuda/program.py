@@ -3,7 +3,7 @@
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xla_contract.types.shape import Shape
@@ -30,10 +30,7 @@ from xla_server.buffers.assignment import Assignment, Location, MemoryUse, assig
 from xla_server.buffers.code import Code, HostThunk, Label, Row
 from xla_server.buffers.work import ProgramWork
 from xla_server.codegen.gpu.emit.device_module import DeviceModule
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
-from xla_server.runtime.host import HostRun
-from xla_server.runtime.row_times import RowTimes
+from xla_server.runtime.host import RunContext
 
 Array = Any
 
@@ -120,21 +117,15 @@ class CudaProgram:
         """Each participant needs a device of its own."""
 
     def run(
-        self,
-        addresses: Sequence[DeviceMemory],
-        device: Device,
-        cancellation: Cancellation,
-        host: Callable[[], HostRun],
-        times: RowTimes | None = None,
-        collectives: Collectives = ALONE_RUN,
+        self, addresses: Sequence[DeviceMemory], device: Device, context: RunContext
     ) -> tuple[Mapping[int, DeviceMemory], int]:
         """Return the memory of results that have their own, by number, and the nanoseconds.
 
         Raises as LoadedProgram.run, and UnavailableError where the device loses its values.
         """
         loaded = self.load(device.ordinal)
-        run = _Run(self.encoded.steps, self._parts.steps, cancellation, host, times)
-        found, nanoseconds = loaded.run(addresses, cancellation, run.do)
+        run = _Run(self.encoded.steps, self._parts.steps, context)
+        found, nanoseconds = loaded.run(addresses, context.options.cancellation, run.do)
         results = dict(zip(self.encoded.results, found, strict=True))
         if self._constant_results:
             constants = loaded.constants()
@@ -143,18 +134,12 @@ class CudaProgram:
         return results, nanoseconds
 
     def run_on_arrays(
-        self,
-        arrays: Sequence[Array],
-        shapes: Sequence[Shape],
-        device: Device,
-        cancellation: Cancellation,
-        host: HostRun,
-        times: RowTimes | None = None,
+        self, arrays: Sequence[Array], shapes: Sequence[Shape], device: Device, context: RunContext
     ) -> tuple[list[Array], int]:
         """Run on arrays of the host; return the results, which have `shapes`, and nanoseconds."""
         worker = self._workers[device.ordinal]
         given = [worker.placed(as_bytes(array)) for array in arrays]
-        blocks, nanoseconds = self.run(given, device, cancellation, lambda: host, times)
+        blocks, nanoseconds = self.run(given, device, context)
         results: list[Array] = []
         for place, shape in zip(self.results, shapes, strict=True):
             owner = given if place.kind == "parameter" else blocks
@@ -170,30 +155,23 @@ class _Run:
 
     _encoded: Sequence[tuple[HostStep, Mapping[Any, int]]]
     _loaded: Mapping[HostStep, LoadedHostStep]
-    _cancellation: Cancellation
-    _host: Callable[[], HostRun]
-    _times: RowTimes | None
-    _made: HostRun | None = None
+    _context: RunContext
     _since: int = dataclasses.field(default_factory=time.monotonic_ns)
 
     def do(self, number: int, access: HostAccess) -> None:
         """Do the step of this number."""
         step, slots = self._encoded[number]
         begun = time.monotonic_ns()
-        self._loaded[step].run(access, slots, self._cancellation, self._run)
-        if self._times is not None:
-            self._times.add(len(self._encoded), self._since, begun)
+        self._loaded[step].run(access, slots, self._context)
+        if (times := self._context.times) is not None:
+            times.add(len(self._encoded), self._since, begun)
             self._since = time.monotonic_ns()
-            self._times.add(number, begun, self._since)
+            times.add(number, begun, self._since)
 
     def end(self, row: int) -> None:
         """Note the time of the device since the last step."""
-        if self._times is not None:
-            self._times.add(row, self._since, time.monotonic_ns())
-
-    def _run(self) -> HostRun:
-        self._made = self._made or self._host()
-        return self._made
+        if self._context.times is not None:
+            self._context.times.add(row, self._since, time.monotonic_ns())
 
 
 def _profiled(parts: Parts, on_device: str) -> tuple[Sequence[Row], Code]:

@@ -13,19 +13,9 @@ barriers or exchange values return together, so they look only in loops that all
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.analysis.counts import Work, work_of_loops
 from xla_server.codegen.kernel_ir.analysis.verify import varies, varying_in
-from xla_server.codegen.kernel_ir.expressions import (
-    Buffer,
-    Cell,
-    Const,
-    Index,
-    Usage,
-    Value,
-    condition,
-    integer_op,
-    plus,
-)
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import (
     Break,
@@ -60,7 +50,7 @@ def stoppable(kernel: Kernel, argument: int) -> Kernel:
         or shared + FLAG_BYTES > STATIC_SHARED_BYTES
     ):
         return kernel
-    word = Buffer(argument, Usage.WORD)
+    word = ir.Buffer(argument, ir.Usage.WORD)
     body = tuple(
         _Watched(each, word).part if isinstance(each, ParallelFor) else each for each in kernel.body
     )
@@ -72,7 +62,7 @@ def stoppable(kernel: Kernel, argument: int) -> Kernel:
 class _Watched:
     """A parallel loop with looks in its serial loops, if a work item may do much."""
 
-    def __init__(self, part: ParallelFor, word: Buffer) -> None:
+    def __init__(self, part: ParallelFor, word: ir.Buffer) -> None:
         self._part, self._word = part, word
         self._work: Mapping[int, tuple[float, Work]] = work_of_loops(part)
         self._meets = meets(part)
@@ -141,17 +131,17 @@ class _Watched:
         turns, work = self._work[id(loop)]
         span = max(1, int(LOOK_WORK / _additions(work))) * loop.step
         name, self._number = f"span{self._number}", self._number + 1
-        begin, going = Value(name, Type.I64), Cell(f"{name}_going", Type.B1)
-        behind = plus(begin, span)
-        end = integer_op("minimum", behind, loop.high)
+        begin, going = ir.Value(name, Type.I64), ir.Cell(f"{name}_going", Type.B1)
+        behind = ir.plus(begin, span)
+        end = ir.integer_op("minimum", behind, loop.high)
         body: list[Statement] = []
         if is_left:
-            yield Declare(going, Const(Type.B1, (1,)))
+            yield Declare(going, ir.Const(Type.B1, (1,)))
             inner = dataclasses.replace(inner, body=_told(inner.body, going))
-        body.append(dataclasses.replace(inner, low=Index(0, ((begin, 1),)), high=end))
+        body.append(dataclasses.replace(inner, low=ir.Index(0, ((begin, 1),)), high=end))
         if is_left:
-            body.append(If(condition("bit_not", going), (Break(),)))
-        body.append(If(condition("lt", behind, loop.high), (Stop(self._word),)))
+            body.append(If(ir.condition("bit_not", going), (Break(),)))
+        body.append(If(ir.condition("lt", behind, loop.high), (Stop(self._word),)))
         spans = turns * loop.step / span
         yield For(begin, loop.low, loop.high, tuple(body), spans, span)
 
@@ -168,12 +158,12 @@ def _breaks(body: Sequence[Statement]) -> bool:
     )
 
 
-def _told(body: Sequence[Statement], going: Cell) -> tuple[Statement, ...]:
+def _told(body: Sequence[Statement], going: ir.Cell) -> tuple[Statement, ...]:
     """Return the body of a loop that notes in a cell where it is left."""
     found: list[Statement] = []
     for each in body:
         if isinstance(each, Break):
-            found.append(Set(going, Const(Type.B1, (0,))))
+            found.append(Set(going, ir.Const(Type.B1, (0,))))
         if isinstance(each, If):
             each = If(each.test, _told(each.body, going), _told(each.orelse, going), each.share)
         found.append(each)

@@ -18,20 +18,7 @@ from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import (
-    BY_POSITION,
-    GROUP_SIZE,
-    MAX_REFERENCES,
-    POSITION,
-    Gathered,
-    HostThunk,
-    KernelThunk,
-    Label,
-    LeaveThunk,
-    MeetThunk,
-    Row,
-    Value,
-)
+from xla_server.buffers import code as thunks
 from xla_server.buffers.slots import is_given
 from xla_server.codegen.lower.fusion import lower_fusion
 from xla_server.codegen.lower.host import lower_collective
@@ -62,12 +49,12 @@ def lower_meeting(lowering: Lowering, i: HloInstruction) -> Tree:
     placements, before = _placements(lowering, i), len(lowering.rows)
     host_tree = lower_collective(lowering, i)
     host = lowering.rows[-1]
-    assert isinstance(host, HostThunk)
+    assert isinstance(host, thunks.HostThunk)
     sizes = [value.byte_size for value in host.reads]
     area = sum(sizes)
     is_carried = not lowering.carried.isdisjoint(host.reads)
     if area > MAX_COPIED_BYTES:
-        is_small = area <= MAX_BYTES and len(sizes) <= MAX_REFERENCES and not is_carried
+        is_small = area <= MAX_BYTES and len(sizes) <= thunks.MAX_REFERENCES and not is_carried
         area = 0
     else:
         is_small = lowering.area_bytes + area <= MAX_AREA_BYTES
@@ -83,11 +70,11 @@ def lower_meeting(lowering: Lowering, i: HloInstruction) -> Tree:
         results.append(result)
     kernels = tuple(map(_of_meeting, lowering.take_back(before)))
     lowering.area_bytes += area
-    end = Label(f"{i.name}.met")
+    end = thunks.Label(f"{i.name}.met")
     host = dataclasses.replace(host, writes=tuple(results))
-    meeting = MeetThunk(host, i, placements, kernels, end, is_carried)
-    leaving = [LeaveThunk(meeting)] if meeting.is_referenced else []
-    rows: list[Row] = [meeting, *kernels, *leaving, end]
+    meeting = thunks.MeetThunk(host, i, placements, kernels, end, is_carried)
+    leaving = [thunks.LeaveThunk(meeting)] if meeting.is_referenced else []
+    rows: list[thunks.Row] = [meeting, *kernels, *leaving, end]
     for row in rows:
         lowering.add(row)
     return tuple(results) if i.shape.is_tuple else results[0]
@@ -95,7 +82,7 @@ def lower_meeting(lowering: Lowering, i: HloInstruction) -> Tree:
 
 def lower_number(lowering: Lowering, i: HloInstruction) -> Tree:
     """A copy of what the run says of its participant, which is written before it begins."""
-    number = lowering.numbers.setdefault(i.opcode, Value(i.shape, str(i.opcode)))
+    number = lowering.numbers.setdefault(i.opcode, thunks.Value(i.shape, str(i.opcode)))
     result = lowering.new(i.shape, i.name)
     lowering.copy(result, number)
     return result
@@ -126,7 +113,7 @@ class _Making:
     """The fusion that makes one result, while it is written."""
 
     def __init__(
-        self, i: HloInstruction, number: int, operand: Value, placements: Sequence[Placement]
+        self, i: HloInstruction, number: int, operand: thunks.Value, placements: Sequence[Placement]
     ) -> None:
         nothing = HloComputation("", 0, [], i, ())
         self.editor = Editor(HloModule(i.name, 0, [], nothing, nothing.program_shape))
@@ -135,24 +122,24 @@ class _Making:
         self._operand = operand
         self.sizes = {len(each.members) for each in placements}
         self._has_zeros = any(each.position < 0 for each in placements)
-        self.parameters: dict[Value, HloInstruction] = {}
+        self.parameters: dict[thunks.Value, HloInstruction] = {}
 
     def read(self, member: int, operand: int) -> HloInstruction:
         """An operand of a member; either number may be BY_POSITION."""
         name = f"{self._operand.name}.{member}"
         shape = self.instruction.operands[self.number].shape
-        return self._parameter(Gathered(self._operand.shape, name, member, operand), shape)
+        return self._parameter(thunks.Gathered(self._operand.shape, name, member, operand), shape)
 
     def of_all(self) -> list[HloInstruction]:
         """The operands of all members of the largest group."""
         return [self.read(member, self.number) for member in range(max(self.sizes))]
 
-    def word(self, value: Value) -> HloInstruction:
+    def word(self, value: thunks.Value) -> HloInstruction:
         """POSITION or GROUP_SIZE."""
         return self._parameter(value, value.shape)
 
     def select(
-        self, word: Value, least: int, result: HloInstruction, other: HloInstruction
+        self, word: thunks.Value, least: int, result: HloInstruction, other: HloInstruction
     ) -> HloInstruction:
         """`result` where POSITION or GROUP_SIZE is `least` or more."""
         editor = self.editor
@@ -165,15 +152,15 @@ class _Making:
         """`result` for participants that have a position, zeros for others."""
         if not self._has_zeros:
             return self.editor.add(Opcode.COPY, (result,))
-        return self.select(POSITION, 0, result, self.editor.zeros(result.shape))
+        return self.select(thunks.POSITION, 0, result, self.editor.zeros(result.shape))
 
-    def _parameter(self, value: Value, shape: Shape) -> HloInstruction:
+    def _parameter(self, value: thunks.Value, shape: Shape) -> HloInstruction:
         if value not in self.parameters:
             self.parameters[value] = self.editor.parameter(len(self.parameters), shape)
         return self.parameters[value]
 
 
-def _result(lowering: Lowering, making: _Making) -> Value | None:
+def _result(lowering: Lowering, making: _Making) -> thunks.Value | None:
     """Add the kernels that make one result; None where they do not compile."""
     i, editor = making.instruction, making.editor
     root, values = _MAKE[i.opcode](making), tuple(making.parameters)
@@ -185,7 +172,7 @@ def _result(lowering: Lowering, making: _Making) -> Value | None:
     for each, value in zip(given, values, strict=True):
         lowering.give(each, value)
     result = lowering.attempt(fusion, functools.partial(lower_fusion, lowering, fusion))
-    assert result is None or isinstance(result, Value)
+    assert result is None or isinstance(result, thunks.Value)
     return result
 
 
@@ -210,10 +197,10 @@ def _fold(making: _Making, operands: Sequence[HloInstruction]) -> HloInstruction
         else:
             folded = applied(reducer, (total, other), dimensions, editor)
         is_whole = number <= min(sizes)
-        total = folded if is_whole else making.select(GROUP_SIZE, number, folded, total)
+        total = folded if is_whole else making.select(thunks.GROUP_SIZE, number, folded, total)
     # The reducer may compute in another floating type than the operands have.
     result = editor.convert(total, operands[0].shape.element_type)
-    return making.select(GROUP_SIZE, 2, result, operands[0]) if 1 in sizes else result
+    return making.select(thunks.GROUP_SIZE, 2, result, operands[0]) if 1 in sizes else result
 
 
 def _joined(making: _Making, operands: Sequence[HloInstruction], dimension: int) -> HloInstruction:
@@ -223,7 +210,7 @@ def _joined(making: _Making, operands: Sequence[HloInstruction], dimension: int)
 def _exchanged(making: _Making) -> HloInstruction:
     dimension = making.instruction.attributes.split_dimension
     if dimension is None:
-        return making.or_zeros(making.read(making.number, BY_POSITION))
+        return making.or_zeros(making.read(making.number, thunks.BY_POSITION))
     return _joined(making, _own_blocks(making, dimension), dimension)
 
 
@@ -234,14 +221,14 @@ def _own_blocks(making: _Making, dimension: int) -> list[HloInstruction]:
     sizes[dimension] //= len(arrays)
     step = editor.constant(sizes[dimension], ElementType.S64)
     starts = [editor.constant(0, ElementType.S64) for _ in sizes]
-    starts[dimension] = editor.add(Opcode.MULTIPLY, (making.word(POSITION), step))
+    starts[dimension] = editor.add(Opcode.MULTIPLY, (making.word(thunks.POSITION), step))
     box = DynamicSliceAttributes(tuple(sizes))
     return [editor.add(Opcode.DYNAMIC_SLICE, (array, *starts), box) for array in arrays]
 
 
-def _of_meeting(row: object) -> KernelThunk:
+def _of_meeting(row: object) -> thunks.KernelThunk:
     """The kernel without what members give it, which has no memory in this run."""
-    assert isinstance(row, KernelThunk)
+    assert isinstance(row, thunks.KernelThunk)
     reads = tuple(value for value in row.reads if not is_given(value))
     return dataclasses.replace(row, reads=reads, in_place=())
 
@@ -251,7 +238,7 @@ _MAKE: Mapping[Opcode, Callable[[_Making], HloInstruction]] = {
     Opcode.ALL_REDUCE: lambda m: _fold(m, m.of_all()),
     Opcode.ALL_TO_ALL: _exchanged,
     Opcode.COLLECTIVE_BROADCAST: lambda m: m.or_zeros(m.read(0, m.number)),
-    Opcode.COLLECTIVE_PERMUTE: lambda m: m.or_zeros(m.read(BY_POSITION, m.number)),
+    Opcode.COLLECTIVE_PERMUTE: lambda m: m.or_zeros(m.read(thunks.BY_POSITION, m.number)),
     Opcode.COLLECTIVE_REDUCE: lambda m: _fold(m, m.of_all()),
     Opcode.REDUCE_SCATTER: lambda m: _fold(m, _own_blocks(m, m.instruction.attributes.dimension)),
 }

@@ -60,14 +60,15 @@ def lower_rng_bit_generator(
 class RandomKernel:
     """A kernel while it is built, each call of which draws at a range of the counters.
 
-    Where it does not, a work item draws at the counter of its number.
+    Where it does not, a work item draws at the counter of its number. The one that draws at the
+    first counter also stores the next state.
     """
 
     def __init__(
         self, element: ElementType, counters: int, words: int, *, is_range: bool = True
     ) -> None:
         """`words` are those of the state."""
-        self._element, self._counters, self._is_range = element, counters, is_range
+        self._element = element
         self._names, self._top = Names(), Body()
         names = ("key", "base", "high")[:words]
         loads = [ir.Load(STATE, Type.U64, ir.Index(n)) for n in range(words)]
@@ -75,18 +76,17 @@ class RandomKernel:
         # Without a third word the key is the counter's upper half too, and does not move.
         self.key, self._base, self._high = *known[:2], known[-1 if words == 3 else 0]
         self.body = Items(self._top, counters, None if is_range else "t")
+        end = self.later(ir.Index(counters))
+        state = self.key, end, self.carried(end)
+        drawn = ir.START if is_range else self.body.axis
+        with Branch(self.body, ir.condition("eq", drawn, 0), 1 / counters) as first:
+            for number, word in enumerate(state[:words]):
+                first.store(AFTER, "u64", ir.Index(number), word)
 
     def kernel(self) -> Kernel:
         """Return the kernel."""
         self.body.close()
         return Kernel((STATE, AFTER, BITS), (), tuple(self._top.statements))
-
-    def move(self, words: Sequence[ir.Expression]) -> None:
-        """Store the next state, in the call or work item that draws at the first counter."""
-        drawn = ir.START if self._is_range else self.body.axis
-        with Branch(self.body, ir.condition("eq", drawn, 0), 1 / self._counters) as first:
-            for number, word in enumerate(words):
-                first.store(AFTER, "u64", ir.Index(number), word)
 
     def counters(self, outside: Body, low: ir.Expression, high: ir.Expression) -> Loop:
         """Return a loop over counters, of which a work item is one."""
@@ -138,7 +138,6 @@ def _three_fry(element: ElementType, sizes: Sequence[int]) -> Kernel:
     half = -(-size // 2)
     counters = count if wide else count // size * half
     r = RandomKernel(element, counters, 2)
-    r.move([r.key, r.later(ir.Index(counters))])
     inner = math.prod(sizes[split + 1 :])
     if wide:
         with r.counters(r.body, ir.START, ir.STOP) as loop:
@@ -202,9 +201,6 @@ def _philox(element: ElementType, count: int, words_of_state: int) -> Kernel:
     counters = -(-count // each)
     whole = count // each
     r = RandomKernel(element, counters, words_of_state)
-    end = r.later(ir.Index(counters))
-    state: list[ir.Expression] = [r.key, end, r.carried(end)]
-    r.move(state[:words_of_state])
 
     def draw(body: Body, counter: ir.Expression, drawn: int) -> None:
         """Draw at a counter and store the first `drawn` numbers."""

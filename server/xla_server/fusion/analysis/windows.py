@@ -6,10 +6,10 @@ In a running window each position sees everything before it, or after it, as in 
 import math
 from collections.abc import Sequence
 
-from xla_contract.types.dimension_numbers import WindowDimension
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.numerics.scalar_function import recognise
+from xla_server.ops.reduction import reduce_window
 from xla_server.passes.framework.queries import IDEMPOTENT, combiner, is_narrow_float, neutral_of
 from xla_server.target.capability import Capability
 from xla_server.target.loop_tuning import MAX_UNROLLED_ITERATIONS
@@ -23,16 +23,11 @@ def running_axis(instruction: HloInstruction) -> int | None:
     """
     if instruction.opcode is not Opcode.REDUCE_WINDOW:
         return None
-    window = instruction.attributes.window.dimensions
-    moving = [n for n, d in enumerate(window) if d != WindowDimension(1)]
-    if len(moving) != 1:
-        return None
-    (axis,) = moving
-    size = instruction.operands[0].shape.dimensions[axis]
-    if window[axis] == WindowDimension(size, padding_low=size - 1):
+    base = instruction.operands[0].shape.dimensions
+    axis = reduce_window.running_axis(instruction.attributes.window, base)
+    if axis is None or not is_backwards(instruction, axis):
         return axis
-    behind = WindowDimension(size, padding_high=size - 1)
-    return axis if window[axis] == behind and recognise(instruction.called[0]) else None
+    return axis if recognise(instruction.called[0]) else None
 
 
 def is_backwards(instruction: HloInstruction, axis: int) -> bool:

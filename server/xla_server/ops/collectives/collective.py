@@ -152,8 +152,8 @@ def exchanged(
     Raises InvalidArgumentError where groups do not fit the grid, or operands differ in shape
     between the members; and what Collectives.exchange raises.
     """
-    grid = frame.grid
-    me = grid.flattened(frame.replica_id, frame.partition_id)
+    participants = frame.participants
+    me = participants.grid.flattened(participants.replica_id, participants.partition_id)
     members = _members(instruction, frame, me)
     if members is None:
         return [np.zeros_like(operand) for operand in operands]
@@ -203,7 +203,7 @@ def exchanged(
     else:
         channel = channel_of(instruction)
         meeting = Meeting(instruction.name, instruction.opcode, channel, members)
-        group = frame.exchange(meeting, given, share, None if is_small else work, crossing)
+        group = participants.exchange(meeting, given, share, None if is_small else work, crossing)
     return group.parts[members.index(me)].results
 
 
@@ -241,7 +241,7 @@ def _crossing(
 
     def read(part: Part, source: int, target: int) -> Sequence[Array]:
         return cast(Reads, reads)(
-            Look(instruction, members, frame.grid, part.operands, source, target)
+            Look(instruction, members, frame.participants.grid, part.operands, source, target)
         )
 
     def written(group: Group, place: int) -> Sequence[Sequence[Array]]:
@@ -307,7 +307,7 @@ def evaluate_done(instruction: HloInstruction, operands: Sequence[Value], frame:
 
 
 def _members(instruction: HloInstruction, frame: Frame, me: int) -> tuple[int, ...] | None:
-    grid = frame.grid
+    grid = frame.participants.grid
     if grid.size > 1:
         # The verifier has checked it for this grid.
         groups = groups_of(instruction, grid)

@@ -12,7 +12,7 @@ from xla_server.ops.evaluation import Array, Route
 
 def _fill(group: Group, place: int) -> None:
     me = group.members[place]
-    pairs = pairs_of(group.instruction, group.frame.grid)
+    pairs = pairs_of(group.instruction, group.frame.participants.grid)
     source = next((source for source, target in pairs if target == me), None)
     for number, result in enumerate(group.parts[place].results):
         if source is None:

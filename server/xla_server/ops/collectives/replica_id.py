@@ -12,11 +12,11 @@ def evaluate_replica_id(
     instruction: HloInstruction, operands: Sequence[Value], frame: Frame
 ) -> Value:
     """The number of the copy of the program."""
-    return np.asarray(frame.replica_id, np.uint32)
+    return np.asarray(frame.participants.replica_id, np.uint32)
 
 
 def evaluate_partition_id(
     instruction: HloInstruction, operands: Sequence[Value], frame: Frame
 ) -> Value:
     """The number of the part of the program."""
-    return np.asarray(frame.partition_id, np.uint32)
+    return np.asarray(frame.participants.partition_id, np.uint32)

@@ -32,7 +32,7 @@ def evaluate_send(instruction: HloInstruction, operands: Sequence[Value], frame:
         for pair in pairs:
             if pair[0] == _number(frame):
                 meeting = _meeting(instruction, attributes.channel_id, pair)
-                frame.post(meeting, np.array(operands[0]))
+                frame.participants.post(meeting, np.array(operands[0]))
     return operands[0], _context(), TOKEN
 
 
@@ -46,7 +46,7 @@ def evaluate_send_done(
 def evaluate_recv(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
     """Room for the data, which recv-done waits for."""
     attributes: RecvAttributes = instruction.attributes
-    if frame.grid.size == 1 and not attributes.is_host_transfer:
+    if frame.participants.grid.size == 1 and not attributes.is_host_transfer:
         require_own(instruction)
     return _nothing_yet(attributes.shape), _context(), TOKEN
 
@@ -64,7 +64,8 @@ def evaluate_recv_done(
     if pairs is not None:
         for pair in pairs:
             if pair[1] == _number(frame):
-                return frame.take(_meeting(instruction, attributes.channel_id, pair)), TOKEN
+                meeting = _meeting(instruction, attributes.channel_id, pair)
+                return frame.participants.take(meeting), TOKEN
         return _nothing_yet(data), TOKEN
     return frame.receive(attributes.channel_id, data.without_layout()), TOKEN
 
@@ -82,10 +83,10 @@ def require_own(instruction: HloInstruction) -> None:
 
 def _transfers(instruction: HloInstruction, frame: Frame) -> Pairs | None:
     """The pairs of participants, where a transfer has some on a grid of several."""
-    if frame.grid.size == 1:
+    if frame.participants.grid.size == 1:
         require_own(instruction)
         return None
-    return transfers_of(instruction, frame.grid)
+    return transfers_of(instruction, frame.participants.grid)
 
 
 def _meeting(instruction: HloInstruction, channel_id: int, members: tuple[int, int]) -> Meeting:
@@ -93,7 +94,8 @@ def _meeting(instruction: HloInstruction, channel_id: int, members: tuple[int, i
 
 
 def _number(frame: Frame) -> int:
-    return frame.grid.flattened(frame.replica_id, frame.partition_id)
+    own = frame.participants
+    return own.grid.flattened(own.replica_id, own.partition_id)
 
 
 def _context() -> Value:

@@ -53,7 +53,7 @@ def _known(
     frame: Frame,
 ) -> Array:
     ufunc, base, start = known.ufunc, known.entered(array), known.entered(initial)
-    axis = _running_axis(window, array.shape)
+    axis = running_axis(window, array.shape)
     if axis is not None:
         backwards = window.dimensions[axis].padding_low == 0
         ordered = np.flip(base, axis) if backwards else base
@@ -66,7 +66,7 @@ def _known(
     return known.left(totals)
 
 
-def _running_axis(window: Window, base: tuple[int, ...]) -> int | None:
+def running_axis(window: Window, base: Sequence[int]) -> int | None:
     """Return the only axis that the window slides along, if it covers all elements on a side.
 
     Running sums have this form; they take one pass instead of one per element.

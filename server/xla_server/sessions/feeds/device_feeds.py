@@ -14,6 +14,7 @@ from xla_contract.errors import ResourceExhaustedError, XlaError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.feed_protocol import FeedUse
 from xla_server.ops.evaluation import Value
 from xla_server.sessions.feeds.channel_table import ChannelType
 from xla_server.sessions.feeds.feed_queue import FeedQueue
@@ -176,40 +177,29 @@ class ProgramFeeds:
         self._execution = execution
         self._users: dict[str, FeedClient] = {}
 
-    def take_infeed(
-        self,
-        shape: Shape,
-        cancellation: Cancellation,
-        instruction: str,
-        channel_id: int | None = None,
-    ) -> Value:
+    def take_infeed(self, shape: Shape, cancellation: Cancellation, use: FeedUse) -> Value:
         """Take the next value as Feeds.take_infeed says.
 
         Raises UnimplementedError for a tuple of tuples, AbortedError when the queue is closed, and
         as `DeviceFeeds.channel`, too.
         """
-        queue = self._pair(channel_id, ChannelType.HOST_TO_DEVICE).infeed.queue
+        queue = self._pair(use.channel_id, ChannelType.HOST_TO_DEVICE).infeed.queue
         arrays = arrays_of(shape, queue.name)
-        user = self._asking(instruction)
+        user = self._asking(use.instruction)
         items: tuple[Item, ...] = _wait(lambda done: queue.take(arrays, cancellation, done, user))
         return tuple(item.value for item in items) if shape.is_tuple else items[0].value
 
     def put_outfeed(
-        self,
-        value: Value,
-        shape: Shape,
-        cancellation: Cancellation,
-        instruction: str,
-        channel_id: int | None = None,
+        self, value: Value, shape: Shape, cancellation: Cancellation, use: FeedUse
     ) -> None:
         """Append a value as Feeds.put_outfeed says.
 
         Raises UnimplementedError for a tuple of tuples, AbortedError when the device is reset
         meanwhile or the queue is closed, and as `DeviceFeeds.channel`, too.
         """
-        queue = self._pair(channel_id, ChannelType.DEVICE_TO_HOST).outfeed.queue
+        queue = self._pair(use.channel_id, ChannelType.DEVICE_TO_HOST).outfeed.queue
         items = items_of_value(value, shape)
-        user = self._asking(instruction)
+        user = self._asking(use.instruction)
         if not items:
             return
 

@@ -215,8 +215,8 @@ class ProgramRunner:
                     channels=self.channels if channels is None else channels,
                     cancellation=cancellation,
                     collectives=collectives,
+                    donated=donated,
                 ),
-                donated=donated,
             )
         finally:
             programs.end_use(code)

@@ -31,8 +31,7 @@ def execute(
     output = executable.execute(
         arguments,
         device=DEVICE,
-        options=ExecuteOptions(),
-        donated=donated,
+        options=ExecuteOptions(donated=donated),
     ).output
     assert isinstance(output, HostBuffer)
     return output

@@ -50,8 +50,7 @@ def test_every_order_of_dimensions(seed: int, donated: tuple[int, ...]) -> None:
         output: Any = executable.execute(
             [CPU.to_device(literal, CPU.devices[0]) for literal in literals],
             device=CPU.devices[0],
-            options=ExecuteOptions(),
-            donated=donated,
+            options=ExecuteOptions(donated=donated),
         ).output
         assert output.shape == output.literal.shape == entry.result
         total, turned, x, (y, flat), fixed, again = output.literal.to_numpy()

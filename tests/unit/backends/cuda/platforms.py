@@ -59,7 +59,7 @@ def execute(
 ) -> CudaBuffer:
     """Return the result of a program."""
     place = platform.devices[device]
-    given = ExecuteOptions(**options)
-    output = executable.execute(arguments, device=place, options=given, donated=donated).output
+    given = ExecuteOptions(donated=donated, **options)
+    output = executable.execute(arguments, device=place, options=given).output
     assert isinstance(output, CudaBuffer)
     return output

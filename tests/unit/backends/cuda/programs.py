@@ -66,9 +66,6 @@ def code(rows: list[Row], parameters: list[Value], results: list[Value], **more:
     return Code(rows, parameters, more.pop("constants", {}), results, **more)
 
 
-def host_run() -> HostRun:
-    """A run without feeds and channels, as rows of Python have it."""
-    return HostRun(
-        options=ExecuteOptions(),
-        random_states=RandomStates(),
-    )
+def host_run(options: ExecuteOptions) -> HostRun:
+    """A run as rows of Python have it."""
+    return HostRun(options=options, random_states=RandomStates())

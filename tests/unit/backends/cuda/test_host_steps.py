@@ -24,6 +24,8 @@ from xla_server.buffers.code import HostThunk, Jump, Label, Value
 from xla_server.codegen.kernel import Kernels
 from xla_server.execution import memory_check
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.execute_options import ExecuteOptions
+from xla_server.runtime.host import RunContext
 from xla_server.runtime.threads import KernelThreads
 
 
@@ -98,7 +100,7 @@ def test_a_step_computes_on_what_is_downloaded(steps: HostSteps) -> None:
     rows = [copy(b, a), updated(b), copy(c, b), updated(c, add=10.0), launch(e, b, c)]
     step = only_step(placed_rows(code(rows, [a], [e])))
     slots = Slots(b=[1, 2, 3, 4], c=[0] * 4)
-    steps.load(step).run(slots, slots.of(b, c), Cancellation(), host_run)
+    steps.load(step).run(slots, slots.of(b, c), RunContext(ExecuteOptions(), host_run))
     np.testing.assert_array_equal(slots.arrays["b"], [2, 3, 4, 5])
     np.testing.assert_array_equal(slots.arrays["c"], [12, 13, 14, 15])
     assert (slots.read_slots, slots.written_slots) == ([0], [0, 1])
@@ -108,7 +110,7 @@ def test_constants_are_there_without_a_transfer(steps: HostSteps) -> None:
     rows = [python(c, a, b), launch(e, c)]
     step = only_step(placed_rows(code(rows, [a], [e], constants={b: np.float32([1, 2, 3, 4])})))
     slots = Slots(a=[10] * 4, c=[0] * 4)
-    steps.load(step).run(slots, slots.of(a, c), Cancellation(), host_run)
+    steps.load(step).run(slots, slots.of(a, c), RunContext(ExecuteOptions(), host_run))
     np.testing.assert_array_equal(slots.arrays["c"], [12, 13, 14, 15])
 
 
@@ -120,7 +122,7 @@ def test_errors_of_rows_leave_the_step_and_nothing_is_uploaded(steps: HostSteps)
     step = steps.load(only_step(placed_rows(code(rows, [a], [c]))))
     slots = Slots(a=[1] * 4, b=[7] * 4)
     with pytest.raises(InvalidArgumentError, match="custom-call %it: the rule, got this"):
-        step.run(slots, slots.of(a, b), Cancellation(), host_run)
+        step.run(slots, slots.of(a, b), RunContext(ExecuteOptions(), host_run))
     np.testing.assert_array_equal(slots.arrays["b"], [7] * 4)
 
 
@@ -136,7 +138,9 @@ def test_a_cancelled_step_raises_what_the_cancellation_was_given(steps: HostStep
     step = steps.load(only_step(placed_rows(code(rows, [a], [d]))))
     slots = Slots(a=[1] * 4, c=[7] * 4)
     with pytest.raises(CancelledError):
-        step.run(slots, slots.of(a, c), cancellation, host_run)
+        step.run(
+            slots, slots.of(a, c), RunContext(ExecuteOptions(cancellation=cancellation), host_run)
+        )
     assert begun.is_set()
     np.testing.assert_array_equal(slots.arrays["c"], [7] * 4)
 
@@ -149,7 +153,7 @@ def test_a_step_that_the_host_has_no_room_for_downloads_nothing(
     monkeypatch.setattr(host_steps, "LARGE", 32)
     slots = Slots(a=[1] * 4, b=[7] * 4)
     with pytest.raises(ResourceExhaustedError, match="32 for a step through the host: 1 call"):
-        step.run(slots, slots.of(a, b), Cancellation(), host_run)
+        step.run(slots, slots.of(a, b), RunContext(ExecuteOptions(), host_run))
     assert slots.read_slots == []
 
 

@@ -15,6 +15,7 @@ from xla_contract.types.shape import Shape
 from xla_contract.wire.literals.decoding import decode_literal_message
 from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.feed_protocol import FeedUse
 from xla_server.rpc.calls.deferred import Responder
 from xla_server.rpc.calls.method_table import Deferred
 from xla_server.rpc.methods.xla_service import METHODS
@@ -52,7 +53,7 @@ class Call:
 
 def fed(service: Session) -> None:
     feeds = service.devices.feeds(service.devices.resolve(None))
-    feeds.bound_to("a program").put_outfeed(ONES, VECTOR, Cancellation(), "outfeed")
+    feeds.bound_to("a program").put_outfeed(ONES, VECTOR, Cancellation(), FeedUse("outfeed"))
 
 
 def value_of(answer: bytes) -> Any:

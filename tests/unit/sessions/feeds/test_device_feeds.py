@@ -19,6 +19,7 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_contract.wire.literals.decoding import UndecodedLiteral
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.feed_protocol import FeedUse
 from xla_server.ops.evaluation import Value
 from xla_server.sessions.feeds.channel_table import ChannelTable, ChannelType
 from xla_server.sessions.feeds.device_feeds import (
@@ -66,7 +67,7 @@ def _program(feeds: DeviceFeeds) -> ProgramFeeds:
 
 
 def _take_in(feeds: DeviceFeeds, shape: Shape, cancellation: Cancellation) -> object:
-    return _program(feeds).take_infeed(shape, cancellation, "in")
+    return _program(feeds).take_infeed(shape, cancellation, FeedUse("in"))
 
 
 def _take(feeds: DeviceFeeds, shape: Shape = SCALAR) -> object:
@@ -76,7 +77,7 @@ def _take(feeds: DeviceFeeds, shape: Shape = SCALAR) -> object:
 def _put_out(
     feeds: DeviceFeeds, value: Value, shape: Shape, cancellation: Cancellation | None = None
 ) -> None:
-    _program(feeds).put_outfeed(value, shape, cancellation or Cancellation(), "out")
+    _program(feeds).put_outfeed(value, shape, cancellation or Cancellation(), FeedUse("out"))
 
 
 def _lent(feeds: DeviceFeeds, shape: Shape, cancellation: Cancellation) -> BorrowedItems:

@@ -8,14 +8,8 @@ import sys
 import threading
 
 from xla_server.backends.cuda.worker.device.driver import Driver
-from xla_server.backends.cuda.worker.exchange import messages
+from xla_server.backends.cuda.worker.exchange import messages, protocol
 from xla_server.backends.cuda.worker.exchange.messages import Reader, RequestError, send
-from xla_server.backends.cuda.worker.exchange.protocol import (
-    DeviceLostError,
-    OutOfDeviceMemoryError,
-    RunCancelledError,
-    Suspended,
-)
 from xla_server.backends.cuda.worker.exchange.shared_memory import SharedMemory
 from xla_server.backends.cuda.worker.executor import RECENT_LAUNCHES, Lane, ProgramRun
 from xla_server.backends.cuda.worker.loaded import WorkerProgram
@@ -70,9 +64,9 @@ class Connection:
             for address in request.freed:
                 self._device.driver.free(address, self._stream)
             return self._do(request.body)
-        except (OutOfDeviceMemoryError, RunCancelledError, RequestError) as error:
+        except (protocol.OutOfDeviceMemoryError, protocol.RunCancelledError, RequestError) as error:
             return error
-        except DeviceLostError:
+        except protocol.DeviceLostError:
             raise
         except Exception as error:  # A fault in one request is the server's to report.
             return RequestError(f"{type(error).__name__}: {error}")
@@ -125,7 +119,7 @@ class Connection:
         if run is None:
             raise RequestError("a run must be suspended to go on, got none")
         outcome = run.go_on()
-        if isinstance(outcome, Suspended):
+        if isinstance(outcome, protocol.Suspended):
             self._run = run
         return outcome
 

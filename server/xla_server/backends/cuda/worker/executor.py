@@ -16,26 +16,12 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xla_server.backends.cuda.worker.device.driver import Driver
-from xla_server.backends.cuda.worker.exchange.protocol import (
-    Branch,
-    Copy,
-    DeviceRow,
-    Finished,
-    HostStep,
-    Jump,
-    Launch,
-    LibraryCall,
-    Outcome,
-    RunCancelledError,
-    Suspended,
-    Switch,
-)
+from xla_server.backends.cuda.worker.device.driver import Driver, KernelLaunch
+from xla_server.backends.cuda.worker.exchange import protocol
 from xla_server.backends.cuda.worker.exchange.shared_memory import SharedMemory
 from xla_server.backends.cuda.worker.graphs import (
     Addresses,
     Graphs,
-    LaunchArguments,
     NodeChange,
     SegmentGraph,
 )
@@ -101,7 +87,7 @@ class Lane:
     def check(self) -> None:
         """Raise RunCancelledError if the run must stop."""
         if self._shared.is_stopped(self._connection):
-            raise RunCancelledError("the run was cancelled")
+            raise protocol.RunCancelledError("the run was cancelled")
 
     def read(self, address: int, byte_size: int) -> memoryview:
         """Wait for a value of the device and return it, until the next is read."""
@@ -145,7 +131,7 @@ class ProgramRun:
         )
         self._graphs = lane.graphs(loaded)
 
-    def go_on(self) -> Outcome:
+    def go_on(self) -> protocol.Outcome:
         """Walk to the next step of the server or to the end. Raises RunCancelledError."""
         try:
             step = self._walked()
@@ -153,21 +139,21 @@ class ProgramRun:
             # A loop that was stopped leaves values that no turn of it gave.
             self._lane.check()
             if step is not None:
-                return Suspended(self._number, step.number, self._addresses)
+                return protocol.Suspended(self._number, step.number, self._addresses)
             results = set(self._results)
             self._free([each for each in self._owned if each not in results])
         except BaseException:  # The same, and the stream may still use it.
             self.abandon()
             raise
         self._owned = []
-        return Finished(self._results, time.perf_counter_ns() - self._begin)
+        return protocol.Finished(self._results, time.perf_counter_ns() - self._begin)
 
     def abandon(self) -> None:
         """End the run: wait for what its stream was given, which may use memory of others."""
         self._driver.synchronise(self._stream)
         self._free(self._owned)
 
-    def _walked(self) -> HostStep | None:
+    def _walked(self) -> protocol.HostStep | None:
         """Walk the rows to the next step of the server; None at the end."""
         rows = self._loaded.program.rows
         while self._row < len(rows):
@@ -181,14 +167,14 @@ class ProgramRun:
             row = rows[first]
             self._row = first + 1
             match row:
-                case HostStep():
+                case protocol.HostStep():
                     return row
-                case Jump():
+                case protocol.Jump():
                     self._row = row.row
-                case Branch():
+                case protocol.Branch():
                     if not self._read(row.predicate, 1)[0]:
                         self._row = row.otherwise
-                case Switch():
+                case protocol.Switch():
                     index = int.from_bytes(self._read(row.index, 4), "little", signed=True)
                     self._row = row.rows[index if 0 <= index < len(row.rows) else -1]
                 case _:
@@ -233,7 +219,7 @@ class ProgramRun:
                 case int():
                     row = self._loaded.program.rows[item]
                     self._do(row, stream)
-                    if isinstance(row, Launch) and nodes is not None:
+                    if isinstance(row, protocol.Launch) and nodes is not None:
                         nodes[item] = self._driver.captured_node(stream)
 
     def _changes(
@@ -247,12 +233,12 @@ class ProgramRun:
             row = rows[number]
             if all(addresses[slot] == known[slot] for slot in slots_of(row)):
                 continue
-            if not isinstance(row, Launch) or number not in graph.nodes:
+            if not isinstance(row, protocol.Launch) or number not in graph.nodes:
                 return None
             changes.append((graph.nodes[number], self._launched(row)))
         return changes
 
-    def _give(self, number: int, row: DeviceRow) -> None:
+    def _give(self, number: int, row: protocol.DeviceRow) -> None:
         """Give the stream a row, and wait for it while the row is new."""
         name = self._loaded.name(row)
         if name:
@@ -284,24 +270,24 @@ class ProgramRun:
         self._pending = 0
         return found
 
-    def _do(self, row: DeviceRow, stream: int) -> None:
+    def _do(self, row: protocol.DeviceRow, stream: int) -> None:
         """Give a stream what a row does."""
         match row:
-            case Launch():
-                self._driver.launch(*self._launched(row), stream)
-            case LibraryCall():
+            case protocol.Launch():
+                self._driver.launch(self._launched(row), stream)
+            case protocol.LibraryCall():
                 addresses = [self._addresses[slot] for slot in row.slots]
                 self._driver.call(self._loaded.plans[row.plan], addresses, stream)
-            case Copy():
+            case protocol.Copy():
                 target, source = self._addresses[row.target], self._addresses[row.source]
                 if row.byte_size and target != source:
                     self._driver.copy(target, source, row.byte_size, stream)
             case _:
                 raise TypeError(f"a stream does launches, calls and copies, got {row}")
 
-    def _launched(self, row: Launch) -> LaunchArguments:
+    def _launched(self, row: protocol.Launch) -> KernelLaunch:
         kernel = self._loaded.program.kernels[row.kernel]
-        return (
+        return KernelLaunch(
             self._loaded.kernels[row.kernel],
             *(kernel.blocks, kernel.threads, kernel.shared_bytes),
             [self._addresses[slot] for slot in row.slots],

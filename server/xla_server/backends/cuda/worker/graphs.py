@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from xla_server.backends.cuda.worker.device.driver import Driver
+from xla_server.backends.cuda.worker.device.driver import Driver, KernelLaunch
 from xla_server.backends.cuda.worker.exchange.protocol import DeviceLostError
 from xla_server.backends.cuda.worker.segments import Segment
 
@@ -32,10 +32,7 @@ class SegmentGraph:
 Walk: TypeAlias = Callable[[], Mapping[int, Any]]
 """Gives a stream that is captured the rows of a segment; returns the nodes of launches."""
 
-LaunchArguments: TypeAlias = tuple[Any, int, int, int, Sequence[int]]
-"""A kernel, its blocks, its threads, their shared bytes, and addresses."""
-
-NodeChange: TypeAlias = tuple[Any, LaunchArguments]
+NodeChange: TypeAlias = tuple[Any, KernelLaunch]
 """A node, and what it is to launch."""
 
 Changes: TypeAlias = Callable[[SegmentGraph, Addresses], Sequence[NodeChange] | None]
@@ -88,7 +85,7 @@ class Graphs:
         sets[oldest] = None
         try:
             for node, launch in changed:
-                self._driver.change_node(graph.graph, node, *launch)
+                self._driver.change_node(graph.graph, node, launch)
         except DeviceLostError:
             raise
         except Exception:  # Some launches have other addresses now: the graph is not used again.

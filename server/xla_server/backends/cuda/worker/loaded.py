@@ -5,16 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from xla_server.backends.cuda.worker.device.driver import Driver
+from xla_server.backends.cuda.worker.exchange import protocol
 from xla_server.backends.cuda.worker.exchange.messages import PlansRefusedError
-from xla_server.backends.cuda.worker.exchange.protocol import (
-    Branch,
-    DeviceProgram,
-    DeviceRow,
-    Jump,
-    Launch,
-    LibraryCall,
-    Switch,
-)
 from xla_server.backends.cuda.worker.libraries import LibraryError
 from xla_server.backends.cuda.worker.segments import Segment, segments, slots_of
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
@@ -30,7 +22,9 @@ _SHOWN = 200
 class WorkerProgram:
     """A program whose kernels are loaded, with the addresses of its constants."""
 
-    def __init__(self, driver: Driver, program: DeviceProgram, constants: Sequence[int]) -> None:
+    def __init__(
+        self, driver: Driver, program: protocol.DeviceProgram, constants: Sequence[int]
+    ) -> None:
         self.program, self.constants = program, tuple(constants)
         symbols: dict[int, list[str]] = {}
         for kernel in program.kernels:
@@ -40,7 +34,9 @@ class WorkerProgram:
             for number, names in symbols.items()
         }
         self.kernels = [next(modules[kernel.module]) for kernel in program.kernels]
-        plans = dict.fromkeys(row.plan for row in program.rows if isinstance(row, LibraryCall))
+        plans = dict.fromkeys(
+            row.plan for row in program.rows if isinstance(row, protocol.LibraryCall)
+        )
         self.plans = _prepared(driver, plans)
         with_jumps = GPUS[driver.description.capability].has_conditional_graphs
         self.segments = segments(program.rows, with_jumps=with_jumps)
@@ -57,7 +53,10 @@ class WorkerProgram:
         self._sums: dict[tuple[int, int], int] = {}
         # A jump is no work of the device.
         self._measured = [
-            MEASUREMENTS if isinstance(row, Jump | Branch | Switch) else 0 for row in program.rows
+            MEASUREMENTS
+            if isinstance(row, protocol.Jump | protocol.Branch | protocol.Switch)
+            else 0
+            for row in program.rows
         ]
         self._nanoseconds = [0] * len(program.rows)
 
@@ -77,14 +76,14 @@ class WorkerProgram:
         names = map(self.name, self._rows(segment))
         return ", ".join(dict.fromkeys(filter(None, names)))[:_SHOWN]
 
-    def _rows(self, segment: Segment) -> Sequence[DeviceRow]:
+    def _rows(self, segment: Segment) -> Sequence[protocol.DeviceRow]:
         return self.program.rows[segment.first : segment.end]
 
-    def name(self, row: DeviceRow) -> str:
+    def name(self, row: protocol.DeviceRow) -> str:
         """Return the name of what a row launches: empty for other rows."""
-        if isinstance(row, Launch):
+        if isinstance(row, protocol.Launch):
             return self.program.kernels[row.kernel].symbol
-        return type(row.plan).__name__ if isinstance(row, LibraryCall) else ""
+        return type(row.plan).__name__ if isinstance(row, protocol.LibraryCall) else ""
 
 
 def _prepared(driver: Driver, plans: Iterable[LibraryPlan]) -> Mapping[LibraryPlan, Any]:

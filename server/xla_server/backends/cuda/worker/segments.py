@@ -9,15 +9,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from xla_server.backends.cuda.worker.exchange.protocol import (
-    Branch,
-    Copy,
-    DeviceRow,
-    Jump,
-    Launch,
-    LibraryCall,
-    Switch,
-)
+from xla_server.backends.cuda.worker.exchange import protocol
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,7 +57,7 @@ class Segment:
 
 
 def segments(
-    rows: Sequence[DeviceRow], *, with_jumps: bool = True
+    rows: Sequence[protocol.DeviceRow], *, with_jumps: bool = True
 ) -> Mapping[int, tuple[Segment, ...]]:
     """Return the segments that begin at a row, the longest first.
 
@@ -84,7 +76,7 @@ def segments(
     }
 
 
-def _plain(rows: Sequence[DeviceRow]) -> Iterator[Segment]:
+def _plain(rows: Sequence[protocol.DeviceRow]) -> Iterator[Segment]:
     targets = {target for row in rows for target in _targets(row)}
     first = 0
     for number in range(len(rows) + 1):
@@ -96,7 +88,7 @@ def _plain(rows: Sequence[DeviceRow]) -> Iterator[Segment]:
 
 
 def _with_jumps(
-    rows: Sequence[DeviceRow], structures: Mapping[int, Loop | Case]
+    rows: Sequence[protocol.DeviceRow], structures: Mapping[int, Loop | Case]
 ) -> Iterator[Segment]:
     """Yield segments between rows that no graph can have, and those of loops."""
     inside = {row for each in structures.values() for row in range(each.first, each.end)}
@@ -136,14 +128,14 @@ def _loops(item: Item) -> Iterator[Segment]:
             yield from _loops(each)
 
 
-def slots_of(row: DeviceRow) -> tuple[int, ...]:
+def slots_of(row: protocol.DeviceRow) -> tuple[int, ...]:
     """Return the slots whose values a row reads or writes."""
     match row:
-        case Launch(_, slots) | LibraryCall(_, slots):
+        case protocol.Launch(_, slots) | protocol.LibraryCall(_, slots):
             return slots
-        case Copy(target, source):
+        case protocol.Copy(target, source):
             return target, source
-        case Branch(slot) | Switch(slot):
+        case protocol.Branch(slot) | protocol.Switch(slot):
             return (slot,)
     return ()
 
@@ -155,11 +147,11 @@ class _OtherFormError(Exception):
 class _Parser:
     """Finds loops and branches in rows."""
 
-    def __init__(self, rows: Sequence[DeviceRow]) -> None:
+    def __init__(self, rows: Sequence[protocol.DeviceRow]) -> None:
         self._rows = rows
         self._jumps: dict[int, list[int]] = {}
         for number, row in enumerate(rows):
-            if isinstance(row, Jump):
+            if isinstance(row, protocol.Jump):
                 self._jumps.setdefault(row.row, []).append(number)
 
     def structures(self) -> Mapping[int, Loop | Case]:
@@ -176,7 +168,7 @@ class _Parser:
     def _structure(self, at: int, end: int, depth: int) -> Loop | Case | None:
         """Return what begins at a row and is over before `end`; of several loops the outermost."""
         jumps = [jump for jump in self._jumps.get(at, ()) if at <= jump < end]
-        is_choice = isinstance(self._rows[at], Branch | Switch)
+        is_choice = isinstance(self._rows[at], protocol.Branch | protocol.Switch)
         try:
             if depth < MAX_DEPTH and jumps:
                 return self._loop(at, jumps[-1], depth + 1)
@@ -200,7 +192,7 @@ class _Parser:
     def _loop(self, first: int, jump: int, depth: int) -> Loop:
         for number in range(first, jump):
             row = self._rows[number]
-            if isinstance(row, Branch) and row.otherwise == jump + 1:
+            if isinstance(row, protocol.Branch) and row.otherwise == jump + 1:
                 condition = tuple(range(first, number))
                 if not all(_has_graphs(self._rows[each]) for each in condition):
                     raise _OtherFormError
@@ -210,8 +202,8 @@ class _Parser:
 
     def _cases(self, at: int, end: int, depth: int) -> Case:
         row = self._rows[at]
-        assert isinstance(row, Branch | Switch)
-        begins = (at + 1, row.otherwise) if isinstance(row, Branch) else row.rows
+        assert isinstance(row, protocol.Branch | protocol.Switch)
+        begins = (at + 1, row.otherwise) if isinstance(row, protocol.Branch) else row.rows
         last = self._jump_before(begins[1] if len(begins) > 1 else end)
         if last is None or not begins[-1] < last <= end:
             raise _OtherFormError
@@ -223,25 +215,27 @@ class _Parser:
             self._items(begin, behind - 1, depth)
             for begin, behind in zip(begins, ends, strict=True)
         )
-        if isinstance(row, Branch):
+        if isinstance(row, protocol.Branch):
             return Case(row.predicate, 1, cases[::-1], at, last)
         return Case(row.index, 4, cases, at, last)
 
     def _jump_before(self, number: int) -> int | None:
         row = self._rows[number - 1]
-        return row.row if isinstance(row, Jump) else None
+        return row.row if isinstance(row, protocol.Jump) else None
 
 
-def _has_graphs(row: DeviceRow) -> bool:
-    return isinstance(row, Launch | Copy) or (isinstance(row, LibraryCall) and row.plan.has_graphs)
+def _has_graphs(row: protocol.DeviceRow) -> bool:
+    return isinstance(row, protocol.Launch | protocol.Copy) or (
+        isinstance(row, protocol.LibraryCall) and row.plan.has_graphs
+    )
 
 
-def _targets(row: DeviceRow) -> tuple[int, ...]:
+def _targets(row: protocol.DeviceRow) -> tuple[int, ...]:
     match row:
-        case Jump(target):
+        case protocol.Jump(target):
             return (target,)
-        case Branch(_, otherwise):
+        case protocol.Branch(_, otherwise):
             return (otherwise,)
-        case Switch(_, rows):
+        case protocol.Switch(_, rows):
             return rows
     return ()

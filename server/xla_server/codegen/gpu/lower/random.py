@@ -12,14 +12,8 @@ from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import KernelThunk
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.gpu.lower.thunks.thread_thunks import thread_thunk
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch
-from xla_server.codegen.kernel_ir.expressions import (
-    Expression,
-    Index,
-    Quotient,
-    Remainder,
-    condition,
-)
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.lower import random
 from xla_server.codegen.lower.lowering import Lowering, Tree
@@ -49,7 +43,6 @@ def _by_threads(
 def _three_fry_alone(element: ElementType, count: int) -> Kernel:
     """Draw one number, of 64 bits unless it is the only one, in each thread."""
     r = RandomKernel(element, count, 2, is_range=False)
-    r.move([r.key, r.later(Index(count))])
     r.store(r.body, r.body.axis, r.three_fry(r.body, r.body.axis))
     return r.kernel()
 
@@ -61,22 +54,25 @@ def _three_fry_pairs(element: ElementType, sizes: Sequence[int]) -> Kernel:
     half = -(-size // 2)
     counters = math.prod(sizes) // size * half
     r = RandomKernel(element, counters, 2, is_range=False)
-    r.move([r.key, r.later(Index(counters))])
-    body, counter = r.body, Index(0, ((r.body.axis, 1),))
-    row = Index(0, ((body.let("row", Quotient(counter, inner)), 1),))
-    pair = body.let("pair", Remainder(row, half))
-    terms = (Quotient(row, half), size * inner), (pair, 2 * inner), (Remainder(counter, inner), 1)
-    first = body.let("first", Index(0, terms))
+    body, counter = r.body, ir.Index(0, ((r.body.axis, 1),))
+    row = ir.Index(0, ((body.let("row", ir.Quotient(counter, inner)), 1),))
+    pair = body.let("pair", ir.Remainder(row, half))
+    terms = (
+        (ir.Quotient(row, half), size * inner),
+        (pair, 2 * inner),
+        (ir.Remainder(counter, inner), 1),
+    )
+    first = body.let("first", ir.Index(0, terms))
     words = r.three_fry(body, body.axis)
     r.store(body, first, words)
 
     def store_second(inside: Body) -> None:
-        r.store(inside, Index(inner, ((first, 1),)), upper_word(words))
+        r.store(inside, ir.Index(inner, ((first, 1),)), upper_word(words))
 
     if size % 2 == 0:
         store_second(body)
     else:
-        with Branch(body, condition("ne", pair, half - 1)) as branch:
+        with Branch(body, ir.condition("ne", pair, half - 1)) as branch:
             store_second(branch)
     return r.kernel()
 
@@ -87,21 +83,18 @@ def _philox(element: ElementType, count: int, words: int) -> Kernel:
     each = 2 if wide else 4
     counters, whole = -(-count // each), count // each
     r = RandomKernel(element, counters, words, is_range=False)
-    end = r.later(Index(counters))
-    state: list[Expression] = [r.key, end, r.carried(end)]
-    r.move(state[:words])
     body = r.body
     pair = r.philox(body, body.axis)
     drawn = pair if wide else [half for word in pair for half in (word, upper_word(word))]
 
     def store(inside: Body, taken: int) -> None:
         for number, word in enumerate(drawn[:taken]):
-            r.store(inside, Index(number, ((body.axis, each),)), word)
+            r.store(inside, ir.Index(number, ((body.axis, each),)), word)
 
     if whole == counters:
         store(body, each)
     else:
-        with Branch(body, condition("lt", body.axis, whole)) as branch:
+        with Branch(body, ir.condition("lt", body.axis, whole)) as branch:
             store(branch, each)
             store(branch.orelse, count % each)
     return r.kernel()

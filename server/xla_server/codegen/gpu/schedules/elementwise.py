@@ -10,14 +10,8 @@ Semantics: XLA's GPU backend, its loop emitter.
 import math
 
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Loop
-from xla_server.codegen.kernel_ir.expressions import (
-    Expression,
-    Index,
-    Quotient,
-    Remainder,
-    condition,
-)
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest
@@ -61,9 +55,9 @@ class ThreadBuilder(LoopBuilder):
         body, axis = Body(self._top), self._axis("t") if items > 1 else None
         # Threads without a work item are not to evaluate what is the same for all of them.
         self._invariants = body
-        number: Expression = Index(0)
+        number: ir.Expression = ir.Index(0)
         if axis is not None:
-            number = body.let(self._names("t"), Index(-first, ((axis, 1),))) if first else axis
+            number = body.let(self._names("t"), ir.Index(-first, ((axis, 1),))) if first else axis
         if outer:
             number = self._open_rows(outer, runs, number, body)
         whole_runs, rest = divmod(last.size, run)
@@ -75,7 +69,7 @@ class ThreadBuilder(LoopBuilder):
             self._elements(last, ((number, run),), rest or run, body)
         else:
             share = whole_runs / runs
-            with Branch(body, condition("lt", number, whole_runs), share) as branch:
+            with Branch(body, ir.condition("lt", number, whole_runs), share) as branch:
                 self._elements(last, ((number, run),), run, branch)
                 self._elements(last, ((number, run),), rest, branch.orelse)
         self._close_part(body, axis, items, first)
@@ -103,29 +97,33 @@ class ThreadBuilder(LoopBuilder):
         return run if is_alone else math.gcd(run, length)
 
     def _open_rows(
-        self, outer: list[Variable], runs: int, item: Expression, body: Body
-    ) -> Expression:
+        self, outer: list[Variable], runs: int, item: ir.Expression, body: Body
+    ) -> ir.Expression:
         """Bind the outer variables of a work item; return the number of its run in the row."""
         rest = item
         sizes = [*(loop.size for loop in outer), runs]
-        found: list[Expression] = []
+        found: list[ir.Expression] = []
         for number, size in reversed(list(enumerate(sizes))):
-            index = Index(0, ((rest, 1),))
-            found.append(body.let(self._names("i"), Remainder(index, size) if number else rest))
+            index = ir.Index(0, ((rest, 1),))
+            found.append(body.let(self._names("i"), ir.Remainder(index, size) if number else rest))
             if number:
-                rest = body.let(self._names("t"), Quotient(index, size))
+                rest = body.let(self._names("t"), ir.Quotient(index, size))
         run, *values = found
         for loop, value in zip(reversed(outer), values, strict=True):
             self._indices[loop], self._bodies[loop] = value, body
         return run
 
     def _elements(
-        self, last: Variable, first: tuple[tuple[Expression, int], ...], count: int, outside: Body
+        self,
+        last: Variable,
+        first: tuple[tuple[ir.Expression, int], ...],
+        count: int,
+        outside: Body,
     ) -> None:
         """Build `count` elements from the one on whose number is the sum of these terms."""
         known = dict(self._values), dict(self._stored)
         body = Loop(outside, self._names("i"), count, unrolled=True)
-        self._indices[last] = body.let(self._names("i"), Index(0, (*first, (body.axis, 1))))
+        self._indices[last] = body.let(self._names("i"), ir.Index(0, (*first, (body.axis, 1))))
         self._bodies[last] = body
         self._store(self._nest.stores, outside)
         body.close()

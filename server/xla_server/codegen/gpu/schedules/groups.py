@@ -11,18 +11,8 @@ import math
 from collections.abc import Sequence
 
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Block, Body, Branch, Loop
-from xla_server.codegen.kernel_ir.expressions import (
-    Apply,
-    Expression,
-    Index,
-    Load,
-    Quotient,
-    Remainder,
-    Value,
-    condition,
-    integer_op,
-)
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Accumulate, Barrier, Order, ParallelFor, Shuffle
 from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
@@ -95,7 +85,7 @@ class GroupBuilder(LoopBuilder):
         super().__init__(nest)
         self._reduced_loops, self._parts, self._columns = reduced, parts, columns
         self._threads = parts * columns
-        self._has_result: Expression | None = None
+        self._has_result: ir.Expression | None = None
 
     def grid(self, largest: int) -> GridKernel:
         """Return the kernel, whose largest array has so many elements, with its launch."""
@@ -118,18 +108,18 @@ class GroupBuilder(LoopBuilder):
         self._top.add(ParallelFor(axis, items, tuple(body.statements), group=group))
         return self._kernel()
 
-    def _bind(self, axis: Value, body: Body) -> int:
+    def _bind(self, axis: ir.Value, body: Body) -> int:
         """Bind the position of a thread and the outer variables; return the number of threads."""
         outer = self._reduced_loops.outer
-        item = Index(0, ((axis, 1),))
-        self._thread = body.let(self._names("i"), Remainder(item, self._threads))
-        self._part: Expression = self._thread
-        self._column: Expression = Index(0)
+        item = ir.Index(0, ((axis, 1),))
+        self._thread = body.let(self._names("i"), ir.Remainder(item, self._threads))
+        self._part: ir.Expression = self._thread
+        self._column: ir.Expression = ir.Index(0)
         if self._columns > 1:
-            thread = Index(0, ((self._thread, 1),))
-            self._part = body.let(self._names("i"), Quotient(thread, self._columns))
-            self._column = body.let(self._names("i"), Remainder(thread, self._columns))
-        number: Expression = body.let(self._names("t"), Quotient(item, self._threads))
+            thread = ir.Index(0, ((self._thread, 1),))
+            self._part = body.let(self._names("i"), ir.Quotient(thread, self._columns))
+            self._column = body.let(self._names("i"), ir.Remainder(thread, self._columns))
+        number: ir.Expression = body.let(self._names("t"), ir.Quotient(item, self._threads))
         sizes = [loop.size for loop in outer]
         if self._columns > 1:
             sizes[-1] = -(-sizes[-1] // self._columns)
@@ -139,35 +129,35 @@ class GroupBuilder(LoopBuilder):
             items = -(-items // WARP) * WARP
             number = self._clamped(number, groups, body)
         for position in reversed(range(len(outer))):
-            loop, index = outer[position], Index(0, ((number, 1),))
-            found: Expression = Remainder(index, sizes[position]) if position else number
+            loop, index = outer[position], ir.Index(0, ((number, 1),))
+            found: ir.Expression = ir.Remainder(index, sizes[position]) if position else number
             if self._columns > 1 and position == len(outer) - 1:
                 tile = body.let(self._names("i"), found)
-                found = Index(0, ((tile, self._columns), (self._column, 1)))
+                found = ir.Index(0, ((tile, self._columns), (self._column, 1)))
                 if loop.size % self._columns:
                     found = self._clamped(found, loop.size, body)
             self._indices[loop] = body.let(self._names("i"), found)
             self._bodies[loop] = body
             if position:
-                number = body.let(self._names("t"), Quotient(index, sizes[position]))
+                number = body.let(self._names("t"), ir.Quotient(index, sizes[position]))
         return items
 
-    def _clamped(self, number: Expression, count: int, body: Body) -> Expression:
+    def _clamped(self, number: ir.Expression, count: int, body: Body) -> ir.Expression:
         """Return a number below `count`: threads without a result compute the last again."""
-        self._has_result = body.let(self._names("b"), condition("lt", number, count))
-        return integer_op("minimum", number, count - 1)
+        self._has_result = body.let(self._names("b"), ir.condition("lt", number, count))
+        return ir.integer_op("minimum", number, count - 1)
 
-    def _store_statement(self, store: Store, value: Expression) -> StoreStatement:
+    def _store_statement(self, store: Store, value: ir.Expression) -> StoreStatement:
         """Return a store, which the first part alone does where it is one for the whole row."""
         found, row = super()._store_statement(store, value), self._reduced_loops.row
-        guards: list[Expression] = []
+        guards: list[ir.Expression] = []
         if self._parts > 1 and (row is None or row not in variables_of(store.offset)):
-            guards.append(condition("eq", self._part, 0))
+            guards.append(ir.condition("eq", self._part, 0))
         guards += [each for each in (self._has_result, found.guard) if each is not None]
         guard = guards.pop() if guards else None
         for other in reversed(guards):
             assert guard is not None
-            guard = Apply("bit_and", (other, guard), Type.B1)
+            guard = ir.Apply("bit_and", (other, guard), Type.B1)
         return dataclasses.replace(found, guard=guard)
 
     def _open_parts(self, loop: Variable, outside: Body) -> list[Block]:
@@ -177,7 +167,7 @@ class GroupBuilder(LoopBuilder):
         turns = -(-runs // parts)
         copies = 1 if turns <= MAX_TURNS else TURN_COPIES
         opened: list[Block] = []
-        terms: list[tuple[Expression, int]] = [(self._part, 1)]
+        terms: list[tuple[ir.Expression, int]] = [(self._part, 1)]
         if copies > 1:
             turns = -(-turns // copies) * copies
             outer = Loop(outside, self._names("i"), turns // copies)
@@ -188,17 +178,17 @@ class GroupBuilder(LoopBuilder):
         turn = Loop(inside, self._names("i"), last, unrolled=True)
         opened.append(turn)
         terms.insert(-1, (turn.axis, parts))
-        number = turn.let(self._names("i"), Index(0, tuple(terms)))
+        number = turn.let(self._names("i"), ir.Index(0, tuple(terms)))
         if runs < turns * parts:
             share = runs / (turns * parts)
-            opened.append(Branch(turn, condition("lt", number, runs), share))
+            opened.append(Branch(turn, ir.condition("lt", number, runs), share))
         element = Loop(opened[-1], self._names("i"), run, unrolled=True)
         opened.append(element)
-        index = element.let(self._names("i"), Index(0, ((number, run), (element.axis, 1))))
+        index = element.let(self._names("i"), ir.Index(0, ((number, run), (element.axis, 1))))
         self._indices[loop], self._bodies[loop] = index, element
         return opened
 
-    def _reduced(self, reduction: Reduction) -> Deep[Sequence[Expression]]:
+    def _reduced(self, reduction: Reduction) -> Deep[Sequence[ir.Expression]]:
         if reduction not in self._results:
             yield self._reduce_in_parts(reduction)
         return self._results[reduction]
@@ -212,40 +202,40 @@ class GroupBuilder(LoopBuilder):
         assert reduction.element is not None
         cell = body.declare(self._names("a"), self._value(form.neutral))
         opened = self._open_parts(reduction.loops[0], body)
-        element: Expression = yield self._evaluated(reduction.element)
+        element: ir.Expression = yield self._evaluated(reduction.element)
         element = applied(form.enter, element, cell.type)
         origin = self._origin(reduction)
         opened[-1].add(Accumulate(cell, form.join, element, Order.SEQUENTIAL, origin))
         for block in reversed(opened):
             block.close()
         total = self._joined(form.join, body.let(self._names("a"), cell), body)
-        found = Apply(form.join, (start, applied(form.leave, total, start.type)), start.type)
+        found = ir.Apply(form.join, (start, applied(form.leave, total, start.type)), start.type)
         self._results[reduction] = [body.let(self._names("a"), found)]
 
-    def _joined(self, join: str, total: Value, body: Body) -> Value:
+    def _joined(self, join: str, total: ir.Value, body: Body) -> ir.Value:
         """Build what gives all threads of a group what its parts have together."""
 
-        def added(other: Expression) -> Value:
-            return body.let(self._names("a"), Apply(join, (total, other), total.type))
+        def added(other: ir.Expression) -> ir.Value:
+            return body.let(self._names("a"), ir.Apply(join, (total, other), total.type))
 
         distance = min(WARP, self._threads) // 2
         while distance >= self._columns:
-            other = Value(self._names("a"), total.type)
+            other = ir.Value(self._names("a"), total.type)
             body.add(Shuffle(other, total, distance))
             total = added(other)
             distance //= 2
         warps = self._threads // WARP
         if warps > 1:
             array = self._shared_array(warps * self._columns * total.type.byte_size)
-            thread = Index(0, ((self._thread, 1),))
-            warp = body.let(self._names("i"), Quotient(thread, WARP))
-            lane = body.let(self._names("i"), Remainder(thread, WARP))
-            index = Index(0, ((warp, self._columns), (self._column, 1)))
-            guard = condition("lt", lane, self._columns) if self._columns < WARP else None
+            thread = ir.Index(0, ((self._thread, 1),))
+            warp = body.let(self._names("i"), ir.Quotient(thread, WARP))
+            lane = body.let(self._names("i"), ir.Remainder(thread, WARP))
+            index = ir.Index(0, ((warp, self._columns), (self._column, 1)))
+            guard = ir.condition("lt", lane, self._columns) if self._columns < WARP else None
             body.add(StoreStatement(array, total.type, index, total, guard), Barrier())
             for number in range(warps):
-                index = Index(number * self._columns, ((self._column, 1),))
-                load = Load(array, total.type, index)
+                index = ir.Index(number * self._columns, ((self._column, 1),))
+                load = ir.Load(array, total.type, index)
                 other = body.let(self._names("a"), load)
                 total = added(other) if number else other
         return total

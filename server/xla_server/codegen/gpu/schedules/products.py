@@ -14,16 +14,6 @@ from collections.abc import Sequence, Set
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Loop
-from xla_server.codegen.kernel_ir.expressions import (
-    Cell,
-    Expression,
-    Index,
-    Quotient,
-    Remainder,
-    Value,
-    condition,
-    integer_op,
-)
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Accumulate, Barrier, Order, ParallelFor
 from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
@@ -150,7 +140,7 @@ class _TileBuilder(LoopBuilder):
     def __init__(self, nest: Nest, sides: _Sides) -> None:
         super().__init__(nest)
         self._sides = sides
-        self._guards: list[Expression] = []
+        self._guards: list[ir.Expression] = []
         widths = [Type(node.type).byte_size for node in (*sides.left, *sides.right)]
         room = sum(2 * WARP * (PRODUCT_TILE + 1) * width for width in widths)
         # Two products that share a launch have room for longer steps, of fewer barriers.
@@ -185,9 +175,9 @@ class _TileBuilder(LoopBuilder):
         steps, rest = divmod(_size(sides.depths), self._step)
         if steps:
             with Loop(body, self._names("i"), steps) as step:
-                self._build_step(Index(0, ((step.axis, self._step),)), self._step, totals, step)
+                self._build_step(ir.Index(0, ((step.axis, self._step),)), self._step, totals, step)
         if rest:
-            self._build_step(Index(steps * self._step), rest, totals, body)
+            self._build_step(ir.Index(steps * self._step), rest, totals, body)
         for number, total in enumerate(totals):
             joined = applied(form.leave, body.let(self._names("a"), total), start.type)
             found = ir.Apply(form.join, (start, joined), start.type)
@@ -196,32 +186,32 @@ class _TileBuilder(LoopBuilder):
         self._top.add(ParallelFor(axis, items, tuple(body.statements), group=BLOCK_THREADS))
         return self._kernel()
 
-    def _bind(self, axis: Value, body: Body) -> int:
+    def _bind(self, axis: ir.Value, body: Body) -> int:
         """Bind the position of a thread, its tile and the batch; return the blocks."""
-        item = Index(0, ((axis, 1),))
-        self._thread = body.let(self._names("i"), Remainder(item, BLOCK_THREADS))
+        item = ir.Index(0, ((axis, 1),))
+        self._thread = body.let(self._names("i"), ir.Remainder(item, BLOCK_THREADS))
         self._lane = self._remainder(self._thread, WARP, body)
         self._warp = self._quotient(self._thread, WARP, body)
-        number: Expression = body.let(self._names("t"), Quotient(item, BLOCK_THREADS))
+        number: ir.Expression = body.let(self._names("t"), ir.Quotient(item, BLOCK_THREADS))
         tiles = [
             -(-_size(each) // PRODUCT_TILE) for each in (self._sides.rows, self._sides.columns)
         ]
         firsts = []
         for count in reversed(tiles):
             tile = self._remainder(number, count, body)
-            firsts.append(body.let(self._names("i"), Index(0, ((tile, PRODUCT_TILE),))))
+            firsts.append(body.let(self._names("i"), ir.Index(0, ((tile, PRODUCT_TILE),))))
             number = self._quotient(number, count, body)
         self._first_column, self._first_row = firsts
         self._bind_loops(self._sides.batch, number, body)
         return math.prod(tiles) * _size(self._sides.batch)
 
-    def _remainder(self, number: Expression, divisor: int, body: Body) -> Value:
-        return body.let(self._names("i"), Remainder(Index(0, ((number, 1),)), divisor))
+    def _remainder(self, number: ir.Expression, divisor: int, body: Body) -> ir.Value:
+        return body.let(self._names("i"), ir.Remainder(ir.Index(0, ((number, 1),)), divisor))
 
-    def _quotient(self, number: Expression, divisor: int, body: Body) -> Value:
-        return body.let(self._names("t"), Quotient(Index(0, ((number, 1),)), divisor))
+    def _quotient(self, number: ir.Expression, divisor: int, body: Body) -> ir.Value:
+        return body.let(self._names("t"), ir.Quotient(ir.Index(0, ((number, 1),)), divisor))
 
-    def _bind_loops(self, loops: Sequence[Variable], number: Expression, body: Body) -> None:
+    def _bind_loops(self, loops: Sequence[Variable], number: ir.Expression, body: Body) -> None:
         """Bind the variables of loops that are one, by the number of an iteration."""
         for position, loop in reversed(list(enumerate(loops))):
             is_first = not position
@@ -233,27 +223,27 @@ class _TileBuilder(LoopBuilder):
     def _bind_element(
         self,
         loops: Sequence[Variable],
-        first: Expression,
-        inside: Expression,
+        first: ir.Expression,
+        inside: ir.Expression,
         run: int,
         body: Body,
-        element: Expression,
+        element: ir.Expression,
     ) -> None:
         """Bind loops that are one to an element of a tile.
 
         Threads behind the last run of elements bind that one again.
         """
         size = _size(loops)
-        terms: tuple[tuple[Expression, int], ...] = ((first, 1), (inside, 1))
+        terms: tuple[tuple[ir.Expression, int], ...] = ((first, 1), (inside, 1))
         if size % PRODUCT_TILE:
-            number = body.let(self._names("i"), Index(0, terms))
-            last = integer_op("minimum", number, size - run)
+            number = body.let(self._names("i"), ir.Index(0, terms))
+            last = ir.integer_op("minimum", number, size - run)
             terms = ((body.let(self._names("i"), last), 1),)
-        at = body.let(self._names("i"), Index(0, (*terms, (element, 1))))
+        at = body.let(self._names("i"), ir.Index(0, (*terms, (element, 1))))
         self._bind_loops(loops, at, body)
 
     def _build_step(
-        self, first: Expression, count: int, totals: Sequence[Cell], body: Body
+        self, first: ir.Expression, count: int, totals: Sequence[ir.Cell], body: Body
     ) -> None:
         """Build the part of the sums from an element on."""
         sides, known = self._sides, (dict(self._values), dict(self._stored))
@@ -272,7 +262,7 @@ class _TileBuilder(LoopBuilder):
         run = math.gcd(count, ACCESS_BYTES // 4)
         turn = Loop(body, self._names("i"), count // run)
         with turn, Loop(turn, self._names("i"), run, unrolled=True) as element:
-            at = element.let(self._names("i"), Index(0, ((turn.axis, run), (element.axis, 1))))
+            at = element.let(self._names("i"), ir.Index(0, ((turn.axis, run), (element.axis, 1))))
             self._combine(at, cells, element)
         if is_sum:
             for total, cell in zip(totals, cells, strict=True):
@@ -284,8 +274,8 @@ class _TileBuilder(LoopBuilder):
         self,
         node: Node,
         loops: Sequence[Variable],
-        tile: Expression,
-        first: Expression,
+        tile: ir.Expression,
+        first: ir.Expression,
         count: int,
         outside: Body,
     ) -> None:
@@ -302,29 +292,32 @@ class _TileBuilder(LoopBuilder):
         line = self._quotient(self._thread, lanes, outside)
         turn = Loop(outside, self._names("i"), share // run, unrolled=True)
         body = Loop(turn, self._names("i"), run, unrolled=True)
-        near = body.let(self._names("i"), Index(0, ((place, run),)))
-        terms: tuple[tuple[Expression, int], ...] = (turn.axis, BLOCK_THREADS // lanes), (line, 1)
-        far = body.let(self._names("i"), Index(0, terms))
+        near = body.let(self._names("i"), ir.Index(0, ((place, run),)))
+        terms: tuple[tuple[ir.Expression, int], ...] = (
+            (turn.axis, BLOCK_THREADS // lanes),
+            (line, 1),
+        )
+        far = body.let(self._names("i"), ir.Index(0, terms))
         along, across = (near, far) if is_along else (far, near)
-        zero: Expression = Index(0)
+        zero: ir.Expression = ir.Index(0)
         parts = (body.axis, zero) if is_along else (zero, body.axis)
         runs = (run, 1) if is_along else (1, run)
-        inside: Expression = along
+        inside: ir.Expression = along
         if count < step:
-            inside = integer_op("minimum", along, count - runs[0])
+            inside = ir.integer_op("minimum", along, count - runs[0])
             inside = body.let(self._names("i"), inside)
-        at = body.let(self._names("i"), Index(0, ((first, 1), (inside, 1), (parts[0], 1))))
+        at = body.let(self._names("i"), ir.Index(0, ((first, 1), (inside, 1), (parts[0], 1))))
         self._bind_loops(depths, at, body)
         self._bind_element(loops, tile, across, runs[1], body, parts[1])
         value = self._value(node)
         pitch = self._pitch(node)
         terms = ((across, pitch), (parts[1], pitch), (along, 1), (parts[0], 1))
-        body.store(self._staged[node], node.type, Index(0, terms), value)
+        body.store(self._staged[node], node.type, ir.Index(0, terms), value)
         body.close()
         turn.close()
         self._values, self._stored = known
 
-    def _combine(self, at: Expression, cells: Sequence[Cell], body: Body) -> None:
+    def _combine(self, at: ir.Expression, cells: Sequence[ir.Cell], body: Body) -> None:
         """Build what adds one element of a sum to the results of a thread."""
         sides = self._sides
         for loop in (*sides.depths, *sides.rows, *sides.columns):
@@ -338,52 +331,52 @@ class _TileBuilder(LoopBuilder):
             self._values = dict(known)
 
     def _read(
-        self, nodes: Sequence[Node], line: Expression, first: int, at: Expression, body: Body
+        self, nodes: Sequence[Node], line: ir.Expression, first: int, at: ir.Expression, body: Body
     ) -> None:
         """Load what one side has for an element of a sum."""
         for node in nodes:
             pitch = self._pitch(node)
-            index = Index(first * pitch, ((line, pitch), (at, 1)))
+            index = ir.Index(first * pitch, ((line, pitch), (at, 1)))
             load = ir.Load(self._staged[node], Type(node.type), index)
             self._values[node] = body.let(self._names("v"), load)
 
-    def _accumulate(self, cell: Cell, body: Body, origin: int | None) -> Deep[None]:
+    def _accumulate(self, cell: ir.Cell, body: Body, origin: int | None) -> Deep[None]:
         """Build one more element of a sum. A product of floats is not rounded before."""
         element, form = self._sides.reduction.element, self._sides.form
         assert element is not None
         is_sum = form.join == "add" and cell.type in ("f32", "f64")
         if is_sum and isinstance(element, graph.Apply) and element.function == "mul":
-            factors: list[Expression] = yield self._all_evaluated(element.operands)
+            factors: list[ir.Expression] = yield self._all_evaluated(element.operands)
             body.set(cell, ir.Apply("fma", (*factors, cell), cell.type), origin)
             return
-        value: Expression = yield self._evaluated(element)
+        value: ir.Expression = yield self._evaluated(element)
         value = applied(form.enter, value, cell.type)
         body.add(Accumulate(cell, form.join, value, Order.SEQUENTIAL, origin))
 
-    def _build_result(self, number: int, total: Value, body: Body) -> None:
+    def _build_result(self, number: int, total: ir.Value, body: Body) -> None:
         """Build what is done to a result of each thread, and its stores."""
         sides, known = self._sides, (dict(self._values), dict(self._stored))
-        inside = body.let(self._names("i"), Index(number * _WARPS, ((self._warp, 1),)))
+        inside = body.let(self._names("i"), ir.Index(number * _WARPS, ((self._warp, 1),)))
         self._guards = []
         for loops, first, at in (
             (sides.rows, self._first_row, inside),
             (sides.columns, self._first_column, self._lane),
         ):
-            self._bind_element(loops, first, at, 1, body, Index(0))
+            self._bind_element(loops, first, at, 1, body, ir.Index(0))
             if _size(loops) % PRODUCT_TILE:
-                place = body.let(self._names("i"), Index(0, ((first, 1), (at, 1))))
-                self._guards.append(condition("lt", place, _size(loops)))
+                place = body.let(self._names("i"), ir.Index(0, ((first, 1), (at, 1))))
+                self._guards.append(ir.condition("lt", place, _size(loops)))
         self._results[sides.reduction] = [total]
         self._store(self._nest.stores, body)
         self._values, self._stored = known
 
-    def _store_statement(self, store: graph.Store, value: Expression) -> StoreStatement:
+    def _store_statement(self, store: graph.Store, value: ir.Expression) -> StoreStatement:
         """Return a store, which threads without a result do not do."""
         found = super()._store_statement(store, value)
         guard = ir.all_of(self._guards) if self._guards else None
         return dataclasses.replace(found, guard=guard)
 
-    def _reduced(self, reduction: Reduction) -> Deep[Sequence[Expression]]:
+    def _reduced(self, reduction: Reduction) -> Deep[Sequence[ir.Expression]]:
         yield from ()
         return self._results[reduction]
 

@@ -1,6 +1,9 @@
-"""The schedule of rows on a GPU: lanes of a warp reduce a row, and go through those of results.
+"""The schedules of rows on a GPU: lanes of a warp, or the threads of a block, reduce a row.
 
-Softmax and norms are one kernel. Semantics: XLA's GPU backend, its reduction emitter.
+Softmax and norms are one kernel. Rows of up to 16 elements for each thread of a block, and of twice
+that, stay in registers between their loops; longer ones are read again, from the second-level cache
+where they fit. A few rows of millions of elements are cut into long rows before.
+Semantics: XLA's GPU backend, its reduction emitter.
 """
 
 from xla_server.codegen.gpu.grid import GridKernel
@@ -10,6 +13,13 @@ from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Load
 from xla_server.target.gpu import MAX_WARP_ROW, WARP
+
+_MIN_THREADS = 64
+_MAX_THREADS = 512
+"""Threads of a block: with more a thread would have less than 128 registers."""
+
+_ELEMENTS = 16
+"""Elements of a row for each thread, up to the most threads: four accesses of F32 at once."""
 
 
 def row_grid(nest: Nest, largest: int) -> GridKernel | None:
@@ -39,3 +49,15 @@ def rows_of(nest: Nest) -> Reduced | None:
         if reduction.variables and own and 1 not in own:
             return None
     return found
+
+
+def block_grid(nest: Nest, largest: int) -> GridKernel | None:
+    """Return the kernel of a nest whose reductions run over rows of any length; None for others.
+
+    `largest` is the number of elements of the largest array that the kernel has an index of.
+    """
+    rows = rows_of(nest)
+    if rows is None:
+        return None
+    threads = max(_MIN_THREADS, power_above(-(-rows.longest // _ELEMENTS)))
+    return GroupBuilder(nest, rows, min(_MAX_THREADS, threads)).grid(largest)

@@ -4,11 +4,10 @@ import dataclasses
 from collections.abc import Callable
 
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.gpu.schedules.blocks import block_grid
 from xla_server.codegen.gpu.schedules.columns import column_grid
 from xla_server.codegen.gpu.schedules.elementwise import elementwise_grid
 from xla_server.codegen.gpu.schedules.products import product_grid
-from xla_server.codegen.gpu.schedules.rows import row_grid
+from xla_server.codegen.gpu.schedules.rows import block_grid, row_grid
 from xla_server.codegen.gpu.schedules.threads import thread_grid
 from xla_server.codegen.gpu.schedules.transposes import transpose_grid
 from xla_server.codegen.schedules.builders.loop_builder import Nest

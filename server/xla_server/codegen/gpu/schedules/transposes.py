@@ -9,17 +9,8 @@ operand transposed is one kernel. Semantics: XLA's GPU backend, its transpose em
 from collections.abc import Sequence
 
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Block, Body, Branch, Loop
-from xla_server.codegen.kernel_ir.expressions import (
-    Expression,
-    Index,
-    Quotient,
-    Remainder,
-    SharedArray,
-    Value,
-    condition,
-)
-from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Barrier, ParallelFor
 from xla_server.codegen.kernel_ir.types import Type
@@ -91,15 +82,15 @@ class _TileBuilder(LoopBuilder):
         self._run = _run_of(nest, across, staged)
         self._size = WARP * self._run
         self._staged = {load: self._room_of(load) for load in staged}
-        self._tiles: dict[Variable, Value] = {}
-        self._position: Expression | None = None
+        self._tiles: dict[Variable, ir.Value] = {}
+        self._position: ir.Expression | None = None
 
     @property
     def shared_bytes(self) -> int:
         """Bytes of the tiles of a block."""
         return sum(array.byte_size for array in self._shared)
 
-    def _room_of(self, load: Load) -> SharedArray:
+    def _room_of(self, load: Load) -> ir.SharedArray:
         pitch = self._size + self._run
         return self._shared_array(self._size * pitch * Type(load.kernel_type.storage).byte_size)
 
@@ -112,73 +103,73 @@ class _TileBuilder(LoopBuilder):
         opened, column, row = self._open_tile(self._across, self._last, body)
         for load, array in self._staged.items():
             self._value(load)
-            at = Index(0, ((row, self._size + self._run), (column, 1)))
+            at = ir.Index(0, ((row, self._size + self._run), (column, 1)))
             opened[-1].store(array, load.kernel_type.storage, at, self._stored[load])
         _close(opened)
         body.add(Barrier())
         # Values are those of other elements now.
         self._values, self._stored = known
         opened, column, row = self._open_tile(self._last, self._across, body)
-        self._position = Index(0, ((column, self._size + self._run), (row, 1)))
+        self._position = ir.Index(0, ((column, self._size + self._run), (row, 1)))
         self._store(self._nest.stores, opened[-1])
         _close(opened)
         items = blocks * BLOCK_THREADS
         self._top.add(ParallelFor(axis, items, tuple(body.statements), group=BLOCK_THREADS))
         return self._kernel()
 
-    def _bind(self, axis: Value, body: Body) -> int:
+    def _bind(self, axis: ir.Value, body: Body) -> int:
         """Bind the position of a thread, its tile and the outer variables; return the blocks."""
-        item = Index(0, ((axis, 1),))
-        thread = Index(0, ((body.let(self._names("i"), Remainder(item, BLOCK_THREADS)), 1),))
-        self._lane = body.let(self._names("i"), Remainder(thread, WARP))
-        self._row = body.let(self._names("i"), Quotient(thread, WARP))
-        number, blocks = body.let(self._names("t"), Quotient(item, BLOCK_THREADS)), 1
+        item = ir.Index(0, ((axis, 1),))
+        thread = ir.Index(0, ((body.let(self._names("i"), ir.Remainder(item, BLOCK_THREADS)), 1),))
+        self._lane = body.let(self._names("i"), ir.Remainder(thread, WARP))
+        self._row = body.let(self._names("i"), ir.Quotient(thread, WARP))
+        number, blocks = body.let(self._names("t"), ir.Quotient(item, BLOCK_THREADS)), 1
         for position, loop in reversed(list(enumerate(self._nest.loops))):
             is_tiled = loop in (self._across, self._last)
             count = -(-loop.size // self._size) if is_tiled else loop.size
-            index = Index(0, ((number, 1),))
-            found = body.let(self._names("i"), Remainder(index, count)) if position else number
+            index = ir.Index(0, ((number, 1),))
+            found = body.let(self._names("i"), ir.Remainder(index, count)) if position else number
             if is_tiled:
                 self._tiles[loop] = found
             else:
                 self._indices[loop], self._bodies[loop] = found, body
             blocks *= count
             if position:
-                number = body.let(self._names("t"), Quotient(index, count))
+                number = body.let(self._names("t"), ir.Quotient(index, count))
         return blocks
 
     def _open_tile(
         self, along: Variable, down: Variable, outside: Body
-    ) -> tuple[list[Block], Value, Value]:
+    ) -> tuple[list[Block], ir.Value, ir.Value]:
         """Begin the loops of a thread over its elements of a tile; lanes are neighbours `along`.
 
         Return what was opened, and the numbers of the column and the row inside of the tile.
         """
         turn = Loop(outside, self._names("i"), self._size // _ROWS, unrolled=True)
-        row = turn.let(self._names("i"), Index(0, ((turn.axis, _ROWS), (self._row, 1))))
+        row = turn.let(self._names("i"), ir.Index(0, ((turn.axis, _ROWS), (self._row, 1))))
         opened: list[Block] = [turn]
-        first = Index(0, ((self._lane, self._run),))
+        first = ir.Index(0, ((self._lane, self._run),))
         for loop, number in ((along, first), (down, row)):
             if loop.size % self._size:
-                end = Index(loop.size, ((self._tiles[loop], -self._size),))
+                end = ir.Index(loop.size, ((self._tiles[loop], -self._size),))
                 share = loop.size / (-(-loop.size // self._size) * self._size)
-                opened.append(Branch(opened[-1], condition("lt", number, end), share))
+                opened.append(Branch(opened[-1], ir.condition("lt", number, end), share))
         element = Loop(opened[-1], self._names("i"), self._run, unrolled=True)
         opened.append(element)
         terms = (self._lane, self._run), (element.axis, 1)
-        column = element.let(self._names("i"), Index(0, terms))
+        column = element.let(self._names("i"), ir.Index(0, terms))
         for loop, number in ((along, column), (down, row)):
-            index = Index(0, ((self._tiles[loop], self._size), (number, 1)))
+            index = ir.Index(0, ((self._tiles[loop], self._size), (number, 1)))
             self._indices[loop] = element.let(self._names("i"), index)
         self._bodies[along] = self._bodies[down] = element
         return opened, column, row
 
-    def _operation(self, node: Load | Apply) -> Deep[Expression]:
+    def _operation(self, node: Load | Apply) -> Deep[ir.Expression]:
         if self._position is None or not isinstance(node, Load) or node not in self._staged:
-            value: Expression = yield super()._operation(node)
+            value: ir.Expression = yield super()._operation(node)
             return value
         kind, body = node.kernel_type, self._bodies[self._last]
-        load = LoadExpression(self._staged[node], Type(kind.storage), self._position)
+        load = ir.Load(self._staged[node], Type(kind.storage), self._position)
         self._stored[node] = stored = body.let(self._names("v"), load)
         if kind.widen is None:
             return stored

@@ -13,15 +13,9 @@ from typing import Any, TypeAlias
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, Names
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.expressions import (
-    Address,
-    Expression,
-    StackArray,
-    integer_op,
-    whole,
-)
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.lower.fourier.fft_block import (
     SOURCE,
@@ -70,13 +64,13 @@ class Tile:
     Its real and imaginary parts are exchanged for an inverse transform.
     """
 
-    address: Expression
-    real: Expression
-    imaginary: Expression
-    number: Expression
-    outer: Sequence[Expression]
-    first: Expression
-    lines: Expression
+    address: ir.Expression
+    real: ir.Expression
+    imaginary: ir.Expression
+    number: ir.Expression
+    outer: Sequence[ir.Expression]
+    first: ir.Expression
+    lines: ir.Expression
 
 
 BlockBuilder: TypeAlias = Callable[[Body, Tile], None]
@@ -124,9 +118,9 @@ class BlockKernel:
     def add(self) -> None:
         """Append the row."""
         self._merge()
-        top, stack = Body(), list[StackArray]()
+        top, stack = Body(), list[ir.StackArray]()
         with Items(top, self.items, "item") as items:
-            stack += self.build(items, items.axis, Address(SOURCE), Address(TARGET))
+            stack += self.build(items, items.axis, ir.Address(SOURCE), ir.Address(TARGET))
         values = self.source.value, self.target.value
         add_kernel(self.lowering, self.name, top, stack, *values, self.tables)
 
@@ -136,8 +130,13 @@ class BlockKernel:
         return math.prod(self.sizes) * -(-self.inner // self.lanes)
 
     def build(
-        self, body: Body, item: Expression, source: Expression, target: Expression, suffix: str = ""
-    ) -> Sequence[StackArray]:
+        self,
+        body: Body,
+        item: ir.Expression,
+        source: ir.Expression,
+        target: ir.Expression,
+        suffix: str = "",
+    ) -> Sequence[ir.StackArray]:
         """Build work item `item` for lines at these addresses; return its memory on the stack.
 
         Names end in `suffix`.
@@ -145,14 +144,14 @@ class BlockKernel:
         width, machine = self.lanes, self.lowering.target.machine
         blocks = -(-self.inner // width)
         count = max(self.loaded, self.stored, self.transform)
-        array = StackArray(f"a{suffix}", scratch_bytes(machine, count))
+        array = ir.StackArray(f"a{suffix}", scratch_bytes(machine, count))
         transform = BlockTransform(machine, self.transform or 1, self.tables, array)
         number = body.let(f"block{suffix}", item % blocks)
         rest = body.let(f"rest{suffix}", item // blocks)
         first = body.let(f"first{suffix}", number * width)
-        lines = integer_op("minimum", width, whole(self.inner) - first)
+        lines = ir.integer_op("minimum", width, ir.whole(self.inner) - first)
         span = first, body.let(f"lines{suffix}", lines)
-        names, outer = Names(f"o{suffix}_"), list[Expression]()
+        names, outer = Names(f"o{suffix}_"), list[ir.Expression]()
         for dimension in reversed(range(len(self.sizes))):
             index = body.let(names("i"), rest % self.sizes[dimension])
             rest = body.let(names("n"), rest // self.sizes[dimension])
@@ -160,7 +159,7 @@ class BlockKernel:
             target = target + index * self.target.steps[dimension]
             outer.insert(0, index)
         loaded, result = (
-            Tile(Address(each), *self._parts(each), number, outer, *span)
+            Tile(ir.Address(each), *self._parts(each), number, outer, *span)
             for each in (array, transform.result)
         )
         self._move(body, source, loaded, is_load=True)
@@ -175,8 +174,8 @@ class BlockKernel:
             self._move(body, target, result, is_load=False)
         return transform.stack
 
-    def _parts(self, array: StackArray) -> tuple[Expression, Expression]:
-        one: Expression = Address(array)
+    def _parts(self, array: ir.StackArray) -> tuple[ir.Expression, ir.Expression]:
+        one: ir.Expression = ir.Address(array)
         other = one + self.lowering.target.machine.vector_bytes
         return (other, one) if self.options.is_inverse else (one, other)
 
@@ -212,35 +211,35 @@ class BlockKernel:
         """Lines of a block: real numbers of a vector."""
         return self.lowering.target.machine.lanes(WIDTH[self.kind])
 
-    def _store_to_limit(self, body: Body, target: Expression, block: Tile, suffix: str) -> None:
+    def _store_to_limit(self, body: Body, target: ir.Expression, block: Tile, suffix: str) -> None:
         """Store rows of the result up to the one that the limit cuts."""
         layout, step = self.target, self.target.element_step
         apart, pair = step // layout.width, pair_bytes(self.lowering.target.machine)
         routine = move_routine(self.kind, "columns", is_load=False, is_real=layout.is_real)
         first, lines = block.first, block.lines
-        ends = whole(self.options.limit + apart) - first - lines
+        ends = ir.whole(self.options.limit + apart) - first - lines
         full = body.let(f"full{suffix}", ends // apart)
-        part = body.let(f"part{suffix}", whole(self.options.limit) - full * apart - first)
+        part = body.let(f"part{suffix}", ir.whole(self.options.limit) - full * apart - first)
         begin = body.let(f"begin{suffix}", target + first * layout.inner_step)
         given = move_operands(
             begin, block.real, block.imaginary, lines, step, full, self.options.factor
         )
         body.call(routine, given)
         behind = begin + full * step, block.real + full * pair, block.imaginary + full * pair
-        rest = integer_op("minimum", part, lines)
+        rest = ir.integer_op("minimum", part, lines)
         body.call(routine, move_operands(*behind, rest, step, 1, self.options.factor))
 
-    def _move(self, body: Body, at: Expression, block: Tile, *, is_load: bool) -> None:
+    def _move(self, body: Body, at: ir.Expression, block: Tile, *, is_load: bool) -> None:
         """Load the lines from an address, or store them there."""
         layout = self.source if is_load else self.target
         count = self.loaded if is_load else self.stored
         form = layout.form(self.lanes, count)
         routine = move_routine(self.kind, form, is_load=is_load, is_real=layout.is_real)
-        parts, of_lines = (block.real, block.imaginary), dict[str, int | Expression]()
+        parts, of_lines = (block.real, block.imaginary), dict[str, int | ir.Expression]()
         lines, ahead = block.lines, layout.inner_step if "rows" in form else layout.element_step
         if form == "lines":
             size, step = layout.split or (self.inner, 0)
-            lines = whole(self.inner)
+            lines = ir.whole(self.inner)
             of_lines = line_operands(block.first, size, step, layout.inner_step)
         else:
             at = at + block.first * layout.inner_step
@@ -249,14 +248,14 @@ class BlockKernel:
 
 
 def move_operands(
-    memory: Expression,
-    real: Expression,
-    imaginary: Expression,
-    lines: int | Expression,
+    memory: ir.Expression,
+    real: ir.Expression,
+    imaginary: ir.Expression,
+    lines: int | ir.Expression,
     ahead: int,
-    count: int | Expression,
+    count: int | ir.Expression,
     factor: float = 1.0,
-) -> dict[str, int | Expression]:
+) -> dict[str, int | ir.Expression]:
     """Return the operands of a load or store of lines."""
     return {
         "memory": memory,
@@ -270,8 +269,8 @@ def move_operands(
 
 
 def line_operands(
-    first: int | Expression, inner: int, outer_step: int, inner_step: int
-) -> dict[str, int | Expression]:
+    first: int | ir.Expression, inner: int, outer_step: int, inner_step: int
+) -> dict[str, int | ir.Expression]:
     """Return the operands that say where lines of two dimensions begin."""
     return {"first": first, "inner": inner, "outer_step": outer_step, "inner_step": inner_step}
 
@@ -282,10 +281,10 @@ def add_fused(first: BlockKernel, then: BlockKernel, groups: int, byte_size: int
     A work item is one of `groups` of both kernels' work items, whose common memory of `byte_size`
     is the thread's own; both have one outer dimension, over which the memory has a step of 0.
     """
-    top, middle = Body(), StackArray("middle", byte_size)
+    top, middle = Body(), ir.StackArray("middle", byte_size)
     stack = [middle]
-    between = Address(middle)
-    steps = ((first, Address(SOURCE), between, ""), (then, between, Address(TARGET), "2"))
+    between = ir.Address(middle)
+    steps = ((first, ir.Address(SOURCE), between, ""), (then, between, ir.Address(TARGET), "2"))
     with Items(top, groups, "group") as items:
         for kernel, source, target, suffix in steps:
             share = kernel.items // groups
@@ -300,7 +299,7 @@ def add_kernel(
     lowering: Lowering,
     name: str,
     top: Body,
-    stack: Sequence[StackArray],
+    stack: Sequence[ir.StackArray],
     source: Value,
     target: Value,
     tables: Tables | None = None,

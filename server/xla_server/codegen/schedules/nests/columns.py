@@ -10,18 +10,8 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Loop
-from xla_server.codegen.kernel_ir.expressions import (
-    Address,
-    Expression,
-    Index,
-    Memory,
-    StackArray,
-    integer_op,
-    plus,
-)
-from xla_server.codegen.kernel_ir.expressions import Apply as ApplyExpression
-from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
 from xla_server.codegen.kernel_ir.statements import Call, Stop
 from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
 from xla_server.codegen.kernel_ir.types import Type
@@ -134,34 +124,34 @@ class _Columns:
     last: Variable
     size: int
     mean: float
-    low: Expression | None = None
-    high: Expression | None = None
+    low: ir.Expression | None = None
+    high: ir.Expression | None = None
     depth: int = 0
-    partial: dict[ReductionResult, StackArray] = dataclasses.field(default_factory=dict)
-    kept: dict[ReductionResult, StackArray] = dataclasses.field(default_factory=dict)
+    partial: dict[ReductionResult, ir.StackArray] = dataclasses.field(default_factory=dict)
+    kept: dict[ReductionResult, ir.StackArray] = dataclasses.field(default_factory=dict)
     calls: bool = False
 
     @property
-    def count(self) -> Expression:
+    def count(self) -> ir.Expression:
         """The number of neighbours."""
         if self.high is None or self.low is None:
-            return Index(self.size)
-        return integer_op("sub", self.high, self.low)
+            return ir.Index(self.size)
+        return ir.integer_op("sub", self.high, self.low)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Element:
     """An element of memory."""
 
-    memory: Memory
+    memory: ir.Memory
     type: Type
-    index: Expression
+    index: ir.Expression
 
-    def load(self) -> LoadExpression:
+    def load(self) -> ir.Load:
         """Return its value."""
-        return LoadExpression(self.memory, self.type, self.index)
+        return ir.Load(self.memory, self.type, self.index)
 
-    def store(self, body: Body, value: Expression, origin: int | None = None) -> None:
+    def store(self, body: Body, value: ir.Expression, origin: int | None = None) -> None:
         """Change it."""
         body.add(StoreStatement(self.memory, self.type, self.index, value, origin=origin))
 
@@ -184,12 +174,12 @@ class _ColumnBuilder(LoopBuilder):
         columns = self._columns = _Columns(last, min(size, last.size), last.size / blocks)
         if blocks > 1:
             rest, low = self._names("t"), self._names("i")
-            block = integer_op("whole_mod", axis, blocks)
-            columns.low = body.let(low, integer_op("mul", block, size))
-            item = body.let(rest, integer_op("whole_div", axis, blocks))
+            block = ir.integer_op("whole_mod", axis, blocks)
+            columns.low = body.let(low, ir.integer_op("mul", block, size))
+            item = body.let(rest, ir.integer_op("whole_div", axis, blocks))
             if last.size % size:
-                end = integer_op("add", columns.low, size)
-                columns.high = body.let(self._names("i"), integer_op("minimum", end, last.size))
+                end = ir.integer_op("add", columns.low, size)
+                columns.high = body.let(self._names("i"), ir.integer_op("minimum", end, last.size))
         self._open_outer(outer, item, body)
         self._homes = [(store, result) for result, store in homes.items()]
         for store, result in self._homes:
@@ -269,7 +259,7 @@ class _ColumnBuilder(LoopBuilder):
         if not columns.partial:
             return self._open_loops(reductions[0].loops, body)
         opened = []
-        bounds: dict[int, tuple[Expression, Expression]] = {}
+        bounds: dict[int, tuple[ir.Expression, ir.Expression]] = {}
         for number, step in enumerate(steps):
             even = is_even(steps, step)
             body = loop = self._open_step(reductions, step, bounds, body, is_even=even)
@@ -288,19 +278,19 @@ class _ColumnBuilder(LoopBuilder):
             return _Element(self._buffers[store.argument], kind, self._index(store.offset))
         own = self._indices[columns.last]
         if columns.low is not None:
-            own = integer_op("sub", own, columns.low)
+            own = ir.integer_op("sub", own, columns.low)
         if is_inside and depth > 1:
-            own = integer_op("add", own, (depth - 1) * columns.size)
+            own = ir.integer_op("add", own, (depth - 1) * columns.size)
         return _Element(array, Type(result.type), own)
 
-    def _address(self, depth: int, store: Store, result: ReductionResult) -> Address:
+    def _address(self, depth: int, store: Store, result: ReductionResult) -> ir.Address:
         """Return where the first of a run of results is at a depth."""
         columns = self._columns
         width = Type(result.type).byte_size
         if result in columns.partial and depth:
-            return Address(columns.partial[result], Index((depth - 1) * columns.size), width)
-        index = plus(self._index(_row_start(store, columns.last)), columns.low or 0)
-        return Address(self._buffers[store.argument], index, width)
+            return ir.Address(columns.partial[result], ir.Index((depth - 1) * columns.size), width)
+        index = ir.plus(self._index(_row_start(store, columns.last)), columns.low or 0)
+        return ir.Address(self._buffers[store.argument], index, width)
 
     def _open_columns(self, body: Body) -> Loop:
         """Begin a run over a block of neighbours.
@@ -314,7 +304,7 @@ class _ColumnBuilder(LoopBuilder):
             return self._open(columns.last, body, columns.high, columns.low, columns.mean)
         name = self._names("i")
         run = Loop(body, self._names("i"), columns.size)
-        self._indices[columns.last] = run.let(name, integer_op("add", columns.low, run.axis))
+        self._indices[columns.last] = run.let(name, ir.integer_op("add", columns.low, run.axis))
         self._bodies[columns.last] = run
         return run
 
@@ -340,8 +330,8 @@ class _ColumnBuilder(LoopBuilder):
                 body.add(_fill(address, columns.count, result.type, value))
                 if result in columns.partial:
                     neutral = self._value(_reassociation(result).neutral)
-                    address = Address(columns.partial[result])
-                    count = Index(columns.depth * columns.size)
+                    address = ir.Address(columns.partial[result])
+                    count = ir.Index(columns.depth * columns.size)
                     body.add(_fill(address, count, result.type, neutral))
             return
         run = self._open_columns(body)
@@ -368,7 +358,7 @@ class _ColumnBuilder(LoopBuilder):
             own = self._element(depth, store, result)
             around = self._element(depth - 1, store, result)
             parts = around.load(), own.load()
-            around.store(run, ApplyExpression(_reassociation(result).ordered, parts, own.type))
+            around.store(run, ir.Apply(_reassociation(result).ordered, parts, own.type))
             own.store(run, self._value(_reassociation(result).neutral))
         run.close()
 
@@ -384,9 +374,9 @@ def _row_start(store: Store, last: Variable) -> Affine:
     return store.offset + variable(last) * -1
 
 
-def _fill(address: Address, count: Expression, kind: str, value: Expression) -> Call:
+def _fill(address: ir.Address, count: ir.Expression, kind: str, value: ir.Expression) -> Call:
     """Return the call that writes a value to `count` neighbours."""
     width = Type(kind).byte_size
-    bits = ApplyExpression(f"bits_{FILLED[width]}", (value,), Type(FILLED[width]))
-    given = {"address": address, "count": count, "bits": integer_op("to_i64", bits)}
+    bits = ir.Apply(f"bits_{FILLED[width]}", (value,), Type(FILLED[width]))
+    given = {"address": address, "count": count, "bits": ir.integer_op("to_i64", bits)}
     return Call.of(COLUMN_SUMS[f"fill_{8 * width}"].routine, given)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from xla_server.backends.cuda.worker.device.driver import KernelLaunch
 from xla_server.backends.cuda.worker.exchange.messages import INLINE_BYTES
 from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceDescription,
@@ -132,24 +133,14 @@ class FakeDriver:
             raise ValueError(f"{MAX_MODULES} modules must be enough, got {len(self.modules)}")
         return [(loaded, getattr(self, f"_kernel_{symbol}")) for symbol in symbols]
 
-    def launch(
-        self,
-        kernel: tuple[object, Callable[[int, Sequence[int]], None]],
-        blocks: int,
-        threads: int,
-        shared_bytes: int,
-        addresses: Sequence[int],
-        stream: int,
-    ) -> None:
-        if kernel[1] == self._kernel_uncapturable and stream in self._captured:
+    def launch(self, launch: KernelLaunch, stream: int) -> None:
+        if launch.kernel[1] == self._kernel_uncapturable and stream in self._captured:
             self._captured[stream].append(REFUSED)
-        self._later(stream, self._work(kernel, blocks, threads, shared_bytes, addresses))
+        self._later(stream, self._work(launch))
 
-    def _work(
-        self, kernel: Any, blocks: int, threads: int, shared_bytes: int, addresses: Sequence[int]
-    ) -> Callable[[], None]:
-        assert blocks > 0
-        return lambda: kernel[1](blocks * threads, addresses)
+    def _work(self, launch: KernelLaunch) -> Callable[[], None]:
+        assert launch.blocks > 0
+        return lambda: launch.kernel[1](launch.blocks * launch.threads, launch.addresses)
 
     def prepare(self, plan: LibraryPlan) -> Any:
         return plan
@@ -165,10 +156,8 @@ class FakeDriver:
     def captured_node(self, stream: int) -> int:
         return len(self._captured[stream]) - 1
 
-    def change_node(
-        self, graph: list[Callable[[], None]], node: int, kernel: Any, *launch: Any
-    ) -> None:
-        graph[node] = self._work(kernel, *launch)
+    def change_node(self, graph: list[Callable[[], None]], node: int, launch: KernelLaunch) -> None:
+        graph[node] = self._work(launch)
         self.changes += 1
 
     def end_capture(self, stream: int) -> list[Callable[[], None]]:

@@ -15,13 +15,10 @@ from typing import Any
 
 from xla_server.backends.cuda.worker.device.capability import capability
 from xla_server.backends.cuda.worker.device.conditions import KERNELS, SYMBOLS, Conditions
+from xla_server.backends.cuda.worker.device.driver import KernelLaunch
 from xla_server.backends.cuda.worker.device.errors import CudaError, checked
 from xla_server.backends.cuda.worker.device.kept_memory import KeptMemory
-from xla_server.backends.cuda.worker.exchange.protocol import (
-    DeviceDescription,
-    NoDeviceError,
-    OutOfDeviceMemoryError,
-)
+from xla_server.backends.cuda.worker.exchange import protocol
 from xla_server.backends.cuda.worker.libraries import Libraries
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.target.gpu import STATIC_SHARED_BYTES
@@ -30,7 +27,7 @@ try:
     _LIBRARY = ctypes.CDLL("libcuda.so.1")
     from cuda.bindings import driver as cuda
 except (ImportError, OSError) as missing:
-    raise NoDeviceError(
+    raise protocol.NoDeviceError(
         f"a device needs NVIDIA's driver and cuda-bindings, got {missing}"
     ) from missing
 
@@ -50,7 +47,9 @@ class CudaDriver:
             checked("cuInit", cuda.cuInit(0))
             (count,) = checked("cuDeviceGetCount", cuda.cuDeviceGetCount())
             if not 0 <= ordinal < count:
-                raise NoDeviceError(f"a device must be one of the driver's {count}, got {ordinal}")
+                raise protocol.NoDeviceError(
+                    f"a device must be one of the driver's {count}, got {ordinal}"
+                )
             (device,) = checked("cuDeviceGet", cuda.cuDeviceGet(ordinal))
             retained = cuda.cuDevicePrimaryCtxRetain(device)
             (self._context,) = checked("cuDevicePrimaryCtxRetain", retained)
@@ -71,7 +70,7 @@ class CudaDriver:
         self.capture_loop, self.capture_case = conditions.loop, conditions.case
         self.captured_node = conditions.last_node
 
-    def _described(self, device: Any) -> DeviceDescription:
+    def _described(self, device: Any) -> protocol.DeviceDescription:
         attribute = cuda.CUdevice_attribute
 
         def number(what: Any) -> int:
@@ -81,7 +80,7 @@ class CudaDriver:
         minor = number(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
         (name,) = checked("cuDeviceGetName", cuda.cuDeviceGetName(_MAX_NAME, device))
         free, total = checked("cuMemGetInfo", cuda.cuMemGetInfo())
-        return DeviceDescription(
+        return protocol.DeviceDescription(
             name.partition(b"\0")[0].decode(errors="replace"),
             *(f"sm_{major}{minor}", capability(major, minor)),
             number(attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
@@ -125,7 +124,7 @@ class CudaDriver:
             self._set_pool("REUSE_ALLOW_INTERNAL_DEPENDENCIES", 0)
         if result[0] == cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
             total = self.description.total_bytes
-            raise OutOfDeviceMemoryError(byte_size, self.free_bytes(), total)
+            raise protocol.OutOfDeviceMemoryError(byte_size, self.free_bytes(), total)
         return int(checked("cuMemAllocFromPoolAsync", result)[0])
 
     def free(self, address: int, stream: int) -> None:
@@ -192,16 +191,9 @@ class CudaDriver:
         loaded = _Module(handle)
         return [CudaKernel(loaded, symbol) for symbol in symbols]
 
-    def launch(
-        self,
-        kernel: "CudaKernel",
-        blocks: int,
-        threads: int,
-        shared_bytes: int,
-        addresses: Sequence[int],
-        stream: int,
-    ) -> None:
-        """Launch a kernel whose arguments are addresses, which are copied."""
+    def launch(self, launch: KernelLaunch, stream: int) -> None:
+        """Launch a kernel; the addresses are copied."""
+        kernel, blocks, threads, shared_bytes, addresses = launch
         kernel.need_shared(shared_bytes)
         values = _Values(addresses)
         self._idle.discard(stream)
@@ -237,17 +229,9 @@ class CudaDriver:
         checked("cuGraphUpload", cuda.cuGraphUpload(graph.handle, stream))
         return graph
 
-    def change_node(
-        self,
-        graph: "_Graph",
-        node: Any,
-        kernel: "CudaKernel",
-        blocks: int,
-        threads: int,
-        shared_bytes: int,
-        addresses: Sequence[int],
-    ) -> None:
+    def change_node(self, graph: "_Graph", node: Any, launch: KernelLaunch) -> None:
         """Let a node of a graph launch this; the addresses are copied."""
+        kernel, blocks, threads, shared_bytes, addresses = launch
         kernel.need_shared(shared_bytes)
         values, described = _Values(addresses), cuda.CUDA_KERNEL_NODE_PARAMS()
         described.func, described.sharedMemBytes = kernel.function, shared_bytes
@@ -267,7 +251,7 @@ class CudaDriver:
         return dict(zip(SYMBOLS, self.load(KERNELS, SYMBOLS), strict=True))
 
     def _tell(self, symbol: str, values: Sequence[int], stream: int) -> None:
-        self.launch(self._tellers[symbol], 1, 1, 0, values, stream)
+        self.launch(KernelLaunch(self._tellers[symbol], 1, 1, 0, values), stream)
 
     def _jit_log(self, image: Any) -> str:
         """Load a module again to return what the driver's compiler says of it."""
@@ -343,4 +327,4 @@ def _opening(ordinal: int) -> Iterator[None]:
     try:
         yield
     except CudaError as error:
-        raise NoDeviceError(f"device {ordinal} must open, got {error}") from error
+        raise protocol.NoDeviceError(f"device {ordinal} must open, got {error}") from error

@@ -7,10 +7,20 @@ of its own: what `prepare` returns is called in several streams at once.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from xla_server.backends.cuda.worker.exchange.protocol import DeviceDescription
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
+
+
+class KernelLaunch(NamedTuple):
+    """A kernel of a module, the form of its launch, and the addresses that are its arguments."""
+
+    kernel: Any
+    blocks: int
+    threads: int
+    shared_bytes: int
+    addresses: Sequence[int]
 
 
 @runtime_checkable
@@ -65,16 +75,8 @@ class Driver(Protocol):
     def load(self, module: bytes, symbols: Sequence[str]) -> Sequence[Any]:
         """Return the kernels of a module, which is loaded as long as they are referenced."""
 
-    def launch(
-        self,
-        kernel: Any,
-        blocks: int,
-        threads: int,
-        shared_bytes: int,
-        addresses: Sequence[int],
-        stream: int,
-    ) -> None:
-        """Launch a kernel whose arguments are addresses."""
+    def launch(self, launch: KernelLaunch, stream: int) -> None:
+        """Launch a kernel."""
 
     def prepare(self, plan: LibraryPlan) -> Any:
         """Return what computes a plan, with all memory and handles that it needs."""
@@ -91,16 +93,7 @@ class Driver(Protocol):
     def end_capture(self, stream: int) -> Any:
         """Return the graph, which is kept as long as it is referenced."""
 
-    def change_node(
-        self,
-        graph: Any,
-        node: Any,
-        kernel: Any,
-        blocks: int,
-        threads: int,
-        shared_bytes: int,
-        addresses: Sequence[int],
-    ) -> None:
+    def change_node(self, graph: Any, node: Any, launch: KernelLaunch) -> None:
         """Let a node launch this from the next launch of its graph on, as `launch` does."""
 
     def launch_graph(self, graph: Any, stream: int) -> None:

@@ -14,15 +14,7 @@ from typing import Any
 import numpy as np
 
 from xla_contract.errors import ResourceExhaustedError, UnavailableError
-from xla_server.backends.cuda.worker.exchange import messages
-from xla_server.backends.cuda.worker.exchange.protocol import (
-    DeviceDescription,
-    DeviceProgram,
-    NoDeviceError,
-    OutOfDeviceMemoryError,
-    RunCancelledError,
-    Suspended,
-)
+from xla_server.backends.cuda.worker.exchange import messages, protocol
 from xla_server.backends.cuda.worker.exchange.shared_memory import GO, STOP
 from xla_server.backends.cuda.worker.supervisor import transfers
 from xla_server.backends.cuda.worker.supervisor.generation import Connection, WorkerProcess
@@ -45,7 +37,7 @@ class DeviceWorker:
         self._lock = threading.Lock()
         self._is_closed = False
         self._process = WorkerProcess(ordinal, self._command, 1)
-        self.description: DeviceDescription = self._process.description
+        self.description: protocol.DeviceDescription = self._process.description
         """The device when the first worker opened it."""
 
     def allocate(self, byte_size: int) -> "DeviceMemory":
@@ -84,7 +76,7 @@ class DeviceWorker:
         with memory.process.connection() as connection:
             transfers.download(memory.process, connection, memory.address + offset, array)
 
-    def load(self, program: DeviceProgram) -> "LoadedDeviceProgram":
+    def load(self, program: protocol.DeviceProgram) -> "LoadedDeviceProgram":
         """Load a program, which is unloaded with its last reference.
 
         Raises as `allocate` does, and RequestError where the driver does not load it.
@@ -106,7 +98,7 @@ class DeviceWorker:
             if process.loss is not None and not self._is_closed:
                 try:
                     process = WorkerProcess(self.ordinal, self._command, process.number + 1)
-                except NoDeviceError as error:
+                except protocol.NoDeviceError as error:
                     raise UnavailableError(
                         f"a lost worker of device {self.ordinal} must start again, got {error}"
                     ) from error
@@ -170,7 +162,9 @@ class _Loaded:
 class LoadedDeviceProgram:
     """A program in a device's worker; it is loaded again where the worker was replaced."""
 
-    def __init__(self, worker: DeviceWorker, program: DeviceProgram, patience: float) -> None:
+    def __init__(
+        self, worker: DeviceWorker, program: protocol.DeviceProgram, patience: float
+    ) -> None:
         self._worker, self._program, self._patience = worker, program, patience
         self._lock = threading.Lock()
         self._loaded: _Loaded | None = None
@@ -200,7 +194,7 @@ class LoadedDeviceProgram:
             _Stop(loaded.process, connection, cancellation, self._patience) as stop,
         ):
             outcome = stop.call(request)
-            while isinstance(outcome, Suspended):
+            while isinstance(outcome, protocol.Suspended):
                 try:
                     cancellation.checkpoint()
                     access = HostAccess(loaded.process, connection, outcome.addresses)
@@ -263,7 +257,7 @@ class _Stop:
         self._is_waiting = True
         try:
             return self._connection.call(body)
-        except RunCancelledError:
+        except protocol.RunCancelledError:
             self._cancellation.check()
             raise
         finally:
@@ -289,7 +283,7 @@ def _room(ordinal: int) -> Iterator[None]:
     """Raise what clients are told of a device without room."""
     try:
         yield
-    except OutOfDeviceMemoryError as error:
+    except protocol.OutOfDeviceMemoryError as error:
         raise ResourceExhaustedError(
             f"memory of device {ordinal} must have room, got a request of {error.requested} bytes "
             f"with {error.free} free of {error.total}"

@@ -11,30 +11,20 @@ from typing import TypeAlias
 
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.gpu.lower.thunks.thread_thunks import ThreadKernel
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Loop, Repeat
-from xla_server.codegen.kernel_ir.expressions import (
-    Apply,
-    Cell,
-    Expression,
-    Index,
-    Quotient,
-    condition,
-    integer_op,
-    opaque,
-    plus,
-)
 from xla_server.codegen.kernel_ir.types import Type
 
 MERGED = 8
 """Entries that a thread merges."""
 
-Entry: TypeAlias = Sequence[Expression]
+Entry: TypeAlias = Sequence[ir.Expression]
 """The parts of what is sorted, integers as they are computed."""
 
-Load: TypeAlias = Callable[[ThreadKernel, Body, Expression, Expression], Entry]
+Load: TypeAlias = Callable[[ThreadKernel, Body, ir.Expression, ir.Expression], Entry]
 """Returns the entry of a number in a line."""
 
-Before: TypeAlias = Callable[[ThreadKernel, Body, Expression, Entry, Entry], Expression]
+Before: TypeAlias = Callable[[ThreadKernel, Body, ir.Expression, Entry, Entry], ir.Expression]
 """Returns whether, in a line, the first of two entries comes before the second."""
 
 
@@ -43,17 +33,17 @@ class Merge:
     """The merge of two neighbouring runs, of which a thread gives some entries."""
 
     kernel: ThreadKernel
-    line: Expression
-    load: Callable[[Body, Expression], Entry]
-    store: Callable[[Body, Expression, Entry], None]
+    line: ir.Expression
+    load: Callable[[Body, ir.Expression], Entry]
+    store: Callable[[Body, ir.Expression, Entry], None]
     before: Before
 
     def add(
         self,
         body: Body,
-        first: Expression,
-        runs: tuple[Expression, ...],
-        count: int | Expression,
+        first: ir.Expression,
+        runs: tuple[ir.Expression, ...],
+        count: int | ir.Expression,
     ) -> None:
         """Store entries from number `first` on, of the runs between three numbers.
 
@@ -62,52 +52,52 @@ class Merge:
         _, middle, high = runs
         left, right = self._begun(body, first, runs)
         names = self.kernel.names
-        rest = integer_op("minimum", integer_op("sub", count, first), opaque(MERGED))
-        last = body.let(names("last"), plus(count, -1))
+        rest = ir.integer_op("minimum", ir.integer_op("sub", count, first), ir.opaque(MERGED))
+        last = body.let(names("last"), ir.plus(count, -1))
         with Loop(body, names("n"), rest, iterations=MERGED) as loop:
             entries = [
-                self.load(loop, loop.let(names("own"), integer_op("minimum", number, last)))
+                self.load(loop, loop.let(names("own"), ir.integer_op("minimum", number, last)))
                 for number in (left, right)
             ]
             is_before = self.before(self.kernel, loop, self.line, entries[1], entries[0])
-            is_alone = condition("ge", left, middle)
-            is_first = condition("bit_or", is_before, is_alone)
-            takes = condition("bit_and", condition("lt", right, high), is_first)
+            is_alone = ir.condition("ge", left, middle)
+            is_first = ir.condition("bit_or", is_before, is_alone)
+            takes = ir.condition("bit_and", ir.condition("lt", right, high), is_first)
             takes_right = loop.let(names("takes"), takes)
             entry = [
-                loop.let(names("e"), Apply("select", (takes_right, *pair), Type.I64))
+                loop.let(names("e"), ir.Apply("select", (takes_right, *pair), Type.I64))
                 for pair in zip(entries[1], entries[0], strict=True)
             ]
-            self.store(loop, Index(0, ((first, 1), (loop.axis, 1))), entry)
-            one = loop.let(names("one"), integer_op("to_i64", takes_right))
-            loop.set(left, Index(1, ((left, 1), (one, -1))))
-            loop.set(right, Index(0, ((right, 1), (one, 1))))
+            self.store(loop, ir.Index(0, ((first, 1), (loop.axis, 1))), entry)
+            one = loop.let(names("one"), ir.integer_op("to_i64", takes_right))
+            loop.set(left, ir.Index(1, ((left, 1), (one, -1))))
+            loop.set(right, ir.Index(0, ((right, 1), (one, 1))))
 
     def _begun(
-        self, body: Body, first: Expression, runs: tuple[Expression, ...]
-    ) -> tuple[Cell, Cell]:
+        self, body: Body, first: ir.Expression, runs: tuple[ir.Expression, ...]
+    ) -> tuple[ir.Cell, ir.Cell]:
         """Return the numbers in both runs that the entries from `first` on begin with.
 
         The left run has `taken` of the entries `ahead`.
         """
         low, middle, high = runs
         names = self.kernel.names
-        ahead = body.let(names("ahead"), Index(0, ((first, 1), (low, -1))))
-        behind = Index(0, ((ahead, 1), (high, -1), (middle, 1)))
-        size = Index(0, ((middle, 1), (low, -1)))
-        taken = body.declare("taken", integer_op("maximum", behind, 0))
-        most = body.declare("most", integer_op("minimum", ahead, size))
-        with Repeat(body, condition("lt", taken, most), 8) as loop:
-            half = loop.let("half", Quotient(Index(0, ((taken, 1), (most, 1))), 2))
-            at = Index(0, ((low, 1), (half, 1)))
+        ahead = body.let(names("ahead"), ir.Index(0, ((first, 1), (low, -1))))
+        behind = ir.Index(0, ((ahead, 1), (high, -1), (middle, 1)))
+        size = ir.Index(0, ((middle, 1), (low, -1)))
+        taken = body.declare("taken", ir.integer_op("maximum", behind, 0))
+        most = body.declare("most", ir.integer_op("minimum", ahead, size))
+        with Repeat(body, ir.condition("lt", taken, most), 8) as loop:
+            half = loop.let("half", ir.Quotient(ir.Index(0, ((taken, 1), (most, 1))), 2))
+            at = ir.Index(0, ((low, 1), (half, 1)))
             left = self.load(loop, loop.let(names("l"), at))
-            at = Index(-1, ((middle, 1), (ahead, 1), (half, -1)))
+            at = ir.Index(-1, ((middle, 1), (ahead, 1), (half, -1)))
             right = self.load(loop, loop.let(names("r"), at))
             with Branch(loop, self.before(self.kernel, loop, self.line, right, left)) as branch:
                 branch.set(most, half)
-                branch.orelse.set(taken, plus(half, 1))
+                branch.orelse.set(taken, ir.plus(half, 1))
         terms = ((low, 1), (taken, 1)), ((middle, 1), (ahead, 1), (taken, -1))
-        begins = [Index(0, each) for each in terms]
+        begins = [ir.Index(0, each) for each in terms]
         return body.declare("left", begins[0]), body.declare("right", begins[1])
 
 

@@ -23,20 +23,8 @@ from xla_server.buffers.code import Value as Array
 from xla_server.codegen.gpu.lower.indexing.merge_sort import MergeSort
 from xla_server.codegen.gpu.lower.indexing.merging import Entry, integer_type
 from xla_server.codegen.gpu.lower.thunks.thread_thunks import ThreadKernel
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop
-from xla_server.codegen.kernel_ir.expressions import (
-    Buffer,
-    Cell,
-    Expression,
-    Index,
-    Quotient,
-    Remainder,
-    Value,
-    all_of,
-    condition,
-    integer_op,
-    plus,
-)
 from xla_server.codegen.kernel_ir.statements import Break, Let
 from xla_server.codegen.lower.indexing.scatter_kernel import (
     Combination,
@@ -95,34 +83,34 @@ class _Updates:
         return Method.WALK if self.count <= MAX_WALK else Method.SORTED
 
     def coordinates(
-        self, kernel: ThreadKernel, body: Body, number: Expression, dims: Sequence[int]
-    ) -> dict[int, Expression]:
+        self, kernel: ThreadKernel, body: Body, number: ir.Expression, dims: Sequence[int]
+    ) -> dict[int, ir.Expression]:
         """Return the indices along dimensions of a number that counts their elements."""
-        found: dict[int, Expression] = {}
+        found: dict[int, ir.Expression] = {}
         for n, d in enumerate(dims):
             inside, index = self._size(dims[n + 1 :]), number
             if inside > 1:
-                index = Quotient(Index(0, ((index, 1),)), inside)
+                index = ir.Quotient(ir.Index(0, ((index, 1),)), inside)
             if n:
-                index = Remainder(Index(0, ((index, 1),)), self.space.updates[d])
+                index = ir.Remainder(ir.Index(0, ((index, 1),)), self.space.updates[d])
             found[d] = body.let(kernel.names("u"), index)
         return found
 
     def update(
-        self, kernel: ThreadKernel, body: Body, number: Expression, free: Expression
-    ) -> Index:
+        self, kernel: ThreadKernel, body: Body, number: ir.Expression, free: ir.Expression
+    ) -> ir.Index:
         """Return the index of an update."""
         if self.ordered == tuple(range(len(self.ordered))):
-            return Index(0, ((number, self.free_count), (free, 1)))
+            return ir.Index(0, ((number, self.free_count), (free, 1)))
         position = self.coordinates(kernel, body, number, self.ordered)
         position |= self.coordinates(kernel, body, free, self.free)
         at = [position[d] for d in range(len(self.space.updates))]
         return flat_index(at, self.space.updates)
 
-    def free_offset(self, kernel: ThreadKernel, body: Body, free: Expression) -> Index:
+    def free_offset(self, kernel: ThreadKernel, body: Body, free: ir.Expression) -> ir.Index:
         """Return how far an element is behind the one whose free number is 0."""
         position = self.coordinates(kernel, body, free, self.free)
-        at = [position.get(axis, Index(0)) for axis in self.space.window]
+        at = [position.get(axis, ir.Index(0)) for axis in self.space.window]
         return flat_index(at, self.space.sizes)
 
 
@@ -163,14 +151,14 @@ class _Scatter:
         return self._lowering.new(shape, f"{self._i.name}.{name}")
 
     def _fits(
-        self, kernel: ThreadKernel, body: Body, number: Expression
-    ) -> tuple[Expression, Index]:
+        self, kernel: ThreadKernel, body: Body, number: ir.Expression
+    ) -> tuple[ir.Expression, ir.Index]:
         """Return whether the window of an update fits, and where it then is in the results."""
         space, numbers = self._updates.space, self._i.attributes.dimension_numbers
         position = self._updates.coordinates(kernel, body, number, self._updates.ordered)
         vector = [position[d] for d in space.batch_dims]
-        fits: list[Expression] = []
-        element_at: list[Expression] = []
+        fits: list[ir.Expression] = []
+        element_at: list[ir.Expression] = []
         rows = zip(space.sizes, space.window, space.batch, space.scattered, strict=True)
         for d, (size, window, batch, entry) in enumerate(rows):
             terms = [position[axis] for axis in (window, batch) if axis in position]
@@ -179,8 +167,8 @@ class _Scatter:
                 start = load_entry(self._shape, kernel.reads(self._indices), at)
                 terms.append(body.let(kernel.names("start"), start))
                 fits.append(fits_within(terms[-1], size - space.extent(d)))
-            element_at.append(Index(0, tuple((term, 1) for term in terms)))
-        return all_of(fits or [condition("eq", 0, 0)]), flat_index(element_at, space.sizes)
+            element_at.append(ir.Index(0, tuple((term, 1) for term in terms)))
+        return ir.all_of(fits or [ir.condition("eq", 0, 0)]), flat_index(element_at, space.sizes)
 
     def _add_parallel(self) -> None:
         kernel, updates = self._kernel(), self._updates
@@ -199,35 +187,35 @@ class _Scatter:
         self._lowering.add(kernel.thunk())
 
     def _numbers(
-        self, kernel: ThreadKernel, body: Body, item: Value
-    ) -> tuple[Expression, Expression]:
+        self, kernel: ThreadKernel, body: Body, item: ir.Value
+    ) -> tuple[ir.Expression, ir.Expression]:
         """Return the number of a thread's update, and its number among free ones."""
         count = self._updates.free_count
         if count == 1:
-            return item, Index(0)
-        index = Index(0, ((item, 1),))
-        number = body.let(kernel.names("number"), Quotient(index, count))
-        return number, body.let(kernel.names("free"), Remainder(index, count))
+            return item, ir.Index(0)
+        index = ir.Index(0, ((item, 1),))
+        number = body.let(kernel.names("number"), ir.Quotient(index, count))
+        return number, body.let(kernel.names("free"), ir.Remainder(index, count))
 
     def _combine_alone(
-        self, kernel: ThreadKernel, body: Body, number: Expression, free: Expression
+        self, kernel: ThreadKernel, body: Body, number: ir.Expression, free: ir.Expression
     ) -> None:
         """Combine one update where its window fits."""
         fits, origin = self._fits(kernel, body, number)
         with Branch(body, fits) as branch:
             offset = self._updates.free_offset(kernel, branch, free)
-            to = branch.let(kernel.names("to"), Index(0, ((origin, 1), (offset, 1))))
+            to = branch.let(kernel.names("to"), ir.Index(0, ((origin, 1), (offset, 1))))
             combined = self._combined(kernel, branch, self._old(kernel, branch, to), number, free)
             self._store(kernel, branch, to, combined)
 
-    def _buffers(self, kernel: ThreadKernel) -> list[tuple[Buffer, ElementType]]:
+    def _buffers(self, kernel: ThreadKernel) -> list[tuple[ir.Buffer, ElementType]]:
         return [(kernel.updates(value), value.shape.element_type) for value in self._results]
 
-    def _old(self, kernel: ThreadKernel, body: Body, to: Expression) -> list[Expression]:
+    def _old(self, kernel: ThreadKernel, body: Body, to: ir.Expression) -> list[ir.Expression]:
         return [load_element(kind, memory, to) for memory, kind in self._buffers(kernel)]
 
     def _store(
-        self, kernel: ThreadKernel, body: Body, to: Expression, values: Sequence[Expression]
+        self, kernel: ThreadKernel, body: Body, to: ir.Expression, values: Sequence[ir.Expression]
     ) -> None:
         for (memory, kind), value in zip(self._buffers(kernel), values, strict=True):
             store_element(body, kind, memory, to, value)
@@ -236,10 +224,10 @@ class _Scatter:
         self,
         kernel: ThreadKernel,
         body: Body,
-        old: Sequence[Expression],
-        number: Expression,
-        free: Expression,
-    ) -> list[Expression]:
+        old: Sequence[ir.Expression],
+        number: ir.Expression,
+        free: ir.Expression,
+    ) -> list[ir.Expression]:
         """Return elements with an update combined in."""
         types = [[v.shape.element_type for v in values] for values in (self._results, self._new)]
         combiner = Combination.of(self._i.called[0], *types)
@@ -260,7 +248,7 @@ class _Scatter:
             fits, origin = self._fits(kernel, body, body.axis)
             with Branch(body, fits) as branch:
                 kernel.store_integer(branch, positions, body.axis, origin)
-                kernel.store_integer(branch.orelse, positions, body.axis, Index(-1))
+                kernel.store_integer(branch.orelse, positions, body.axis, ir.Index(-1))
         self._lowering.add(kernel.thunk(polls=False))
         return positions
 
@@ -269,14 +257,16 @@ class _Scatter:
         count = self._updates.count
         types = positions.shape.element_type, integer_type(count)
 
-        def load(kernel: ThreadKernel, body: Body, line: Expression, number: Expression) -> Entry:
+        def load(
+            kernel: ThreadKernel, body: Body, line: ir.Expression, number: ir.Expression
+        ) -> Entry:
             place = kernel.load_integer(positions, number)
             return body.let(kernel.names("place"), place), number
 
         def before(
-            kernel: ThreadKernel, body: Body, line: Expression, first: Entry, second: Entry
-        ) -> Expression:
-            return condition("lt", first[0], second[0])
+            kernel: ThreadKernel, body: Body, line: ir.Expression, first: Entry, second: Entry
+        ) -> ir.Expression:
+            return ir.condition("lt", first[0], second[0])
 
         sort = MergeSort(self._lowering, self._i.name, 1, count, types, before)
         places, order = sort.add(load)
@@ -284,14 +274,16 @@ class _Scatter:
         with Items(kernel.top, count * self._updates.free_count) as body:
             number, free = self._numbers(kernel, body, body.axis)
             place = body.let("place", kernel.load_integer(places, number))
-            ahead = integer_op("maximum", plus(number, -1), 0)
+            ahead = ir.integer_op("maximum", ir.plus(number, -1), 0)
             other = body.let("other", kernel.load_integer(places, ahead))
-            is_new = condition("bit_or", condition("eq", number, 0), condition("ne", other, place))
-            is_first = condition("bit_and", condition("ge", place, 0), is_new)
+            is_new = ir.condition(
+                "bit_or", ir.condition("eq", number, 0), ir.condition("ne", other, place)
+            )
+            is_first = ir.condition("bit_and", ir.condition("ge", place, 0), is_new)
             with Branch(body, is_first) as owner:
                 to, cells = self._owned(kernel, owner, place, free)
                 with Loop(owner, "n", count, number, iterations=2) as loop:
-                    is_other = condition("ne", kernel.load_integer(places, loop.axis), place)
+                    is_other = ir.condition("ne", kernel.load_integer(places, loop.axis), place)
                     with Branch(loop, is_other) as behind:
                         behind.add(Break())
                     own = loop.let("own", kernel.load_integer(order, loop.axis))
@@ -300,11 +292,11 @@ class _Scatter:
         self._lowering.add(kernel.thunk())
 
     def _owned(
-        self, kernel: ThreadKernel, body: Body, place: Expression, free: Expression
-    ) -> tuple[Expression, list[Cell]]:
+        self, kernel: ThreadKernel, body: Body, place: ir.Expression, free: ir.Expression
+    ) -> tuple[ir.Expression, list[ir.Cell]]:
         """Return the index of the elements that a thread owns, and cells with them."""
         offset = self._updates.free_offset(kernel, body, free)
-        to = body.let(kernel.names("to"), Index(0, ((place, 1), (offset, 1))))
+        to = body.let(kernel.names("to"), ir.Index(0, ((place, 1), (offset, 1))))
         old = self._old(kernel, body, to)
         return to, [body.declare(kernel.names("old"), each) for each in old]
 
@@ -312,9 +304,9 @@ class _Scatter:
         self,
         kernel: ThreadKernel,
         body: Body,
-        cells: Sequence[Cell],
-        number: Expression,
-        free: Expression,
+        cells: Sequence[ir.Cell],
+        number: ir.Expression,
+        free: ir.Expression,
     ) -> None:
         combined = self._combined(kernel, body, cells, number, free)
         for cell, each in zip(cells, combined, strict=True):

@@ -16,17 +16,8 @@ from xla_server.buffers.code import Value as Array
 from xla_server.codegen.gpu.lower.indexing.merge_sort import MergeSort
 from xla_server.codegen.gpu.lower.indexing.merging import Before, Entry, Load, integer_type
 from xla_server.codegen.gpu.lower.thunks.thread_thunks import ThreadKernel
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items
-from xla_server.codegen.kernel_ir.expressions import (
-    Apply,
-    Expression,
-    Index,
-    Quotient,
-    Remainder,
-    Value,
-    condition,
-)
-from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.indexing.sort_keys import Key, element_key, key_of
 from xla_server.codegen.lower.lowering import Lowering, Tree
@@ -77,19 +68,19 @@ class _Lines:
     def __init__(self, outer: int, length: int, inner: int) -> None:
         self.count, self.length, self.inner = outer * inner, length, inner
 
-    def split(self, kernel: ThreadKernel, body: Items) -> tuple[Value, Value]:
+    def split(self, kernel: ThreadKernel, body: Items) -> tuple[ir.Value, ir.Value]:
         """Return the line of a work item, and the number of its element there."""
-        item = Index(0, ((body.axis, 1),))
-        line, number = Quotient(item, self.length), Remainder(item, self.length)
+        item = ir.Index(0, ((body.axis, 1),))
+        line, number = ir.Quotient(item, self.length), ir.Remainder(item, self.length)
         return body.let(kernel.names("line"), line), body.let(kernel.names("place"), number)
 
-    def element(self, line: Expression, number: Expression) -> Index:
+    def element(self, line: ir.Expression, number: ir.Expression) -> ir.Index:
         """Return the index of an element of a line."""
         if self.inner == 1:
-            return Index(0, ((line, self.length), (number, 1)))
-        index = Index(0, ((line, 1),))
-        outer, inner = Quotient(index, self.inner), Remainder(index, self.inner)
-        return Index(0, ((outer, self.length * self.inner), (number, self.inner), (inner, 1)))
+            return ir.Index(0, ((line, self.length), (number, 1)))
+        index = ir.Index(0, ((line, 1),))
+        outer, inner = ir.Quotient(index, self.inner), ir.Remainder(index, self.inner)
+        return ir.Index(0, ((outer, self.length * self.inner), (number, self.inner), (inner, 1)))
 
 
 class _Sort:
@@ -107,18 +98,20 @@ class _Sort:
         """Add the sort of keys; return the numbers of elements, None for those they have."""
         kind = ElementType.S32 if key.bytes <= 4 else ElementType.S64
 
-        def load(kernel: ThreadKernel, body: Body, line: Expression, number: Expression) -> Entry:
+        def load(
+            kernel: ThreadKernel, body: Body, line: ir.Expression, number: ir.Expression
+        ) -> Entry:
             at = body.let(kernel.names("at"), self._lines.element(line, number))
-            known: dict[Node, Expression] = {
+            known: dict[Node, ir.Expression] = {
                 variable: self._element(kernel, body, n, at) for n, variable in key.elements.items()
             }
             (found,) = evaluate(body, kernel.names, [key.node], known)
             return body.let(kernel.names("key"), found), number
 
         def before(
-            kernel: ThreadKernel, body: Body, line: Expression, first: Entry, second: Entry
-        ) -> Expression:
-            return condition("lt", first[0], second[0])
+            kernel: ThreadKernel, body: Body, line: ir.Expression, first: Entry, second: Entry
+        ) -> ir.Expression:
+            return ir.condition("lt", first[0], second[0])
 
         return self._sorted((kind, self._number), before, load)
 
@@ -126,12 +119,14 @@ class _Sort:
         """Add the sort of numbers by the elements they have; return them in their order."""
         types = [value.shape.element_type for value in self._operands]
 
-        def load(kernel: ThreadKernel, body: Body, line: Expression, number: Expression) -> Entry:
+        def load(
+            kernel: ThreadKernel, body: Body, line: ir.Expression, number: ir.Expression
+        ) -> Entry:
             return (number,)
 
         def before(
-            kernel: ThreadKernel, body: Body, line: Expression, first: Entry, second: Entry
-        ) -> Expression:
+            kernel: ThreadKernel, body: Body, line: ir.Expression, first: Entry, second: Entry
+        ) -> ir.Expression:
             at = [
                 body.let(kernel.names("at"), self._lines.element(line, number))
                 for (number,) in (first, second)
@@ -163,25 +158,25 @@ class _Sort:
         kernel = ThreadKernel(f"{self._name}.clear")
         with Items(kernel.top, count) as body:
             line, place = lines.split(kernel, body)
-            kernel.store_integer(body, seen, body.axis, Index(0))
-            with Branch(body, condition("eq", place, 0)) as first:
-                kernel.store_integer(first, broken, line, Index(0))
+            kernel.store_integer(body, seen, body.axis, ir.Index(0))
+            with Branch(body, ir.condition("eq", place, 0)) as first:
+                kernel.store_integer(first, broken, line, ir.Index(0))
         self._lowering.add(kernel.thunk())
         kernel = ThreadKernel(f"{self._name}.seen")
         kernel.updates(seen)
         with Items(kernel.top, count) as body:
             line, _ = lines.split(kernel, body)
             number = body.let("number", kernel.load_integer(order, body.axis))
-            at = Index(0, ((line, lines.length), (number, 1)))
-            kernel.store_integer(body, seen, at, Index(1))
+            at = ir.Index(0, ((line, lines.length), (number, 1)))
+            kernel.store_integer(body, seen, at, ir.Index(1))
         self._lowering.add(kernel.thunk())
         kernel = ThreadKernel(f"{self._name}.broken")
         kernel.updates(broken)
         with Items(kernel.top, count) as body:
             line, _ = lines.split(kernel, body)
-            is_lost = condition("eq", kernel.load_integer(seen, body.axis), 0)
+            is_lost = ir.condition("eq", kernel.load_integer(seen, body.axis), 0)
             with Branch(body, is_lost) as lost:
-                kernel.store_integer(lost, broken, line, Index(1))
+                kernel.store_integer(lost, broken, line, ir.Index(1))
         self._lowering.add(kernel.thunk())
         self._broken = broken
 
@@ -190,7 +185,9 @@ class _Sort:
         sort = MergeSort(self._lowering, self._name, lines.count, lines.length, types, before)
         return sort.add(load)[-1] if lines.length > 1 else None
 
-    def _element(self, kernel: ThreadKernel, body: Body, n: int, at: Expression) -> Expression:
+    def _element(
+        self, kernel: ThreadKernel, body: Body, n: int, at: ir.Expression
+    ) -> ir.Expression:
         value = self._operands[n]
         element = load_element(value.shape.element_type, kernel.reads(value), at)
         return body.let(kernel.names("e"), element)
@@ -205,25 +202,27 @@ class _Sort:
         """Add the kernel that stores the first `count` elements of each line, and their numbers."""
         kernel, lines = ThreadKernel(self._name), self._lines
         with Items(kernel.top, lines.count * count) as body:
-            item, inner = Index(0, ((body.axis, 1),)), lines.inner
-            row = body.let("row", Quotient(item, inner)) if inner > 1 else body.axis
-            index = Index(0, ((row, 1),))
-            place = body.let("place", Remainder(index, count))
-            line = body.let("outer", Quotient(index, count))
+            item, inner = ir.Index(0, ((body.axis, 1),)), lines.inner
+            row = body.let("row", ir.Quotient(item, inner)) if inner > 1 else body.axis
+            index = ir.Index(0, ((row, 1),))
+            place = body.let("place", ir.Remainder(index, count))
+            line = body.let("outer", ir.Quotient(index, count))
             if inner > 1:
-                line = body.let("line", Index(0, ((line, inner), (Remainder(item, inner), 1))))
-            number: Expression = place
+                line = body.let(
+                    "line", ir.Index(0, ((line, inner), (ir.Remainder(item, inner), 1)))
+                )
+            number: ir.Expression = place
             if order is not None:
-                at = Index(0, ((line, lines.length), (place, 1)))
+                at = ir.Index(0, ((line, lines.length), (place, 1)))
                 number = body.let("number", kernel.load_integer(order, at))
             if self._broken is not None:
-                is_whole = condition("eq", kernel.load_integer(self._broken, line), 0)
-                either = Apply("select", (is_whole, number, place), Type.I64)
+                is_whole = ir.condition("eq", kernel.load_integer(self._broken, line), 0)
+                either = ir.Apply("select", (is_whole, number, place), Type.I64)
                 number = body.let("moved", either)
             old = body.let("old", lines.element(line, number))
             for result, operand in zip(results, self._operands, strict=True):
                 storage = Type(KERNEL_TYPE[operand.shape.element_type].storage)
-                element = LoadExpression(kernel.reads(operand), storage, old)
+                element = ir.Load(kernel.reads(operand), storage, old)
                 body.store(kernel.writes(result), storage, body.axis, element)
             if numbers is not None:
                 kernel.store_integer(body, numbers, body.axis, number)

@@ -27,18 +27,8 @@ from xla_server.codegen.gpu.lower.reduction.scan_levels import (
     store_state,
 )
 from xla_server.codegen.gpu.lower.thunks.thread_thunks import ThreadKernel
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop
-from xla_server.codegen.kernel_ir.expressions import (
-    Apply,
-    Expression,
-    Index,
-    Quotient,
-    Remainder,
-    Value,
-    condition,
-    integer_op,
-    plus,
-)
 from xla_server.codegen.kernel_ir.statements import ParallelFor, Shuffle
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.lowering import Lowering, Tree
@@ -126,35 +116,35 @@ class _Parts:
         self._lines, self._bound, self._parts = lines, bound, parts
         self._size = lines.part(step)
 
-    def _opened(self, body: Body, number: Expression) -> None:
+    def _opened(self, body: Body, number: ir.Expression) -> None:
         """Bind the part of a number, whose line's inner number changes fastest."""
         inner, parts, let = self._lines.inner, self._parts, body.let
-        item, row = Index(0, ((number, 1),)), number
-        self._inner: Expression = Index(0)
+        item, row = ir.Index(0, ((number, 1),)), number
+        self._inner: ir.Expression = ir.Index(0)
         if inner > 1:
-            self._inner = let("inner", Remainder(item, inner))
-            row = let("row", Quotient(item, inner))
-        self._part: Expression = Index(0)
+            self._inner = let("inner", ir.Remainder(item, inner))
+            row = let("row", ir.Quotient(item, inner))
+        self._part: ir.Expression = ir.Index(0)
         outer = row
         if parts > 1:
-            self._part = let("part", Remainder(Index(0, ((row, 1),)), parts))
-            outer = let("outer", Quotient(Index(0, ((row, 1),)), parts))
+            self._part = let("part", ir.Remainder(ir.Index(0, ((row, 1),)), parts))
+            outer = let("outer", ir.Quotient(ir.Index(0, ((row, 1),)), parts))
         self._line = outer, self._inner
-        self._first = let("first", Index(0, ((self._part, self._size),)))
+        self._first = let("first", ir.Index(0, ((self._part, self._size),)))
 
-    def _of_part(self, parts: int, before: bool = False) -> Index:
+    def _of_part(self, parts: int, before: bool = False) -> ir.Index:
         """Return the index of what belongs to the part, or to the one before it, in its line."""
         part = self._part
         if before:
-            part = integer_op("maximum", plus(part, -1), 0)
+            part = ir.integer_op("maximum", ir.plus(part, -1), 0)
         return ScanLines(0, parts, self._lines.inner).element(self._line, part)
 
     def _joined(self, body: Body, left: State, right: State) -> State:
         return join_states(body, self._kernel, self._step, left, right)
 
-    def _chosen(self, body: Body, test: Expression, yes: State, no: State) -> State:
+    def _chosen(self, body: Body, test: ir.Expression, yes: State, no: State) -> State:
         return [
-            body.let(self._names("run"), Apply("select", (test, *pair), pair[0].type))
+            body.let(self._names("run"), ir.Apply("select", (test, *pair), pair[0].type))
             for pair in zip(yes, no, strict=True)
         ]
 
@@ -168,7 +158,7 @@ class _Threads(_Parts):
             state = self._bound.begin(body, self._line, self._first)
             cells = [body.declare(self._names("run"), each) for each in state]
             with Loop(body, "n", self._size, 1) as loop:
-                at = loop.let("element", Index(0, ((self._first, 1), (loop.axis, 1))))
+                at = loop.let("element", ir.Index(0, ((self._first, 1), (loop.axis, 1))))
                 after = self._bound.advance(loop, self._line, at, cells)
                 for cell, each in zip(cells, after, strict=True):
                     loop.set(cell, each)
@@ -182,12 +172,12 @@ class _Threads(_Parts):
                 index = self._of_part(self._parts - 1, before=True)
                 before = load_state(body, self._kernel, carries, index)
                 joined = self._joined(body, before, state)
-                has_some = condition("gt", self._part, 0)
+                has_some = ir.condition("gt", self._part, 0)
                 state = self._chosen(body, has_some, joined, state)
             cells = [body.declare(self._names("run"), each) for each in state]
             self._bound.give(body, self._line, self._first, cells)
-            end = integer_op("minimum", plus(self._first, self._size), self._lines.length)
-            with Loop(body, "n", end, plus(self._first, 1), iterations=self._size - 1) as loop:
+            end = ir.integer_op("minimum", ir.plus(self._first, self._size), self._lines.length)
+            with Loop(body, "n", end, ir.plus(self._first, 1), iterations=self._size - 1) as loop:
                 after = self._bound.advance(loop, self._line, loop.axis, cells)
                 for cell, each in zip(cells, after, strict=True):
                     loop.set(cell, each)
@@ -205,18 +195,18 @@ class _Warps(_Parts):
     def total(self, totals: Sequence[Array]) -> None:
         """Build the kernel of totals: each lane's own, which all lanes then combine."""
         body, axis, lane = self._items()
-        first = body.let("own", Index(0, ((self._first, 1), (lane, 1))))
+        first = body.let("own", ir.Index(0, ((self._first, 1), (lane, 1))))
         state = self._bound.begin(body, self._line, first)
         cells = [body.declare(self._names("run"), each) for each in state]
         with Loop(body, "n", self._size // WARP, 1) as loop:
-            at = loop.let("element", Index(0, ((first, 1), (loop.axis, WARP))))
+            at = loop.let("element", ir.Index(0, ((first, 1), (loop.axis, WARP))))
             after = self._bound.advance(loop, self._line, at, cells)
             for cell, each in zip(cells, after, strict=True):
                 loop.set(cell, each)
         total: State = [body.let(self._names("run"), cell) for cell in cells]
         for distance in _DISTANCES:
             total = self._joined(body, total, self._exchanged(body, total, distance))
-        with Branch(body, condition("eq", lane, 0), 1 / WARP) as branch:
+        with Branch(body, ir.condition("eq", lane, 0), 1 / WARP) as branch:
             store_state(branch, self._kernel, totals, self._of_part(self._parts), total)
         self._close(body, axis)
 
@@ -233,21 +223,21 @@ class _Warps(_Parts):
             start = self._bound.begin(body, self._line, self._first)
         carry = [body.declare(self._names("run"), each) for each in start]
         with Loop(body, "n", turns) as loop:
-            begin = loop.let("begin", Index(0, ((self._first, 1), (loop.axis, WARP))))
-            number = loop.let("element", Index(0, ((begin, 1), (lane, 1))))
-            inside = loop.let("inside", integer_op("minimum", number, length - 1))
+            begin = loop.let("begin", ir.Index(0, ((self._first, 1), (loop.axis, WARP))))
+            number = loop.let("element", ir.Index(0, ((begin, 1), (lane, 1))))
+            inside = loop.let("inside", ir.integer_op("minimum", number, length - 1))
             prefix, total = self._scanned(loop, lane, inside)
-            has_some = loop.let("some", condition("gt", begin, 0))
+            has_some = loop.let("some", ir.condition("gt", begin, 0))
             before: State = [loop.let(self._names("run"), cell) for cell in carry]
             found = self._chosen(loop, has_some, self._joined(loop, before, prefix), prefix)
-            with Branch(loop, condition("lt", number, length)) as branch:
+            with Branch(loop, ir.condition("lt", number, length)) as branch:
                 self._bound.give(branch, self._line, number, found)
             after = self._chosen(loop, has_some, self._joined(loop, before, total), total)
             for cell, each in zip(carry, after, strict=True):
                 loop.set(cell, each)
         self._close(body, axis)
 
-    def _scanned(self, body: Body, lane: Value, at: Expression) -> tuple[State, State]:
+    def _scanned(self, body: Body, lane: ir.Value, at: ir.Expression) -> tuple[State, State]:
         """Return the running values of a lane's element among those of all lanes, and of all.
 
         Elements behind the end of a line are its last: what is computed of them is not used.
@@ -255,8 +245,8 @@ class _Warps(_Parts):
         prefix = total = self._bound.begin(body, self._line, at)
         for distance in _DISTANCES:
             other = self._exchanged(body, total, distance)
-            bit = integer_op("bit_and", lane, distance)
-            is_later = body.let(self._names("later"), condition("ne", bit, 0))
+            bit = ir.integer_op("bit_and", lane, distance)
+            is_later = body.let(self._names("later"), ir.condition("ne", bit, 0))
             left = self._chosen(body, is_later, other, total)
             right = self._chosen(body, is_later, total, other)
             joined = self._joined(body, other, prefix)
@@ -267,18 +257,18 @@ class _Warps(_Parts):
     def _exchanged(self, body: Body, state: State, distance: int) -> State:
         others = []
         for each in state:
-            other = Value(self._names("other"), each.type)
+            other = ir.Value(self._names("other"), each.type)
             body.add(Shuffle(other, each, distance))
             others.append(other)
         return others
 
-    def _items(self) -> tuple[Body, Value, Value]:
-        body, axis = Body(self._kernel.top), Value("t", Type.I64)
-        item = Index(0, ((axis, 1),))
-        lane = body.let("lane", Remainder(item, WARP))
-        self._opened(body, body.let("warp", Quotient(item, WARP)))
+    def _items(self) -> tuple[Body, ir.Value, ir.Value]:
+        body, axis = Body(self._kernel.top), ir.Value("t", Type.I64)
+        item = ir.Index(0, ((axis, 1),))
+        lane = body.let("lane", ir.Remainder(item, WARP))
+        self._opened(body, body.let("warp", ir.Quotient(item, WARP)))
         return body, axis, lane
 
-    def _close(self, body: Body, axis: Value) -> None:
+    def _close(self, body: Body, axis: ir.Value) -> None:
         items = self._lines.count * self._parts * WARP
         self._kernel.top.add(ParallelFor(axis, items, tuple(body.statements), group=WARP))

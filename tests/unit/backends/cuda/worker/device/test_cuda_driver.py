@@ -29,7 +29,7 @@ from tests.unit.backends.cuda.worker.fake_bindings import (
 from tests.unit.backends.cuda.worker.workers import launch, program
 from xla_server.backends.cuda.worker.connection import Connection, OwnedDevice
 from xla_server.backends.cuda.worker.device.capability import capability
-from xla_server.backends.cuda.worker.device.driver import Driver
+from xla_server.backends.cuda.worker.device.driver import Driver, KernelLaunch
 from xla_server.backends.cuda.worker.device.errors import CudaError, checked
 from xla_server.backends.cuda.worker.exchange.messages import (
     Allocate,
@@ -142,7 +142,7 @@ WORK: dict[str, Callable[[Any, int, int], None]] = {
     ),
     "copy": lambda driver, address, stream: driver.copy(address, address + 1, 1, stream),
     "launch": lambda driver, address, stream: driver.launch(
-        driver.load(b"ptx", ["k"])[0], 1, 1, 0, [address, address + 1], stream
+        KernelLaunch(driver.load(b"ptx", ["k"])[0], 1, 1, 0, [address, address + 1]), stream
     ),
     "graph": lambda driver, address, stream: driver.launch_graph(_graph(driver), stream),
     "allocation": lambda driver, address, stream: driver.allocate(3, stream),
@@ -260,7 +260,7 @@ def test_a_kernel_gets_addresses(driver: Any, cuda: FakeBindings) -> None:
     (kernel,) = driver.load(b"ptx", ["k"])
     first, second = driver.allocate(6, 1), driver.allocate(6, 1)
     driver.upload(first, memoryview(b"abcdef"), 1)
-    driver.launch(kernel, 2, 3, 0, [first, second], 1)
+    driver.launch(KernelLaunch(kernel, 2, 3, 0, [first, second]), 1)
     assert ctypes.string_at(second, 6) == b"abcdef"
     ((function, *launch, _, extra),) = cuda.named("cuLaunchKernel")
     assert (function, launch, extra) == (FUNCTION, [2, 1, 1, 3, 1, 1, 0, 1], 0)
@@ -272,7 +272,7 @@ def test_much_shared_memory_is_asked_for_once(driver: Any, cuda: FakeBindings) -
     (kernel,) = driver.load(b"ptx", ["k"])
     addresses = [driver.allocate(1, 1), driver.allocate(1, 1)]
     for shared in (48 << 10, 64 << 10, 64 << 10, 50 << 10):
-        driver.launch(kernel, 1, 1, shared, addresses, 1)
+        driver.launch(KernelLaunch(kernel, 1, 1, shared, addresses), 1)
     assert cuda.named("cuFuncSetAttribute") == [[FUNCTION, 8, 64 << 10]]
 
 
@@ -322,10 +322,10 @@ def test_a_graph_that_is_not_made_leaves_no_description(driver: Any, cuda: FakeB
 def test_a_node_of_a_graph_gets_other_addresses(driver: Any, cuda: FakeBindings) -> None:
     (kernel,) = driver.load(b"ptx", ["k"])
     driver.begin_capture(7)
-    driver.launch(kernel, 2, 3, 0, [1, 2], 7)
+    driver.launch(KernelLaunch(kernel, 2, 3, 0, [1, 2]), 7)
     node = driver.captured_node(7)
     graph = driver.end_capture(7)
-    driver.change_node(graph, node, kernel, 2, 3, 64 << 10, [3, 4])
+    driver.change_node(graph, node, KernelLaunch(kernel, 2, 3, 64 << 10, [3, 4]))
     ((changed, of, given),) = cuda.named("cuGraphExecKernelNodeSetParams")
     assert (changed, of) == (EXECUTABLE, "before")
     grid, block = (given.gridDimX, given.gridDimY, given.gridDimZ), given.blockDimX
@@ -341,7 +341,7 @@ def test_conditional_nodes_have_what_their_bodies_give_a_stream(
 
     def body(stream: int) -> None:
         launched.append((cuda.captured[stream], stream))
-        driver.launch(kernel, 1, 1, 0, [3], stream)
+        driver.launch(KernelLaunch(kernel, 1, 1, 0, [3]), stream)
 
     def turn(stream: int) -> None:
         driver.capture_case(8, 4, [body, body], stream)
