@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from xla_host.environment_variables import WINDOW_DIRECTORY
 from xla_server.runtime.meetings import SEAT_BYTES, Member
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ _SHARE = 4
 _ALIGNMENT = 64
 """Bytes that areas begin at multiples of: a cache line, so that no two members write to one."""
 
-_DIRECTORY, _DEFAULT_DIRECTORY = "OMPI_MCA_osc_sm_backing_directory", "/dev/shm"
-"""Open MPI's parameter for the directory of windows, and its default."""
+_DEFAULT_DIRECTORY = "/dev/shm"
+"""Directory of Open MPI's windows, unless its parameter names another."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -180,7 +181,7 @@ def shared_regions(everyone: "MPI.Intracomm", max_bytes: int) -> SharedRegions |
 
 
 def _directory() -> str:
-    return os.environ.get(_DIRECTORY, _DEFAULT_DIRECTORY)
+    return WINDOW_DIRECTORY.value() or _DEFAULT_DIRECTORY
 
 
 def _free_bytes() -> int:

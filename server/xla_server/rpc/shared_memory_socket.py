@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable
 
 from xla_contract.errors import ResourceExhaustedError, XlaError
+from xla_host.environment_variables import RUNTIME_DIRECTORY
 from xla_server.sessions.session_registry import SessionRegistry
 from xla_server.sessions.transfers.arena import Arena
 from xla_server.sessions.transfers.ring_upload import shutdown_socket
@@ -281,7 +282,7 @@ def private_directory() -> str:
     It is below XDG_RUNTIME_DIR if that is one of this user's own, else below the directory for
     temporary files. Directories of servers that were killed are removed.
     """
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    runtime = RUNTIME_DIRECTORY.value() or ""
     for parent in (runtime, tempfile.gettempdir(), "/tmp"):
         is_candidate = os.path.isabs(parent) and len(os.fsencode(parent)) <= _LONGEST_PARENT
         if is_candidate and (parent != runtime or _is_private(parent)):
