@@ -102,7 +102,7 @@ class Collectives(Participants, Protocol):
         """Wait until all members have come to a native meeting, by number; raises as `exchange`."""
 
 
-class Group(Protocol):
+class GridParticipants(Protocol):
     """All participants of an execution, which one thread runs in turns."""
 
     @property
