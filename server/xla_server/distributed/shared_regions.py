@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xla_host.environment_variables import WINDOW_DIRECTORY
-from xla_server.runtime.meetings import SEAT_BYTES, Member
+from xla_server.runtime.meetings import SEAT_BYTES, MemberAddresses
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -133,7 +133,7 @@ class SharedSeats:
         self._areas = _SEAT_BYTES + areas
         self._room = room
 
-    def member(self, participant: int, meeting: int) -> Member | None:
+    def member(self, participant: int, meeting: int) -> MemberAddresses | None:
         """Where a participant meets; None if that is on another machine, or there is no room."""
         found = self._meetings.get(meeting)
         region = self._regions.addresses.get(self._ranks[participant])
@@ -141,7 +141,9 @@ class SharedSeats:
             return None
         place = self._places[participant]
         seat = region + (self._seats + found.seat + place) * SEAT_BYTES
-        return Member(seat, region + self._areas + place * self._room + found.area, found.stride)
+        return MemberAddresses(
+            seat, region + self._areas + place * self._room + found.area, found.stride
+        )
 
 
 def shared_regions(everyone: "MPI.Intracomm", max_bytes: int) -> SharedRegions | None:
