@@ -18,7 +18,7 @@ MESSAGES = {"Connection", "Download", "Encoded", "Run", "Upload", "Visit"}
 LEVELS = {"Buffer", "Epilogue", "Type", "Value", "Work"}
 """Terms that each level has of its own: values and memory of a program, a kernel, a library."""
 
-UNRESOLVED = {"Participants", "TileText"}
+UNRESOLVED = {"TileText"}
 """Names that still have two meanings; no other one may be added."""
 
 

@@ -102,7 +102,7 @@ class Crossing(NamedTuple):
     reduction: Reduction | None = None
 
 
-class Participants(Protocol):
+class Communicator(Protocol):
     """The participants of an execution, as one of them sees them."""
 
     @property
@@ -147,7 +147,7 @@ class Participants(Protocol):
         """Wait for the next value that the first member posts; raises as `exchange`."""
 
 
-class Frame(Participants, Protocol):
+class Frame(Communicator, Protocol):
     """The run an evaluator takes part in."""
 
     @property
