@@ -87,7 +87,7 @@ TILE = Routine(
 """Multiplies two panels. Each tile has these parameters."""
 
 
-class TileText(VectorText):
+class GemmTileText(VectorText):
     """The function of a tile of so many rows, and vectors of each, while it is written.
 
     One that `packs` writes what it reads of the right panel to `room`, for the tiles below it.
