@@ -145,7 +145,7 @@ def owned(value: Value) -> Value:
 
 
 _SPARE = 1 << 12
-"""Bytes that a result may keep beside its own."""
+"""Most bytes that a result may keep alive beside its own; one that keeps more is copied."""
 
 
 class InterpretedProgram:

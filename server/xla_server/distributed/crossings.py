@@ -42,7 +42,7 @@ from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.limits.blocking import releasing_slot
 
 _AGAIN = 0.1
-"""The part of a meeting's time after which rank 0 is told again that it is over."""
+"""Pause between two reports to rank 0 that a meeting is late, as a share of its timeout."""
 
 
 class _Way(NamedTuple):

@@ -29,7 +29,7 @@ from xla_server.sessions.runs.hosts import HostParticipant
 _LOG = logging.getLogger(__name__)
 
 _CLOSE_SECONDS = 2.0
-"""Time that other ranks have to be told of the end."""
+"""Timeout of the messages that end the other ranks, in seconds."""
 
 
 class Leader:

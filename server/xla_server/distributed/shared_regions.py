@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 SLOTS = 8
-"""RegionParts at a time. The first has half of the areas, each other half of the one before."""
+"""Most executions that share the regions at a time. The first has half of the areas, each
+other half of the one before."""
 
 SEATS = 128
-"""Seats of a part in each region."""
+"""Seats of an execution in each region: one per member of a meeting that the rank runs."""
 
 _SEAT_BYTES = SLOTS * SEATS * SEAT_BYTES
 """Bytes of seats in a region. Operands are never where a seat will be: only stamps are compared."""

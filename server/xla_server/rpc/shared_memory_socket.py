@@ -39,7 +39,7 @@ GREETING_SECONDS = 5.0
 _PREFIX = "xla-server-"
 _NAME = "shared-memory"
 _MOST_DEAD = 64
-"""Directories of dead servers that a new one looks after."""
+"""Most directories of earlier servers that a new one examines, to remove those of dead ones."""
 
 _LONGEST_TOKEN = 256
 """Bytes of the first message of a client: a token of 43 characters, a space and an offset fit."""

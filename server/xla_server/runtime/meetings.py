@@ -42,7 +42,7 @@ OPERAND_WORDS, GIVEN_WORDS = 3, 4
 """Words of each operand of a row, and of each buffer of its kernels (runtime/executor.py)."""
 
 OF_RECORD = -2
-"""Stands for a member where a buffer of a kernel is a word of the record."""
+"""Stands instead of a member's index where a kernel's buffer is a word of the record."""
 
 SEAT_BYTES = 64
 """Bytes of a seat: a cache line, so that a member that polls disturbs no other."""

@@ -39,7 +39,7 @@ REFUSED = frozenset(Note) - {Note.TENSOR_CORE}
 """Notes of engines that no plan takes: none of f32 is computed in f16, or in no fixed order."""
 
 _TOLD = 8
-"""Reasons that are told of a convolution without an engine."""
+"""Most reasons that the error of a convolution without an engine lists."""
 
 _IDS = {"X": 1, "W": 2, "Y": 3}
 """Numbers of the arrays of a convolution, for the library's graph."""
