@@ -198,7 +198,7 @@ class IdleTrimmer:
         self.start()
 
     def start(self) -> None:
-        """Begin at once; harmless the second time."""
+        """Start the thread; a second call does nothing."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, name="malloc-trim", daemon=True)
@@ -233,7 +233,7 @@ _TRIMMER = IdleTrimmer()
 
 
 def trim_when_idle() -> None:
-    """Give memory back from now on whenever much of it is free; for processes that last.
+    """Give memory back from now on whenever much of it is free; for long-lived processes.
 
     Where `tune` changed nothing, memory goes back by itself.
     """

@@ -247,7 +247,7 @@ class SessionRegistry:
 
     @contextlib.contextmanager
     def attached(self, session: SessionEntry) -> Iterator[None]:
-        """Say that the client is there as long as the block."""
+        """Count the client as attached for as long as the block."""
         with self._lock:
             session.attached += 1
             session.kept_by = ""

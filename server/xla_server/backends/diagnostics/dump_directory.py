@@ -37,14 +37,14 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.\-]")
 
 
 class Budget:
-    """A number of bytes for all who draw on it."""
+    """A budget of bytes or files that several writers share. Thread-safe."""
 
     def __init__(self, count: int) -> None:
         self._left = count
         self._lock = threading.Lock()
 
     def take(self, count: int) -> bool:
-        """Take so many, if they are there."""
+        """Take `count` from the budget; False, and nothing is taken, if fewer are left."""
         with self._lock:
             if count > self._left:
                 return False

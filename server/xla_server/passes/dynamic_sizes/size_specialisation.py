@@ -207,7 +207,7 @@ class SizeSpecialiser:
         return made, extents_of(result)
 
     def _bounded(self, value: Known) -> Known:
-        """The value without hidden elements, which loops and branches hand on in different ways."""
+        """The value without hidden elements, which loops and branches pass on in different ways."""
         if self._keeps_hidden or isinstance(value, Token):
             return value
         if isinstance(value, tuple):
