@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import mpi4py
 
 from xla_host.environment_variables import FAULT_TOLERANCE, ONE_SIDED_COMPONENT
-from xla_server.distributed.shared_regions import SharedRegions, shared_regions
+from xla_server.distributed.transport.shared_regions import SharedRegions, shared_regions
 
 # MPI is started when a server is, not by whoever imports a module; and not ended by the
 # interpreter, which would wait for ranks that have ended.
