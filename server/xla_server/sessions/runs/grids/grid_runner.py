@@ -16,7 +16,7 @@ from xla_contract.types.sharding import Sharding
 from xla_server.backends.platform import Buffer, Device, Execution
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import Collectives, GridParticipants
-from xla_server.ir.transfer_cycles import check_transfer_cycles
+from xla_server.ir.verification.transfer_cycles import check_transfer_cycles
 from xla_server.sessions.error_context import part_of_request
 from xla_server.sessions.feeds.channel_table import CallChannels
 from xla_server.sessions.limits.blocking import releasing_slot
