@@ -14,7 +14,7 @@ target."""
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Chunks:
-    """Division of a launch into calls, each of a chunk of work items (builders/chunks.py).
+    """Division of a launch into calls, each of a chunk of work items (builders/launches/chunks.py).
 
     There are as many chunks as the work has, for any number of cores.
     """
