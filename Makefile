@@ -131,7 +131,7 @@ golden: $(STAMP) ## write tests/golden and docs/KERNELS.md: the kernels of a few
 	$(BIN)/python -m tests.golden
 	$(BIN)/python -m tests.kernels_page
 
-options: $(STAMP) ## write the table of options on docs/SERVER.md
+options: $(STAMP) ## write the tables of options and variables on docs/SERVER.md
 	$(BIN)/python -m tests.server_page
 
 operations: $(STAMP) ## write docs/OPERATIONS.md: operations, element types, platforms

@@ -1,4 +1,4 @@
-"""`make options`: write the table of options on docs/SERVER.md from the fields of Settings."""
+"""`make options`: write the tables of options and of other variables on docs/SERVER.md."""
 
 import enum
 import re
@@ -8,10 +8,12 @@ from typing import Any
 from annotated_types import Ge, Gt, Le
 
 from tests.command_line import command_line
+from xla_host.environment_variables import VARIABLES
 from xla_server.app.options.settings import Settings, default_text, notation
 
 PATH = Path(__file__).parents[1] / "docs" / "SERVER.md"
 _TABLE = re.compile(r"^\| option \|.*?\n(?=\n)", re.DOTALL | re.MULTILINE)
+_VARIABLES = re.compile(r"^\| variable \|.*?\n(?=\n)", re.DOTALL | re.MULTILINE)
 _KINDS = {int: "integer", float: "number", bool: "switch", str: "text", tuple[str, ...]: "names"}
 
 
@@ -34,14 +36,20 @@ def _value(name: str) -> str:
 
 
 def page(text: str) -> str:
-    """Return the text of the page with a current table."""
+    """Return the text of the page with current tables of the declared options and variables."""
     rows = ["| option | value | default | meaning |", "|---|---|---|---|"]
     for name, field in Settings.model_fields.items():
         default = default_text(name)
         cells = (f"`--{name.replace('_', '-')}`", _value(name), default, str(field.description))
         rows.append(f"| {' | '.join(cells)} |")
-    table = "".join(f"{row}\n" for row in rows)
-    return _TABLE.sub(lambda _: table, text, count=1)
+    variables = ["| variable | read for |", "|---|---|"]
+    variables += [f"| `{each.name}` | {each.purpose} |" for each in VARIABLES]
+    return _replaced(_TABLE, rows, _replaced(_VARIABLES, variables, text))
+
+
+def _replaced(table: re.Pattern[str], rows: list[str], text: str) -> str:
+    written = "".join(f"{row}\n" for row in rows)
+    return table.sub(lambda _: written, text, count=1)
 
 
 if __name__ == "__main__":

@@ -15,10 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-T = TypeVar("T")
+from xla_host.environment_variables import MALLOC_TUNING
 
-SWITCH = "XLA_SERVICE_MALLOC_TUNING"
-"""The environment variable that leaves the allocator as it is where its value is 0."""
+T = TypeVar("T")
 
 LARGE_BYTES = 8 << 20
 """Bytes of a transfer after which there may be much to give back."""
@@ -52,7 +51,7 @@ def tune() -> bool:
         True if this process's allocator is tuned.
     """
     global _is_tuned
-    if os.environ.get(SWITCH, "") == "0":
+    if MALLOC_TUNING.value() == "0":
         return _is_tuned
     with _lock:
         library = _glibc()
@@ -199,7 +198,7 @@ class IdleTrimmer:
         self.start()
 
     def start(self) -> None:
-        """Begin at once; harmless the second time."""
+        """Start the thread; a second call does nothing."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, name="malloc-trim", daemon=True)
@@ -234,7 +233,7 @@ _TRIMMER = IdleTrimmer()
 
 
 def trim_when_idle() -> None:
-    """Give memory back from now on whenever much of it is free; for processes that last.
+    """Give memory back from now on whenever much of it is free; for long-lived processes.
 
     Where `tune` changed nothing, memory goes back by itself.
     """

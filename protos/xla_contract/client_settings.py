@@ -60,6 +60,11 @@ def _nearest(name: str, known: Iterable[str], prefix: str = "") -> str:
     return f"; there are {', '.join(prefix + each for each in names)}"
 
 
+def allows_shared_memory(environment: Mapping[str, str] = os.environ) -> bool:
+    """Return False if XLA_CLIENT_SHARED_MEMORY is 0, which turns shared memory off."""
+    return environment.get(f"{PREFIX}SHARED_MEMORY") != "0"
+
+
 def configured_for(target: str, environment: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings of a target, None for those that there are none of.
 

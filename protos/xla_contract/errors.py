@@ -146,7 +146,7 @@ class FailedPreconditionError(XlaError):
 
 
 class AbortedError(XlaError):
-    """Another caller got in the way."""
+    """The call conflicted with a concurrent call of another caller."""
 
     code = StatusCode.ABORTED
 

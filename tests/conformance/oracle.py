@@ -14,7 +14,7 @@ from xla_contract.stubs import hlo_pb2
 from xla_contract.types.element_type import ElementType
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 
 PLATFORM = os.environ.get("CONFORMANCE_PLATFORM", "interpreter")
 

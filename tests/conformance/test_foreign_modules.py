@@ -10,7 +10,7 @@ from xla_contract.errors import UnimplementedError
 from xla_contract.stubs import hlo_pb2
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 
 NOT_OFFERED: dict[str, str] = {}
 

@@ -12,7 +12,7 @@ from xla_server.backends.compiled.cpu import Cpu
 from xla_server.backends.interpreter import Interpreter
 from xla_server.backends.platform import Backend, Execution
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.collectives_protocol import Collectives, Group
+from xla_server.execution.collectives_protocol import Collectives, GridParticipants
 from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.execution.feed_protocol import Feeds, NoFeeds
 from xla_server.ir.importer import import_module
@@ -76,7 +76,7 @@ def run_in_turns(
     placed = [_placed(backend, values) for values in arguments]
     devices = [backend.devices[0]] * module.grid.size
 
-    def run(group: Group, own: Cancellation) -> list[Execution]:
+    def run(group: GridParticipants, own: Cancellation) -> list[Execution]:
         made = walk(placed, devices, own, group)
         assert made is not None
         return made

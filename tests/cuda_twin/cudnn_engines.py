@@ -25,7 +25,7 @@ from tests.command_line import command_line
 from tests.cuda.convolution_checks import LAYERS, SQUARE, convolution_plans
 from xla_server.backends.cuda.worker.libraries import LibraryError, cudnn
 from xla_server.backends.cuda.worker.libraries.cudnn_backend import (
-    Attribute,
+    AttributeName,
     CudnnLibrary,
     Descriptor,
     Type,
@@ -95,14 +95,14 @@ class DescribedBackend(CudnnLibrary):
 
 
 class _Described(Descriptor):
-    def set(self, attribute: Attribute, kind: Type, *values: float) -> None:
+    def set(self, attribute: AttributeName, kind: Type, *values: float) -> None:
         assert isinstance(self._backend, DescribedBackend)
         properties = self._backend.properties
-        if attribute is Attribute.PLAN_HANDLE:
+        if attribute is AttributeName.PLAN_HANDLE:
             super().set(_OF_PLAN, Type.DESCRIPTOR, properties)  # type: ignore[arg-type]
-        elif attribute is not Attribute.GRAPH_HANDLE:
+        elif attribute is not AttributeName.GRAPH_HANDLE:
             super().set(attribute, kind, *values)
-        if attribute is Attribute.HEURISTIC_MODE:
+        if attribute is AttributeName.HEURISTIC_MODE:
             super().set(_OF_HEURISTIC, Type.DESCRIPTOR, properties)  # type: ignore[arg-type]
 
 
@@ -155,7 +155,7 @@ def _asked() -> int:
             refused += 1
             print(error)
             continue
-        room = prepared._execution.integer(Attribute.PLAN_WORKSPACE_SIZE)
+        room = prepared._execution.integer(AttributeName.PLAN_WORKSPACE_SIZE)
         copies.append(room / plan.convolution.bytes)
         print(f"workspace {room:10} of {plan.workspace_bytes:10}: {plan.convolution}")
     print(f"{len(copies)} plans have an engine, {refused} have none")

@@ -30,7 +30,7 @@ from xla_server.codegen.lower.loop_nests import loop_kernel
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.namespace import vocabulary
 from xla_server.codegen.schedules import table as schedules
-from xla_server.codegen.schedules.builders.scheduled import ScheduledKernel
+from xla_server.codegen.schedules.builders.launches.scheduled import ScheduledKernel
 from xla_server.codegen.schedules.table import SCHEDULES, ElementGraph, Schedule
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module

@@ -21,7 +21,7 @@ from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 
 ARGUMENT = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 

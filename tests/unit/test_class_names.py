@@ -18,9 +18,6 @@ MESSAGES = {"Connection", "Download", "Encoded", "Run", "Upload", "Visit"}
 LEVELS = {"Buffer", "Epilogue", "Type", "Value", "Work"}
 """Terms that each level has of its own: values and memory of a program, a kernel, a library."""
 
-UNRESOLVED = {"Attribute", "Group", "Member", "Participants", "TileText"}
-"""Names that still have two meanings; no other one may be added."""
-
 
 def test_a_public_class_has_a_name_of_its_own() -> None:
     modules: dict[str, list[str]] = defaultdict(list)
@@ -31,6 +28,6 @@ def test_a_public_class_has_a_name_of_its_own() -> None:
                     if isinstance(part, ast.ClassDef) and not part.name.startswith("_"):
                         modules[part.name].append(path.relative_to(ROOT).as_posix())
     shared = {name: paths for name, paths in modules.items() if len(paths) > 1}
-    known = NODES | ROWS | MESSAGES | LEVELS | UNRESOLVED
+    known = NODES | ROWS | MESSAGES | LEVELS
     assert {name: paths for name, paths in shared.items() if name not in known} == {}
     assert known <= set(shared), "names that one class has"

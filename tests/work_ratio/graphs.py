@@ -49,7 +49,7 @@ _REDUCTIONS = (arithmetic.sum, arithmetic.max, arithmetic.min, arithmetic.mean)
 
 
 class Graph:
-    """A computation while it is drawn; every value is of one element type."""
+    """A random computation while it is built; all values have one element type."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)

@@ -26,7 +26,7 @@ _DIRECTION = extension_pb2.FEED_DIRECTION_OUTFEED
 DEFAULT_PREFETCH = 128
 """Arrays on the way or waiting for the consumer."""
 PREFETCH_BYTES = 64 << 20
-"""Bytes of them, one item aside."""
+"""Bytes of arrays on the way or waiting, except for a single larger one."""
 ACKNOWLEDGE_SECONDS = 0.002
 """Seconds that a consumer waits before its values are acknowledged in a message of their own."""
 _LOOK_SECONDS = 0.2

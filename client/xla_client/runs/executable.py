@@ -47,7 +47,7 @@ DEFAULT_DEVICE = 0
 """The device of runs that name none: XLA's default device."""
 
 _BATCH = 128
-"""Runs of one message."""
+"""Most runs in one message."""
 
 _FAULTS = XlaError, TypeError, ValueError
 """Errors of one run of a batch, its arguments included."""

@@ -27,6 +27,7 @@ from google.protobuf.message import Message
 from xla_client.transfers.pipelined_copy import RingCalls, RingUploads
 from xla_client.transfers.progress import Progress, watching, write_in_steps
 from xla_client.transfers.shared_memory_socket import GREETING_SECONDS, greet
+from xla_contract.client_settings import allows_shared_memory
 from xla_contract.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
@@ -41,9 +42,6 @@ from xla_contract.types.literal import Array, Literal
 from xla_contract.types.shape import Shape
 from xla_contract.wire.literals.linear_memory import read_linear_memory, write_linear_memory
 from xla_contract.wire.shape_proto import shape_to_proto
-
-SWITCH = "XLA_CLIENT_SHARED_MEMORY"
-"""The environment variable that turns shared memory off, by 0."""
 
 THRESHOLD = 1 << 18
 """Bytes from which a value goes through shared memory; smaller ones are as fast in a message."""
@@ -65,8 +63,8 @@ _POPULATE_WRITE = 23
 
 
 def is_enabled(choice: bool | None) -> bool:
-    """Return `choice`, or the environment's switch if it is None; False except on Linux."""
-    wanted = os.environ.get(SWITCH, "1") != "0" if choice is None else choice
+    """Return `choice`, or the environment's if it is None; False except on Linux."""
+    wanted = allows_shared_memory() if choice is None else choice
     return wanted and sys.platform == "linux"
 
 

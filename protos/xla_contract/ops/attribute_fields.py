@@ -86,7 +86,7 @@ class OnlyDimension:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Member:
+class EnumMember:
     """A member of an enumeration, by its value, under a path as that of Scalar."""
 
     path: str

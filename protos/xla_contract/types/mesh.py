@@ -14,7 +14,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.replica_groups import braced
 
 MAX_PARTICIPANTS = 2**20
-"""A compact form may state more ids than memory holds; this many is enough for any machine."""
+"""Most ids of a mesh: a compact form may state more than memory holds; no machine has as many."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from xla_server.backends.diagnostics.dump_directory import DumpFiles
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.collectives_protocol import Group
+from xla_server.execution.collectives_protocol import GridParticipants
 from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloModule
 
@@ -102,7 +102,8 @@ class Execution(NamedTuple):
 
 
 InTurns: TypeAlias = Callable[
-    [Sequence[Sequence[Buffer]], Sequence[Device], Cancellation, Group], "list[Execution] | None"
+    [Sequence[Sequence[Buffer]], Sequence[Device], Cancellation, GridParticipants],
+    "list[Execution] | None",
 ]
 """Runs the participants of a grid, with these arguments on these devices, in one thread.
 

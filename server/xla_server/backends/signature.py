@@ -17,7 +17,7 @@ from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.execution.channel_protocol import channel_ends
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloModule
-from xla_server.ir.verifier import check_signature, verify
+from xla_server.ir.verification.verifier import check_signature, verify
 from xla_server.ops.evaluation import Value
 from xla_server.ops.feeds.send_recv import require_own
 from xla_server.ops.numerics.dynamic_bounds import plain
@@ -145,7 +145,7 @@ def owned(value: Value) -> Value:
 
 
 _SPARE = 1 << 12
-"""Bytes that a result may keep beside its own."""
+"""Most bytes that a result may keep alive beside its own; one that keeps more is copied."""
 
 
 class InterpretedProgram:

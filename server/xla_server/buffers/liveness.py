@@ -78,7 +78,7 @@ def interference(code: thunks.Code, liveness: Liveness) -> list[int]:
 
 
 _ROWS = 1024
-"""Sets that are turned round at once: many, but not so many that their bits take much memory."""
+"""Sets transposed at a time: their unpacked bits take one byte of memory each."""
 
 
 def _mutual(conflicts: list[int]) -> list[int]:

@@ -15,8 +15,8 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.element_type import ElementType
 from xla_server.ir.text.scanner import HloReader
 
-Attribute: TypeAlias = (
-    bool | int | float | str | tuple["Attribute", ...] | Mapping[str, "Attribute"]
+AttributeValue: TypeAlias = (
+    bool | int | float | str | tuple["AttributeValue", ...] | Mapping[str, "AttributeValue"]
 )
 """An attribute's value; a name without one (a unit attribute) is True."""
 
@@ -43,7 +43,7 @@ _FLOAT_TYPES = {
 }
 
 
-def parse_attributes(text: bytes) -> Mapping[str, Attribute]:
+def parse_attributes(text: bytes) -> Mapping[str, AttributeValue]:
     """The attributes a dictionary in text names; an empty text is an empty dictionary.
 
     Raises InvalidArgumentError with the position of what is wrong, for a dictionary that is too
@@ -66,7 +66,7 @@ def parse_attributes(text: bytes) -> Mapping[str, Attribute]:
     return attributes
 
 
-def integer(attributes: Mapping[str, Attribute], name: str) -> int:
+def integer(attributes: Mapping[str, AttributeValue], name: str) -> int:
     """An attribute that is an integer; raises InvalidArgumentError where it is none."""
     number = attributes.get(name)
     if type(number) is not int:
@@ -83,8 +83,8 @@ class _Reader(HloReader):
     def fail(self, needed: str, subject: str = "the attributes of a custom call") -> NoReturn:
         super().fail(needed, subject)
 
-    def dictionary_of(self, depth: int) -> Mapping[str, Attribute]:
-        attributes: dict[str, Attribute] = {}
+    def dictionary_of(self, depth: int) -> Mapping[str, AttributeValue]:
+        attributes: dict[str, AttributeValue] = {}
 
         def entry() -> None:
             is_quoted, start = self.peek('"'), self.at
@@ -96,7 +96,7 @@ class _Reader(HloReader):
         self.listed("{", entry, "}")
         return MappingProxyType(attributes)
 
-    def _value(self, depth: int) -> Attribute:
+    def _value(self, depth: int) -> AttributeValue:
         is_dictionary, is_array = self.peek("{"), self.peek("[")
         if depth >= MAX_NESTING and (is_dictionary or is_array):
             self.fail(f"{MAX_NESTING} levels at most are")
@@ -114,8 +114,8 @@ class _Reader(HloReader):
             self._fail_at(start, "a number, string, array or dictionary")
         return self._typed_array() if word == "array" else word != "false"
 
-    def _typed_array(self) -> tuple[Attribute, ...]:
-        values: list[Attribute] = []
+    def _typed_array(self) -> tuple[AttributeValue, ...]:
+        values: list[AttributeValue] = []
         self.expect("<")
         of = self._type()
         if self.skip(":"):

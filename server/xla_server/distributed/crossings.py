@@ -19,8 +19,9 @@ from xla_server.distributed.exchange import (
     room,
     unpack,
 )
-from xla_server.distributed.frames import Bytes
-from xla_server.distributed.messages import (
+from xla_server.distributed.reductions import is_native
+from xla_server.distributed.transport.frames import Bytes
+from xla_server.distributed.transport.messages import (
     Arrive,
     Ended,
     Go,
@@ -30,10 +31,9 @@ from xla_server.distributed.messages import (
     RunOptions,
     Visit,
 )
-from xla_server.distributed.parcels import Delivery, Stamp
-from xla_server.distributed.polling import LOOKS, BackOff
-from xla_server.distributed.reductions import is_native
-from xla_server.distributed.shared_regions import SharedSeats
+from xla_server.distributed.transport.parcels import Delivery, Stamp
+from xla_server.distributed.transport.polling import LOOKS, BackOff
+from xla_server.distributed.transport.shared_regions import SharedSeats
 from xla_server.execution.collectives_protocol import MeetingPlan
 from xla_server.ops.evaluation import Array, Crossing, Form, Meeting, Reduction, Route, Value
 from xla_server.runtime.meetings import Meetings
@@ -42,7 +42,7 @@ from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.limits.blocking import releasing_slot
 
 _AGAIN = 0.1
-"""The part of a meeting's time after which rank 0 is told again that it is over."""
+"""Pause between two reports to rank 0 that a meeting is late, as a share of its timeout."""
 
 
 class _Way(NamedTuple):

@@ -12,11 +12,11 @@ import numpy as np
 from xla_contract.errors import ResourceExhaustedError, UnavailableError, XlaError
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import braced
-from xla_server.distributed.frames import Bytes, bytes_of
-from xla_server.distributed.parcels import Parcels
-from xla_server.distributed.polling import poll
 from xla_server.distributed.reductions import operation
-from xla_server.distributed.world import World
+from xla_server.distributed.transport.frames import Bytes, bytes_of
+from xla_server.distributed.transport.parcels import Parcels
+from xla_server.distributed.transport.polling import poll
+from xla_server.distributed.transport.world import World
 from xla_server.ops.evaluation import Array
 from xla_server.sessions.error_context import copy_of
 

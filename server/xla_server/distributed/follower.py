@@ -11,11 +11,11 @@ from xla_contract.errors import XlaError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.backends.platform import Backend, Executable, Execution, Profile
-from xla_server.distributed import messages
 from xla_server.distributed.crossings import Crossings
 from xla_server.distributed.exchange import Exchange
-from xla_server.distributed.mailbox import Mailbox
-from xla_server.distributed.world import World
+from xla_server.distributed.transport import messages
+from xla_server.distributed.transport.mailbox import Mailbox
+from xla_server.distributed.transport.world import World
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.execution.execute_options import ExecuteOptions

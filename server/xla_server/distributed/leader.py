@@ -12,14 +12,14 @@ from typing import Any
 from xla_contract.errors import UnavailableError, XlaError
 from xla_contract.types.device_grid import DeviceGrid
 from xla_server.backends.platform import Backend, Device, Execution
-from xla_server.distributed import messages
 from xla_server.distributed.exchange import Exchange
-from xla_server.distributed.mailbox import Mailbox
-from xla_server.distributed.messages import RunOptions
 from xla_server.distributed.remote_programs import RemotePrograms
 from xla_server.distributed.remote_run import RemoteRun
-from xla_server.distributed.shared_regions import RegionParts
-from xla_server.distributed.world import World
+from xla_server.distributed.transport import messages
+from xla_server.distributed.transport.mailbox import Mailbox
+from xla_server.distributed.transport.messages import RunOptions
+from xla_server.distributed.transport.shared_regions import RegionParts
+from xla_server.distributed.transport.world import World
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.limits.server_limits import Limits
@@ -29,7 +29,7 @@ from xla_server.sessions.runs.hosts import HostParticipant
 _LOG = logging.getLogger(__name__)
 
 _CLOSE_SECONDS = 2.0
-"""Time that other ranks have to be told of the end."""
+"""Timeout of the messages that end the other ranks, in seconds."""
 
 
 class Leader:

@@ -11,7 +11,7 @@ import numpy as np
 
 from xla_contract.errors import XlaError
 from xla_server.backends.compile_options import DumpOptions
-from xla_server.distributed.messages import Load, Unload
+from xla_server.distributed.transport.messages import Load, Unload
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.limits.blocking import releasing_slot

@@ -8,12 +8,12 @@ from typing import Any
 from xla_contract.errors import CancelledError, XlaError
 from xla_contract.types.literal import Literal
 from xla_server.backends.platform import Profile
-from xla_server.distributed import messages
 from xla_server.distributed.arrivals import Arrivals
 from xla_server.distributed.crossings import Crossings
 from xla_server.distributed.exchange import Exchange
-from xla_server.distributed.mailbox import Mailbox
-from xla_server.distributed.messages import RunOptions
+from xla_server.distributed.transport import messages
+from xla_server.distributed.transport.mailbox import Mailbox
+from xla_server.distributed.transport.messages import RunOptions
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.error_context import reported
 from xla_server.sessions.limits.blocking import releasing_slot

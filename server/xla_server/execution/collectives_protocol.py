@@ -10,7 +10,7 @@ from xla_contract.types.device_grid import ALONE, DeviceGrid
 from xla_contract.types.replica_groups import braced
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.participants import Placement
-from xla_server.ops.evaluation import Meeting, Participants, Value
+from xla_server.ops.evaluation import Communicator, Meeting, Value
 
 KEPT_BYTES = 1 << 26
 """Memory of native meetings that all programs together keep for their next executions."""
@@ -89,7 +89,7 @@ _KEEPING = threading.Lock()
 """Keeps `_KEEPERS`, the plans that keep much memory."""
 
 
-class Collectives(Participants, Protocol):
+class Collectives(Communicator, Protocol):
     """The participants of an execution, with their native meetings."""
 
     def records(self, plan: MeetingPlan) -> int:
@@ -102,7 +102,7 @@ class Collectives(Participants, Protocol):
         """Wait until all members have come to a native meeting, by number; raises as `exchange`."""
 
 
-class Group(Protocol):
+class GridParticipants(Protocol):
     """All participants of an execution, which one thread runs in turns."""
 
     @property

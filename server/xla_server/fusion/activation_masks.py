@@ -1,4 +1,4 @@
-"""Signs of what relu is applied to, read from its result."""
+"""Comparisons with 0 of the operand of a relu, as comparisons of its result."""
 
 from collections.abc import Mapping
 
@@ -11,10 +11,10 @@ from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
 
 
 class ActivationMasks(RewritePass):
-    """Compares maximum(x, 0) with 0, where x is compared and the maximum is there.
+    """Replaces x > 0 by maximum(x, 0) > 0 where the program has that maximum.
 
-    It is greater where x is: neither is if x is NaN. So a product's epilogue may end with it,
-    and x is not stored.
+    Both are false if x is NaN. A product's epilogue may then end with the maximum, and x is not
+    stored.
     """
 
     name = "activation-masks"

@@ -114,7 +114,7 @@ class ProductChains:
                 yield chain.followed(i, addend=other, weight=1.0, scale=-epilogue.scale)
 
     def _is_stored(self, i: HloInstruction) -> bool:
-        """Return whether an array is in memory, whatever reads it."""
+        """Return whether an array is in memory in any case, and not computed inside a kernel."""
         while i.opcode is Opcode.RESHAPE:
             (i,) = i.operands
         return i in self._stored or i.opcode is Opcode.CONSTANT or not is_fusible(i)

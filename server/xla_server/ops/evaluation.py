@@ -102,7 +102,7 @@ class Crossing(NamedTuple):
     reduction: Reduction | None = None
 
 
-class Participants(Protocol):
+class Communicator(Protocol):
     """The participants of an execution, as one of them sees them."""
 
     @property
@@ -151,7 +151,7 @@ class Frame(Protocol):
     """The run an evaluator takes part in."""
 
     @property
-    def participants(self) -> Participants:
+    def participants(self) -> Communicator:
         """The participants of the execution."""
 
     @property

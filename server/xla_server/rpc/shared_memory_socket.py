@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable
 
 from xla_contract.errors import ResourceExhaustedError, XlaError
+from xla_host.environment_variables import RUNTIME_DIRECTORY
 from xla_server.sessions.session_registry import SessionRegistry
 from xla_server.sessions.transfers.arena import Arena
 from xla_server.sessions.transfers.ring_upload import shutdown_socket
@@ -38,7 +39,7 @@ GREETING_SECONDS = 5.0
 _PREFIX = "xla-server-"
 _NAME = "shared-memory"
 _MOST_DEAD = 64
-"""Directories of dead servers that a new one looks after."""
+"""Most directories of earlier servers that a new one examines, to remove those of dead ones."""
 
 _LONGEST_TOKEN = 256
 """Bytes of the first message of a client: a token of 43 characters, a space and an offset fit."""
@@ -281,7 +282,7 @@ def private_directory() -> str:
     It is below XDG_RUNTIME_DIR if that is one of this user's own, else below the directory for
     temporary files. Directories of servers that were killed are removed.
     """
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    runtime = RUNTIME_DIRECTORY.value() or ""
     for parent in (runtime, tempfile.gettempdir(), "/tmp"):
         is_candidate = os.path.isabs(parent) and len(os.fsencode(parent)) <= _LONGEST_PARENT
         if is_candidate and (parent != runtime or _is_private(parent)):

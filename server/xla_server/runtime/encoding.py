@@ -8,7 +8,7 @@ from xla_server.buffers import code as thunks
 from xla_server.buffers.assignment import Assignment, Location
 from xla_server.buffers.slots import addressed, copies_nothing, is_given, label_positions, of_kind
 from xla_server.codegen.kernel import Kernels
-from xla_server.codegen.schedules.builders.chunks import chunk_of
+from xla_server.codegen.schedules.builders.launches.chunks import chunk_of
 from xla_server.runtime import executor
 from xla_server.runtime.meetings import COUNT, GIVEN_WORDS, OF_RECORD, POSITION
 from xla_server.runtime.native import COPY_BYTES, copy_range

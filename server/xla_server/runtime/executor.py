@@ -69,7 +69,7 @@ meanwhile. Last are the cycles of the walk, and the row to begin with, which the
 """
 
 STUCK = -3
-"""Minus the row: where a participant is that still waits for others."""
+"""Outcome of a participant that waits for others: this, minus the number of its row."""
 CANCELLED = -2
 FINISHED = -1
 """Outcomes of a walk that is over. A row for the host, which resumes it, is not negative."""

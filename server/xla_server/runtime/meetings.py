@@ -42,7 +42,7 @@ OPERAND_WORDS, GIVEN_WORDS = 3, 4
 """Words of each operand of a row, and of each buffer of its kernels (runtime/executor.py)."""
 
 OF_RECORD = -2
-"""Stands for a member where a buffer of a kernel is a word of the record."""
+"""Stands instead of a member's index where a kernel's buffer is a word of the record."""
 
 SEAT_BYTES = 64
 """Bytes of a seat: a cache line, so that a member that polls disturbs no other."""
@@ -58,7 +58,7 @@ Seats may be used again, and never have the stamp of a visit to come.
 """
 
 
-class Member(NamedTuple):
+class MemberAddresses(NamedTuple):
     """Where a member meets: addresses of its seat and first area, bytes from there to the next."""
 
     seat: int
@@ -85,7 +85,7 @@ class Meetings:
         self,
         plan: MeetingPlan,
         grid: DeviceGrid,
-        member: Callable[[int, int], Member | None],
+        member: Callable[[int, int], MemberAddresses | None],
         *,
         is_polled: bool = False,
     ) -> None:
@@ -185,12 +185,12 @@ def local_meetings(plan: MeetingPlan, grid: DeviceGrid, *, in_turns: bool) -> Me
     areas = aligned_empty((grid.size * plan.byte_size,), np.uint8)
     offsets = list(itertools.accumulate((2 * size for size in plan.areas), initial=0))
 
-    def member(participant: int, number: int) -> Member | None:
+    def member(participant: int, number: int) -> MemberAddresses | None:
         if not (plan.areas[number] or in_turns):
             return None
         seat = seats.ctypes.data + SEAT_BYTES * (participant * count + number)
         data = areas.ctypes.data + participant * plan.byte_size + offsets[number]
-        return Member(seat, data, plan.areas[number])
+        return MemberAddresses(seat, data, plan.areas[number])
 
     made = Meetings(plan, grid, member)
     made.memory = seats, areas

@@ -11,7 +11,7 @@ from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.runtime.native import callee, foreign
 
 MAX_SPANS = 1 << 16
-"""Runs of rows that are kept one by one; of all others only the sums are."""
+"""Most executions of rows whose times are kept individually; later ones are only summed."""
 
 _SECONDS, _NANOSECONDS, _LAST, _SINCE, _CAPACITY, _COUNT, _SPANS = range(7)
 _FIRST = 7

@@ -174,7 +174,7 @@ class KernelThreads:
         self._kernels.native(_help)
 
     def start(self) -> None:
-        """Call the helpers in, unless they are there."""
+        """Start the helper threads, unless they run."""
         with self._starting:
             if self._threads or self.count < 2:
                 return

@@ -24,7 +24,7 @@ from xla_contract.wire.literals.decoding import UndecodedLiteral
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.evaluator.cost_analysis import Cost, module_cost
 from xla_server.execution.cancellation import Cancellation
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 from xla_server.sessions.feeds.channel_table import ChannelTable
 from xla_server.sessions.feeds.device_feeds import DeviceFeeds
 from xla_server.sessions.feeds.device_table import DeviceHandle, DeviceTable

@@ -29,7 +29,7 @@ from xla_server.sessions.shared_resources import SharedResources
 
 _TOKEN_BYTES = 32
 _TOKEN_LENGTH = 43
-"""Characters of so many bytes in base 64."""
+"""Random bytes of a session's token, and their length in base 64, in characters."""
 _TOKEN = re.compile(f"[A-Za-z0-9_-]{{{_TOKEN_LENGTH}}}")
 
 
@@ -247,7 +247,7 @@ class SessionRegistry:
 
     @contextlib.contextmanager
     def attached(self, session: SessionEntry) -> Iterator[None]:
-        """Say that the client is there as long as the block."""
+        """Count the client as attached for as long as the block."""
         with self._lock:
             session.attached += 1
             session.kept_by = ""

@@ -44,8 +44,8 @@ class Capability:
     Others are converted before and after."""
 
     FINISHES_REDUCTIONS = False
-    """True where the kernel of any reduction goes on with what is done to each result. Processors
-    reduce columns in blocks of rows, which they go through again for what is not a sum."""
+    """True where the kernel of any reduction can compute its epilogue. Processors reduce columns
+    in blocks of rows, and pass over them again for an epilogue of what is not a sum."""
 
     has_convolutions: bool = False
     """True where a library computes convolutions."""
@@ -153,7 +153,7 @@ class Capability:
     def continues_product(
         self, types: Set[ElementType], result: ElementType, sizes: ProductSizes
     ) -> bool:
-        """Return whether the kernel of a dot goes on with what is done to its results.
+        """Return whether the kernel of a dot can compute the epilogue of its results.
 
         `types` are those of its operands. Processors have such for all sizes.
         """

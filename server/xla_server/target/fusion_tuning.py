@@ -96,7 +96,8 @@ class EvaluationCosts:
     compilation, which is a hundred times that once."""
 
     min_share: int = 64
-    """Part of all time that is wasted which an instruction wastes at least, to be worth a plan."""
+    """An instruction is worth a plan if it wastes at least one in this many parts of all wasted
+    time."""
 
     max_plans: int = 24
     """Plans that are written for one fusion, which bounds the time of compilation. They are enough

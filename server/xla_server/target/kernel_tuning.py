@@ -202,8 +202,8 @@ class SmallLoops:
     vectors. 280 and 740 for four elements: 1.1, 0.67 of the time as rows (same section)."""
 
     max_counted_work: int = 0
-    """Operations of all turns together up to which a loop of a known number of them on a device
-    cannot be stopped."""
+    """Operations of all iterations up to which a device's loop of known length does not poll the
+    cancellation flag; with 0 every loop does."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ target."""
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Chunks:
-    """Division of a launch into calls, each of a chunk of work items (builders/chunks.py).
+    """Division of a launch into calls, each of a chunk of work items (builders/launches/chunks.py).
 
     There are as many chunks as the work has, for any number of cores.
     """
@@ -47,7 +47,8 @@ class Pieces:
     """Rows made of runs from which threads have enough to share: one each, and at least 16."""
 
     min_elements: int = 64
-    """Elements of a result below which `few_tests` for each cost less than more code."""
+    """Elements of a result below which testing the index of each costs less than code for each
+    piece, at `few_tests` tests per element or fewer."""
 
     min_costly: int = 2048
     """The same where copies of an operation are long code, one of more than `costly` additions, and
@@ -55,10 +56,12 @@ class Pieces:
     eight times as long to compile."""
 
     costly: int = 12
-    """Additions that a root takes: functions with more take a page of code."""
+    """Cost of an operation, in additions, above which its code is long: that of a square root.
+    Dearer functions take a page."""
 
     few_tests: int = 4
-    """Tests of each element that these are for; with more of them fewer elements are."""
+    """Tests per element that `min_elements` and `min_costly` hold for; both shrink in proportion
+    to further tests."""
 
     max_runs: int = 24
     """Loops that one nest may become, and boxes of a result that one kernel computes. More
@@ -66,12 +69,12 @@ class Pieces:
     operands)."""
 
     edge_parts: int = 16
-    """Parts of a dimension. Where all cuts are too many, those are left out that have less than one
-    on both sides. A sum of 13 rolls of f32[67,4246] took 2.4 of XLA's time before, 0.15 after (LOG,
-    three sweeps with new seeds)."""
+    """Divisor of a dimension. Where all cuts are too many, those are left out whose pieces on both
+    sides are shorter than this fraction of it. A sum of 13 rolls of f32[67,4246] took 2.4 of XLA's
+    time before, 0.15 after (LOG, three sweeps with new seeds)."""
 
     max_nodes: int = 1500
-    """Operations that stand in all of them together, which bounds the time of compilation."""
+    """Operations in the code of all loops of one nest, which bounds the time of compilation."""
 
     max_plain: int = 1024
     """Elements of a kernel's loops up to which vectors save less than a microsecond or two, and
@@ -161,10 +164,10 @@ class LoopNests:
     a fifth less run time (LOG, third round)."""
 
     short_row_block: int = 64
-    """Rows of which it is done at a time: four vectors of f32 of 64 bytes."""
+    """Short rows whose shared values are computed at a time: four vectors of f32 of 64 bytes."""
 
     min_head_work: int = 6
-    """Operations that one of it has to take: a division or a root."""
+    """Fewest additions that the dearest shared value of a short row takes: those of a division."""
 
     max_interleaved: int = 8
     """Elements between each other that are done at once, as their operations stand in one loop.

@@ -10,6 +10,7 @@ import functools
 import os
 import platform
 
+from xla_host.environment_variables import CPU_FEATURES, CPU_NAME
 from xla_server.target.gpu import GPUS, Gpu
 
 
@@ -55,8 +56,7 @@ class Machine:
     @classmethod
     def host(cls) -> "Machine":
         """Return the host, or the processor that NUMBA_CPU_NAME and NUMBA_CPU_FEATURES name."""
-        named = tuple(os.environ.get(f"NUMBA_CPU_{word}") for word in ("NAME", "FEATURES"))
-        return _host(*named, len(os.sched_getaffinity(0)))
+        return _host(CPU_NAME.value(), CPU_FEATURES.value(), len(os.sched_getaffinity(0)))
 
     @classmethod
     def sse2(cls, cores: int = 4) -> "Machine":

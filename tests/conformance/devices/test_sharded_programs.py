@@ -18,7 +18,7 @@ from tests.corpus.grids import BACKENDS
 from tests.unit.passes.partitioning.grids import run_whole
 from xla_contract.types.device_grid import DeviceGrid
 from xla_server.ir.importer import import_serialized_module
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 from xla_server.passes.partitioning.partition import partition
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -12,7 +12,7 @@ from xla_contract.stubs import hlo_pb2
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 
 OFFERED = (
     *("batch_norm", "cond", "convolution", "converts", "cumulative", "dot", "dot_highest"),

@@ -9,7 +9,7 @@ from tests.corpus.hlo_text import parse_hlo
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

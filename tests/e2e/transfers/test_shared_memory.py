@@ -142,7 +142,7 @@ def test_transfers_of_several_threads_share_the_arena(client):
 @pytest.mark.parametrize("reason", ["argument", "environment", "other host", "other user"])
 def test_where_anything_is_missing_values_pass_all_the_same(server, monkeypatch, reason):
     if reason == "environment":
-        monkeypatch.setenv(shared_memory.SWITCH, "0")
+        monkeypatch.setenv("XLA_CLIENT_SHARED_MEMORY", "0")
     with xc.connect(
         server.address, shared_memory=False if reason == "argument" else None
     ) as client:

@@ -19,7 +19,7 @@ from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.explicit_stack import result_of
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloInstruction
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 from xla_server.ops.numerics.subnormals import subnormals_as_zeros
 from xla_server.ops.random.rng_get_and_update_state import RandomStates
 

@@ -8,7 +8,7 @@ from xla_client import Builder, Shape, ops
 from xla_contract.errors import ShapeError
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 
 
 def _parameters(*texts: str):

@@ -6,7 +6,7 @@ from tests.unit.client.documented import ExampleCall
 from xla_client import Builder, Shape, ops
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.importer import import_module
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 
 _HALVES = "compilers write operations in halves; programs write the whole"
 NOT_WRITTEN_BY_PROGRAMS = {

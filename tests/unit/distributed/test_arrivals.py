@@ -11,8 +11,8 @@ from xla_contract.errors import DeadlineExceededError, FailedPreconditionError, 
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_server.distributed.arrivals import Arrivals, meeting_key
-from xla_server.distributed.messages import Arrive, Late, RunOptions, Visit
 from xla_server.distributed.remote_run import RemoteRun
+from xla_server.distributed.transport.messages import Arrive, Late, RunOptions, Visit
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ops.evaluation import Meeting
 

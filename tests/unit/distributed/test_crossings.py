@@ -12,11 +12,11 @@ from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_server.distributed import exchange
 from xla_server.distributed.crossings import Crossings
-from xla_server.distributed.frames import Bytes, bytes_of
-from xla_server.distributed.messages import Arrive, Ended, Go, Late, RunOptions
-from xla_server.distributed.parcels import Stamp
-from xla_server.distributed.polling import LOOKS, BackOff
-from xla_server.distributed.shared_regions import RegionPart, SharedRegions, SharedSeats
+from xla_server.distributed.transport.frames import Bytes, bytes_of
+from xla_server.distributed.transport.messages import Arrive, Ended, Go, Late, RunOptions
+from xla_server.distributed.transport.parcels import Stamp
+from xla_server.distributed.transport.polling import LOOKS, BackOff
+from xla_server.distributed.transport.shared_regions import RegionPart, SharedRegions, SharedSeats
 from xla_server.execution.collectives_protocol import MeetingPlan, NativeMeeting
 from xla_server.ir.participants import Placement
 from xla_server.ir.text.parser import parse_module

@@ -7,8 +7,8 @@ import pytest
 from xla_contract.errors import CancelledError, UnimplementedError, XlaError
 from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.backends.compile_options import CompileOptions
-from xla_server.distributed.messages import Load, Unload
 from xla_server.distributed.remote_programs import RemotePrograms
+from xla_server.distributed.transport.messages import Load, Unload
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.programs.compile_request import WireProgram
 

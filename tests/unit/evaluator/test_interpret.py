@@ -24,7 +24,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloInstruction, HloModule
-from xla_server.ir.verifier import MAX_CALL_DEPTH, verify
+from xla_server.ir.verification.verifier import MAX_CALL_DEPTH, verify
 from xla_server.ops.evaluation import TOKEN, Evaluator, Frame, Value
 from xla_server.ops.evaluators import EVALUATORS
 

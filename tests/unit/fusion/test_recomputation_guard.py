@@ -14,7 +14,7 @@ from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.fusion.multi_output_fusion import MultiOutputFusion
 from xla_server.fusion.recomputation_guard import RecomputationGuard, may_repeat
 from xla_server.ir.module import HloInstruction, HloModule
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 from xla_server.passes.framework.editor import copy_module
 
 TUNING = TARGET.tuning

@@ -13,7 +13,7 @@ from xla_server.buffers.code import KernelThunk
 from xla_server.fusion.update_barriers import UpdateBarriers
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 from xla_server.passes.framework.editor import copy_module
 from xla_server.passes.framework.selection import PassOptions
 

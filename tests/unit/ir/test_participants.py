@@ -11,7 +11,7 @@ from xla_contract.errors import ShapeError
 from xla_contract.types.device_grid import DeviceGrid
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.participants import groups_of
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 
 GRID = DeviceGrid(2, 2)
 ADD = "dimensions={0}, to_apply=add"

@@ -14,7 +14,7 @@ from xla_contract.types.shape import Shape
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloComputation, HloModule
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 from xla_server.passes.framework.editor import copy_module
 from xla_server.passes.framework.fixpoint import Pass
 

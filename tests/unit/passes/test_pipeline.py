@@ -20,7 +20,7 @@ from xla_server.backends.compiled.compilation import steps_of
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 from xla_server.passes.framework.editor import copy_module
 from xla_server.passes.framework.fixpoint import Fixpoint, Pass, run_once
 from xla_server.passes.pipeline import pipeline

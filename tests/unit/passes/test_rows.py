@@ -16,7 +16,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 from xla_server.passes.framework.editor import copy_module
 from xla_server.passes.framework.fixpoint import run_once
 from xla_server.passes.pipeline import pipeline

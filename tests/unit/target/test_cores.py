@@ -8,7 +8,7 @@ from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.lower.lowering import kernels_of
-from xla_server.codegen.schedules.builders.chunks import calls_of, chunk_of
+from xla_server.codegen.schedules.builders.launches.chunks import calls_of, chunk_of
 from xla_server.ir.text.parser import parse_module
 from xla_server.runtime.threads import KernelThreads
 from xla_server.target.machine import Machine

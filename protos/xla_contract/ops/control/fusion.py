@@ -5,7 +5,7 @@ import enum
 from collections.abc import Sequence
 from typing import Annotated
 
-from xla_contract.ops.attribute_fields import Member
+from xla_contract.ops.attribute_fields import EnumMember
 from xla_contract.ops.control.call import infer_call
 from xla_contract.types.shape import ProgramShape, Shape
 
@@ -23,7 +23,7 @@ class FusionKind(enum.StrEnum):
 class FusionAttributes:
     """The kind of fusion."""
 
-    kind: Annotated[FusionKind, Member("fusion_kind", FusionKind)]
+    kind: Annotated[FusionKind, EnumMember("fusion_kind", FusionKind)]
 
 
 def infer_fusion(

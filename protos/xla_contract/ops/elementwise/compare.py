@@ -11,7 +11,7 @@ from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
-from xla_contract.ops.attribute_fields import Member
+from xla_contract.ops.attribute_fields import EnumMember
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 
@@ -49,9 +49,11 @@ class ComparisonType(enum.StrEnum):
 class CompareAttributes:
     """The relation, and the order where it is said; None takes the element type's own."""
 
-    direction: Annotated[ComparisonDirection, Member("comparison_direction", ComparisonDirection)]
+    direction: Annotated[
+        ComparisonDirection, EnumMember("comparison_direction", ComparisonDirection)
+    ]
     type: Annotated[
-        ComparisonType | None, Member("comparison_type", ComparisonType, is_optional=True)
+        ComparisonType | None, EnumMember("comparison_type", ComparisonType, is_optional=True)
     ] = None
 
 

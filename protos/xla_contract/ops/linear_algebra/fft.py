@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.attribute_fields import Member, Repeated
+from xla_contract.ops.attribute_fields import EnumMember, Repeated
 from xla_contract.ops.rules import any_dynamic
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
@@ -25,7 +25,7 @@ class FftType(enum.IntEnum):
 class FftAttributes:
     """The transform and the real-side lengths of the last dimensions."""
 
-    type: Annotated[FftType, Member("fft_type", FftType)]
+    type: Annotated[FftType, EnumMember("fft_type", FftType)]
     length: Annotated[tuple[int, ...], Repeated("fft_length")]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.attribute_fields import Member, Scalar
+from xla_contract.ops.attribute_fields import EnumMember, Scalar
 from xla_contract.ops.linear_algebra.cholesky import check_square
 from xla_contract.types.shape import Shape
 
@@ -29,9 +29,9 @@ class TriangularSolveAttributes:
     left_side: Annotated[bool, Scalar("triangular_solve_options.left_side")]
     lower: Annotated[bool, Scalar("triangular_solve_options.lower")]
     unit_diagonal: Annotated[bool, Scalar("triangular_solve_options.unit_diagonal")]
-    transpose_a: Annotated[Transpose, Member("triangular_solve_options.transpose_a", Transpose)] = (
-        Transpose.NO_TRANSPOSE
-    )
+    transpose_a: Annotated[
+        Transpose, EnumMember("triangular_solve_options.transpose_a", Transpose)
+    ] = Transpose.NO_TRANSPOSE
 
 
 def infer_triangular_solve(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.attribute_fields import Declared, Member
+from xla_contract.ops.attribute_fields import Declared, EnumMember
 from xla_contract.ops.signature import listed
 from xla_contract.types.shape import Shape
 
@@ -22,7 +22,7 @@ class RandomDistribution(enum.IntEnum):
 class RngAttributes:
     """The distribution, and the shape of the result, without layout."""
 
-    distribution: Annotated[RandomDistribution, Member("distribution", RandomDistribution)]
+    distribution: Annotated[RandomDistribution, EnumMember("distribution", RandomDistribution)]
     shape: Annotated[Shape, Declared(Shape.without_layout)]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.attribute_fields import Declared, Member
+from xla_contract.ops.attribute_fields import Declared, EnumMember
 from xla_contract.ops.rules import TypeSet, expect_type
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
@@ -37,7 +37,7 @@ def _bits_in(shape: Shape) -> Shape:
 class RngBitGeneratorAttributes:
     """The generator, and the shape of the bits, without layout."""
 
-    algorithm: Annotated[RandomAlgorithm, Member("rng_algorithm", RandomAlgorithm)]
+    algorithm: Annotated[RandomAlgorithm, EnumMember("rng_algorithm", RandomAlgorithm)]
     shape: Annotated[Shape, Declared(_bits_in)]
 
 

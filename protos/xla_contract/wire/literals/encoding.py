@@ -46,7 +46,7 @@ def encode_literal_message(message: Message, literal: Literal) -> bytes:
 
 
 _MOST_OF_VARINT = 10
-"""Bytes of one; a negative int32 takes as many, too."""
+"""Bytes of the longest varint; a negative int32 takes as many, too."""
 
 
 def most_bytes(shape: Shape) -> int:

@@ -46,7 +46,7 @@ _KNOWN, _KNOWN_BYTES = 4096, 256
 """Shapes that are walked through once: a program has the same few again and again."""
 
 _FEW = 64
-"""Bytes that are counted before numpy has begun."""
+"""Bytes up to which Python counts varints: it ends before a call of numpy has begun."""
 
 
 def check_parse_size(kind: type[Message], data: bytes) -> None:

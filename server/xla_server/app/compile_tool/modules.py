@@ -8,7 +8,7 @@ from xla_contract.errors import InvalidArgumentError, UnimplementedError, XlaErr
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 from xla_server.rpc.decode.module_forms import read_message
 
 STANDARD_INPUT = "-"

@@ -21,6 +21,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from xla_host.environment_variables import CACHE_HOME, STATE_HOME, EnvironmentVariable
 from xla_server.app.endings import ConfigurationError
 from xla_server.app.options.available_memory import available_memory
 from xla_server.app.options.mistakes import nearest, origin, unknown_variables
@@ -75,13 +76,13 @@ class MemoryFraction:
 class UserDirectory:
     """A default: a directory of this user by the XDG base directory specification."""
 
-    variable: str
+    variable: EnvironmentVariable
     base: str
     path: str
 
     def __call__(self) -> str:
         """Return the path, below `base` where the variable names no absolute path."""
-        named = os.environ.get(self.variable, "")
+        named = self.variable.value() or ""
         base = named if os.path.isabs(named) else os.path.expanduser(self.base)
         return os.path.join(base, self.path)
 
@@ -90,8 +91,8 @@ class UserDirectory:
         return f"{self.base}/{self.path}"
 
 
-USER_STATE = UserDirectory("XDG_STATE_HOME", "~/.local/state", "xla-server")
-_USER_KERNELS = UserDirectory("XDG_CACHE_HOME", "~/.cache", "xla-server/kernels")
+USER_STATE = UserDirectory(STATE_HOME, "~/.local/state", "xla-server")
+_USER_KERNELS = UserDirectory(CACHE_HOME, "~/.cache", "xla-server/kernels")
 
 
 def incident_directory(dump_dir: str) -> Path:

@@ -26,7 +26,7 @@ from xla_server.app.run_tool.runners import Outcome, run_on_backend, run_on_jax,
 from xla_server.backends.platform import Backend
 from xla_server.ir.exporter import export_module
 from xla_server.ir.module import HloModule
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 from xla_server.passes.partitioning.signature import is_partitioned, sharded_signature
 from xla_server.rpc.decode.programs import read_compile_request
 

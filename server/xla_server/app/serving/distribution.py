@@ -14,7 +14,7 @@ from xla_server.backends.platform import Backend
 
 if TYPE_CHECKING:
     from xla_server.distributed.leader import Leader
-    from xla_server.distributed.world import World
+    from xla_server.distributed.transport.world import World
 
 _LOG = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ def joined_world(settings: Settings) -> "World | None":
             )
         return None
     try:
-        from xla_server.distributed.world import World, WorldError
+        from xla_server.distributed.transport.world import World, WorldError
     except ImportError as error:
         raise ConfigurationError(
             f"distributed: {settings.distributed} needs the extra [mpi], got {error}"

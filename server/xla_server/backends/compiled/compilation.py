@@ -40,7 +40,7 @@ def costs_of(target: Target) -> LoopNestCosts:
 
 
 class Observer(PassObserver, Protocol):
-    """Whoever looks on while a program is compiled. It must not change what it is shown."""
+    """An observer of a program's compilation. It must not change the modules that it is shown."""
 
     def begin(self, module: HloModule) -> None:
         """The module as it came."""

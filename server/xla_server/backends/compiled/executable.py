@@ -16,7 +16,7 @@ from xla_server.backends.platform import Buffer, Device, Execution, InTurns, Pro
 from xla_server.backends.signature import argument_buffer, has_state, relaid_bytes
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import channel_ends
-from xla_server.execution.collectives_protocol import Group
+from xla_server.execution.collectives_protocol import GridParticipants
 from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.execution.memory_check import LARGE
 from xla_server.ir.module import HloModule
@@ -119,7 +119,7 @@ class CompiledExecutable:
         arguments: Sequence[Sequence[Buffer]],
         devices: Sequence[Device],
         cancellation: Cancellation,
-        group: Group,
+        group: GridParticipants,
     ) -> list[Execution] | None:
         """Run as all participants, as InTurns says."""
         program, turns = self._program, self._program.in_turns

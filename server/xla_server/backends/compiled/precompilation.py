@@ -21,7 +21,7 @@ from xla_server.runtime.threads import KernelThreads
 _LOG = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.1
-"""Seconds between two looks of a pausing preparation for its end."""
+"""Seconds between two polls of `is_over` while urgent compilations hold a preparation up."""
 
 
 class Preparation:

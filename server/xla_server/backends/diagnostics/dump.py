@@ -23,9 +23,9 @@ _CHARACTERS_PER_BYTE = 4
 
 
 class Dump:
-    """Writes what it is shown of a compilation. Implements compilation.Observer.
+    """Writes the modules and times of a compilation to files. Implements compilation.Observer.
 
-    Whatever the disk does, the compilation goes on: the log has it.
+    An error of the disk is logged and does not end the compilation.
     """
 
     def __init__(self, files: DumpFiles, options: DumpOptions, prefix: str = "") -> None:

@@ -21,30 +21,30 @@ from xla_server.backends.diagnostics.private_files import (
 _LOG = logging.getLogger(__name__)
 
 MAX_FILES = 1000
-"""Files of one module."""
+"""Most files in the dumps of one module."""
 
 MAX_MODULE_BYTES = 64 * 2**20
 """Bytes of one module, and of dumps in one answer, as ExplainExecutable says."""
 
 MAX_MODULES = 1000
-"""Modules of one server process."""
+"""Most modules that one server process dumps."""
 
 MAX_BYTES = 2**31
-"""Bytes of one server process."""
+"""Size limit of all dumps of one server process, in bytes."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,79}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.\-]")
 
 
 class Budget:
-    """A number of bytes for all who draw on it."""
+    """A budget of bytes or files that several writers share. Thread-safe."""
 
     def __init__(self, count: int) -> None:
         self._left = count
         self._lock = threading.Lock()
 
     def take(self, count: int) -> bool:
-        """Take so many, if they are there."""
+        """Take `count` from the budget; False, and nothing is taken, if fewer are left."""
         with self._lock:
             if count > self._left:
                 return False

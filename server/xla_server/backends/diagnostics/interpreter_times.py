@@ -9,7 +9,7 @@ from xla_server.backends.loaded_program import LoadedProgram
 from xla_server.runtime.row_times import MAX_SPANS, RowTimes
 
 _SPANS = MAX_SPANS // 16
-"""Runs of the rows of one program, and of steps, that are kept one by one."""
+"""Most timed executions kept individually, of one program's rows and of steps."""
 
 
 class InterpreterTimes:

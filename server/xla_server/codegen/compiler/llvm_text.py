@@ -61,7 +61,7 @@ class FunctionText:
         return f"b{self._count}"
 
     def start(self, label: str) -> None:
-        """Go on in a block, which whatever comes before has jumped to."""
+        """Begin a block; the text before it has ended with a jump to it."""
         self._lines.append(f"{label}:")
         self.block = label
 
@@ -304,7 +304,7 @@ def suffix_of(vector: str) -> str:
 
 
 class ModuleText:
-    """A module's text, to which its compiler adds what it is compiled for."""
+    """A module's text without a target, which its compiler adds."""
 
     def __init__(self, functions: str) -> None:
         self._functions = functions

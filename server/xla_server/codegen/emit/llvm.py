@@ -234,7 +234,7 @@ class Emitter(BlockWriter):
             self._request_vectors(loop, back)
 
     def _request_vectors(self, loop: stmt.For, back: Any) -> None:
-        """Request vectors for a loop that is to have them, on the branch back to its test."""
+        """Request vectors for a loop that is marked for them, by metadata of its back edge."""
         if request := vector_request(loop, self._machine):
             request_vectors(back, request)
 

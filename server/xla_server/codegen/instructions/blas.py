@@ -105,7 +105,7 @@ class LibraryRoutine(Instruction):
 
 
 def _argument(builder: Any, way: str, value: Any) -> Any:
-    """The argument, or the address of what it is spilled to."""
+    """The argument, or the address of the stack memory that it is spilled to."""
     if way == "a":
         return value
     value = builder.trunc(value, ir.IntType(32)) if way == "n" else value

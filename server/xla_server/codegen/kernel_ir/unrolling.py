@@ -54,7 +54,7 @@ def _is_short(loop: For | While) -> bool:
 
 
 def _copies(statements: Sequence[Statement]) -> int:
-    """Return how often the innermost of statements is there when short loops are unrolled."""
+    """Return the number of copies of the innermost statements when short loops are unrolled."""
     most = 1
     for each in statements:
         copies = _copies(blocks_of(each))
@@ -69,7 +69,7 @@ def _copies(statements: Sequence[Statement]) -> int:
 
 
 def _has_loops(statements: Sequence[Statement]) -> bool:
-    """Return whether loops remain; what is around those that they are in takes no time."""
+    """Return whether loops remain at any depth once short ones are unrolled."""
     return any(
         (isinstance(each, For | While) and not _is_short(each)) or _has_loops(blocks_of(each))
         for each in statements

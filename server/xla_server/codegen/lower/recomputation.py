@@ -15,7 +15,7 @@ from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS, is_fault
 from xla_server.codegen.lower.loop_nests.concatenate import write_loops
 from xla_server.codegen.lower.loop_nests.loop_kernel import LoopKernel, LoopTask
 from xla_server.codegen.lower.loop_nests.loop_lowering import Write, array_shapes
-from xla_server.codegen.schedules.builders.chunks import calls_of
+from xla_server.codegen.schedules.builders.launches.chunks import calls_of
 from xla_server.evaluator.evaluation_cost import evaluation_time, evaluations_once
 from xla_server.fusion.analysis.fusible import is_scalar_constant
 from xla_server.ir.module import HloInstruction

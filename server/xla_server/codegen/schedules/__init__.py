@@ -14,5 +14,5 @@ summation.
 Special loop nests: split where the parts of a concatenate or pad meet (`nests/pieces.py`), several
 results interleaved for interior padding (`nests/interleaved.py`), blocks of short rows
 (`nests/short_rows.py`). A chunk of work items costs at least 8 times the prologue that each call
-repeats (`builders/chunks.py`).
+repeats (`builders/launches/chunks.py`).
 """

@@ -7,10 +7,10 @@ from typing import TypeAlias
 
 from xla_server.codegen.schedules.builders.collapse import collapsed
 from xla_server.codegen.schedules.builders.flat_loop import flat_loop
+from xla_server.codegen.schedules.builders.launches.scheduled import ScheduledKernel
+from xla_server.codegen.schedules.builders.launches.work_items import parts_of_items
 from xla_server.codegen.schedules.builders.loop_builder import Nest
-from xla_server.codegen.schedules.builders.scheduled import ScheduledKernel
 from xla_server.codegen.schedules.builders.split_dimension import split_dimension
-from xla_server.codegen.schedules.builders.work_items import parts_of_items
 from xla_server.codegen.schedules.nests.columns import column_kernel
 from xla_server.codegen.schedules.nests.interleaved import interleaved
 from xla_server.codegen.schedules.nests.pieces import piece_kernel

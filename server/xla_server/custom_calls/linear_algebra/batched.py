@@ -9,7 +9,7 @@ import numpy as np
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.custom_calls.attributes import Attribute, integer, parse_attributes
+from xla_server.custom_calls.attributes import AttributeValue, integer, parse_attributes
 from xla_server.custom_calls.target import CustomCallTarget, require_result, require_static
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Frame, Value
@@ -29,7 +29,7 @@ class BatchedCall:
     """One call: the type of the matrices, the operands' and the declared shape without batch."""
 
     element: ElementType
-    attributes: Mapping[str, Attribute]
+    attributes: Mapping[str, AttributeValue]
     operands: tuple[Shape, ...]
     declared: Shape
 
@@ -107,7 +107,7 @@ class MatrixFunction:
     results: Callable[[BatchedCall], Shape]
     compute: Callable[[BatchedCall, Matrices], Matrices]
     element: ElementType | None = None
-    read: Callable[[bytes], Mapping[str, Attribute]] = parse_attributes
+    read: Callable[[bytes], Mapping[str, AttributeValue]] = parse_attributes
     empty: Callable[[BatchedCall, Matrices], Matrices] | None = None
 
     def target(self, name: str) -> CustomCallTarget:

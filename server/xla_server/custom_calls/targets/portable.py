@@ -13,7 +13,7 @@ import numpy as np
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.custom_calls.attributes import Attribute
+from xla_server.custom_calls.attributes import AttributeValue
 from xla_server.custom_calls.linear_algebra import batched, factorizations
 from xla_server.custom_calls.linear_algebra.spectral import hermitian_parts
 from xla_server.custom_calls.target import CustomCallTarget, require_result, require_static
@@ -25,12 +25,12 @@ _EIGH_OPTIONS = re.compile(rb"([01]),([01]),[0-9]{1,9},[0-9.eE+-]{1,40}\Z")
 _NAN = float("nan")
 
 
-def _no_options(text: bytes) -> Mapping[str, Attribute]:
+def _no_options(text: bytes) -> Mapping[str, AttributeValue]:
     """These targets have no options, and whatever a writer says there changes nothing."""
     return MappingProxyType({})
 
 
-def _eigh_options(text: bytes) -> Mapping[str, Attribute]:
+def _eigh_options(text: bytes) -> Mapping[str, AttributeValue]:
     found = _EIGH_OPTIONS.match(text)
     if found is None:
         raise InvalidArgumentError(

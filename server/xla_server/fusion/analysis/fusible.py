@@ -92,7 +92,7 @@ def is_tiled(instruction: HloInstruction, capability: Capability) -> bool:
 
 
 def continues_product(dot: HloInstruction, capability: Capability) -> bool:
-    """Return whether the kernel of a dot goes on with what is done to its results."""
+    """Return whether the kernel of a dot can compute the epilogue of its results."""
     lhs, rhs = (operand.shape for operand in dot.operands)
     sizes = product_sizes(lhs.dimensions, rhs.dimensions, dot.attributes.dimension_numbers)
     types = {lhs.element_type, rhs.element_type}

@@ -16,7 +16,7 @@ from xla_server.ir.module import HloInstruction
 _HALF, _ONE, _SLOPE, _CUBE = 0.5, 1.0, math.sqrt(2 / math.pi), 0.044715
 
 _ROUNDINGS: Final = 2
-"""Rounding errors that a constant of a program may have."""
+"""Tolerance of a constant of the formula, in units of its type's epsilon."""
 
 _NONE: Final = frozenset[HloInstruction]()
 

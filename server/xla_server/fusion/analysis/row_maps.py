@@ -140,7 +140,7 @@ def continues_rows(
     read: Mapping[HloInstruction, int],
     max_columns: int,
 ) -> bool:
-    """Return whether a reader can go on with each row that its producer goes through.
+    """Return whether a reader can be computed by rows in the loop over its producer's rows.
 
     `read` are operands of the reader that are results of the producer, by the rank that each has.
     Arrays of more than `max_columns` elements do not go on with their columns.

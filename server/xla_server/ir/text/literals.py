@@ -24,7 +24,7 @@ _NUMBER = re.compile(
 _WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
 _NAN = re.compile(r"(-?)nan(?:\(0x([0-9a-fA-F]+)\))?")
 _MAX_BRACES = 1 << 16
-"""An array without elements may have any number of empty rows, which say nothing."""
+"""Most empty rows that are printed of an array without elements; more are printed as {}."""
 
 
 def print_literal(literal: Literal) -> str:

@@ -26,7 +26,7 @@ from xla_server.ir.text.literals import read_literal
 from xla_server.ir.text.names import UniqueNames
 from xla_server.ir.text.scanner import HloReader
 from xla_server.ir.unmodelled_fields import decoration_of
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 
 _OPCODES = {str(opcode): opcode for opcode in Opcode}
 _SHAPED = frozenset({Opcode.PARAMETER, Opcode.CONSTANT})

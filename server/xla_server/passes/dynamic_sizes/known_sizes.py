@@ -12,10 +12,10 @@ from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.ops.evaluation import Array
 
 LARGEST = 64
-"""Elements of an array that sizes may be computed from."""
+"""Largest array, in elements, that sizes may be computed from."""
 
 _LONGEST = 256
-"""Instructions that may lie between a size and what it is computed from."""
+"""Most instructions between a size and the parameters that it is computed from."""
 
 _FOLLOWED = ELEMENTWISE | {
     Opcode.BROADCAST,

@@ -52,9 +52,9 @@ HOST = (ANY_SIZE - _CONTROL - SIZED_OPERATIONS.keys()) | {
 
 MOST_INSTRUCTIONS = 4096
 MOST_REPETITIONS = 4
-"""Instructions of called computations in one program: so many, or so many times those of the
-module if that is more. Each computation may call the next one twice, and so on. A larger
-program is walked call by call, which can be cancelled."""
+"""Most instructions of called computations in one program: the larger of the first number and
+the second times those of the module. Each computation may call the next one twice, and so on. A
+larger program is walked call by call, which can be cancelled."""
 
 
 class SizeSpecialiser:
@@ -207,7 +207,7 @@ class SizeSpecialiser:
         return made, extents_of(result)
 
     def _bounded(self, value: Known) -> Known:
-        """The value without hidden elements, which loops and branches hand on in different ways."""
+        """The value without hidden elements, which loops and branches pass on in different ways."""
         if self._keeps_hidden or isinstance(value, Token):
             return value
         if isinstance(value, tuple):

@@ -70,7 +70,7 @@ class WhileLoop:
                 return part
 
     def invariants(self) -> set[int]:
-        """The elements that the body hands on as they are."""
+        """The elements of the state that the body returns unchanged."""
         parameter = self.body.parameters[0]
         return {
             index

@@ -49,7 +49,7 @@ def _loops(computation: HloComputation, counts: dict[HloComputation, int]) -> It
 
 
 def _sink(computation: HloComputation, counts: dict[HloComputation, int], editor: Editor) -> bool:
-    """Constants that a loop is given, and hands on, are written into it."""
+    """Write constants of a loop's invariant state into its body and condition."""
     changed = False
     for loop in _loops(computation, counts):
         for index in loop.invariants():
@@ -75,7 +75,7 @@ def _replace(
     handing_on: set[HloInstruction],
     editor: Editor,
 ) -> bool:
-    """Write a constant where an element is read; what hands it on goes on reading the element."""
+    """Write a constant where an element is read, except by the instructions that pass it on."""
     (parameter,) = inside.parameters
     found = {
         i for i in inside.instructions if is_element(i, parameter) and i.attributes.index == index

@@ -11,7 +11,7 @@ from xla_server.passes.framework.rewrite_pass import Rule, TargetRewritePass
 from xla_server.passes.simplify.rules.slices import part_of
 
 MOST_OPERATIONS = 64
-"""Operations on parts that are made of those on one concatenation."""
+"""Most operations that replace those on one concatenation: each is repeated per operand."""
 
 
 class StackedElements(TargetRewritePass):

@@ -12,7 +12,7 @@ from xla_server.passes.framework.queries import count
 from xla_server.passes.framework.rewrite_pass import RewritePass
 
 LARGEST_RESULT = 1 << 16
-"""Bytes of a result that may be larger than what it is made of."""
+"""Largest constant, in bytes, that may exceed what it is computed from: programs store it."""
 
 LONGEST_WORK = 1 << 20
 """Bound of the elements that evaluating one instruction at compile time may touch."""

@@ -108,7 +108,7 @@ class DrainController:
         return is_over and pools.is_idle()
 
     def _end_left_alone(self) -> None:
-        """End the streams of feeds once no program is there for them, as none comes any more."""
+        """End the streams of feeds once no program runs: a draining server starts no other."""
         pools = self._pools
         # A call is with a thread before it is with the calls.
         if self._launched.value or not pools.is_idle(besides=Pool.STREAM):

@@ -19,7 +19,7 @@ from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
 from xla_server.ir.text.printer import print_module
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 
 M = TypeVar("M", bound=Message)
 

@@ -14,7 +14,7 @@ _PERIOD = 0.002
 """Seconds between two looks; a thread that was answering at both is busy."""
 
 _PATIENCE = 50
-"""Looks without a call before it sleeps."""
+"""Polls without a call in progress before the watchdog sleeps."""
 
 
 class MonitoredStream(Protocol):

@@ -108,7 +108,7 @@ class CodeCache:
         self._count_bytes(code)
 
     def compiled(self, code: CachedCode) -> None:
-        """Count the bytes of code that is there now; others go where they are too many."""
+        """Count the bytes of code just compiled, and evict other code beyond the limits."""
         if self._codes.get(code.key) is code:
             self._count_bytes(code)
 

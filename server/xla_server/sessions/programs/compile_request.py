@@ -10,7 +10,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.backends.compile_options import CompileOptions, DumpOptions
 from xla_server.ir.importer import import_serialized_module
 from xla_server.ir.module import HloModule
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 from xla_server.passes.partitioning.partition import Partitioned, needs_partitioning, partition
 from xla_server.sessions.programs.device_assignment import DeviceAssignment
 

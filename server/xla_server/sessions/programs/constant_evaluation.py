@@ -18,7 +18,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloModule
 from xla_server.ir.side_effects import SIDE_EFFECTS
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 from xla_server.sessions.programs.compile_request import ProgramSource
 
 _NOT_CONSTANT = SIDE_EFFECTS | {Opcode.REPLICA_ID, Opcode.PARTITION_ID}

@@ -26,7 +26,7 @@ from xla_server.sessions.limits.shares.caller import LOCAL_FLOW, Flow
 from xla_server.sessions.limits.shares.rotation import Rotation
 
 PERIOD = 0.01
-"""Seconds between two looks, and what one turn lasts."""
+"""Seconds between two polls of the running programs, and the length of one turn."""
 
 NEW_SECONDS = 0.02
 """Seconds that a program runs before it takes turns with others."""
@@ -48,7 +48,7 @@ would cost many short calls more than it gives, as they end sooner.
 """
 
 _PATIENCE = 100
-"""Looks at nothing before the thread sleeps."""
+"""Polls without a running program before the thread sleeps."""
 
 _SLEEP_SECONDS = 10.0
 """Seconds that it sleeps before it ends."""

@@ -176,7 +176,7 @@ class ValueTable:
         return _buffer_of(self.handles.get(handle))
 
     def shape(self, handle: int) -> Shape:
-        """The shape of a value, known before the value is there; raises as `get`."""
+        """The shape of a value, known before the value is computed; raises as `get`."""
         entry = self.handles.get(handle)
         if isinstance(entry, ValueFuture):
             entry.require_no_error()

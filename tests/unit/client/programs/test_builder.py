@@ -18,7 +18,7 @@ from xla_client import (
 from xla_client.programs.builder import builder_of
 from xla_contract.stubs import hlo_pb2
 from xla_server.ir.importer import import_module
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 
 
 def _adder(name: str = "adder") -> Computation:

@@ -11,7 +11,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import hlo_pb2
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.importer import import_module
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 from xla_server.rpc.decode.programs import read_program
 from xla_server.sessions.programs.constant_evaluation import compute_constant
 

@@ -104,10 +104,10 @@ def literal(byte_size, value=1):
 
 def test_the_switch_and_the_argument_turn_it_off(monkeypatch):
     assert is_enabled(None)
-    monkeypatch.setenv(shared_memory.SWITCH, "0")
+    monkeypatch.setenv("XLA_CLIENT_SHARED_MEMORY", "0")
     assert not is_enabled(None)
     assert is_enabled(True)
-    monkeypatch.delenv(shared_memory.SWITCH)
+    monkeypatch.delenv("XLA_CLIENT_SHARED_MEMORY")
     assert not is_enabled(False)
     monkeypatch.setattr("sys.platform", "win32")
     assert not is_enabled(True)

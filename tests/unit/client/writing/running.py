@@ -8,7 +8,7 @@ import numpy as np
 import xla_client as xc
 from xla_client import Builder
 from xla_server.ir.importer import import_module
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 
 
 def run(client: xc.Client, write: Callable[..., Any], *arguments: Any) -> Any:

@@ -15,7 +15,7 @@ from tests.work_ratio.ratios import operations_ratio, transcendentals_ratio
 from xla_server.backends.compiled.compilation import Compilation, compile_module
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.lower.recomputation import LoopNestCosts
-from xla_server.codegen.schedules.builders.chunks import calls_of
+from xla_server.codegen.schedules.builders.launches.chunks import calls_of
 from xla_server.fusion.recomputation_guard import RecomputationGuard
 from xla_server.ir.module import HloModule
 

@@ -11,7 +11,7 @@ from tests.processors import TARGET
 from tests.unit.passes.passing import stated
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import KernelThunk
-from xla_server.codegen.schedules.builders.chunks import chunk_of
+from xla_server.codegen.schedules.builders.launches.chunks import chunk_of
 from xla_server.ir.module import HloModule
 
 _INTEGERS: dict[str, Callable[..., int]] = {

@@ -14,7 +14,7 @@ from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen.lower.loop_nests import loop_kernel
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.schedules import table as schedules
-from xla_server.codegen.schedules.builders.scheduled import ScheduledKernel
+from xla_server.codegen.schedules.builders.launches.scheduled import ScheduledKernel
 from xla_server.codegen.schedules.table import SCHEDULES, ElementGraph, Schedule
 
 _ZERO = "zero = f32[] constant(0)"

@@ -12,7 +12,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 
 F32 = Shape.parse("f32[2]")
 CALLED = ProgramShape((F32, F32), Shape.parse("f32[4]"))

@@ -25,7 +25,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 from xla_server.sessions.feeds.channel_table import ChannelTable, ChannelType
 from xla_server.sessions.values.handles import HandleFactory, HandleKind
 

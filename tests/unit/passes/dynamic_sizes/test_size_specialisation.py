@@ -18,7 +18,7 @@ from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.plan import PlanCache
 from xla_server.ir.importer import import_module
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 from xla_server.ops.evaluation import TOKEN, Value
 from xla_server.ops.numerics.dynamic_bounds import cut, filled, part_of, stretched
 from xla_server.passes.dynamic_sizes.size_specialisation import has_effect

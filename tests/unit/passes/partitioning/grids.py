@@ -12,7 +12,7 @@ from xla_contract.types.shape import Shape
 from xla_contract.types.sharding import Sharding
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 from xla_server.passes.partitioning.partition import Partitioned, partition
 from xla_server.passes.partitioning.signature import ShardedSignature
 

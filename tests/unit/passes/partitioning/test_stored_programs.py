@@ -11,7 +11,7 @@ from tests.unit.passes.partitioning.grids import run_shards, split
 from xla_contract.types.shape import Shape
 from xla_contract.types.sharding import REPLICATED
 from xla_server.ir.importer import import_serialized_module
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 from xla_server.passes.partitioning.partition import Partitioned, needs_partitioning, partition
 
 LOWERED = names("collective", "nested", "pmap", "auto", "program", "gspmd")

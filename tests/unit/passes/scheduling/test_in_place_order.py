@@ -12,7 +12,7 @@ from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 from xla_server.passes.framework.editor import copy_module
 from xla_server.passes.scheduling.in_place_order import InPlaceOrder
 

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.passes.passing import imported, opcodes, passed, rewritten, stated
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.types.opcode import Opcode
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 from xla_server.passes.framework.editor import Editor, copy_module, rewrite, users
 from xla_server.passes.framework.fixpoint import Pass
 from xla_server.passes.simplify.call_inliner import (

@@ -35,10 +35,10 @@ The wait costs less than a thousandth of it.
 """
 
 MAX_PROGRAMS = 64
-"""Programs that have graphs in one stream, those that ran last."""
+"""Most programs with graphs in one stream; the least recently run loses its own."""
 
 RECENT_LAUNCHES = 64
-"""Launches that are told where the device is lost."""
+"""Number of last launches that the error of a lost device lists."""
 
 _runs = itertools.count(1)
 

@@ -16,7 +16,7 @@ MEASUREMENTS = 2
 """Executions of a row that are timed; in the first, libraries may load code."""
 
 _SHOWN = 200
-"""Characters of a segment's launches that are told."""
+"""Length limit of the list of a segment's launches in errors, in characters."""
 
 
 class WorkerProgram:

@@ -117,7 +117,7 @@ class _Joiner:
 
 
 def _is_passed(row: Row) -> bool:
-    """Return whether kernels may pass a row: a device does it, and goes on with the next."""
+    """Return whether kernels may pass a row: one that a device does without the host."""
     if isinstance(row, KernelThunk):
         return isinstance(row.kernel, GridKernel | LibraryPlan)
     return isinstance(row, CopyThunk)

@@ -16,7 +16,7 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import read_by, walk
 
 _MOST_STATEMENTS = 1 << 12
-"""Statements that are looked at: loops in loops have their first and last iterations together."""
+"""Most statements executed: nested loops run their first and last iterations in all pairs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -146,7 +146,7 @@ class Phase:
 
     @property
     def box(self) -> list[int]:
-        """Sizes of what a block needs of the input's spatial dimensions."""
+        """Sizes of the part of the input that a block reads, by spatial dimension."""
         first, *others = self.lines
         return [first.extent(self.block), *(line.extent(line.results) for line in others)]
 

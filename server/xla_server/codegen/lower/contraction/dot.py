@@ -95,7 +95,7 @@ def _add_thin(made: Product, thin: ThinProduct, epilogue: Epilogue) -> None:
 
 
 def _add_epilogue(made: Product, epilogue: Epilogue) -> None:
-    """Add the epilogue of a product that is there as a kernel of its own, which divides rows."""
+    """Add the epilogue of a product that is stored, as a kernel of its own that divides rows."""
     columns = made.producer.shape.dimensions[-1]
     building = EpilogueKernel(epilogue)
     with Items(building.body, made.producer.shape.element_count // columns, None) as rows:

@@ -19,7 +19,7 @@ from xla_server.codegen.routines.contraction import gemm_loops
 from xla_server.codegen.routines.contraction.gemm_functions import panel_name, tile_name
 from xla_server.codegen.routines.contraction.gemm_panels import SLACK
 from xla_server.codegen.routines.contraction.gemm_tiles import TileKind, heights, widths
-from xla_server.codegen.schedules.builders.stopping import is_long
+from xla_server.codegen.schedules.builders.launches.stopping import is_long
 from xla_server.target.target import Target
 from xla_server.target.tuning import MatrixProducts
 

@@ -7,7 +7,7 @@ from xla_server.codegen.lower.indexing.scatter_kernel import Arguments, Combinat
 from xla_server.codegen.lower.indexing.scatter_space import Ranges, Space
 from xla_server.codegen.lower.kernel_thunks import buffers_of, kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.schedules.builders.stopping import is_long
+from xla_server.codegen.schedules.builders.launches.stopping import is_long
 from xla_server.ir.module import HloInstruction
 
 

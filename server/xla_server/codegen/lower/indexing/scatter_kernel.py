@@ -15,12 +15,12 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Let, Statement, Stop
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.indexing.scatter_space import Division, Ranges, Space, UpdateBlocks
+from xla_server.codegen.schedules.builders.launches.stopping import SPAN, span_of, watched_loop
 from xla_server.codegen.schedules.builders.scalar_builder import (
     apply_computation,
     load_element,
     store_element,
 )
-from xla_server.codegen.schedules.builders.stopping import SPAN, span_of, watched_loop
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloComputation
 from xla_server.target.kernel_tuning import Scatters

@@ -23,12 +23,12 @@ from xla_server.codegen.lower.indexing.sort_keys import Key, element_key, key_of
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.routines.indexing.sorting import COUNT_WORDS, KEEP, LOOK, SORT, sorter
+from xla_server.codegen.schedules.builders.launches.stopping import is_long
 from xla_server.codegen.schedules.builders.scalar_builder import (
     apply_computation,
     evaluate,
     load_element,
 )
-from xla_server.codegen.schedules.builders.stopping import is_long
 from xla_server.codegen.trace.graph import Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloComputation, HloInstruction

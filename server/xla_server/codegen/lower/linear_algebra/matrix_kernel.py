@@ -25,7 +25,7 @@ from xla_server.codegen.kernel_ir.statements import For, Let, ParallelFor, Stop
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.codegen.routines.linear_algebra.matrix_blocks import matrix_routine
-from xla_server.codegen.schedules.builders.stopping import LONG_WORK_ITEM, is_long
+from xla_server.codegen.schedules.builders.launches.stopping import LONG_WORK_ITEM, is_long
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.ir.module import HloInstruction

@@ -15,9 +15,9 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Let
 from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
-from xla_server.codegen.schedules.builders.chunks import calls_of
+from xla_server.codegen.schedules.builders.launches.chunks import calls_of
+from xla_server.codegen.schedules.builders.launches.scheduled import Evaluations
 from xla_server.codegen.schedules.builders.loop_builder import Nest
-from xla_server.codegen.schedules.builders.scheduled import Evaluations
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes, prologue_of
 from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
 from xla_server.codegen.schedules.table import ElementGraph, scheduled_by

@@ -237,7 +237,7 @@ class _Run:
         return count
 
     def _offset(self, body: Body) -> tuple[ir.Expression, list[ir.Expression]]:
-        """Return the element of the source that a run begins at, and tests that it is there.
+        """Return the offset of the source element that a run begins at, and its bounds tests.
 
         The line of the run itself is left out.
         """

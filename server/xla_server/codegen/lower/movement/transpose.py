@@ -134,7 +134,7 @@ def transposition_kernel(plan: Transposition, tuned: Transposes) -> Kernel:
 
 
 def _block(size: int, side: int, elements: int) -> int:
-    """Return a whole number of tiles with the elements that a block is to have."""
+    """Return the side of a block: all tiles of a dimension, at most `elements` or one tile."""
     return min(-(-size // side) * side, max(side, elements))
 
 

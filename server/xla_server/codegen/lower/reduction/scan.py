@@ -24,6 +24,7 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.lower.kernel_thunks import buffers_of, kernel_thunk
 from xla_server.codegen.lower.loop_nests.loop_lowering import array_shapes, lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.schedules.builders.launches.stopping import SPAN, looking, watched_loop
 from xla_server.codegen.schedules.builders.scalar_builder import (
     Named,
     element_variable,
@@ -31,7 +32,6 @@ from xla_server.codegen.schedules.builders.scalar_builder import (
     load_element,
     store_element,
 )
-from xla_server.codegen.schedules.builders.stopping import SPAN, looking, watched_loop
 from xla_server.codegen.trace.elementwise import converted, literal
 from xla_server.codegen.trace.graph import Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE

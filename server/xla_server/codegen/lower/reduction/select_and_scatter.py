@@ -17,12 +17,12 @@ from xla_server.codegen.kernel_ir.statements import Stop
 from xla_server.codegen.lower.indexing.scatter_kernel import flat_index
 from xla_server.codegen.lower.kernel_thunks import buffers_of, kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.schedules.builders.launches.stopping import looking, span_of
 from xla_server.codegen.schedules.builders.scalar_builder import (
     apply_computation,
     load_element,
     store_element,
 )
-from xla_server.codegen.schedules.builders.stopping import looking, span_of
 from xla_server.ir.module import HloInstruction
 
 

@@ -14,8 +14,8 @@ from xla_server.codegen.routines.contraction.gemm_panels import PANEL, PanelText
 from xla_server.codegen.routines.contraction.gemm_tiles import (
     KINDS,
     TILE,
+    GemmTileText,
     TileKind,
-    TileText,
     heights,
     widths,
 )
@@ -33,9 +33,9 @@ def panel_name(kind: TileKind, source: str, height: int, *, is_across: bool) -> 
 
 
 def _tile(kind: TileKind, rows: int, vectors: int, *, packs: bool) -> SharedFunction:
-    begin = functools.partial(TileText, kind=kind, rows=rows, vectors=vectors, packs=packs)
+    begin = functools.partial(GemmTileText, kind=kind, rows=rows, vectors=vectors, packs=packs)
     routine = TILE.named(tile_name(kind, rows, vectors, packs=packs))
-    return TextFunction(routine, TileText.multiply, begin=begin)
+    return TextFunction(routine, GemmTileText.multiply, begin=begin)
 
 
 def _panel(kind: TileKind, source: str, height: int, *, is_across: bool) -> SharedFunction:

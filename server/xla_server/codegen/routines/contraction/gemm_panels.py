@@ -11,10 +11,10 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.routines.contraction.gemm_tiles import TileKind
 
 SLACK = 64
-"""Bytes behind the last panel."""
+"""Bytes behind the last panel: the widest vector, as vectors are stored whole."""
 
 _QUARTER = 16
-"""Bytes within which the processor exchanges elements in least time."""
+"""Bytes of a 128-bit lane of a vector: processors shuffle elements fastest within one."""
 
 _CHUNK = 128
 """Number of k indices transposed at a time for all rows: that part of the panel stays in L1."""

@@ -87,7 +87,7 @@ TILE = Routine(
 """Multiplies two panels. Each tile has these parameters."""
 
 
-class TileText(VectorText):
+class GemmTileText(VectorText):
     """The function of a tile of so many rows, and vectors of each, while it is written.
 
     One that `packs` writes what it reads of the right panel to `room`, for the tiles below it.
@@ -143,9 +143,9 @@ class TileText(VectorText):
             self.call("void", "llvm.prefetch.p0", operands)
 
     def _store_all(self, sums: Sequence[str], kept: str) -> None:
-        """Write the sums of a tile, or add them to what is there, by way of the memory `kept`.
+        """Store the sums of a tile, or add them to the result, by way of the memory `kept`.
 
-        A loop over the rows that are there is compiled in less time than all after each other.
+        A loop over the tile's valid rows compiles in less time than unrolled code for all of them.
         Whole vectors are written without masks, which take some processors tens of cycles each.
         """
         vectors, lanes = self._vectors, self.lanes

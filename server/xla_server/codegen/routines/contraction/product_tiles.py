@@ -90,7 +90,7 @@ def tile_name(
     return ProductTile(kind, rows, vectors, rest > 0 or is_depthwise, is_depthwise).name
 
 
-class TileText(VectorText):
+class ProductTileText(VectorText):
     """The function of a tile while it is written."""
 
     def __init__(self, declared: Declaration, tile: ProductTile) -> None:
@@ -259,8 +259,8 @@ def product_tiles(machine: Machine) -> dict[str, Any]:
     return with_addresses(
         TextFunction(
             TILE.named(tile.name),
-            TileText.multiply,
-            begin=functools.partial(TileText, tile=tile),
+            ProductTileText.multiply,
+            begin=functools.partial(ProductTileText, tile=tile),
         )
         for tile in tiles
     )

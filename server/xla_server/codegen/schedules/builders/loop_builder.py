@@ -14,9 +14,9 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Accumulate, Order, ParallelFor, Stop
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.schedules.builders.graph_builder import GraphBuilder, applied
+from xla_server.codegen.schedules.builders.launches.scheduled import ScheduledKernel, scheduled
+from xla_server.codegen.schedules.builders.launches.stopping import SPAN, is_long, span_of
 from xla_server.codegen.schedules.builders.row_buffers import row_buffers
-from xla_server.codegen.schedules.builders.scheduled import ScheduledKernel, scheduled
-from xla_server.codegen.schedules.builders.stopping import SPAN, is_long, span_of
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.schedules.reductions.reduction_groups import is_free, reduction_groups
 from xla_server.codegen.schedules.reductions.sum_levels import SumLoop, is_even, steps_of, turn_of

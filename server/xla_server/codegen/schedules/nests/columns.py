@@ -16,14 +16,14 @@ from xla_server.codegen.kernel_ir.statements import Call, Stop
 from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.routines.column_sums import COLUMN_SUMS, FILLED, JOINED
+from xla_server.codegen.schedules.builders.launches.scheduled import ScheduledKernel
+from xla_server.codegen.schedules.builders.launches.stopping import SPAN
 from xla_server.codegen.schedules.builders.loop_builder import (
     LoopBuilder,
     Nest,
     close,
     looking_if_long,
 )
-from xla_server.codegen.schedules.builders.scheduled import ScheduledKernel
-from xla_server.codegen.schedules.builders.stopping import SPAN
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.schedules.reductions.reduction_groups import needed_reductions
 from xla_server.codegen.schedules.reductions.sum_levels import SumLoop, is_even, steps_of, turn_of

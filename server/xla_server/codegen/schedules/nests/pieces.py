@@ -22,8 +22,8 @@ from xla_server.codegen.kernel_ir.expressions import Address, Expression, intege
 from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.schedules.builders.collapse import Make, collapsed
+from xla_server.codegen.schedules.builders.launches.scheduled import ScheduledKernel
 from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest, close
-from xla_server.codegen.schedules.builders.scheduled import ScheduledKernel
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.trace.graph import Apply, Immediate, Load, Position, ReductionResult, Store
 from xla_server.codegen.trace.merging import groups_of, indices_of, merged

@@ -7,15 +7,15 @@ import math
 
 from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.schedules.builders.function_calls import FunctionCalls
+from xla_server.codegen.schedules.builders.launches.scheduled import ScheduledKernel
+from xla_server.codegen.schedules.builders.launches.work_items import inner_loops
 from xla_server.codegen.schedules.builders.loop_builder import (
     LoopBuilder,
     Nest,
     close,
     looking_if_long,
 )
-from xla_server.codegen.schedules.builders.scheduled import ScheduledKernel
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
-from xla_server.codegen.schedules.builders.work_items import inner_loops
 
 
 def row_kernel(nest: Nest) -> ScheduledKernel:

@@ -16,9 +16,9 @@ from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
 from xla_server.codegen.kernel_ir.statements import ParallelFor
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.schedules.builders.function_calls import FunctionCalls
+from xla_server.codegen.schedules.builders.launches.scheduled import ScheduledKernel
 from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest
 from xla_server.codegen.schedules.builders.row_buffers import row_buffers
-from xla_server.codegen.schedules.builders.scheduled import ScheduledKernel
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.schedules.reductions.reduction_groups import reduction_groups
 from xla_server.codegen.trace.graph import (

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Loop
 from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.schedules.builders.launches.scheduled import ScheduledKernel
 from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest, close
-from xla_server.codegen.schedules.builders.scheduled import ScheduledKernel
 from xla_server.codegen.schedules.nests.window_graph import (
     AxisFinder,
     MakeBy,

@@ -29,7 +29,7 @@ def reduction_groups(stores: Sequence[graph.Store]) -> list[tuple[graph.Reductio
 
 
 def is_free(reduction: graph.Reduction) -> bool:
-    """Return whether elements are combined in any order, which short reductions are anyway.
+    """Return whether elements may be combined in any order, as those of short reductions are.
 
     Keys of floats are combined in less time even one after the other.
     """

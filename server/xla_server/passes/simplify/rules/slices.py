@@ -80,7 +80,7 @@ def _of_broadcast(
 
 
 def simplify_pad(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """Padding of nothing, with what is there already, and cutting off, which is a slice."""
+    """Simplify pads that add nothing, that add the value their operand repeats, or that cut."""
     operand, value = i.operands
     edges = i.attributes.config.dimensions
     if all(edge == PaddingDimension() for edge in edges):

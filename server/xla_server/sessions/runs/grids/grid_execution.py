@@ -9,7 +9,7 @@ from typing import TypeVar
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.types.device_grid import DeviceGrid
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives, Group
+from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives, GridParticipants
 from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.runs.grids.participant_threads import start
 from xla_server.sessions.runs.grids.rendezvous import Rendezvous
@@ -54,7 +54,7 @@ def run_on_grid(
 
 
 def run_in_turns(
-    run: Callable[[Group, Cancellation], T], grid: DeviceGrid, cancellation: Cancellation
+    run: Callable[[GridParticipants, Cancellation], T], grid: DeviceGrid, cancellation: Cancellation
 ) -> T:
     """Run all participants of a grid together, in the caller's thread; what `run` gives.
 

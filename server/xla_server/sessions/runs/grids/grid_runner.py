@@ -15,8 +15,8 @@ from xla_contract.types.device_grid import ALONE, DeviceGrid
 from xla_contract.types.sharding import Sharding
 from xla_server.backends.platform import Buffer, Device, Execution
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.collectives_protocol import Collectives, Group
-from xla_server.ir.transfer_cycles import check_transfer_cycles
+from xla_server.execution.collectives_protocol import Collectives, GridParticipants
+from xla_server.ir.verification.transfer_cycles import check_transfer_cycles
 from xla_server.sessions.error_context import part_of_request
 from xla_server.sessions.feeds.channel_table import CallChannels
 from xla_server.sessions.limits.blocking import releasing_slot
@@ -240,7 +240,7 @@ class GridRunner:
             arguments = [runner.all_on(each.device, each.arguments) for each in participants]
             devices = [each.device for each in participants]
 
-            def run(group: Group, own: Cancellation) -> list[Execution] | None:
+            def run(group: GridParticipants, own: Cancellation) -> list[Execution] | None:
                 with runner.engine.turns.taken(own, runner.flow):
                     return in_turns(arguments, devices, own, group)
 

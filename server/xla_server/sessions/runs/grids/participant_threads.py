@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 
 MAX_IDLE = 32
-"""Idle threads that are kept."""
+"""Most idle threads that are kept for the participants of later executions."""
 
 
 def start(job: Callable[[], None]) -> None:

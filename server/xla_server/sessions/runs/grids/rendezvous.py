@@ -189,13 +189,13 @@ class Rendezvous:
             return native.address(number) if native is not None and native.plan is plan else 0
 
     def all_records(self, plan: MeetingPlan) -> list[int]:
-        """The addresses of the records of all, as Group.all_records says."""
+        """The addresses of the records of all, as GridParticipants.all_records says."""
         addresses = [self.records(n, plan, in_turns=True) for n in range(self.grid.size)]
         is_complete = self._native is not None and self._native.are_complete
         return addresses if is_complete else []
 
     def stop(self, waiting: Mapping[int, int]) -> None:
-        """Fail, as Group.stop says."""
+        """Fail, as GridParticipants.stop says."""
         assert self._native is not None
         visits = {n: self._native.visit(n, meeting) for n, meeting in waiting.items()}
         with self._lock:

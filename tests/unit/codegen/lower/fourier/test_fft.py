@@ -21,7 +21,7 @@ from xla_server.backends.compiled.cpu import Cpu
 from xla_server.codegen.kernel_ir.analysis.verify import verify
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.lower.lowering import kernels_of
-from xla_server.codegen.schedules.builders.stopping import LONG_WORK_ITEM
+from xla_server.codegen.schedules.builders.launches.stopping import LONG_WORK_ITEM
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 

@@ -112,7 +112,7 @@ SYSTEMS = [((5, 5), 3), ((2, 3, 4, 4), 1), ((1, 1), 6), ((33, 33), 35), ((0, 3, 
 
 
 def system(kind: E, sizes: tuple[int, ...], others: int) -> list[Any]:
-    """Matrices whose triangles are easily inverted, and right sides for the left and the right."""
+    """Matrices with well-conditioned triangles, and right-hand sides for either side."""
     a = matrices(kind, sizes) / (2 * sizes[-1]) + np.eye(sizes[-1])
     b = matrices(kind, (*sizes[:-1], others), 1)
     return [a.astype(kind.dtype), b, np.ascontiguousarray(np.swapaxes(b, -1, -2))]

@@ -27,15 +27,15 @@ def gemm_tile(
     machine: Machine, kind: gemm_tiles.TileKind, rows: int, vectors: int, *, packs: bool
 ) -> str:
     declared = Declaration("tile", gemm_tiles.TILE.names, machine)
-    return multiplying(gemm_tiles.TileText(declared, kind, rows, vectors, packs=packs))
+    return multiplying(gemm_tiles.GemmTileText(declared, kind, rows, vectors, packs=packs))
 
 
 def product_tile(machine: Machine, tile: product_tiles.ProductTile) -> str:
     declared = Declaration("tile", product_tiles.TILE.names, machine)
-    return multiplying(product_tiles.TileText(declared, tile))
+    return multiplying(product_tiles.ProductTileText(declared, tile))
 
 
-def multiplying(tile: gemm_tiles.TileText | product_tiles.TileText) -> str:
+def multiplying(tile: gemm_tiles.GemmTileText | product_tiles.ProductTileText) -> str:
     tile.multiply()
     return tile.text()
 

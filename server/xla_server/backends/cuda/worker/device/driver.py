@@ -34,7 +34,7 @@ class Driver(Protocol):
 
     @property
     def description(self) -> DeviceDescription:
-        """The device, as the server is told of it."""
+        """The record of the device that the server receives."""
 
     def make_current(self) -> None:
         """Let the calling thread use the device; each thread calls it before all else."""

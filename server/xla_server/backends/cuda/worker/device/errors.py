@@ -20,7 +20,7 @@ LOST = frozenset(
 
 
 class CudaError(Exception):
-    """The driver refused a call, and goes on; the message has the function and the error."""
+    """The driver refused a call and remains usable; the message has the function and the error."""
 
 
 def checked(function: str, result: tuple[Any, ...]) -> tuple[Any, ...]:

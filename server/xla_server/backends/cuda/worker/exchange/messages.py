@@ -31,7 +31,7 @@ _READ_BYTES = 16 << 10
 
 
 class RequestError(Exception):
-    """The worker cannot do a request, and goes on; the message says why."""
+    """The worker cannot do a request and remains usable; the message says why."""
 
 
 class PlansRefusedError(RequestError):

@@ -8,7 +8,7 @@ import mmap
 import os
 
 MAX_CONNECTIONS = 128
-"""Connections of a worker at most, as each has a line."""
+"""Most connections of a worker: each has a cache line of the shared memory."""
 
 BLOCK_BYTES = 4 << 20
 """Bytes of a staging block: large enough that a copy takes far longer than a message."""

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from xla_contract.types.element_type import ElementType
 from xla_server.backends.cuda.worker.libraries.cudnn_backend import (
     CROSS_CORRELATION,
-    Attribute,
+    AttributeName,
     CudnnError,
     CudnnLibrary,
     Descriptor,
@@ -39,7 +39,7 @@ REFUSED = frozenset(Note) - {Note.TENSOR_CORE}
 """Notes of engines that no plan takes: none of f32 is computed in f16, or in no fixed order."""
 
 _TOLD = 8
-"""Reasons that are told of a convolution without an engine."""
+"""Most reasons that the error of a convolution without an engine lists."""
 
 _IDS = {"X": 1, "W": 2, "Y": 3}
 """Numbers of the arrays of a convolution, for the library's graph."""
@@ -85,24 +85,24 @@ class _Convolution:
 
     def _tensor(self, name: str, sizes: Sequence[int]) -> Descriptor:
         form, tensor = self._plan.convolution, self._descriptor(Kind.TENSOR)
-        tensor.set(Attribute.TENSOR_DATA_TYPE, Type.DATA_TYPE, DATA_TYPES[form.element])
-        tensor.set(Attribute.TENSOR_SIZES, Type.INT64, *sizes)
-        tensor.set(Attribute.TENSOR_STRIDES, Type.INT64, *form.distances(sizes))
-        tensor.set(Attribute.TENSOR_ID, Type.INT64, _IDS[name])
-        tensor.set(Attribute.TENSOR_ALIGNMENT, Type.INT64, ALIGNMENT)
+        tensor.set(AttributeName.TENSOR_DATA_TYPE, Type.DATA_TYPE, DATA_TYPES[form.element])
+        tensor.set(AttributeName.TENSOR_SIZES, Type.INT64, *sizes)
+        tensor.set(AttributeName.TENSOR_STRIDES, Type.INT64, *form.distances(sizes))
+        tensor.set(AttributeName.TENSOR_ID, Type.INT64, _IDS[name])
+        tensor.set(AttributeName.TENSOR_ALIGNMENT, Type.INT64, ALIGNMENT)
         tensor.finalise()
         return tensor
 
     def _window(self, sums: ElementType) -> Descriptor:
         form, window = self._plan.convolution, self._descriptor(Kind.CONVOLUTION)
         rank = len(form.window)
-        window.set(Attribute.CONVOLUTION_SPATIAL_DIMENSIONS, Type.INT64, rank)
-        window.set(Attribute.CONVOLUTION_SUMS, Type.DATA_TYPE, DATA_TYPES[sums])
-        window.set(Attribute.CONVOLUTION_MODE, Type.CONVOLUTION_MODE, CROSS_CORRELATION)
-        window.set(Attribute.CONVOLUTION_PRE_PADDINGS, Type.INT64, *form.low)
-        window.set(Attribute.CONVOLUTION_POST_PADDINGS, Type.INT64, *form.high)
-        window.set(Attribute.CONVOLUTION_DILATIONS, Type.INT64, *form.dilations)
-        window.set(Attribute.CONVOLUTION_STRIDES, Type.INT64, *form.strides)
+        window.set(AttributeName.CONVOLUTION_SPATIAL_DIMENSIONS, Type.INT64, rank)
+        window.set(AttributeName.CONVOLUTION_SUMS, Type.DATA_TYPE, DATA_TYPES[sums])
+        window.set(AttributeName.CONVOLUTION_MODE, Type.CONVOLUTION_MODE, CROSS_CORRELATION)
+        window.set(AttributeName.CONVOLUTION_PRE_PADDINGS, Type.INT64, *form.low)
+        window.set(AttributeName.CONVOLUTION_POST_PADDINGS, Type.INT64, *form.high)
+        window.set(AttributeName.CONVOLUTION_DILATIONS, Type.INT64, *form.dilations)
+        window.set(AttributeName.CONVOLUTION_STRIDES, Type.INT64, *form.strides)
         window.finalise()
         return window
 
@@ -114,16 +114,16 @@ class _Convolution:
         operation = self._descriptor(Kind[kind])
         for name, sizes in zip(_IDS, form.sizes, strict=True):
             tensor = self._tensor(name, sizes)
-            operation.set(Attribute[f"{kind}_{name}"], Type.DESCRIPTOR, tensor.address)
+            operation.set(AttributeName[f"{kind}_{name}"], Type.DESCRIPTOR, tensor.address)
         window = self._window(sums)
-        operation.set(Attribute[f"{kind}_CONVOLUTION"], Type.DESCRIPTOR, window.address)
+        operation.set(AttributeName[f"{kind}_CONVOLUTION"], Type.DESCRIPTOR, window.address)
         factor = Type.DOUBLE if is_double else Type.FLOAT
-        operation.set(Attribute[f"{kind}_ALPHA"], factor, 1.0)
-        operation.set(Attribute[f"{kind}_BETA"], factor, 0.0)
+        operation.set(AttributeName[f"{kind}_ALPHA"], factor, 1.0)
+        operation.set(AttributeName[f"{kind}_BETA"], factor, 0.0)
         operation.finalise()
         graph = self._descriptor(Kind.GRAPH)
-        graph.set(Attribute.GRAPH_HANDLE, Type.HANDLE, self._backend.handle)
-        graph.set(Attribute.GRAPH_OPERATIONS, Type.DESCRIPTOR, operation.address)
+        graph.set(AttributeName.GRAPH_HANDLE, Type.HANDLE, self._backend.handle)
+        graph.set(AttributeName.GRAPH_OPERATIONS, Type.DESCRIPTOR, operation.address)
         graph.finalise()
         return graph
 
@@ -132,13 +132,13 @@ class _Convolution:
         graph = self._graph()
         for mode in (HeuristicMode.A, HeuristicMode.FALLBACK):
             heuristic = self._descriptor(Kind.HEURISTIC)
-            heuristic.set(Attribute.HEURISTIC_GRAPH, Type.DESCRIPTOR, graph.address)
-            heuristic.set(Attribute.HEURISTIC_MODE, Type.HEURISTIC_MODE, mode)
+            heuristic.set(AttributeName.HEURISTIC_GRAPH, Type.DESCRIPTOR, graph.address)
+            heuristic.set(AttributeName.HEURISTIC_MODE, Type.HEURISTIC_MODE, mode)
             try:
                 heuristic.finalise()
-                count = heuristic.count(Attribute.HEURISTIC_RESULTS)
+                count = heuristic.count(AttributeName.HEURISTIC_RESULTS)
                 found = [self._descriptor(Kind.ENGINE_CONFIGURATION) for _ in range(count)]
-                yield from found[: heuristic.fill(Attribute.HEURISTIC_RESULTS, found)]
+                yield from found[: heuristic.fill(AttributeName.HEURISTIC_RESULTS, found)]
             except CudnnError as error:
                 self._refusals.append(str(error))
 
@@ -150,10 +150,10 @@ class _Convolution:
                     self._refusals.append(", ".join(refused))
                     continue
                 plan = self._descriptor(Kind.EXECUTION_PLAN)
-                plan.set(Attribute.PLAN_HANDLE, Type.HANDLE, self._backend.handle)
-                plan.set(Attribute.PLAN_CONFIGURATION, Type.DESCRIPTOR, configuration.address)
+                plan.set(AttributeName.PLAN_HANDLE, Type.HANDLE, self._backend.handle)
+                plan.set(AttributeName.PLAN_CONFIGURATION, Type.DESCRIPTOR, configuration.address)
                 plan.finalise()
-                room = plan.integer(Attribute.PLAN_WORKSPACE_SIZE)
+                room = plan.integer(AttributeName.PLAN_WORKSPACE_SIZE)
                 if room <= self._plan.workspace_bytes:
                     return plan
                 self._refusals.append(f"a workspace of {room} bytes")
@@ -165,7 +165,7 @@ class _Convolution:
         """Return the names of the notes for which an engine may not be taken."""
         form = self._plan.convolution
         engine = self._descriptor(Kind.ENGINE)
-        configuration.fill(Attribute.CONFIGURATION_ENGINE, [engine])
+        configuration.fill(AttributeName.CONFIGURATION_ENGINE, [engine])
         rounds = form.element is ElementType.F32 and not form.rounds_operands
         refused = REFUSED | {Note.TENSOR_CORE} if rounds else REFUSED
         return [note.name for note in sorted(refused) if note in engine.notes()]
@@ -177,9 +177,9 @@ class _Convolution:
         ids = [_IDS[name] for name in _READ[self._plan.convolution.direction]]
         with self._turns, contextlib.ExitStack() as owner:
             pack = self._backend.descriptor(Kind.VARIANT_PACK, owner)
-            pack.set(Attribute.PACK_IDS, Type.INT64, *ids)
-            pack.set(Attribute.PACK_POINTERS, Type.VOID_PTR, *arrays)
-            pack.set(Attribute.PACK_WORKSPACE, Type.VOID_PTR, workspace)
+            pack.set(AttributeName.PACK_IDS, Type.INT64, *ids)
+            pack.set(AttributeName.PACK_POINTERS, Type.VOID_PTR, *arrays)
+            pack.set(AttributeName.PACK_WORKSPACE, Type.VOID_PTR, workspace)
             pack.finalise()
             handle = self._backend.handle
             self._backend.call("cudnnSetStream", handle, stream)

@@ -58,7 +58,7 @@ class Type(enum.IntEnum):
     DESCRIPTOR = 15
 
 
-class Attribute(enum.IntEnum):
+class AttributeName(enum.IntEnum):
     """The attributes of descriptors, cudnnBackendAttributeName_t."""
 
     CONVOLUTION_SUMS = 100
@@ -182,7 +182,7 @@ class Descriptor:
     def __init__(self, backend: CudnnLibrary, address: int) -> None:
         self._backend, self.address = backend, address
 
-    def set(self, attribute: Attribute, kind: Type, *values: float) -> None:
+    def set(self, attribute: AttributeName, kind: Type, *values: float) -> None:
         """Set the elements of an attribute: numbers, or addresses of descriptors."""
         array = (_C_TYPES.get(kind, ctypes.c_int) * len(values))(*values)
         address = ctypes.addressof(array)
@@ -193,21 +193,21 @@ class Descriptor:
         """End the setting of attributes. Raises CudnnError for what the library does not have."""
         self._backend.call("cudnnBackendFinalize", self.address)
 
-    def integer(self, attribute: Attribute) -> int:
+    def integer(self, attribute: AttributeName) -> int:
         """Return an attribute of one INT64."""
         (found,) = self._read(attribute, Type.INT64, (0,))
         return found
 
     def notes(self) -> frozenset[int]:
         """Return the numerical notes of an engine."""
-        return frozenset(self._read(Attribute.ENGINE_NOTES, Type.NUMERICAL_NOTE, (0,) * _NOTES))
+        return frozenset(self._read(AttributeName.ENGINE_NOTES, Type.NUMERICAL_NOTE, (0,) * _NOTES))
 
-    def fill(self, attribute: Attribute, others: "Sequence[Descriptor]") -> int:
+    def fill(self, attribute: AttributeName, others: "Sequence[Descriptor]") -> int:
         """Let others be the descriptors of an attribute; return how many of them it has."""
         places = tuple(each.address for each in others)
         return len(self._read(attribute, Type.DESCRIPTOR, places))
 
-    def count(self, attribute: Attribute) -> int:
+    def count(self, attribute: AttributeName) -> int:
         """Return the number of descriptors that an attribute has."""
         count = ctypes.c_int64()
         found = ctypes.addressof(count)
@@ -215,7 +215,7 @@ class Descriptor:
         self._backend.call("cudnnBackendGetAttribute", self.address, attribute, kind, 0, found, 0)
         return count.value
 
-    def _read(self, attribute: Attribute, kind: Type, room: Sequence[int]) -> Sequence[int]:
+    def _read(self, attribute: AttributeName, kind: Type, room: Sequence[int]) -> Sequence[int]:
         """Return the elements that an attribute has, of which there is room for so many."""
         array = (_C_TYPES.get(kind, ctypes.c_int) * len(room))(*room)
         count = ctypes.c_int64()

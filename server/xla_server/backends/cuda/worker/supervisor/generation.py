@@ -158,7 +158,7 @@ class Connection:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Loss:
-    """Why a worker is no more, as clients are told."""
+    """The reason of a worker's end, for the errors of clients."""
 
     message: str
     incident: str
@@ -285,7 +285,7 @@ class WorkerProcess:
         return self.loss.error()
 
     def kill(self, reason: str) -> None:
-        """End a process that does not answer, so that those who wait for it are told."""
+        """Kill a process that does not answer, so that the calls that wait for it fail."""
         self._process.kill()
         self.lost(reason)
 

@@ -280,7 +280,7 @@ class _Stop:
 
 @contextlib.contextmanager
 def _room(ordinal: int) -> Iterator[None]:
-    """Raise what clients are told of a device without room."""
+    """Raise the clients' error for a device without enough memory."""
     try:
         yield
     except protocol.OutOfDeviceMemoryError as error:

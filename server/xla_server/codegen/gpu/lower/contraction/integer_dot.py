@@ -99,7 +99,7 @@ def _prepared(
     side: Matrix,
     sizes: tuple[int, int],
 ) -> Value:
-    """Return an operand as matrices of these sizes with the sums last: itself if it is so."""
+    """Return an operand as matrices of these sizes, contracted last; itself if it fits."""
     tall, wide = next((tall, wide) for each, tall, wide in _forms(plan) if each is side)
     source = array_of(Shape.array(_S8, (plan.batch, tall, wide)))
     root, is_left = source, side is plan.left

@@ -22,8 +22,8 @@ from xla_server.codegen.lower.loop_nests.loop_kernel import (
 )
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.schedules.builders.collapse import collapsed
+from xla_server.codegen.schedules.builders.launches.scheduled import Evaluations, evaluations_of
 from xla_server.codegen.schedules.builders.loop_builder import Nest
-from xla_server.codegen.schedules.builders.scheduled import Evaluations, evaluations_of
 from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Reduction
 from xla_server.codegen.trace.rules import RULES

@@ -9,8 +9,8 @@ import pytest
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.types.literal import Literal
-from xla_server.distributed import frames
-from xla_server.distributed.frames import Incoming, packed
+from xla_server.distributed.transport import frames
+from xla_server.distributed.transport.frames import Incoming, packed
 
 
 def received(message: object, max_bytes: int = 1 << 30) -> Any:

@@ -11,8 +11,8 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.device_grid import ALONE, DeviceGrid
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
-from xla_server.ir.transfer_cycles import check_transfer_cycles
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.transfer_cycles import check_transfer_cycles
+from xla_server.ir.verification.verifier import verify
 
 PAIRS = 'frontend_attributes={_xla_send_recv_source_target_pairs="%s"}'
 START = "  start = token[] after-all()\n"

@@ -15,7 +15,7 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import UNBOUNDED, ProgramShape, Shape
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ir.verifier import MAX_CALL_DEPTH, verify
+from xla_server.ir.verification.verifier import MAX_CALL_DEPTH, verify
 
 
 def loop_module() -> HloModule:

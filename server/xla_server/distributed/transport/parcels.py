@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from xla_server.distributed.frames import Bytes
-from xla_server.distributed.world import World
+from xla_server.distributed.transport.frames import Bytes
+from xla_server.distributed.transport.world import World
 from xla_server.ops.collectives.collective import EAGER_BYTES, SMALL_BYTES
 
 _HEAD = struct.Struct("<QQ16sQH")

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from xla_server.codegen.kernel_ir.analysis import counts
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.schedules.builders.chunks import calls_of
+from xla_server.codegen.schedules.builders.launches.chunks import calls_of
 from xla_server.codegen.trace.graph import Node, Reduction
 from xla_server.target.loop_tuning import Chunks
 

@@ -22,7 +22,7 @@ from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Usage
 from xla_server.codegen.kernel_ir.numba_text import NumbaText
-from xla_server.codegen.schedules.builders.stopping import SPAN, span_of, watched_loop
+from xla_server.codegen.schedules.builders.launches.stopping import SPAN, span_of, watched_loop
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.cancellation_flag import STOP
 from xla_server.execution.execute_options import ExecuteOptions

@@ -8,7 +8,7 @@ from tests.processors import TARGET
 from tests.unit.codegen.compiled import assert_same
 from xla_client import Op, ops
 from xla_server.codegen.schedules.builders.collapse import collapsed
-from xla_server.codegen.schedules.builders.work_items import inner_loops, parts_of_items
+from xla_server.codegen.schedules.builders.launches.work_items import inner_loops, parts_of_items
 from xla_server.codegen.trace.graph import Position, Store
 from xla_server.codegen.trace.kernel_types import KernelType
 from xla_server.codegen.trace.tracer import Index

@@ -4,7 +4,7 @@ from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import InvalidArgumentError
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
-from xla_server.ir.verifier import verify
+from xla_server.ir.verification.verifier import verify
 
 TUPLES = """
 HloModule tuples

@@ -10,8 +10,8 @@ from random import Random
 import pytest
 
 from tests.e2e.process import mpirun
-from xla_server.distributed import shared_regions
-from xla_server.distributed.shared_regions import (
+from xla_server.distributed.transport import shared_regions
+from xla_server.distributed.transport.shared_regions import (
     SEATS,
     SLOTS,
     RegionPart,
@@ -97,7 +97,7 @@ SHARED = """
     import sys
     import mpi4py.MPI as MPI
     import numpy as np
-    from xla_server.distributed.shared_regions import shared_regions
+    from xla_server.distributed.transport.shared_regions import shared_regions
 
     everyone = MPI.COMM_WORLD
     regions = shared_regions(everyone, 3 << 20)

@@ -1,6 +1,6 @@
 import pytest
 
-from xla_server.codegen.schedules.builders.chunks import calls_of, chunk_of
+from xla_server.codegen.schedules.builders.launches.chunks import calls_of, chunk_of
 from xla_server.target.loop_tuning import Chunks
 
 TUNED = Chunks()

@@ -15,7 +15,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from xla_server.runtime.meetings import SEAT_BYTES, Member
+from xla_host.environment_variables import WINDOW_DIRECTORY
+from xla_server.runtime.meetings import SEAT_BYTES, MemberAddresses
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 SLOTS = 8
-"""RegionParts at a time. The first has half of the areas, each other half of the one before."""
+"""Most executions that share the regions at a time. The first has half of the areas, each
+other half of the one before."""
 
 SEATS = 128
-"""Seats of a part in each region."""
+"""Seats of an execution in each region: one per member of a meeting that the rank runs."""
 
 _SEAT_BYTES = SLOTS * SEATS * SEAT_BYTES
 """Bytes of seats in a region. Operands are never where a seat will be: only stamps are compared."""
@@ -40,8 +42,8 @@ _SHARE = 4
 _ALIGNMENT = 64
 """Bytes that areas begin at multiples of: a cache line, so that no two members write to one."""
 
-_DIRECTORY, _DEFAULT_DIRECTORY = "OMPI_MCA_osc_sm_backing_directory", "/dev/shm"
-"""Open MPI's parameter for the directory of windows, and its default."""
+_DEFAULT_DIRECTORY = "/dev/shm"
+"""Directory of Open MPI's windows, unless its parameter names another."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ class SharedSeats:
         self._areas = _SEAT_BYTES + areas
         self._room = room
 
-    def member(self, participant: int, meeting: int) -> Member | None:
+    def member(self, participant: int, meeting: int) -> MemberAddresses | None:
         """Where a participant meets; None if that is on another machine, or there is no room."""
         found = self._meetings.get(meeting)
         region = self._regions.addresses.get(self._ranks[participant])
@@ -140,7 +142,9 @@ class SharedSeats:
             return None
         place = self._places[participant]
         seat = region + (self._seats + found.seat + place) * SEAT_BYTES
-        return Member(seat, region + self._areas + place * self._room + found.area, found.stride)
+        return MemberAddresses(
+            seat, region + self._areas + place * self._room + found.area, found.stride
+        )
 
 
 def shared_regions(everyone: "MPI.Intracomm", max_bytes: int) -> SharedRegions | None:
@@ -180,7 +184,7 @@ def shared_regions(everyone: "MPI.Intracomm", max_bytes: int) -> SharedRegions |
 
 
 def _directory() -> str:
-    return os.environ.get(_DIRECTORY, _DEFAULT_DIRECTORY)
+    return WINDOW_DIRECTORY.value() or _DEFAULT_DIRECTORY
 
 
 def _free_bytes() -> int:

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 
 LOOKS = 200
-"""Looks of one that waits for others, before it sleeps between them."""
+"""Polls of a thread that waits for a message, before it sleeps between polls."""
 
 _YIELDS = 50
-"""Looks of one that only listens, which are already slower."""
+"""The same for a thread that only listens: each of its polls takes longer."""
 
 _SHORTEST_SECONDS = 20e-6
 _LONGEST_SECONDS = 2e-3

@@ -7,9 +7,9 @@ import mpi4py
 import numpy as np
 import pytest
 
-from xla_server.distributed import parcels
-from xla_server.distributed.frames import Bytes
-from xla_server.distributed.parcels import Parcels, Stamp
+from xla_server.distributed.transport import parcels
+from xla_server.distributed.transport.frames import Bytes
+from xla_server.distributed.transport.parcels import Parcels, Stamp
 from xla_server.ops.collectives.collective import EAGER_BYTES, SMALL_BYTES
 
 LARGE = SMALL_BYTES + 1

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from xla_server.distributed.frames import FRAME_BYTES, Bytes, Incoming, packed
-from xla_server.distributed.messages import Alive
-from xla_server.distributed.polling import BackOff
-from xla_server.distributed.world import World
+from xla_server.distributed.transport.frames import FRAME_BYTES, Bytes, Incoming, packed
+from xla_server.distributed.transport.messages import Alive
+from xla_server.distributed.transport.polling import BackOff
+from xla_server.distributed.transport.world import World
 
 _LOG = logging.getLogger(__name__)
 

@@ -36,7 +36,7 @@ def is_long(kernel: Kernel, items: int = 1) -> bool:
 
 
 def looking(build: Callable[[bool], Kernel]) -> Kernel:
-    """Return the kernel that is built, which is told to poll the flag if work items are long."""
+    """Return the kernel that is built, which polls the cancellation flag if work items are long."""
     kernel = build(False)
     return build(True) if is_long(kernel) else kernel
 

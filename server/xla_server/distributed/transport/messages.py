@@ -7,7 +7,7 @@ from xla_contract.errors import XlaError
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.literal import Literal
 from xla_server.backends.platform import Device, Profile
-from xla_server.distributed.shared_regions import RegionPart
+from xla_server.distributed.transport.shared_regions import RegionPart
 from xla_server.ops.evaluation import Array, Meeting, Value
 from xla_server.sessions.programs.compile_request import WireProgram
 

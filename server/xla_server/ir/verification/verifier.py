@@ -15,11 +15,11 @@ from xla_contract.ops.definitions import infer_shape
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import UNBOUNDED, ProgramShape, Shape
-from xla_server.ir.aliases import check_aliases
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloComputation, HloInstruction, HloModule
 from xla_server.ir.participants import COLLECTIVES, check_participants_exist, transfers_of
 from xla_server.ir.side_effects import acts
-from xla_server.ir.transfer_cycles import check_transfer_cycles
+from xla_server.ir.verification.aliases import check_aliases
+from xla_server.ir.verification.transfer_cycles import check_transfer_cycles
 
 MAX_CALL_DEPTH = 1000
 """Most computations that may call each other in a chain. The compiler does not recurse over

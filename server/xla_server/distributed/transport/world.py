@@ -1,12 +1,12 @@
 """The processes that mpirun started, and MPI in this one."""
 
 import dataclasses
-import os
 from typing import TYPE_CHECKING
 
 import mpi4py
 
-from xla_server.distributed.shared_regions import SharedRegions, shared_regions
+from xla_host.environment_variables import FAULT_TOLERANCE, ONE_SIDED_COMPONENT
+from xla_server.distributed.transport.shared_regions import SharedRegions, shared_regions
 
 # MPI is started when a server is, not by whoever imports a module; and not ended by the
 # interpreter, which would wait for ranks that have ended.
@@ -15,9 +15,6 @@ mpi4py.rc.finalize = False
 
 if TYPE_CHECKING:
     from mpi4py import MPI
-
-_SURVIVES = "OMPI_MCA_mpi_ft_enable"
-"""Set in the environment by Open MPI's `mpirun --with-ft ulfm`."""
 
 
 class WorldError(Exception):
@@ -52,7 +49,7 @@ class World:
         except (ImportError, RuntimeError) as error:
             raise WorldError(f"MPI cannot be loaded: {error}") from error
         # Without it each start tells of another kind of windows that cannot be had.
-        os.environ.setdefault("OMPI_MCA_osc", "sm")
+        ONE_SIDED_COMPONENT.set_default("sm")
         level = MPI.Init_thread(MPI.THREAD_MULTIPLE)
         if level < MPI.THREAD_MULTIPLE:
             raise WorldError(f"MPI must support calls from all threads, got level {level}")
@@ -62,7 +59,8 @@ class World:
         records, arrays, parcels = (everyone.Dup() for _ in range(3))
         for each in (everyone, records, arrays, parcels):
             each.Set_errhandler(MPI.ERRORS_RETURN)
-        survives = os.environ.get(_SURVIVES) == "1"
+        # `mpirun --with-ft ulfm` sets it.
+        survives = FAULT_TOLERANCE.value() == "1"
         regions = shared_regions(everyone, window_bytes)
         return cls(everyone.rank, everyone.size, records, arrays, parcels, regions, survives)
 

@@ -1,0 +1,1 @@
+"""The launch of a kernel's parallel loop: work items, chunks, and polls for cancellation."""

@@ -1,0 +1,1 @@
+"""Communication of ranks: MPI, messages, small arrays, and the shared memory of a machine."""

@@ -1,0 +1,1 @@
+"""Verification of imported modules: shapes, calls, aliases, channels and participants."""
