@@ -51,11 +51,11 @@ def evaluate_convolution(
     kernel = np.flip(round_to(kernel, wide), reversed_dims)
     sizes = tuple(instruction.shape.dimensions[number] for number in numbers.output_order)
     spatial = sizes[2:]
-    output = np.empty(sizes, result.dtype)
+    output = np.zeros(sizes, result.dtype)
     groups = attributes.feature_group_count * attributes.batch_group_count
-    # A group is (group, its batch, its features, spatial ...), whichever dimension it is cut from.
-    if not output.size:
+    if not (output.size and base.size and kernel.size):
         return output.transpose(np.argsort(numbers.output_order))
+    # A group is (group, its batch, its features, spatial ...), whichever dimension it is cut from.
     if attributes.batch_group_count > 1:
         grouped = base.reshape(groups, -1, *base.shape[1:])
     else:
