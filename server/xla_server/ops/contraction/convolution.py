@@ -33,29 +33,25 @@ _IM2COL_BYTES = 2**26
 def evaluate_convolution(
     instruction: HloInstruction, operands: Sequence[Value], frame: Frame
 ) -> Value:
-    """Sums of products in at least f32, rounded once to the result type; integers wrap."""
+    """Sums of products in at least f32, converted once to the result type; integers wrap."""
     attributes: ConvolutionAttributes = instruction.attributes
     numbers = attributes.dimension_numbers
     result = instruction.shape.element_type
     base = cast(Array, operands[0]).transpose(numbers.input_order)
     kernel = cast(Array, operands[1]).transpose(numbers.kernel_order)
-    wide = compute_type(
-        instruction.operands[0].shape.element_type,
-        instruction.operands[1].shape.element_type,
-        result,
-        math.prod(kernel.shape[2:]) * kernel.shape[0],
-    )
+    types = (*(operand.shape.element_type for operand in instruction.operands), result)
+    wide = compute_type(types, math.prod(kernel.shape[2:]) * kernel.shape[0])
     reversed_dims = tuple(
         number + 2 for number, d in enumerate(attributes.window.dimensions) if d.window_reversal
     )
     kernel = np.flip(round_to(kernel, wide), reversed_dims)
     sizes = tuple(instruction.shape.dimensions[number] for number in numbers.output_order)
     spatial = sizes[2:]
-    output = np.empty(sizes, result.dtype)
+    output = np.zeros(sizes, result.dtype)
     groups = attributes.feature_group_count * attributes.batch_group_count
-    # A group is (group, its batch, its features, spatial ...), whichever dimension it is cut from.
-    if not output.size:
+    if not (output.size and base.size and kernel.size):
         return output.transpose(np.argsort(numbers.output_order))
+    # A group is (group, its batch, its features, spatial ...), whichever dimension it is cut from.
     if attributes.batch_group_count > 1:
         grouped = base.reshape(groups, -1, *base.shape[1:])
     else:
@@ -75,7 +71,7 @@ def evaluate_convolution(
         if is_finite:
             rows = _patches(piece, attributes.window, spatial)
             product = matrix_product(rows.reshape(groups, -1, depth), matrix)
-            if not is_dot:
+            if depth > 1 or not is_dot:
                 product = np.add(product, product.dtype.type(0))
         else:
             product = _sums(piece, weights, attributes.window, spatial)
@@ -83,7 +79,7 @@ def evaluate_convolution(
         merged = np.moveaxis(shaped, (0, -1), (1, 2)).reshape(
             piece.shape[1], groups * columns, *spatial
         )
-        output[start : start + step] = to_result(merged, result)
+        output[start : start + step] = to_result(merged, types)
     return output.transpose(np.argsort(numbers.output_order))
 
 
