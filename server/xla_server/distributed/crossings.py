@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xla_contract.errors import UnavailableError, XlaError
+from xla_server.distributed import messages
 from xla_server.distributed.arrivals import meeting_key
 from xla_server.distributed.exchange import (
     Exchange,
@@ -21,16 +22,6 @@ from xla_server.distributed.exchange import (
 )
 from xla_server.distributed.reductions import is_native
 from xla_server.distributed.transport.frames import Bytes
-from xla_server.distributed.transport.messages import (
-    Arrive,
-    Ended,
-    Go,
-    Late,
-    MeetingKey,
-    Post,
-    RunOptions,
-    Visit,
-)
 from xla_server.distributed.transport.parcels import Delivery, Stamp
 from xla_server.distributed.transport.polling import LOOKS, BackOff
 from xla_server.distributed.transport.shared_regions import SharedSeats
@@ -52,7 +43,7 @@ class _Way(NamedTuple):
     gathered, and of what is spread.
     """
 
-    key: MeetingKey
+    key: messages.MeetingKey
     form: str
     numbers: Mapping[int, Sequence[int]]
     digests: tuple[bytes, bytes]
@@ -80,7 +71,7 @@ class Crossings:
 
     def __init__(
         self,
-        options: RunOptions,
+        options: messages.RunOptions,
         rank: int,
         exchange: Exchange,
         send: Callable[[object], None],
@@ -98,15 +89,15 @@ class Crossings:
         """The last visit in native code by a member that was noted to be told."""
         self._telling = threading.Lock()
         """Keeps visits in order while they are told."""
-        self._tickets: dict[MeetingKey, queue.SimpleQueue[Go | XlaError]] = {}
-        self._spreads: dict[MeetingKey, Go | _Visited] = {}
+        self._tickets: dict[messages.MeetingKey, queue.SimpleQueue[messages.Go | XlaError]] = {}
+        self._spreads: dict[messages.MeetingKey, messages.Go | _Visited] = {}
         self._ways: dict[tuple[Meeting, Form], _Way] = {}
         self._failure: XlaError | None = None
-        self._counts: dict[MeetingKey, int] = {}
-        self._untold: dict[tuple[MeetingKey, tuple[int, ...]], Visit] = {}
+        self._counts: dict[messages.MeetingKey, int] = {}
+        self._untold: dict[tuple[messages.MeetingKey, tuple[int, ...]], messages.Visit] = {}
         """The last visit of each meeting by members of it, which rank 0 does not know of."""
 
-    def go(self, go: Go) -> None:
+    def go(self, go: messages.Go) -> None:
         """Let a meeting begin."""
         self._tickets[go.key].put(go)
 
@@ -213,13 +204,13 @@ class Crossings:
 
     def post(self, meeting: Meeting, value: Value) -> None:
         """Leave a value for a participant on another rank."""
-        self._send(Post(self._options.run, meeting, value))
+        self._send(messages.Post(self._options.run, meeting, value))
 
     def ended(self, number: int) -> None:
         """Say that a participant of this rank has ended."""
         self._note((number,))
         self._tell()
-        self._send(Ended(self._options.run, number))
+        self._send(messages.Ended(self._options.run, number))
 
     def _reduced(
         self, meeting: Meeting, given: Sequence[Any], reduction: Reduction, way: _Way
@@ -251,7 +242,7 @@ class Crossings:
             self._leave(delivery)
             raise
 
-    def _until(self, is_over: Callable[[], bool], key: MeetingKey, visit: int) -> None:
+    def _until(self, is_over: Callable[[], bool], key: messages.MeetingKey, visit: int) -> None:
         """Wait at a visit of a meeting; rank 0 is told of it, and when its time is over."""
         parcels = self._exchange.parcels
         back_off, late = BackOff(LOOKS), time.monotonic() + self._options.timeout_seconds
@@ -266,7 +257,7 @@ class Crossings:
                             raise UnavailableError(
                                 f"ranks must receive what others send, got {parcels.failure}"
                             )
-                        self._send(Late(self._options.run, key, visit))
+                        self._send(messages.Late(self._options.run, key, visit))
                         late += self._options.timeout_seconds * _AGAIN
                 back_off.wait()
 
@@ -285,7 +276,7 @@ class Crossings:
                 raise copy_of(self._failure)
             number = self._counts.get(way.key, 0)
             self._counts[way.key] = number + 1
-            self._untold[way.key, come] = Visit(meeting, number, way.form, turns, come)
+            self._untold[way.key, come] = messages.Visit(meeting, number, way.form, turns, come)
         return number
 
     def _note(self, members: Sequence[int]) -> None:
@@ -299,19 +290,19 @@ class Crossings:
                 self._noted[meeting, member] = visit
                 key = meeting_key(meeting, is_one_program=self._options.is_one_program)
                 with self._lock:
-                    self._untold[key, (member,)] = Visit(meeting, visit, "", 0, (member,))
+                    self._untold[key, (member,)] = messages.Visit(meeting, visit, "", 0, (member,))
 
     def _tell(self) -> None:
         with self._telling:
             with self._lock:
                 visits, self._untold = self._untold, {}
             if visits:
-                self._send(Arrive(self._options.run, tuple(visits.values())))
+                self._send(messages.Arrive(self._options.run, tuple(visits.values())))
 
-    def _begun(self, meeting: Meeting, way: _Way, turns: int) -> Go:
+    def _begun(self, meeting: Meeting, way: _Way, turns: int) -> messages.Go:
         """Wait until all ranks of a meeting have come to it."""
         key = way.key
-        ticket: queue.SimpleQueue[Go | XlaError] = queue.SimpleQueue()
+        ticket: queue.SimpleQueue[messages.Go | XlaError] = queue.SimpleQueue()
         # Before the visit is noted: any thread may tell it.
         self._tickets[key] = ticket
         number = self._come(meeting, way, turns)
@@ -325,15 +316,18 @@ class Crossings:
         return answer
 
     def _answer(
-        self, ticket: "queue.SimpleQueue[Go | XlaError]", key: MeetingKey, visit: int
-    ) -> Go | XlaError:
+        self,
+        ticket: "queue.SimpleQueue[messages.Go | XlaError]",
+        key: messages.MeetingKey,
+        visit: int,
+    ) -> messages.Go | XlaError:
         """Wait for rank 0's word, and tell it when the time is over until there is one."""
         seconds = self._options.timeout_seconds
         while True:
             try:
                 return ticket.get(timeout=seconds)
             except queue.Empty:
-                self._send(Late(self._options.run, key, visit))
+                self._send(messages.Late(self._options.run, key, visit))
                 seconds = self._options.timeout_seconds * _AGAIN
 
     def _way(self, meeting: Meeting, form: Form) -> _Way:

@@ -8,28 +8,20 @@ import itertools
 from collections import Counter
 from collections.abc import Sequence
 
+from xla_server.codegen.kernel_ir import statements as stmt
 from xla_server.codegen.kernel_ir.expressions import Cell, Load, known
-from xla_server.codegen.kernel_ir.statements import (
-    Accumulate,
-    Break,
-    For,
-    If,
-    Let,
-    Statement,
-    Store,
-)
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.unrolling import constant_iterations
 from xla_server.codegen.kernel_ir.walk import read_by, walk
 
 
-def is_copied(loop: For) -> bool:
+def is_copied(loop: stmt.For) -> bool:
     """Return whether a loop becomes copies of its body, each with a number that is known."""
-    has_breaks = any(isinstance(each, Break) for each, _ in walk(loop.body))
+    has_breaks = any(isinstance(each, stmt.Break) for each, _ in walk(loop.body))
     return loop.unrolled and constant_iterations(loop) is not None and not has_breaks
 
 
-def numbers_of(loop: For) -> Sequence[int]:
+def numbers_of(loop: stmt.For) -> Sequence[int]:
     """Return the numbers that a loop goes through whose bounds are known."""
     first, end = known(loop.low), known(loop.high)
     assert first is not None
@@ -37,23 +29,25 @@ def numbers_of(loop: For) -> Sequence[int]:
     return range(first, end, loop.step)
 
 
-def copies_of(loop: For) -> int:
+def copies_of(loop: stmt.For) -> int:
     """Return how often the innermost statements of a loop that is copied are written."""
-    inside = (copies_of(each) for each in loop.body if isinstance(each, For) and is_copied(each))
+    inside = (
+        copies_of(each) for each in loop.body if isinstance(each, stmt.For) and is_copied(each)
+    )
     return len(numbers_of(loop)) * max(inside, default=1)
 
 
-def gains(loop: For) -> bool:
+def gains(loop: stmt.For) -> bool:
     """Return whether copies side by side have wider accesses, or more of them at a time.
 
     LLVM itself joins the loads of the copies of one loop, and the stores where there is one each.
     """
     inside = [each for each, _ in walk(loop.body)]
-    stores = sum(isinstance(each, Store) for each in inside)
-    return stores > 1 or any(isinstance(each, For) and is_copied(each) for each in inside)
+    stores = sum(isinstance(each, stmt.Store) for each in inside)
+    return stores > 1 or any(isinstance(each, stmt.For) and is_copied(each) for each in inside)
 
 
-def is_interchangeable(loop: For) -> bool:
+def is_interchangeable(loop: stmt.For) -> bool:
     """Return whether no iteration of a loop reads what another one, or itself, changes.
 
     Each array and each accumulator is changed by one statement alone, whose order remains.
@@ -62,11 +56,11 @@ def is_interchangeable(loop: For) -> bool:
     read: set[object] = set()
     for statement, _ in walk(loop.body):
         match statement:
-            case Store(memory=memory):
+            case stmt.Store(memory=memory):
                 changed[memory] += 1
-            case Accumulate(cell=cell):
+            case stmt.Accumulate(cell=cell):
                 changed[cell] += 1
-            case Let() | For() | If():
+            case stmt.Let() | stmt.For() | stmt.If():
                 pass
             case _:
                 return False
@@ -79,8 +73,8 @@ def is_interchangeable(loop: For) -> bool:
 
 
 def parts_of(
-    body: Sequence[Statement],
-) -> tuple[Sequence[Statement], Sequence[Statement], Sequence[Statement]]:
+    body: Sequence[stmt.Statement],
+) -> tuple[Sequence[stmt.Statement], Sequence[stmt.Statement], Sequence[stmt.Statement]]:
     """Return the loads that begin a body, with their indices, the rest, and the stores at its end.
 
     A store that has a guard is one of the rest.
@@ -90,11 +84,11 @@ def parts_of(
     return loads, body[len(loads) : len(body) - len(stores)], stores
 
 
-def _is_load(statement: Statement) -> bool:
-    if not isinstance(statement, Let):
+def _is_load(statement: stmt.Statement) -> bool:
+    if not isinstance(statement, stmt.Let):
         return False
     return isinstance(statement.expression, Load) or statement.value.type is Type.I64
 
 
-def _is_plain_store(statement: Statement) -> bool:
-    return isinstance(statement, Store) and statement.guard is None
+def _is_plain_store(statement: stmt.Statement) -> bool:
+    return isinstance(statement, stmt.Store) and statement.guard is None

@@ -9,13 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from xla_server.backends.cuda.worker.exchange.messages import (
-    INLINE_BYTES,
-    Download,
-    DownloadStaged,
-    Upload,
-    UploadStaged,
-)
+from xla_server.backends.cuda.worker.exchange import messages
 from xla_server.backends.cuda.worker.exchange.shared_memory import BLOCK_BYTES
 from xla_server.backends.cuda.worker.supervisor.generation import Connection, WorkerProcess
 from xla_server.ops.evaluation import Array
@@ -27,32 +21,32 @@ def inline(array: Array) -> bytes:
     Raises ValueError where it is not dense and row-major.
     """
     data = _bytes(array)
-    return data.tobytes() if data.size <= INLINE_BYTES else b""
+    return data.tobytes() if data.size <= messages.INLINE_BYTES else b""
 
 
 def upload(process: WorkerProcess, connection: Connection, address: int, array: Array) -> None:
     """Write an array to the device; raises ValueError where it is not dense and row-major."""
     data = _bytes(array)
-    if data.size > INLINE_BYTES:
+    if data.size > messages.INLINE_BYTES:
         _pass(process, connection, address, data, is_upload=True)
     elif data.size:
-        connection.call(Upload(address, data.tobytes()))
+        connection.call(messages.Upload(address, data.tobytes()))
 
 
 def download(process: WorkerProcess, connection: Connection, address: int, array: Array) -> None:
     """Read an array of the device; raises ValueError where it is not dense and row-major."""
     data = _bytes(array)
-    if data.size > INLINE_BYTES:
+    if data.size > messages.INLINE_BYTES:
         _pass(process, connection, address, data, is_upload=False)
     elif data.size:
-        data[:] = np.frombuffer(connection.call(Download(address, data.size)), np.uint8)
+        data[:] = np.frombuffer(connection.call(messages.Download(address, data.size)), np.uint8)
 
 
 def _pass(
     process: WorkerProcess, connection: Connection, address: int, data: Array, *, is_upload: bool
 ) -> None:
     """Let bytes pass through blocks. Each block has its next part once it has had the last."""
-    request = UploadStaged if is_upload else DownloadStaged
+    request = messages.UploadStaged if is_upload else messages.DownloadStaged
     starts = range(0, data.size, BLOCK_BYTES)
     with _blocks(process, connection) as blocks:
         ahead = len(blocks)
