@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape
 from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloInstruction
