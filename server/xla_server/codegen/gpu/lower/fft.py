@@ -13,15 +13,8 @@ from xla_server.codegen.gpu.lower.thunks.library_thunks import add_plan
 from xla_server.codegen.gpu.lower.thunks.thread_thunks import thread_thunk
 from xla_server.codegen.gpu.lower.thunks.through_host import ThroughHost
 from xla_server.codegen.gpu.plans.library_plans import FftPlan
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Items
-from xla_server.codegen.kernel_ir.expressions import (
-    Apply,
-    Buffer,
-    Expression,
-    Load,
-    Usage,
-    condition,
-)
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.fourier import fft
@@ -111,13 +104,13 @@ def _add_changed(
     If they are spectra of rows of so many real elements, the parts are cleared that rows have not.
     """
     kind = source.shape.element_type.real_component.text
-    buffers = Buffer(0, Usage.READ), Buffer(1, Usage.WRITE)
+    buffers = ir.Buffer(0, ir.Usage.READ), ir.Buffer(1, ir.Usage.WRITE)
     top = Body()
     with Items(top, source.shape.element_count) as items:
-        parts: list[Expression] = [
-            Apply(
+        parts: list[ir.Expression] = [
+            ir.Apply(
                 "mul",
-                (Load(buffers[0], Type(kind), items.axis * 2 + part), real(kind, factor)),
+                (ir.Load(buffers[0], Type(kind), items.axis * 2 + part), real(kind, factor)),
                 Type(kind),
             )
             for part in range(2)
@@ -125,9 +118,9 @@ def _add_changed(
         if size is not None:
             column = items.let("column", items.axis % source.shape.dimensions[-1])
             ends = {0, size // 2} if size % 2 == 0 else {0}
-            tests: list[Expression] = [condition("eq", column, end) for end in sorted(ends)]
-            is_real = tests[0] if len(tests) == 1 else condition("bit_or", *tests)
-            parts[1] = Apply("select", (is_real, real(kind, 0.0), parts[1]), Type(kind))
+            tests: list[ir.Expression] = [ir.condition("eq", column, end) for end in sorted(ends)]
+            is_real = tests[0] if len(tests) == 1 else ir.condition("bit_or", *tests)
+            parts[1] = ir.Apply("select", (is_real, real(kind, 0.0), parts[1]), Type(kind))
         for part, value in enumerate(parts):
             items.store(buffers[1], kind, items.axis * 2 + part, value)
     kernel = Kernel(buffers, (), tuple(top.statements))

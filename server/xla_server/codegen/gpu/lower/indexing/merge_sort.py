@@ -13,15 +13,8 @@ from xla_server.buffers.code import Value as Array
 from xla_server.codegen.gpu.lower.indexing.merging import MERGED, Before, Entry, Load, Merge
 from xla_server.codegen.gpu.lower.indexing.tile_sort import TileSort, tile_of
 from xla_server.codegen.gpu.lower.thunks.thread_thunks import ThreadKernel
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Items
-from xla_server.codegen.kernel_ir.expressions import (
-    Expression,
-    Index,
-    Quotient,
-    Remainder,
-    integer_op,
-    plus,
-)
 from xla_server.codegen.lower.lowering import Lowering
 
 
@@ -57,8 +50,8 @@ class MergeSort:
             for n, kind in enumerate(self.types)
         ]
 
-    def _at(self, line: Expression, number: Expression) -> Index:
-        return Index(0, ((line, self.length), (number, 1)))
+    def _at(self, line: ir.Expression, number: ir.Expression) -> ir.Index:
+        return ir.Index(0, ((line, self.length), (number, 1)))
 
     def _add_pass(self, width: int, arrays: Sequence[Array]) -> list[Array]:
         """Add the pass that merges runs of a width, and return what it gives."""
@@ -66,18 +59,18 @@ class MergeSort:
         made = self._made(f"{self.name}.runs.{2 * width}")
         each = -(-length // MERGED)
         with Items(kernel.top, self.lines * each) as body:
-            item = Index(0, ((body.axis, 1),))
-            line = body.let("line", Quotient(item, each))
-            first = body.let("first", Index(0, ((Remainder(item, each), MERGED),)))
-            pair = Quotient(Index(0, ((first, 1),)), 2 * width)
-            low = body.let("low", Index(0, ((pair, 2 * width),)))
-            ends = [integer_op("minimum", plus(low, n * width), length) for n in (1, 2)]
+            item = ir.Index(0, ((body.axis, 1),))
+            line = body.let("line", ir.Quotient(item, each))
+            first = body.let("first", ir.Index(0, ((ir.Remainder(item, each), MERGED),)))
+            pair = ir.Quotient(ir.Index(0, ((first, 1),)), 2 * width)
+            low = body.let("low", ir.Index(0, ((pair, 2 * width),)))
+            ends = [ir.integer_op("minimum", ir.plus(low, n * width), length) for n in (1, 2)]
 
-            def load(inside: Body, number: Expression) -> Entry:
+            def load(inside: Body, number: ir.Expression) -> Entry:
                 at = inside.let(kernel.names("at"), self._at(line, number))
                 return [inside.let(kernel.names("e"), kernel.load_integer(a, at)) for a in arrays]
 
-            def store(inside: Body, number: Expression, entry: Entry) -> None:
+            def store(inside: Body, number: ir.Expression, entry: Entry) -> None:
                 at = inside.let(kernel.names("to"), self._at(line, number))
                 for array, part in zip(made, entry, strict=True):
                     kernel.store_integer(inside, array, at, part)

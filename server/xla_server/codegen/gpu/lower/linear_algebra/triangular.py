@@ -15,17 +15,8 @@ from xla_server.codegen.gpu.lower.thunks.library_thunks import add_plan
 from xla_server.codegen.gpu.lower.thunks.thread_thunks import thread_thunk
 from xla_server.codegen.gpu.lower.thunks.through_host import ThroughHost
 from xla_server.codegen.gpu.plans.library_plans import CholeskyPlan, TriangularSolvePlan
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop
-from xla_server.codegen.kernel_ir.expressions import (
-    Address,
-    Apply,
-    Buffer,
-    Const,
-    Expression,
-    Load,
-    Usage,
-    condition,
-)
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.linear_algebra import triangular
@@ -117,11 +108,11 @@ def _tables(lowering: Lowering, name: str, batch: int, *arrays: Value) -> tuple[
     if batch == 1:
         return ()
     table = lowering.new(Shape.array(ElementType.S64, (len(arrays) * batch,)), f"{name}.addresses")
-    buffers = [Buffer(number, Usage.READ) for number in range(len(arrays))]
-    written, top = Buffer(len(arrays), Usage.WRITE), Body()
+    buffers = [ir.Buffer(number, ir.Usage.READ) for number in range(len(arrays))]
+    written, top = ir.Buffer(len(arrays), ir.Usage.WRITE), Body()
     with Items(top, batch) as items:
         for number, (buffer, array) in enumerate(zip(buffers, arrays, strict=True)):
-            address = Address(buffer) + items.axis * (array.byte_size // batch)
+            address = ir.Address(buffer) + items.axis * (array.byte_size // batch)
             items.store(written, "i64", items.axis + number * batch, address)
     kernel = Kernel((*buffers, written), (), tuple(top.statements))
     lowering.add(thread_thunk(table.name, kernel, (*arrays, table), polls=False))
@@ -133,21 +124,21 @@ def _add_test(
 ) -> None:
     """Add a kernel that finds the first NaN among pivots, which no library looks for."""
     kind, parts = _real_of(plan.element)
-    matrices, failed = Buffer(0, Usage.READ), Buffer(1, Usage.SCRATCH)
+    matrices, failed = ir.Buffer(0, ir.Usage.READ), ir.Buffer(1, ir.Usage.SCRATCH)
     apart = plan.order * plan.order * parts
     top = Body()
     with Items(top, plan.batch) as items:
         first = items.let("first", items.axis * apart)
-        zero = Const(Type.I32, (0,))
-        found = items.declare("found", Load(failed, Type.I32, items.axis))
+        zero = ir.Const(Type.I32, (0,))
+        found = items.declare("found", ir.Load(failed, Type.I32, items.axis))
         with Loop(items, "row", plan.order) as loop:
             at = first + loop.axis * ((plan.order + 1) * parts)
-            pivot = loop.let("pivot", Load(matrices, kind, at))
-            is_first = condition(
-                "bit_and", condition("eq", found, zero), condition("ne", pivot, pivot)
+            pivot = loop.let("pivot", ir.Load(matrices, kind, at))
+            is_first = ir.condition(
+                "bit_and", ir.condition("eq", found, zero), ir.condition("ne", pivot, pivot)
             )
             row = to("i32", loop.axis + 1)
-            loop.set(found, Apply("select", (is_first, row, found), Type.I32))
+            loop.set(found, ir.Apply("select", (is_first, row, found), Type.I32))
         items.store(failed, Type.I32.value, items.axis, found)
     kernel = Kernel((matrices, failed), (), tuple(top.statements))
     lowering.add(thread_thunk(f"{name}.test", kernel, (result, status), updates=(status,)))
@@ -158,7 +149,7 @@ def _add_triangle(
 ) -> None:
     """Add a kernel that clears the other triangle, or makes all of a matrix NaN."""
     kind, parts = _real_of(plan.element)
-    failed, matrices = Buffer(0, Usage.READ), Buffer(1, Usage.WRITE)
+    failed, matrices = ir.Buffer(0, ir.Usage.READ), ir.Buffer(1, ir.Usage.WRITE)
     n = plan.order
     top = Body()
     with Items(top, result.shape.element_count) as items:
@@ -166,15 +157,15 @@ def _add_triangle(
         rest = items.let("rest", items.axis // n)
         row, matrix = items.let("row", rest % n), items.let("matrix", rest // n)
 
-        def fill(body: Body, value: Expression) -> None:
+        def fill(body: Body, value: ir.Expression) -> None:
             for part in range(parts):
                 body.store(matrices, kind.value, items.axis * parts + part, value)
 
-        is_failed = condition("ne", Load(failed, Type.I32, matrix), Const(Type.I32, (0,)))
+        is_failed = ir.condition("ne", ir.Load(failed, Type.I32, matrix), ir.Const(Type.I32, (0,)))
         with Branch(items, is_failed) as branch:
             fill(branch, real(kind.value, math.nan))
             pair = (row, column) if plan.is_lower else (column, row)
-            with Branch(branch.orelse, condition("lt", *pair)) as other:
+            with Branch(branch.orelse, ir.condition("lt", *pair)) as other:
                 fill(other, real(kind.value, 0.0))
     kernel = Kernel((failed, matrices), (), tuple(top.statements))
     lowering.add(thread_thunk(f"{name}.triangle", kernel, (status, result), updates=(result,)))
@@ -185,7 +176,7 @@ def add_real_diagonal(lowering: Lowering, matrices: Value, order: int) -> None:
     kind, parts = _real_of(matrices.shape.element_type)
     if parts == 1:
         return
-    buffer, top = Buffer(0, Usage.WRITE), Body()
+    buffer, top = ir.Buffer(0, ir.Usage.WRITE), Body()
     batch = matrices.shape.element_count // order**2
     with Items(top, batch * order) as items:
         matrix, row = items.axis // order, items.axis % order
@@ -199,7 +190,7 @@ def add_real_diagonal(lowering: Lowering, matrices: Value, order: int) -> None:
 def add_zeros(lowering: Lowering, value: Value) -> None:
     """Add a kernel that fills an array of floats with zeros."""
     kind, parts = _real_of(value.shape.element_type)
-    buffer, top = Buffer(0, Usage.WRITE), Body()
+    buffer, top = ir.Buffer(0, ir.Usage.WRITE), Body()
     with Items(top, value.shape.element_count * parts) as items:
         items.store(buffer, kind.value, items.axis, real(kind.value, 0.0))
     kernel = Kernel((buffer,), (), tuple(top.statements))

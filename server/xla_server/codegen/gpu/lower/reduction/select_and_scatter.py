@@ -12,17 +12,8 @@ from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.gpu.lower.indexing.merging import integer_type
 from xla_server.codegen.gpu.lower.thunks.thread_thunks import ThreadKernel
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop
-from xla_server.codegen.kernel_ir.expressions import (
-    Expression,
-    Index,
-    Quotient,
-    Remainder,
-    Value,
-    condition,
-    integer_op,
-    plus,
-)
 from xla_server.codegen.lower.indexing.scatter_kernel import flat_index
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.reduction.select_and_scatter import select
@@ -61,16 +52,16 @@ def _select(lowering: Lowering, i: HloInstruction, operand: Array, chosen: Array
 
 
 def _position(
-    kernel: ThreadKernel, body: Body, number: Value, sizes: tuple[int, ...]
-) -> list[Expression]:
+    kernel: ThreadKernel, body: Body, number: ir.Value, sizes: tuple[int, ...]
+) -> list[ir.Expression]:
     """Return the indices of the element of a number."""
-    rest: Expression = number
-    found: list[Expression] = []
+    rest: ir.Expression = number
+    found: list[ir.Expression] = []
     for n, size in reversed(list(enumerate(sizes))):
-        index = Index(0, ((rest, 1),))
-        found.append(body.let(kernel.names("p"), Remainder(index, size) if n else rest))
+        index = ir.Index(0, ((rest, 1),))
+        found.append(body.let(kernel.names("p"), ir.Remainder(index, size) if n else rest))
         if n:
-            rest = body.let(kernel.names("t"), Quotient(index, size))
+            rest = body.let(kernel.names("t"), ir.Quotient(index, size))
     return found[::-1]
 
 
@@ -89,21 +80,23 @@ def _collect(
         total = body.declare("total", first)
         with ExitStack() as opened:
             inner: Body = body
-            at: list[Expression] = []
+            at: list[ir.Expression] = []
             for n, d in enumerate(i.attributes.window.dimensions if 0 not in sources else ()):
                 # Windows o with o * stride - padding <= position < o * stride - padding + size.
-                ahead = plus(position[n], d.padding_low)
-                low = integer_op("maximum", plus(ahead, d.stride - d.size), 0)
-                low = integer_op("whole_div", low, d.stride)
-                high = plus(integer_op("whole_div", integer_op("maximum", ahead, 0), d.stride), 1)
-                end = integer_op("minimum", high, sources[n])
+                ahead = ir.plus(position[n], d.padding_low)
+                low = ir.integer_op("maximum", ir.plus(ahead, d.stride - d.size), 0)
+                low = ir.integer_op("whole_div", low, d.stride)
+                high = ir.plus(
+                    ir.integer_op("whole_div", ir.integer_op("maximum", ahead, 0), d.stride), 1
+                )
+                end = ir.integer_op("minimum", high, sources[n])
                 turns = -(-d.size // d.stride)
                 loop = Loop(inner, kernel.names("o"), end, low, iterations=turns)
                 inner = opened.enter_context(loop)
                 at.append(loop.axis)
             if at or not sizes:
                 number = inner.let("number", flat_index(at, sources))
-                is_own = condition("eq", kernel.load_integer(chosen, number), body.axis)
+                is_own = ir.condition("eq", kernel.load_integer(chosen, number), body.axis)
                 with Branch(inner, is_own) as branch:
                     new = branch.let("new", load_element(kind, kernel.reads(source), number))
                     old = branch.let("old", total)

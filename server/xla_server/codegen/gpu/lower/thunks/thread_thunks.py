@@ -6,15 +6,8 @@ from collections.abc import Sequence
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
 from xla_server.codegen.gpu.stopping import stoppable
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Names
-from xla_server.codegen.kernel_ir.expressions import (
-    Apply,
-    Buffer,
-    Expression,
-    SharedArray,
-    Usage,
-    integer_op,
-)
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
@@ -53,42 +46,42 @@ class ThreadKernel:
     def __init__(self, name: str) -> None:
         self.names, self.top = Names(), Body()
         self._name = name
-        self._buffers: dict[Value, Buffer] = {}
+        self._buffers: dict[Value, ir.Buffer] = {}
         self._updates: list[Value] = []
 
-    def reads(self, value: Value) -> Buffer:
+    def reads(self, value: Value) -> ir.Buffer:
         """Return the buffer of a value that is read."""
-        return self._buffer(value, Usage.READ)
+        return self._buffer(value, ir.Usage.READ)
 
-    def writes(self, value: Value) -> Buffer:
+    def writes(self, value: Value) -> ir.Buffer:
         """Return the buffer of a value all of which is written."""
-        return self._buffer(value, Usage.WRITE)
+        return self._buffer(value, ir.Usage.WRITE)
 
-    def updates(self, value: Value) -> Buffer:
+    def updates(self, value: Value) -> ir.Buffer:
         """Return the buffer of a value whose elements remain where nothing is written."""
         if value not in self._updates:
             self._updates.append(value)
-        return self._buffer(value, Usage.WRITE)
+        return self._buffer(value, ir.Usage.WRITE)
 
-    def _buffer(self, value: Value, usage: Usage) -> Buffer:
-        return self._buffers.setdefault(value, Buffer(len(self._buffers), usage))
+    def _buffer(self, value: Value, usage: ir.Usage) -> ir.Buffer:
+        return self._buffers.setdefault(value, ir.Buffer(len(self._buffers), usage))
 
-    def load_integer(self, value: Value, index: Expression) -> Expression:
+    def load_integer(self, value: Value, index: ir.Expression) -> ir.Expression:
         """Return an element of a value that is read, as an i64."""
-        return integer_op(
+        return ir.integer_op(
             "to_i64", load_element(value.shape.element_type, self.reads(value), index)
         )
 
     def store_integer(
-        self, body: Body, value: Value, index: Expression, number: Expression
+        self, body: Body, value: Value, index: ir.Expression, number: ir.Expression
     ) -> None:
         """Store an i64 as an element of a value of 32 or 64 bits."""
         kind = Type(KERNEL_TYPE[value.shape.element_type].storage)
-        body.store(self.writes(value), kind, index, Apply(f"to_{kind}", (number,), kind))
+        body.store(self.writes(value), kind, index, ir.Apply(f"to_{kind}", (number,), kind))
 
     def thunk(
         self,
-        shared: Sequence[SharedArray] = (),
+        shared: Sequence[ir.SharedArray] = (),
         threads: int = BLOCK_THREADS,
         *,
         polls: bool = True,
