@@ -16,9 +16,9 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
+from xla_contract.types.devices.sharding import REPLICATED, Sharding
 from xla_contract.types.shape import Shape
-from xla_contract.types.sharding import REPLICATED, Sharding
 from xla_contract.wire.sharding_proto import sharding_from_proto
 from xla_server.ir.text.scanner import HloReader
 from xla_server.ir.text.shardings import SHARDING

@@ -68,11 +68,11 @@ from xla_contract.errors import (
     UnknownError,
     XlaError,
 )
+from xla_contract.types.devices.sharding import Sharding
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.layout import Layout
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import ProgramShape, Shape
-from xla_contract.types.sharding import Sharding
 
 if TYPE_CHECKING:
     from xla_client import lib, ops

@@ -191,7 +191,7 @@ def _preload() -> None:
 
     It takes a fifth of a second of the time that the child needs until it listens.
     """
-    for name in ("xla_client.programs.builder", "xla_client.ops"):
+    for name in ("xla_client.programs.builder", "xla_client.ops", "xla_host.environment_variables"):
         importlib.import_module(name)
     preload()
 

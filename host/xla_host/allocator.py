@@ -15,8 +15,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from xla_host.environment_variables import MALLOC_TUNING
-
 T = TypeVar("T")
 
 LARGE_BYTES = 8 << 20
@@ -51,6 +49,9 @@ def tune() -> bool:
         True if this process's allocator is tuned.
     """
     global _is_tuned
+    # Importing a client loads as little as can be.
+    from xla_host.environment_variables import MALLOC_TUNING
+
     if MALLOC_TUNING.value() == "0":
         return _is_tuned
     with _lock:

@@ -9,7 +9,7 @@ from tests.benchmarks.programs import COMPILATIONS
 from tests.benchmarks.workloads.workload import Workload
 from tests.corpus.jax.programs import lower
 from xla_contract.stubs import hlo_pb2, xla_pb2
-from xla_contract.types.sharding import REPLICATED
+from xla_contract.types.devices.sharding import REPLICATED
 from xla_server.backends.compiled.backend import CompiledBackend
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.backends.platform import Executable

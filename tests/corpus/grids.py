@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tests.corpus.hlo_text import parse_hlo
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.literal import Literal
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.backends.interpreter import Interpreter

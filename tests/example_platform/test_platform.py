@@ -19,7 +19,7 @@ from tests.golden.kernels import PROGRAMS as GOLDEN
 from tests.kernels.corpora import CORPORA
 from xla_client import Builder, ops
 from xla_contract.errors import CancelledError
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.literal import Literal
 from xla_server.app.options.settings import Settings
 from xla_server.app.serving.wiring import create_server

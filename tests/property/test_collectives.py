@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.grids import BACKENDS, module_of, run_in_turns, run_per_device
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 
 Groups = list[list[int]]
 Placed = tuple[DeviceGrid, str, Groups]

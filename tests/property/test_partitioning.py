@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.passes.partitioning.grids import partitioned, run_whole
+from xla_contract.types.devices.sharding import Sharding, ShardingKind
 from xla_contract.types.shape import Shape
-from xla_contract.types.sharding import Sharding, ShardingKind
 
 WHOLE = Shape.parse("f32[12,24]")
 

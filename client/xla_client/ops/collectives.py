@@ -32,9 +32,9 @@ from xla_contract.ops.collectives.ragged_all_to_all import RaggedAllToAllAttribu
 from xla_contract.ops.collectives.reduce_scatter import ReduceScatterAttributes
 from xla_contract.ops.shaping.reshape import ReshapeAttributes
 from xla_contract.ops.shaping.transpose import TransposeAttributes
+from xla_contract.types.devices.replica_groups import ReplicaGroups
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.replica_groups import ReplicaGroups
 from xla_contract.types.shape import Shape
 
 Groups = Sequence[Sequence[int]]

@@ -16,7 +16,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 from xla_contract.wire.shape_proto import program_shape_from_proto
 
 if TYPE_CHECKING:
-    from xla_contract.types.device_grid import DeviceGrid
+    from xla_contract.types.devices.device_grid import DeviceGrid
 
 ProgramLike: TypeAlias = Any
 """A program in one of these forms: a Computation; a Builder, whose last instruction is the result;

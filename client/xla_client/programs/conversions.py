@@ -11,7 +11,7 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs.xla_extension_pb2 import ConvertModuleResponse
 
 if TYPE_CHECKING:
-    from xla_contract.types.device_grid import DeviceGrid
+    from xla_contract.types.devices.device_grid import DeviceGrid
 
 _BYTECODE = b"ML\xefR"
 """The first bytes of MLIR's bytecode, in which StableHLO is serialized."""
@@ -50,7 +50,7 @@ def from_text(text: str, client: ModuleConverter | None) -> tuple[bytes, "Device
     replicas, partitions = answer.num_replicas or 1, answer.num_partitions or 1
     if replicas == partitions == 1:
         return answer.module, None
-    from xla_contract.types.device_grid import DeviceGrid
+    from xla_contract.types.devices.device_grid import DeviceGrid
 
     return answer.module, DeviceGrid(replicas, partitions)
 

@@ -20,9 +20,9 @@ from xla_contract.stubs.xla_extension_pb2 import (
     ExecuteShardedRequest,
     ShardedArgument,
 )
-from xla_contract.types import mesh as meshes
+from xla_contract.types.devices import mesh as meshes
+from xla_contract.types.devices.sharding import Sharding
 from xla_contract.types.shape import Shape
-from xla_contract.types.sharding import Sharding
 from xla_contract.wire.shape_proto import shape_from_proto
 from xla_contract.wire.sharding_proto import sharding_to_proto
 

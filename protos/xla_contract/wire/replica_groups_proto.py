@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import hlo_pb2, xla_data_pb2
-from xla_contract.types.mesh import MAX_PARTICIPANTS, AxisPart, Mesh, iota
-from xla_contract.types.replica_groups import GroupForm, Groups, ReplicaGroups
+from xla_contract.types.devices.mesh import MAX_PARTICIPANTS, AxisPart, Mesh, iota
+from xla_contract.types.devices.replica_groups import GroupForm, Groups, ReplicaGroups
 
 
 def read_groups(proto: hlo_pb2.HloInstructionProto) -> ReplicaGroups:

@@ -5,9 +5,9 @@ from typing import Any
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_data_pb2
-from xla_contract.types.mesh import MAX_PARTICIPANTS, iota, participants
-from xla_contract.types.replica_groups import braced
-from xla_contract.types.sharding import Sharding, ShardingKind
+from xla_contract.types.devices.mesh import MAX_PARTICIPANTS, iota, participants
+from xla_contract.types.devices.replica_groups import braced
+from xla_contract.types.devices.sharding import Sharding, ShardingKind
 from xla_contract.wire.replica_groups_proto import mesh_from_proto, parts_from_proto
 
 MAX_NESTING = 64

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, XlaError
-from xla_contract.types.replica_groups import braced
+from xla_contract.types.devices.replica_groups import braced
 from xla_server.distributed.transport.messages import MeetingKey, RunOptions, Visit
 from xla_server.ops.evaluation import Meeting
 from xla_server.sessions.runs.grids.rendezvous import incomplete, late

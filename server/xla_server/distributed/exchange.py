@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from xla_contract.errors import ResourceExhaustedError, UnavailableError, XlaError
+from xla_contract.types.devices.replica_groups import braced
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.replica_groups import braced
 from xla_server.distributed.reductions import operation
 from xla_server.distributed.transport.frames import Bytes, bytes_of
 from xla_server.distributed.transport.parcels import Parcels

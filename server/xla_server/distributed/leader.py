@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from xla_contract.errors import UnavailableError, XlaError
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_server.backends.platform import Backend, Device, Execution
 from xla_server.distributed.exchange import Exchange
 from xla_server.distributed.remote_programs import RemotePrograms

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.types.device_grid import ALONE, DeviceGrid
-from xla_contract.types.replica_groups import braced
+from xla_contract.types.devices.device_grid import ALONE, DeviceGrid
+from xla_contract.types.devices.replica_groups import braced
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.participants import Placement
 from xla_server.ops.evaluation import Communicator, Meeting, Value

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from xla_contract.stubs import hlo_pb2
-from xla_contract.types.device_grid import ALONE, DeviceGrid
+from xla_contract.types.devices.device_grid import ALONE, DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 

@@ -10,9 +10,15 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.types.device_grid import DeviceGrid, Pairs, connected, expand_groups, expand_pairs
+from xla_contract.types.devices.device_grid import (
+    DeviceGrid,
+    Pairs,
+    connected,
+    expand_groups,
+    expand_pairs,
+)
+from xla_contract.types.devices.replica_groups import GroupMode, Groups, group_mode
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.replica_groups import GroupMode, Groups, group_mode
 from xla_server.ir.module import HloInstruction
 
 WHOLE_OF_START: Mapping[Opcode, Opcode] = {

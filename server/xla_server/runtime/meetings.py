@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_host.aligned import aligned_empty
 from xla_server.execution.collectives_protocol import MAX_MEMBERS, MeetingPlan
 from xla_server.ops.collectives.collective import channel_of

@@ -16,7 +16,7 @@ import pytest
 from tests.conformance.devices import sharded_programs
 from tests.corpus.grids import BACKENDS
 from tests.unit.passes.partitioning.grids import run_whole
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_server.ir.importer import import_serialized_module
 from xla_server.ir.verification.verifier import verify
 from xla_server.passes.partitioning.partition import partition

@@ -13,7 +13,7 @@ from xla_contract.errors import (
     ShapeError,
     UnimplementedError,
 )
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_server.execution.channel_protocol import MAX_ITEMS
 from xla_server.ir.fingerprint import fingerprint
 

@@ -13,7 +13,7 @@ from xla_contract.errors import (
     InvalidArgumentError,
     UnavailableError,
 )
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_server.execution.cancellation import Cancellation
 
 GRID = DeviceGrid(1, 3)

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from xla_contract.errors import DeadlineExceededError, FailedPreconditionError, InvalidArgumentError
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_server.distributed.arrivals import Arrivals, meeting_key
 from xla_server.distributed.remote_run import RemoteRun

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from xla_contract.errors import ResourceExhaustedError, UnavailableError
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_server.distributed import exchange
 from xla_server.distributed.crossings import Crossings

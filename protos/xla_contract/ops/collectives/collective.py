@@ -12,7 +12,12 @@ from xla_contract.errors import ShapeError
 from xla_contract.ops.attribute_fields import Special
 from xla_contract.ops.signature import exactly, listed, require_array, same_type
 from xla_contract.stubs import hlo_pb2
-from xla_contract.types.replica_groups import GroupMode, ReplicaGroups, check_groups, group_mode
+from xla_contract.types.devices.replica_groups import (
+    GroupMode,
+    ReplicaGroups,
+    check_groups,
+    group_mode,
+)
 from xla_contract.types.shape import ProgramShape, Shape
 from xla_contract.wire.replica_groups_proto import read_groups, write_groups
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xla_contract.stubs import xla_pb2
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.literal import Literal
 from xla_server.app.calling.credentials import checked_target, credentials_for
 from xla_server.app.calling.remote import Remote

@@ -10,8 +10,8 @@ import numpy as np
 
 from xla_contract.errors import UnimplementedError
 from xla_contract.stubs import xla_pb2
+from xla_contract.types.devices.sharding import REPLICATED
 from xla_contract.types.literal import Literal
-from xla_contract.types.sharding import REPLICATED
 from xla_contract.wire.literals.proto import literal_from_proto, literal_to_proto
 from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.app.calling.remote import Remote

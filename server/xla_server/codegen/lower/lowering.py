@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
 
 from xla_contract.errors import UnimplementedError, XlaError
-from xla_contract.types.device_grid import ALONE, DeviceGrid
+from xla_contract.types.devices.device_grid import ALONE, DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Row, Value

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any, TypeAlias
 
 from xla_contract.errors import XlaError
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.literal import Literal
 from xla_server.backends.platform import Device, Profile
 from xla_server.distributed.transport.shared_regions import RegionPart

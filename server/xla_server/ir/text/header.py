@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from xla_contract.stubs import hlo_pb2
-from xla_contract.types.device_grid import ALONE, DeviceGrid
+from xla_contract.types.devices.device_grid import ALONE, DeviceGrid
 from xla_contract.types.shape import ProgramShape
 from xla_server.ir.text.attribute_kinds import INTEGERS, STRING
 from xla_server.ir.text.decorations import frontend_text, read_frontend

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from xla_contract.stubs import xla_data_pb2
-from xla_contract.types.replica_groups import GroupForm, ReplicaGroups
+from xla_contract.types.devices.replica_groups import GroupForm, ReplicaGroups
 from xla_contract.wire.replica_groups_proto import iota_groups, mesh_axes_groups
 from xla_server.ir.text.attribute_kinds import INTEGER_PAIRS, AttributeKind
 from xla_server.ir.text.scanner import HloReader

@@ -13,7 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TypeAlias
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.participants import transfers_of

@@ -12,7 +12,7 @@ from xla_contract.errors import (
     XlaError,
 )
 from xla_contract.ops.definitions import infer_shape
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import UNBOUNDED, ProgramShape, Shape
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloComputation, HloInstruction, HloModule

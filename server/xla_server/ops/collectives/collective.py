@@ -13,9 +13,9 @@ from typing import NamedTuple, TypeAlias, cast
 import numpy as np
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
+from xla_contract.types.devices.replica_groups import Groups
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.replica_groups import Groups
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.participants import check_participants_exist, groups_of

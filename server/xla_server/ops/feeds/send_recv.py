@@ -13,7 +13,7 @@ import numpy as np
 
 from xla_contract.errors import UnimplementedError
 from xla_contract.ops.feeds.send_recv import ChannelAttributes, RecvAttributes
-from xla_contract.types.device_grid import Pairs
+from xla_contract.types.devices.device_grid import Pairs
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.participants import transfer_pairs, transfers_of

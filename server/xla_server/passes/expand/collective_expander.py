@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.collectives.collective_permute import CollectivePermuteAttributes
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction

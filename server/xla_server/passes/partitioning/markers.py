@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedError, XlaError
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.devices.mesh import Mesh
+from xla_contract.types.devices.sharding import Sharding, ShardingKind
 from xla_contract.types.element_type import ElementType
-from xla_contract.types.mesh import Mesh
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_contract.types.sharding import Sharding, ShardingKind
 from xla_contract.wire.sharding_proto import sharding_from_proto
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.partitioning.shardy_text import read_manual_axes, read_meshes, read_shardings

@@ -9,11 +9,11 @@ from xla_contract.ops.collectives.all_gather import AllGatherAttributes
 from xla_contract.ops.collectives.all_reduce import AllReduceAttributes
 from xla_contract.ops.collectives.collective import Participants
 from xla_contract.ops.collectives.collective_broadcast import CollectiveBroadcastAttributes
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
+from xla_contract.types.devices.replica_groups import ReplicaGroups
+from xla_contract.types.devices.sharding import Sharding
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.replica_groups import ReplicaGroups
-from xla_contract.types.sharding import Sharding
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 

@@ -12,9 +12,9 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import UnimplementedError, XlaError
+from xla_contract.types.devices.sharding import REPLICATED, Sharding, ShardingKind
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape
-from xla_contract.types.sharding import REPLICATED, Sharding, ShardingKind
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.framework.editor import Editor, rearrange, rewrite, users
 from xla_server.passes.partitioning.markers import (

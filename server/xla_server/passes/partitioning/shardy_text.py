@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.types.mesh import AxisPart, Mesh
-from xla_contract.types.sharding import Sharding, ShardingKind
+from xla_contract.types.devices.mesh import AxisPart, Mesh
+from xla_contract.types.devices.sharding import Sharding, ShardingKind
 from xla_server.ir.text.scanner import HloReader
 
 _MESH_NAME = re.compile(r'"([^"\n]*)"|([A-Za-z_][A-Za-z0-9_.$\-]*)')

@@ -7,8 +7,8 @@ leave in a module, whose own signature has the shapes of one partition.
 import dataclasses
 
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.devices.sharding import REPLICATED, Sharding
 from xla_contract.types.shape import ProgramShape
-from xla_contract.types.sharding import REPLICATED, Sharding
 from xla_contract.wire.sharding_proto import sharding_from_proto, sharding_to_proto
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.partitioning.markers import stated_sharding

@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError, Message
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
 from xla_contract.stubs import hlo_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.types.device_grid import ALONE, DeviceGrid
+from xla_contract.types.devices.device_grid import ALONE, DeviceGrid
 from xla_contract.wire.literals.parsed_size import check_parse_size
 from xla_server.backends.compile_options import DumpFormat
 from xla_server.backends.diagnostics.dump import constant_bytes

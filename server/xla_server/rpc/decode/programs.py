@@ -6,7 +6,7 @@ import itertools
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.types.device_grid import ALONE, DeviceGrid
+from xla_contract.types.devices.device_grid import ALONE, DeviceGrid
 from xla_contract.wire.shape_proto import program_shape_from_proto
 from xla_server.ir.importer import import_module
 from xla_server.passes.partitioning.markers import stated_partitions

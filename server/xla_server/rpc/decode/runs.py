@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.devices.sharding import Sharding
 from xla_contract.types.shape import Shape
-from xla_contract.types.sharding import Sharding
 from xla_contract.wire.literals.value_proto import value_from_proto
 from xla_contract.wire.sharding_proto import sharding_from_proto
 from xla_server.rpc.decode.common import checked_device, handle_in, shape_in

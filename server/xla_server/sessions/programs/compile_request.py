@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.types.device_grid import ALONE, DeviceGrid
+from xla_contract.types.devices.device_grid import ALONE, DeviceGrid
 from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.backends.compile_options import CompileOptions, DumpOptions
 from xla_server.ir.importer import import_serialized_module

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from xla_contract.errors import FailedPreconditionError, InvalidArgumentError
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape
 from xla_server.backends.compile_options import CompileOptions
 from xla_server.backends.diagnostics.dump_directory import DumpFiles

@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
+from xla_contract.types.devices.sharding import Sharding
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
-from xla_contract.types.sharding import Sharding
 from xla_server.backends.platform import Profile
 from xla_server.sessions.feeds.device_table import DeviceHandle
 from xla_server.sessions.programs.compile_request import CompileRequest

@@ -9,7 +9,7 @@ from tests.corpus.hlo_text import VECTOR_LOOP, parse_hlo
 from tests.corpus.jax import programs as jax_programs
 from tests.corpus.jax.vocabulary import GROUPS, Group, lowered
 from xla_contract.stubs import hlo_pb2
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.importer import import_module

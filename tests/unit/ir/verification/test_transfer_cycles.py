@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.types.device_grid import ALONE, DeviceGrid
+from xla_contract.types.devices.device_grid import ALONE, DeviceGrid
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.verification.transfer_cycles import check_transfer_cycles

@@ -4,8 +4,8 @@ from xla_contract.ops.collectives.all_reduce import AllReduceAttributes
 from xla_contract.ops.collectives.collective import Participants
 from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.ops.definitions import infer_shape
+from xla_contract.types.devices.replica_groups import ReplicaGroups
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.replica_groups import ReplicaGroups
 from xla_contract.types.shape import ProgramShape, Shape
 
 F32 = Shape.parse("f32[]")

@@ -5,8 +5,8 @@ import numpy as np
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.ops.collectives.all_to_all import AllToAllAttributes
 from xla_contract.ops.collectives.collective import Participants
+from xla_contract.types.devices.replica_groups import ReplicaGroups
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.replica_groups import ReplicaGroups
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

@@ -3,8 +3,8 @@ from typing import Any
 from tests.corpus.single_op import inferred
 from xla_contract.ops.collectives.collective import Participants
 from xla_contract.ops.collectives.collective_broadcast import CollectiveBroadcastAttributes
+from xla_contract.types.devices.replica_groups import ReplicaGroups
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.replica_groups import ReplicaGroups
 
 
 def to(groups: Any) -> CollectiveBroadcastAttributes:

@@ -10,8 +10,8 @@ from xla_contract.ops.collectives.collective import Participants
 from xla_contract.ops.collectives.collective_reduce import CollectiveReduceAttributes
 from xla_contract.ops.definitions import definition, infer_shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.devices.replica_groups import ReplicaGroups
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.replica_groups import ReplicaGroups
 from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module

@@ -7,8 +7,8 @@ from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.collectives.collective import Participants
 from xla_contract.ops.collectives.ragged_all_to_all import RaggedAllToAllAttributes
+from xla_contract.types.devices.replica_groups import ReplicaGroups
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.replica_groups import ReplicaGroups
 
 X = np.arange(8, dtype=np.float32).reshape(4, 2)
 OUTPUT = np.full((5, 2), -1, np.float32)

@@ -3,8 +3,8 @@ from typing import Any
 from xla_contract.ops.collectives.collective import Participants
 from xla_contract.ops.collectives.reduce_scatter import ReduceScatterAttributes
 from xla_contract.ops.definitions import infer_shape
+from xla_contract.types.devices.replica_groups import ReplicaGroups
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.replica_groups import ReplicaGroups
 from xla_contract.types.shape import ProgramShape, Shape
 
 F32 = Shape.parse("f32[]")

@@ -19,7 +19,7 @@ from xla_contract.types.opcode import Opcode
 _CONTRACT = Path(xla_contract.__file__).parent
 _FILES = (
     *sorted((_CONTRACT / "ops").rglob("*.py")),
-    _CONTRACT / "types/replica_groups.py",
+    _CONTRACT / "types/devices/replica_groups.py",
     _CONTRACT / "wire/replica_groups_proto.py",
     _CONTRACT / "types/dimension_numbers.py",
 )

@@ -16,7 +16,7 @@ from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, re
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.contraction.ragged_dot import RaggedDotAttributes
 from xla_contract.stubs import hlo_pb2
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module

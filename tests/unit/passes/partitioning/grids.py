@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.corpus.grids import run_per_device
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
+from xla_contract.types.devices.sharding import Sharding
 from xla_contract.types.shape import Shape
-from xla_contract.types.sharding import Sharding
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
 from xla_server.ir.verification.verifier import verify

@@ -20,8 +20,8 @@ from tests.unit.passes.partitioning.grids import (
 )
 from tests.unit.passes.passing import opcodes
 from xla_contract.errors import ResourceExhaustedError
+from xla_contract.types.devices.sharding import REPLICATED, Sharding, ShardingKind
 from xla_contract.types.shape import Shape
-from xla_contract.types.sharding import REPLICATED, Sharding, ShardingKind
 from xla_server.ir.text.printer import print_module
 from xla_server.passes.partitioning.partition import needs_partitioning, partition
 from xla_server.passes.partitioning.signature import is_partitioned, sharded_signature

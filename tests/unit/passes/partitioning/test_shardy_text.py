@@ -3,8 +3,8 @@ import re
 import pytest
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.types.mesh import AxisPart, Mesh
-from xla_contract.types.sharding import REPLICATED, Sharding, ShardingKind
+from xla_contract.types.devices.mesh import AxisPart, Mesh
+from xla_contract.types.devices.sharding import REPLICATED, Sharding, ShardingKind
 from xla_server.passes.partitioning.shardy_text import read_manual_axes, read_meshes, read_shardings
 
 MESH = Mesh((2, 4), ("a", "b"))

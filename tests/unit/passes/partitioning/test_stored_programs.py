@@ -8,8 +8,8 @@ import pytest
 from tests.corpus.grids import BACKENDS
 from tests.device_programs import DeviceProgram, device_program, names
 from tests.unit.passes.partitioning.grids import run_shards, split
+from xla_contract.types.devices.sharding import REPLICATED
 from xla_contract.types.shape import Shape
-from xla_contract.types.sharding import REPLICATED
 from xla_server.ir.importer import import_serialized_module
 from xla_server.ir.verification.verifier import verify
 from xla_server.passes.partitioning.partition import Partitioned, needs_partitioning, partition

@@ -6,7 +6,7 @@ from tests.device_programs import device_program
 from tests.unit.sessions.sample_runs import ADD, program
 from xla_contract.errors import InternalError, InvalidArgumentError
 from xla_contract.stubs import hlo_pb2, xla_pb2
-from xla_contract.types.device_grid import ALONE, DeviceGrid
+from xla_contract.types.devices.device_grid import ALONE, DeviceGrid
 from xla_server.rpc.decode.programs import read_compile_request, read_program
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.sessions.sample_runs import ADD, PAIR, program
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape
 from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.rpc.decode.programs import read_compile_request

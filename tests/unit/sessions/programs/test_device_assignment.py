@@ -3,7 +3,7 @@
 import pytest
 
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
-from xla_contract.types.device_grid import ALONE, DeviceGrid
+from xla_contract.types.devices.device_grid import ALONE, DeviceGrid
 from xla_server.sessions.programs.device_assignment import DeviceAssignment, assigned_ordinals
 
 PAIR = DeviceGrid(1, 2)

@@ -13,8 +13,8 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     UnauthenticatedError,
 )
+from xla_contract.types.devices.sharding import REPLICATED
 from xla_contract.types.shape import ProgramShape, Shape
-from xla_contract.types.sharding import REPLICATED
 from xla_server.backends.compile_options import DEFAULTS
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.execution.cancellation import Cancellation

@@ -6,8 +6,8 @@ from typing import Any
 from xla_contract.ops.collectives.collective import Participants, declared_sizes
 from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.devices.replica_groups import GroupForm, ReplicaGroups
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.replica_groups import GroupForm, ReplicaGroups
 from xla_contract.types.shape import Shape
 from xla_server.ir.text import attribute_kinds as kinds
 from xla_server.ir.text.forms.arrays import ARRAYS

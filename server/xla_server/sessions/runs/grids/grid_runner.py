@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from xla_contract.errors import FailedPreconditionError, InvalidArgumentError
-from xla_contract.types.device_grid import ALONE, DeviceGrid
-from xla_contract.types.sharding import Sharding
+from xla_contract.types.devices.device_grid import ALONE, DeviceGrid
+from xla_contract.types.devices.sharding import Sharding
 from xla_server.backends.platform import Buffer, Device, Execution
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import Collectives, GridParticipants

@@ -17,8 +17,8 @@ from xla_contract.errors import (
     FailedPreconditionError,
     XlaError,
 )
-from xla_contract.types.device_grid import DeviceGrid
-from xla_contract.types.replica_groups import braced
+from xla_contract.types.devices.device_grid import DeviceGrid
+from xla_contract.types.devices.replica_groups import braced
 from xla_server.execution.channel_protocol import WaitingValues
 from xla_server.execution.collectives_protocol import MeetingPlan
 from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value

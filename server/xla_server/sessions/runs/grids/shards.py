@@ -6,9 +6,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from xla_contract.errors import InvalidArgumentError
+from xla_contract.types.devices.sharding import Sharding, ShardingKind
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
-from xla_contract.types.sharding import Sharding, ShardingKind
 
 
 def require_cut(sharding: Sharding, shape: Shape, participants: int) -> None:

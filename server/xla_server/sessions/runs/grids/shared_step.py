@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from xla_contract.errors import InvalidArgumentError
+from xla_contract.types.devices.sharding import Sharding
 from xla_contract.types.shape import Shape
-from xla_contract.types.sharding import Sharding
 from xla_server.sessions.error_context import part_of_request
 from xla_server.sessions.programs.executable_table import LoadedExecutable
 from xla_server.sessions.runs.grids.shards import cut_bytes, joined_shape, require_cut

@@ -10,8 +10,8 @@ from xla_contract.ops.collectives.all_reduce import AllReduceAttributes
 from xla_contract.ops.collectives.collective import Participants
 from xla_contract.ops.collectives.collective_reduce import CollectiveReduceAttributes
 from xla_contract.ops.collectives.reduce_scatter import ReduceScatterAttributes
+from xla_contract.types.devices.replica_groups import ReplicaGroups
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.replica_groups import ReplicaGroups
 
 _REDUCER = "the reducer must take two scalars and give one, got "
 

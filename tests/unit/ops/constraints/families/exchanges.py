@@ -12,8 +12,8 @@ from xla_contract.ops.collectives.collective import Participants
 from xla_contract.ops.collectives.collective_broadcast import CollectiveBroadcastAttributes
 from xla_contract.ops.collectives.collective_permute import CollectivePermuteAttributes
 from xla_contract.ops.collectives.ragged_all_to_all import RaggedAllToAllAttributes
+from xla_contract.types.devices.replica_groups import ReplicaGroups
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.replica_groups import ReplicaGroups
 
 _FIRST_HALF = "the operand must be the first half's tuple of at least 2, got "
 _ROWS = "input and output must have rows of the same shape, got "

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 
 GRID = DeviceGrid(3, 1)
 X = np.arange(1, 5, dtype=np.float32)

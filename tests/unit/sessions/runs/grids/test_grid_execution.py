@@ -15,7 +15,7 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     UnavailableError,
 )
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives

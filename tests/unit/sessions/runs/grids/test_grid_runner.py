@@ -22,8 +22,8 @@ from xla_contract.errors import (
     XlaError,
 )
 from xla_contract.stubs import xla_data_pb2, xla_pb2
-from xla_contract.types.device_grid import DeviceGrid
-from xla_contract.types.sharding import REPLICATED, Sharding
+from xla_contract.types.devices.device_grid import DeviceGrid
+from xla_contract.types.devices.sharding import REPLICATED, Sharding
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.sessions.feeds.device_table import DeviceHandle

@@ -11,7 +11,7 @@ from tests.corpus.grids import module_of, run_in_turns, run_per_device
 from tests.processors import MACHINES
 from tests.unit.sessions.runs.grids.meeting_programs import EACH, GRID, LOOP, X, reducing
 from xla_contract.errors import CancelledError, FailedPreconditionError
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.assignment import assign

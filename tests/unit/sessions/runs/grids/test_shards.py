@@ -5,8 +5,8 @@ import pytest
 
 from xla_client import Shape
 from xla_contract.errors import XlaError
+from xla_contract.types.devices.sharding import MANUAL, REPLICATED, Sharding, ShardingKind
 from xla_contract.types.literal import Literal
-from xla_contract.types.sharding import MANUAL, REPLICATED, Sharding, ShardingKind
 from xla_server.sessions.runs.grids.shards import cut, cut_bytes, joined, joined_shape, require_cut
 
 ROWS = Sharding.tiled([4, 1])

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.types.mesh import MAX_PARTICIPANTS, AxisPart, Mesh, participants
-from xla_contract.types.replica_groups import braced
+from xla_contract.types.devices.mesh import MAX_PARTICIPANTS, AxisPart, Mesh, participants
+from xla_contract.types.devices.replica_groups import braced
 from xla_contract.types.shape import Shape
 
 

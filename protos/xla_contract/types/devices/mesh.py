@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.types.replica_groups import braced
+from xla_contract.types.devices.replica_groups import braced
 
 MAX_PARTICIPANTS = 2**20
 """Most ids of a mesh: a compact form may state more than memory holds; no machine has as many."""

@@ -5,8 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.types.device_grid import ALONE, DeviceGrid, connected, expand_groups, expand_pairs
-from xla_contract.types.replica_groups import GroupMode, ReplicaGroups
+from xla_contract.types.devices.device_grid import (
+    ALONE,
+    DeviceGrid,
+    connected,
+    expand_groups,
+    expand_pairs,
+)
+from xla_contract.types.devices.replica_groups import GroupMode, ReplicaGroups
 
 GRID = DeviceGrid(2, 3)
 EMPTY = ReplicaGroups()

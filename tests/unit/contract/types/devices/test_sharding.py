@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.stubs import xla_data_pb2
-from xla_contract.types.mesh import AxisPart, Mesh
+from xla_contract.types.devices.mesh import AxisPart, Mesh
+from xla_contract.types.devices.sharding import MANUAL, REPLICATED, Sharding, ShardingKind
 from xla_contract.types.shape import Shape
-from xla_contract.types.sharding import MANUAL, REPLICATED, Sharding, ShardingKind
 from xla_contract.wire.sharding_proto import sharding_from_proto, sharding_to_proto
 from xla_server.ir.text.scanner import HloReader
 from xla_server.ir.text.shardings import SHARDING

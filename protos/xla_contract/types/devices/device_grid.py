@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.types.replica_groups import GroupMode, Groups, ReplicaGroups
+from xla_contract.types.devices.replica_groups import GroupMode, Groups, ReplicaGroups
 
 Pairs = tuple[tuple[int, int], ...]
 

@@ -2,7 +2,7 @@ import pytest
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.stubs import hlo_pb2, xla_data_pb2
-from xla_contract.types.replica_groups import (
+from xla_contract.types.devices.replica_groups import (
     GroupForm,
     GroupMode,
     ReplicaGroups,

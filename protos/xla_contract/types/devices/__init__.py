@@ -1,0 +1,1 @@
+"""Devices of a program: grids, meshes, groups of replicas and partitions, shardings."""
