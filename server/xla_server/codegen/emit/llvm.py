@@ -216,13 +216,13 @@ class Emitter(BlockWriter):
 
     def _part(self, part: stmt.ParallelFor) -> None:
         start, stop = self._values[expr.START], self._values[expr.STOP]
+        if len(self._kernel.parts) > 1:
+            start = self._apply("maximum", start, whole(part.first))
+            stop = self._apply("minimum", stop, whole(part.first + part.items))
         if part.axis is None:
             has_any = self._builder.icmp_signed("<", start[1], stop[1])
             self._choose(has_any, lambda: self._write_all(part.body))
             return
-        if len(self._kernel.parts) > 1:
-            start = self._apply("maximum", start, whole(part.first))
-            stop = self._apply("minimum", stop, whole(part.first + part.items))
         self._count_axis(part.axis, start[1], stop[1], part.step, part.body)
 
     def _loop(self, loop: stmt.For) -> None:

@@ -111,13 +111,12 @@ class NumbaText:
                 return f"while {text(test)}:"
             case stmt.If(test=test):
                 return f"if {text(test)}:"
-            case stmt.ParallelFor(axis=None, first=first):
-                is_one = self._part_count > 1
-                return f"if start <= {first} < stop:" if is_one else "if start < stop:"
-            case stmt.ParallelFor(axis=ir.Value() as axis, first=first, items=items, step=step):
+            case stmt.ParallelFor(axis=axis, first=first, items=items, step=step):
                 ends = ["start", "stop"]
                 if self._part_count > 1:
                     ends = [f"maximum(start, {first})", f"minimum(stop, {first + items})"]
+                if axis is None:
+                    return f"if {ends[0]} < {ends[1]}:"
                 ends += [str(step)] if step > 1 else []
                 groups = f"  # groups of {statement.group}" if statement.group > 1 else ""
                 return f"for {axis.name} in range({', '.join(ends)}):{groups}"

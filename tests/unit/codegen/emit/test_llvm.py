@@ -106,6 +106,10 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
         ParallelFor(OTHER, 3, (Store(WRITE, Type.I64, OTHER, OTHER),), first=4),
     ),
     "one item": lambda: kernel_of(ParallelFor(None, 1, (Store(WRITE, Type.F32, Index(3), ZERO),))),
+    "one item behind others": lambda: kernel_of(
+        parallel(Store(WRITE, Type.I64, ITEM, STOP)),
+        ParallelFor(None, 1, (Store(WRITE, Type.F32, Index(3), ZERO),), first=4),
+    ),
     "steps": lambda: kernel_of(ParallelFor(ITEM, 9, (Store(WRITE, Type.I64, ITEM, ITEM),), step=4)),
     "guards": lambda: kernel_of(
         parallel(

@@ -158,11 +158,11 @@ def test_constants_are_written_by_their_bits() -> None:
 
 
 def test_several_parts_divide_the_range() -> None:
-    text = kernel_of(
-        parallel(items=3), ParallelFor(Value("u", Type.I64), 2, (), first=3), stack=()
-    ).text
+    other = ParallelFor(Value("u", Type.I64), 2, (), first=3)
+    text = kernel_of(parallel(items=3), other, ParallelFor(None, 1, (), first=5), stack=()).text
     assert "for t in range(maximum(start, 0), minimum(stop, 3)):" in text
     assert "for u in range(maximum(start, 3), minimum(stop, 5)):" in text
+    assert "if maximum(start, 5) < minimum(stop, 6):" in text
 
 
 def test_items_are_those_of_all_parts() -> None:
