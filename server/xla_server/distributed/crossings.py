@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xla_contract.errors import UnavailableError, XlaError
-from xla_server.distributed import messages
 from xla_server.distributed.arrivals import meeting_key
 from xla_server.distributed.exchange import (
     Exchange,
@@ -21,6 +20,7 @@ from xla_server.distributed.exchange import (
     unpack,
 )
 from xla_server.distributed.reductions import is_native
+from xla_server.distributed.transport import messages
 from xla_server.distributed.transport.frames import Bytes
 from xla_server.distributed.transport.parcels import Delivery, Stamp
 from xla_server.distributed.transport.polling import LOOKS, BackOff
