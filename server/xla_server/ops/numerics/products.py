@@ -6,8 +6,8 @@ from typing import Any, cast
 import numpy as np
 
 from xla_contract.types.element_type import ElementType
-from xla_server.ops.elementwise.convert import saturated
 from xla_server.ops.evaluation import Array
+from xla_server.ops.numerics.numeric import saturated
 from xla_server.ops.numerics.scalar_function import round_to
 
 _EXACT_BITS = 53
