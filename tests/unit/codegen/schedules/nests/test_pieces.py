@@ -101,6 +101,16 @@ def test_cut_nests_hold_no_tests(name: str) -> None:
         assert_equal_bits(ours, expected)
 
 
+@pytest.mark.parametrize(("offsets", "runs"), [((0, 1, 2), 1), ((0, 1, 3, 2), 3)])
+def test_slices_that_go_on_in_memory_are_one_run(offsets: tuple[int, ...], runs: int) -> None:
+    module = imported(
+        lower(lambda x: jnp.concatenate([x[:, :, k : k + 8] for k in offsets], 3), IMAGE)
+    )
+    (text,) = texts_of(module)
+    assert text.count("load_f32") + text.count("copy_bytes(") == runs
+    assert_equal_bits(on_cpu(module, (IMAGE,))[0], interpreted(module, (IMAGE,))[0])
+
+
 def _uncut() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
     return {
         "few elements": (lambda y: jnp.concatenate([y, y * 2], 1), (Y[:1, :30],)),
