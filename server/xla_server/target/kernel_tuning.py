@@ -146,6 +146,14 @@ class Transposes:
     block_bytes: int = 128
     """Bytes of a row in a block of tiles: two lines of the cache, which are fetched together."""
 
+    max_thin: int = 7
+    """Rows or columns up to which a matrix is copied by a loop over the others, which LLVM makes
+    vectors of: 0.06 to 0.7 of the time of tiles with 4 of them (LOG, matrices of few columns)."""
+
+    thin_run: int = 1024
+    """Elements of each row or column that such a loop copies in a work item. Images of three
+    channels take 1.3 of the time with 256 and with 4096 (same section of the log)."""
+
     min_blocks: int = 8
     """Blocks of a matrix from which they are calls of one shared function, in code that is not
     optimised: 20 to 40 ms of compilation before, 6 to 8 after (LOG, sixth round)."""

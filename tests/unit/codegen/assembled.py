@@ -27,6 +27,11 @@ def assembly_of(text: str, target: Machine, effort: Effort = Effort.OPTIMISED) -
     return str(machine.emit_assembly(module))
 
 
+def optimised(text: str, target: Machine) -> str:
+    """The module of a text behind LLVM's passes."""
+    return str(_compiled(text, target, Effort.OPTIMISED)[1])
+
+
 def object_of(text: str, target: Machine, effort: Effort = Effort.OPTIMISED) -> bytes:
     """The object code of a module, for which lines of inline assembly are assembled, too."""
     machine, module = _compiled(text, target, effort)

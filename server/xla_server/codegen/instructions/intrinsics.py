@@ -201,6 +201,19 @@ def _of_32_bits(method: str, b: Builder, v: Values, t: Any) -> Any:
     return b.zext(getattr(b, method)(*parts), v[0].type)
 
 
+def _narrow_remainder(b: Builder, v: Values, t: Any) -> Any:
+    """Return the unsigned remainder of integers of 64 bits that are below 2^31.
+
+    LLVM takes a loop's variable modulo a power of two for one that never wraps, and checks that
+    before the loop. It does wrap, so that the loop without vectors is run. A sum with bit 31, which
+    is zero, is no variable of the loop to LLVM.
+    """
+    number, divisor = v
+    if isinstance(divisor, ir.Constant) and divisor.constant.bit_count() == 1:
+        number = b.add(number, b.lshr(number, ir.Constant(number.type, 31)))
+    return _of_32_bits("urem", b, [number, divisor], t)
+
+
 def _multiply_high(b: Builder, v: Values, t: Any) -> Any:
     narrow = v[0].type
     wide = ir.IntType(2 * narrow.width)
@@ -248,7 +261,7 @@ is_finite = _same(1, _is_finite, types.boolean)
 whole_div = _same(2, lambda b, v, t: b.udiv(*v))
 whole_mod = _same(2, lambda b, v, t: b.urem(*v))
 narrow_div = _same(2, partial(_of_32_bits, "udiv"))
-narrow_mod = _same(2, partial(_of_32_bits, "urem"))
+narrow_mod = _same(2, _narrow_remainder)
 eq = _same(2, partial(_compare, "=="), types.boolean)
 ne = _same(2, partial(_compare, "!="), types.boolean)
 lt = _same(2, partial(_compare, "<"), types.boolean)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.processors import MACHINES, assembles
-from tests.unit.codegen.assembled import assembly_of
+from tests.unit.codegen.assembled import assembly_of, optimised
 from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, WRITE, ZERO, kernel_of, parallel
 from xla_server.codegen.emit.llvm import kernel_module
 from xla_server.codegen.emit.loop_metadata import MASKED, VECTORISED, vector_request
@@ -17,6 +17,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Load,
     Usage,
     Value,
+    integer_op,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import For, Let, Store
@@ -110,3 +111,16 @@ def test_rows_of_15_with_two_results_are_vectors(machine: Machine) -> None:
     assert divisions
     assert not machine.has_masks or all("zmm" in line for line in divisions)
     assert not machine.has_masks or any("zmm" in line and "{%k1}" in line for line in lines)
+
+
+@assembles
+@pytest.mark.parametrize("divisor", [7, 8])
+def test_lookups_at_remainders_are_vectors(divisor: int, machine: Machine) -> None:
+    lookup = Load(READ, Type.F32, integer_op("narrow_mod", ITEM, divisor))
+    value = Apply("div", (Load(READ, Type.F32, ITEM), lookup), Type.F32)
+    kernel = kernel_of(parallel(Store(WRITE, Type.F32, ITEM, value), items=1 << 16), stack=())
+    module = kernel_module(kernel, vocabulary(machine).names, "kernel", machine)
+    text = optimised(str(module), machine)
+    assert "vector.body" in text
+    # LLVM's test whether the remainder ever wraps, behind which the vectors would be.
+    assert "vector.scevcheck" not in text

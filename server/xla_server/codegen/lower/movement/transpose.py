@@ -115,10 +115,10 @@ def add_transposition(
 def transposition_kernel(plan: Transposition, tuned: Transposes) -> Kernel:
     """Return the kernel of two buffers."""
     rows, columns = plan.rows, plan.columns
-    side = side_of(plan.width, rows.size, columns.size)
-    tall, wide = (
-        _block(axis.size, side or 1, tuned.block_bytes // plan.width) for axis in (rows, columns)
-    )
+    is_thin = min(rows.size, columns.size) <= tuned.max_thin
+    side = None if is_thin else side_of(plan.width, rows.size, columns.size)
+    run = tuned.block_bytes // plan.width if side else tuned.thin_run
+    tall, wide = (_block(axis.size, side or 1, run) for axis in (rows, columns))
     builder = _KernelBuilder(plan, (tall, wide))
     body, effort = Body(), Effort.OPTIMISED
     if not side:
@@ -208,17 +208,17 @@ class _KernelBuilder:
                     across.call(tile_routine(width, side), operands)
 
     def copy_elements(self, top: Body) -> None:
-        """Copy blocks of rows or columns that are too short for tiles, element by element."""
+        """Copy runs of few rows or columns, whose neighbours vectors load or store together."""
         plan, kind = self._plan, f"u{8 * self._plan.width}"
         tall, wide = self._block
         with Items(top, self.blocks * self._matrices) as items:
             row, column, read, written = self._open_block(items)
-            loops = [("r", row, tall, plan.rows.size), ("c", column, wide, plan.columns.size)]
+            loops = [("c", column, wide, plan.columns.size), ("r", row, tall, plan.rows.size)]
             if tall > wide:
-                # The longer run is the inner one.
+                # The shorter run is unrolled.
                 loops.reverse()
             with _elements(items, *loops[0]) as around, _elements(around, *loops[1]) as body:
-                r, c = (body.axis, around.axis) if tall > wide else (around.axis, body.axis)
+                r, c = (around.axis, body.axis) if tall > wide else (body.axis, around.axis)
                 load = ir.Load(
                     ir.Region(read, ir.Usage.READ), Type(kind), c * plan.columns.read + r
                 )
@@ -252,5 +252,7 @@ class _KernelBuilder:
 
 
 def _elements(body: Body, name: str, first: ir.Expression, count: int, size: int) -> Loop:
+    if count == size:
+        return Loop(body, name, size)
     end = ir.integer_op("minimum", first + count, size)
     return Loop(body, name, end, first, iterations=min(count, size))

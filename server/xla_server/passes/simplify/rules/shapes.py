@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from xla_contract.types.dimension_numbers import WindowDimension
 from xla_contract.types.opcode import Opcode
+from xla_server.ir.affine import dense_strides
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import combiner, splat
@@ -43,32 +44,29 @@ def _split_broadcast(
 
 def _whole_dimensions(before: tuple[int, ...], after: tuple[int, ...]) -> dict[int, int]:
     """The dimensions that a reshape keeps, by where they go."""
-    found: dict[int, int] = {}
-    strides = {}
-    stride = 1
-    for number in reversed(range(len(after))):
-        if after[number] != 1:
-            strides[stride, after[number]] = number
-        stride *= after[number]
-    stride = 1
-    for number in reversed(range(len(before))):
-        size = before[number]
-        if size != 1 and (stride, size) in strides:
-            found[number] = strides[stride, size]
-        stride *= size
-    return found
+    read, written = dense_strides(before), dense_strides(after)
+    places = {(written[n], size): n for n, size in enumerate(after) if size != 1}
+    whole = ((n, (read[n], size)) for n, size in enumerate(before))
+    return {n: places[strided] for n, strided in whole if strided in places}
 
 
 def simplify_transpose(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """A transpose of a transpose, of nothing, of size-1 dimensions only, or of a broadcast."""
+    """A transpose of a transpose, of size-1 dimensions only, of a stack, broadcast or iota."""
     (operand,) = i.operands
     permutation = i.attributes.permutation
     if operand.opcode is Opcode.TRANSPOSE:
         inner = operand.attributes.permutation
         return editor.transpose(operand.operands[0], [inner[d] for d in permutation])
-    moved = [d for d in permutation if operand.shape.dimensions[d] != 1]
-    if moved == sorted(moved):
+    if _keeps_order(operand, permutation):
         return editor.reshape(operand, i.shape.dimensions)
+    if operand.opcode is Opcode.CONCATENATE and all(
+        _keeps_order(part, permutation) for part in operand.operands
+    ):
+        parts = [
+            editor.reshape(part, [part.shape.dimensions[d] for d in permutation])
+            for part in operand.operands
+        ]
+        return editor.concatenate(parts, permutation.index(operand.attributes.dimension))
     if operand.opcode is Opcode.BROADCAST:
         mapped = [permutation.index(d) for d in operand.attributes.dimensions]
         return editor.broadcast(operand.operands[0], mapped, i.shape.dimensions)
@@ -76,6 +74,12 @@ def simplify_transpose(i: HloInstruction, editor: Editor) -> HloInstruction | No
         along = permutation.index(operand.attributes.iota_dimension)
         return editor.iota(i.shape.element_type, i.shape.dimensions, along)
     return None
+
+
+def _keeps_order(operand: HloInstruction, permutation: Sequence[int]) -> bool:
+    """Return whether a permutation moves dimensions of one element only."""
+    moved = [d for d in permutation if operand.shape.dimensions[d] != 1]
+    return moved == sorted(moved)
 
 
 def simplify_broadcast(i: HloInstruction, editor: Editor) -> HloInstruction | None:

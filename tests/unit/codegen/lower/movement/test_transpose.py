@@ -33,6 +33,10 @@ FORMS = [
     ((70, 3), (1, 0)),
     ((3, 400), (1, 0)),
     ((300, 2), (1, 0)),
+    ((1500, 5), (1, 0)),
+    ((6, 1100), (1, 0)),
+    ((3, 1030, 7), (0, 2, 1)),
+    ((90, 5, 6), (0, 2, 1)),
     ((7, 20, 9), (2, 1, 0)),
     ((2, 17, 3, 21), (0, 3, 1, 2)),
     ((2, 17, 3, 21), (2, 3, 0, 1)),
@@ -111,6 +115,16 @@ def test_matrices_of_few_blocks_are_done_tile_by_tile(
     assert "transpose_blocks" not in made.text
     assert made.effort is Effort.PLAIN
     assert_same(lambda x: ops.transpose(x, order), numbered(dimensions, np.float32))
+
+
+@pytest.mark.parametrize("dimensions", [(70, 7), (7, 70), (70, 8), (8, 70)])
+def test_matrices_of_few_rows_or_columns_have_no_tiles(dimensions: tuple[int, int]) -> None:
+    plan = transposition(dimensions, (1, 0), 1)
+    assert plan is not None
+    text = transposition_kernel(plan, TARGET.tuning.transposes).text
+    few = min(dimensions)
+    assert ("transpose_8_" in text) == (few == 8)
+    assert (f"in range({few}):" in text) == (few == 7)
 
 
 def test_elements_wider_than_a_register_of_tiles_move() -> None:

@@ -41,6 +41,12 @@ FIRES: tuple[tuple[Any, ...], ...] = (
         "f32[2,3,4] transpose(t), dimensions={1,0,2}",
         "t = f32[3,2,4] transpose(x0), dimensions={1,0,2}",
     ),
+    (
+        {"concatenate": 1, "reshape": 2},
+        ["f32[5,1]", "f32[5,1]"],
+        "f32[2,5] transpose(c), dimensions={1,0}",
+        "c = f32[5,2] concatenate(x0, x1), dimensions={1}",
+    ),
     ({"reshape": 1}, ["f32[2,1,4]"], "f32[1,2,4] transpose(x0), dimensions={1,0,2}"),
     (
         {"broadcast": 1},
@@ -204,6 +210,11 @@ STAYS: tuple[tuple[Any, ...], ...] = (
     (["f32[6]"], "f32[4,2,3] reshape(b)", "b = f32[4,6] broadcast(x0), dimensions={1}"),
     ([X], "f32[6,4] transpose(x0), dimensions={1,0}"),
     (["f32[6]"], "f32[4,6] broadcast(x0), dimensions={1}"),
+    (
+        ["f32[5,1]", "f32[5,2]"],
+        "f32[3,5] transpose(c), dimensions={1,0}",
+        "c = f32[5,3] concatenate(x0, x1), dimensions={1}",
+    ),
     (
         [X, X],
         "f32[4,4] slice(c), slice={[0:4], [4:8]}",
