@@ -67,6 +67,11 @@ class MatrixProducts:
     """Depth up to which a product is computed row of tiles by row of tiles, in the order of memory.
     [4000,8] x [8,1024]: 2.4 of XLA's time before, 1.0 after (LOG, convolutions of few features)."""
 
+    min_result_ratio: int = 8
+    """Bytes of a shallow product's result per byte of the right operand from which it is packed
+    ahead: below, packing takes a good part of the time. Three of [1000,3] x [3,1000]: 1802 us by
+    columns, 453 by rows (LOG, shallow products with large results)."""
+
     max_unpacked_tiles: int = 3
     """Tiles per column up to which work items have all rows, and none packs for another. A smaller
     number is as fast (LOG, products with few rows)."""

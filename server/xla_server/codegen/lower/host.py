@@ -19,8 +19,10 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import HostThunk
 from xla_server.codegen.lower.linear_algebra.lapack import LAPACK_CALLS, lower_lapack
+from xla_server.codegen.lower.linear_algebra.sparse_product import lower_sparse_product
 from xla_server.codegen.lower.loop_nests.loop_lowering import array_shapes
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
+from xla_server.custom_calls.targets import sparse_product
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.collectives.collective import exchanged
 from xla_server.ops.collectives.exchanges import EXCHANGES
@@ -81,10 +83,12 @@ def _add(
 
 
 def lower_custom_call(lowering: Lowering, i: HloInstruction) -> Tree:
-    """LAPACK's kernels, or one row that calls the target that was registered."""
+    """Kernels of linear algebra, or one row that calls the target that was registered."""
     target = lowering.custom_calls.resolve(i)
     if i.attributes.target in LAPACK_CALLS:
         return lower_lapack(lowering, i)
+    if i.attributes.target == sparse_product.TARGET.name:
+        return lower_sparse_product(lowering, i)
     return lower_evaluator(lowering, i, target.evaluate)
 
 

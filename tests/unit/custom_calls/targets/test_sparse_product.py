@@ -5,9 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conformance.oracle import by_both, evaluated
+from tests.conformance.oracle import assert_equal_bits, by_both, evaluated
 from tests.corpus.hlo_text import parse_hlo
+from tests.unit.codegen.compiled import on_cpu
 from xla_contract.errors import InvalidArgumentError
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
+from xla_server.backends.compiled.compilation import compile_module
+from xla_server.buffers.code import HostThunk
+from xla_server.ir.importer import import_module
 
 DATA = np.float32([2, 3, 4, 5])
 STARTS = np.int32([0, 2, 2, 4])
@@ -17,8 +23,7 @@ DENSE = np.float32([[3, 2, 0, 0], [0, 0, 0, 0], [0, 5, 0, 4]])
 
 
 def product(*arrays: Any, result: str = "f32[3,2]") -> Any:
-    names = {"float32": "f32", "int32": "s32"}
-    shapes = [f"{names[a.dtype.name]}[{','.join(map(str, a.shape))}]" for a in arrays]
+    shapes = [str(Shape.array(ElementType.from_dtype(a.dtype), a.shape)) for a in arrays]
     lines = "\n".join(f"p{n} = {shape} parameter({n})" for n, shape in enumerate(shapes))
     given = ", ".join(f"p{n}" for n in range(len(arrays)))
     text = f"""
@@ -29,13 +34,28 @@ ENTRY main {{
     api_version=API_VERSION_TYPED_FFI
 }}
 """
-    return evaluated(parse_hlo(text), arrays)[0]
+    proto = parse_hlo(text)
+    found = evaluated(proto, arrays)[0]
+    module = import_module(proto)
+    assert_equal_bits(on_cpu(module, arrays)[0], found)
+    assert not any(isinstance(row, HostThunk) for row in compile_module(module).code.rows)
+    return found
 
 
 def test_rows_are_sums_of_their_elements() -> None:
     np.testing.assert_array_equal(product(DATA, STARTS, COLUMNS, RIGHT), DENSE @ RIGHT)
     vector = product(DATA, STARTS, COLUMNS, RIGHT[:, 0].copy(), result="f32[3]")
     np.testing.assert_array_equal(vector, DENSE @ RIGHT[:, 0])
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.float64, np.complex64])
+def test_kernels_add_each_row_in_order(kind: type[np.number[Any]]) -> None:
+    drawn = np.random.default_rng(0)
+    data, right = (drawn.standard_normal(n).astype(kind) for n in (40, 4))
+    columns = drawn.integers(-1, 5, 40)
+    starts = np.int64([0, 30, 31, 40])
+    result = str(Shape.array(ElementType.from_dtype(np.dtype(kind)), (3,)))
+    assert product(data, starts, columns, right, result=result).dtype == kind
 
 
 def test_elements_behind_the_last_row_are_not_read() -> None:

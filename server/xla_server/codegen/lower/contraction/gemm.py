@@ -146,10 +146,25 @@ class Gemm:
         # A panel that few work items read is packed by each of them into its cache, not into
         # memory.
         _, down, _ = self.work_items
-        if self.tiles <= self.tuning.max_unpacked_tiles or down <= self.tuning.max_repacking_blocks:
+        if self.tiles <= self.tuning.max_unpacked_tiles:
+            return False
+        if self._is_mostly_result:
+            return True
+        if down <= self.tuning.max_repacking_blocks:
             return False
         is_large = self.batch == 1 and self.work > 2 * self.tuning.min_item_products
         return is_large or self.right_bytes > self.tuning.block_bytes
+
+    @property
+    def _is_mostly_result(self) -> bool:
+        """Return whether writing a result, larger than a cache share, takes most of the time.
+
+        It is written row of tiles by row of tiles then, in the order of memory.
+        """
+        tuned, result = self.tuning, self.rows * self.columns * self.kind.width
+        is_larger = result > max(tuned.block_bytes, tuned.min_result_ratio * self.right_bytes)
+        is_shallow = self.depth <= tuned.max_shallow_depth
+        return is_shallow and is_larger and self.batch * self.right_bytes <= tuned.max_packed_bytes
 
     @property
     def is_by_rows(self) -> bool:

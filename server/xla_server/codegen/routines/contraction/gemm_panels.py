@@ -5,7 +5,7 @@ The memory of a panel is followed by that of the next, or by `SLACK`: vectors ar
 the excess is overwritten by the next panel.
 """
 
-from xla_server.codegen.compiler.llvm_text import Declaration, TextLoop, VectorText
+from xla_server.codegen.compiler.llvm_text import Declaration, TextLoop, VectorText, lanes_of
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.routines.contraction.gemm_tiles import TileKind
@@ -98,31 +98,26 @@ def across(f: PanelText) -> None:
     if f.kind.pairs:
         whole, steps = f.halved("%steps"), f.halved(f.let("add i64 %steps, 1"))
     last = f.let("sub i64 %width, 1")
-    squares, few, rest = f.label(), f.label(), f.label()
-    enough = f.let(f"icmp sge i64 {whole}, {f.lanes}")
-    before = f.block
-    f.do(f"br i1 {enough}, label %{squares}, label %{few}")
-    f.start(squares)
-    _squares(f, whole, last)
-    behind = f.block
-    f.do(f"br label %{few}")
-    f.start(few)
-    start = f.let(f"phi i64 [0, %{before}], [{whole}, %{behind}]")
-    more, end = f.let(f"icmp slt i64 {start}, {steps}"), f.label()
-    f.do(f"br i1 {more}, label %{rest}, label %{end}")
-    f.start(rest)
-    _one_by_one(f, start, steps, last)
-    f.do(f"br label %{end}")
-    f.start(end)
+    few = _QUARTER // f.width
+    is_wide = f.let(f"icmp sge i64 {whole}, {f.lanes}")
+    has_squares = f.let(f"icmp sge i64 {whole}, {few}")
+    with f.when(is_wide):
+        _squares(f, f.lanes, whole, last)
+    with f.when(f.let(f"xor i1 {is_wide}, {has_squares}")):
+        _squares(f, few, whole, last)
+    start = f.let(f"select i1 {has_squares}, i64 {whole}, i64 0")
+    with f.when(f.let(f"icmp slt i64 {start}, {steps}")):
+        _one_by_one(f, start, steps, last)
 
 
-def _squares(f: PanelText, whole: str, last: str) -> None:
-    """Transpose few rows at a time, a vector of k indices of each, the last rows first.
+def _squares(f: PanelText, lanes: int, whole: str, last: str) -> None:
+    """Transpose few rows at a time, `lanes` k indices of each, the last rows first.
 
     Rows and k indices are exchanged within a vector's quarters, of sixteen bytes each. Then each
-    quarter of a result has one k index of all these rows.
+    quarter of a result has one k index of all these rows. Panels of fewer k indices than a vector
+    has take vectors of one quarter.
     """
-    lanes, width = f.lanes, f.width
+    width, vector = f.width, f"<{lanes} x {f.form}>"
     unit = width if not f.kind.pairs else 2 * f.stored_bytes
     few = _QUARTER // width
     groups = -(-f.height // few)
@@ -140,27 +135,27 @@ def _squares(f: PanelText, whole: str, last: str) -> None:
     # The last block begins earlier, and lays out some steps once more.
     step = f.smaller(block.number, latest)
     offset = f.let(f"mul i64 {step}, {unit}")
-    vectors = [_loaded(f, f.behind(row, offset)) for row in rows]
+    vectors = [_loaded(f, vector, f.behind(row, offset)) for row in rows]
     for _ in range(few.bit_length() - 1):
-        vectors = f.merged(f.vector, vectors, few)
+        vectors = f.merged(vector, vectors, few)
     to = f.behind(into, f.let(f"mul i64 {step}, {f.row}"))
     quarter = f"<{few} x {f.form}>"
     for later in range(lanes):
         chosen = [later // few * few + lane for lane in range(few)]
-        value = f.shuffled(vectors[later % few], "poison", chosen)
+        value = f.shuffle(vector, vectors[later % few], "poison", chosen)
         f.write(quarter, value, f.behind(to, later * f.row), width)
     block.end()
     group.end()
     chunk.end()
 
 
-def _loaded(f: PanelText, pointer: str) -> str:
+def _loaded(f: PanelText, vector: str, pointer: str) -> str:
     """Load a vector of k indices of a row."""
     if not f.kind.pairs:
-        return f.load(pointer)
-    count = 2 * f.lanes
+        return f.read(vector, pointer, f.width)
+    count = 2 * lanes_of(vector)
     wide = f.widened(count, f.read(f"<{count} x {f.stored}>", pointer, f.stored_bytes))
-    return f.let(f"bitcast <{count} x i16> {wide} to {f.vector}")
+    return f.let(f"bitcast <{count} x i16> {wide} to {vector}")
 
 
 def _one_by_one(f: PanelText, start: str, steps: str, last: str) -> None:

@@ -64,6 +64,7 @@ SIZES = {
     "divided by columns": (1, 70, 700, 150),
     "read in place": (1, 3, 515, 300),
     "packed by tiles": (1, 50, 515, 300),
+    "laid out for a large result": (2, 300, 301, 3),
 }
 
 
@@ -149,6 +150,17 @@ def test_short_sums_are_written_row_by_row(columns: int, kind: Any) -> None:
     wide = np.int64 if kind is np.int8 else np.float64
     wanted = left.astype(wide) @ right.astype(wide)
     np.testing.assert_allclose(on_cpu(module, [left, right])[0], wanted, rtol=0, atol=1e-4)
+
+
+def test_shallow_products_whose_results_leave_the_cache_are_written_row_by_row(
+    machine: Machine,
+) -> None:
+    for sizes in ((1000, 1000, 3), (300, 700, 2), (20_000, 50, 20)):
+        assert all(_gemm(machine, *sizes, batch).is_by_rows for batch in (1, 3))
+    # Results that stay in the cache, right operands that are no small part of the time, or of
+    # memory.
+    for sizes, batch in (((200, 300, 3), 3), ((500, 500, 100), 3), ((1000, 1000, 3), 1 << 16)):
+        assert not _gemm(machine, *sizes, batch).is_by_rows
 
 
 def test_long_sums_are_written_panel_by_panel() -> None:
