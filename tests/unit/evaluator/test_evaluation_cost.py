@@ -3,6 +3,7 @@ import dataclasses
 import pytest
 
 from tests.unit.passes.passing import stated
+from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.evaluator.cost_analysis import Cost
@@ -57,7 +58,9 @@ def test_an_operation_takes_the_time_that_its_kernel_function_is_counted_with(
 ) -> None:
     module = stated(["f32[3]"], "f32[3] negate(x0)")
     instruction = dataclasses.replace(module.entry.root, opcode=opcode)
-    assert evaluation_time(instruction) == cost_of(ROWS[opcode].kernel) == ROWS[opcode].cost
+    row = ROWS[opcode]
+    function = row.kernel_function(ElementType.F32, "f32")
+    assert evaluation_time(instruction) == cost_of(function) == row.cost
 
 
 @pytest.mark.parametrize(

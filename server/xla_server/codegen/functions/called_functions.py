@@ -15,7 +15,7 @@ from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.functions.values import ElementaryFunction
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
-from xla_server.codegen.kernel_ir.routine import Routine
+from xla_server.codegen.kernel_ir.routine import Routine, out_of_line
 from xla_server.ops.elementwise.elementwise_table import CostClass
 
 LANES: Mapping[str, Sequence[int]] = {"f32": (4, 8, 16), "f64": (2, 4, 8)}
@@ -46,7 +46,7 @@ class CalledFunction(_Variant):
 
     def __init__(self, function: ElementaryFunction) -> None:
         super().__init__(function, 1)
-        self.__name__ = f"called_{function.__name__}"
+        self.__name__ = out_of_line(function.__name__)
         self.variants = [_Variant(function, lanes) for lanes in LANES[function.type]]
         operands = "v" * function.operands
         names = ",".join(
@@ -92,7 +92,7 @@ class _Kept(ir.GlobalVariable):  # type: ignore[misc]
 
 
 CALLED: dict[str, CalledFunction] = {
-    f"called_{name}": CalledFunction(function)
+    out_of_line(name): CalledFunction(function)
     for name, function in FUNCTIONS.items()
     if isinstance(function, ElementaryFunction) and cost_of(name) >= CostClass.TRANSCENDENTAL
 }
@@ -105,7 +105,7 @@ VARIANTS: dict[str, SharedFunction] = {
 
 LIKELY = frozenset(
     each.symbol
-    for name in ("called_exp_f32", "called_log_f32")
+    for name in map(out_of_line, ("exp_f32", "log_f32"))
     for each in (CALLED[name], *CALLED[name].variants)
 )
 """Symbols of what is worth to have before a program asks for it."""
@@ -118,4 +118,4 @@ at once: the vectoriser of a loop would compute both sides."""
 
 def called(name: str) -> str:
     """Return the name of the out-of-line form of a function; its own name if it has none."""
-    return f"called_{name}" if f"called_{name}" in CALLED else name
+    return out_of_line(name) if out_of_line(name) in CALLED else name

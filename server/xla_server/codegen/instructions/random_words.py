@@ -12,6 +12,7 @@ from numba import types
 
 from xla_contract.ops.random.rng_bit_generator import THREE_FRY_PARITY, THREE_FRY_ROTATIONS
 from xla_server.codegen.instructions.instruction import instruction, instruction_of
+from xla_server.codegen.kernel_ir.analysis.counts import THREE_FRY
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.ops.numerics.counter_generators import MULTIPLIERS, WEYL
@@ -82,5 +83,5 @@ def _product(b: Any, x: Any, factor: int) -> tuple[Any, Any]:
     return _halves(b, b.mul(b.zext(x, _WIDE), ir.Constant(_WIDE, factor)))
 
 
-RANDOM_WORDS: dict[str, Any] = {"three_fry": three_fry, PHILOX.name: philox}
+RANDOM_WORDS: dict[str, Any] = {THREE_FRY: three_fry, PHILOX.name: philox}
 """Every instruction of this module by its name in kernels."""

@@ -183,6 +183,11 @@ def arguments_of(
     return [argument(each) for name, each in function.__annotations__.items() if name != "return"]
 
 
+def out_of_line(function: str) -> str:
+    """Return the name of the form of an elementary function that is called, not inlined."""
+    return f"called_{function}"
+
+
 def function_address(name: str) -> Expression:
     """Return the address of a routine, for routines that call it."""
     return Apply(f"{name}_address", (), Type.I64)

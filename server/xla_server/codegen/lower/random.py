@@ -13,6 +13,7 @@ from xla_server.buffers.code import KernelThunk
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.instructions.random_words import PHILOX
 from xla_server.codegen.kernel_ir import expressions as ir
+from xla_server.codegen.kernel_ir.analysis.counts import THREE_FRY
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names, Repeat
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
@@ -103,7 +104,7 @@ class RandomKernel:
 
     def three_fry(self, body: Body, counter: ir.Expression) -> ir.Value:
         """Draw two words in one."""
-        drawn = ir.Apply("three_fry", (self.key, self.later(counter)), Type.U64)
+        drawn = ir.Apply(THREE_FRY, (self.key, self.later(counter)), Type.U64)
         return body.let(self._names("v"), drawn)
 
     def philox(self, body: Body, counter: ir.Expression) -> tuple[ir.Value, ir.Value]:

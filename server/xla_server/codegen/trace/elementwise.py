@@ -8,7 +8,6 @@ from xla_contract.ops.elementwise.compare import ComparisonType
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.codegen.functions.bits.narrow_floats import FORMATS, nan_bits
-from xla_server.codegen.functions.elementwise import function_of, widens_to_c128
 from xla_server.codegen.trace.graph import Immediate, Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.tracer import Index, Tracer
@@ -25,13 +24,14 @@ def trace_elementwise(t: Tracer, i: HloInstruction, index: Index, number: int) -
         node: Node = yield t.operand(i, k, index if operand.shape.rank else ())
         operands.append(node)
     element_type = i.operands[0].shape.element_type
-    if widens_to_c128(i.opcode, element_type):
+    row = ROWS[i.opcode]
+    if row.widens_to_c128(element_type):
         operands = [t.apply("to_c128", [operand], "c128") for operand in operands]
-        function = function_of(i.opcode, element_type, "c128")
+        function = row.kernel_function(element_type, "c128")
         return t.apply("to_c64", [t.apply(function, operands, "c128")], "c64")
-    function = function_of(i.opcode, element_type, operands[0].type)
+    function = row.kernel_function(element_type, operands[0].type)
     result = t.apply(function, operands, KERNEL_TYPE[i.shape.element_type].computed)
-    if ROWS[i.opcode].is_exact and i.shape.element_type.bit_width >= 16:
+    if row.is_exact and i.shape.element_type.bit_width >= 16:
         # Narrower types may lack the next whole number, -0, or the positive of the smallest number.
         return result
     return t.rounded(result, i.shape.element_type)

@@ -98,6 +98,23 @@ class ElementwiseOp:
             own = self.complex
         return own or self.function
 
+    def widens_to_c128(self, element_type: ElementType) -> bool:
+        """Return whether operands of this type are computed as C128, and the result rounded."""
+        return element_type is ElementType.C64 and self.widens_complex
+
+    def kernel_function(self, element_type: ElementType, computed: str) -> str:
+        """Return the name of the kernel function for operands of this type.
+
+        `computed` is the type that those operands are computed in.
+        """
+        if element_type is ElementType.PRED and self.pred is not None:
+            return self.pred
+        if element_type.is_complex or self.form is KernelForm.FUNCTION:
+            return f"{self.kernel}_{computed}"
+        if self.form is KernelForm.BITS and element_type.bit_width < 8:
+            return f"{self.kernel}_{element_type.text}"
+        return self.kernel
+
 
 def _function(
     function: Function,

@@ -6,7 +6,6 @@ from tests.processors import HOST
 from xla_contract.ops.elementwise.elementwise import ELEMENTWISE as RULES
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_server.codegen.functions.elementwise import function_of, widens_to_c128
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.namespace import vocabulary
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
@@ -14,8 +13,9 @@ from xla_server.ops.elementwise.elementwise_table import ROWS
 
 
 def named(opcode: Opcode, kind: ElementType) -> str:
-    computed = "c128" if widens_to_c128(opcode, kind) else KERNEL_TYPE[kind].computed
-    return function_of(opcode, kind, computed)
+    row = ROWS[opcode]
+    computed = "c128" if row.widens_to_c128(kind) else KERNEL_TYPE[kind].computed
+    return row.kernel_function(kind, computed)
 
 
 @pytest.mark.parametrize("opcode", sorted(RULES))

@@ -19,7 +19,6 @@ from tests.ulps.measuring import ULP_BOUND, WHOLE, bound_of, measured
 from tests.ulps.samples import operands_of, special_values
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.functions.called_functions import WITH_BRANCHES
-from xla_server.codegen.functions.elementwise import function_of
 from xla_server.codegen.functions.real.irrational import two_over_pi
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.functions.values import ElementaryFunction
@@ -45,7 +44,7 @@ def check(function: str, name: str, *operands: Any) -> None:
 
 
 def test_every_function_has_a_kernel_function_a_bound_and_a_reference() -> None:
-    named = {function_of(opcode, ElementType.F32, "f32") for opcode in ROWS}
+    named = {row.kernel_function(ElementType.F32, "f32") for row in ROWS.values()}
     own = {name for name in named if name.endswith("_f32")} - {
         "real_f32",
         "imag_f32",

@@ -10,22 +10,31 @@ says of its operands.
 """
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as Identities
 
+from xla_contract.ops.elementwise.elementwise import ELEMENTWISE
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir import statements as stmt
 from xla_server.codegen.kernel_ir.analysis.known_numbers import Numbers
+from xla_server.codegen.kernel_ir.routine import out_of_line
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import Path, read_by, walk
 from xla_server.ops.elementwise.elementwise_table import ROWS, CostClass
 
+THREE_FRY = "three_fry"
+"""The instruction that draws two words, by its name in kernels."""
+
 _COST = {
     name: int(row.cost)
-    for row in ROWS.values()
-    for name in (row.kernel, *(f"{p}{row.kernel}_{kind}" for kind in Type for p in ("", "called_")))
-} | {"three_fry": 40}
+    for opcode, row in ROWS.items()
+    for element_type, computed in itertools.product(ELEMENTWISE[opcode].types.members, Type)
+    if element_type.is_complex == (computed is not computed.part)
+    for function in {row.kernel_function(element_type, computed)} - {row.pred}
+    for name in (function, out_of_line(function))
+} | {THREE_FRY: 40}
 """Time in additions of each function that may take longer than one, by its name in kernels."""
 
 

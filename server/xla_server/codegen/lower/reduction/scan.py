@@ -17,7 +17,6 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CANCELLATION
-from xla_server.codegen.functions.elementwise import function_of
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, Names
 from xla_server.codegen.kernel_ir.kernel import Kernel
@@ -39,6 +38,7 @@ from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer
 from xla_server.fusion.analysis.windows import is_backwards, running_axis
 from xla_server.ir.module import HloInstruction
+from xla_server.ops.elementwise.elementwise_table import ROWS
 from xla_server.ops.numerics.scalar_function import recognise
 
 _ZERO = literal(np.float64(0), ElementType.F64)
@@ -122,7 +122,7 @@ def step_of(i: HloInstruction) -> ScanStep:
         if not known:
             return t.call(reducer, [*left, *right])
         computed = KERNEL_TYPE[kinds[0]].computed
-        function = function_of(reducer.root.opcode, kinds[0], computed)
+        function = ROWS[reducer.root.opcode].kernel_function(kinds[0], computed)
         return [t.rounded(t.apply(function, [*left, *right], computed), kinds[0])]
 
     # A recognised reducer combines the initial value last: a sum is the same from wherever it

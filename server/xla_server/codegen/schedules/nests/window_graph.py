@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 from xla_contract.types.dimension_numbers import WindowDimension
 from xla_contract.types.opcode import Opcode
-from xla_server.codegen.functions.elementwise import function_of
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.schedules.nests.window_tiles import TiledAxis, WindowAxis
 from xla_server.codegen.trace.elementwise import literal
@@ -20,6 +19,7 @@ from xla_server.fusion.analysis.windows import has_free_order
 from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
+from xla_server.ops.elementwise.elementwise_table import ROWS
 from xla_server.passes.framework.queries import combiner, neutral_of
 
 MakeBy: TypeAlias = Callable[[Index, Mapping[Opcode, Rule]], Sequence[Store]]
@@ -112,7 +112,7 @@ def traced(make: MakeBy, loops: Iterable[Variable], index: Index, positions: Ind
         if t.guard is not None or at != index or opcode is None or not has_free_order(i):
             raise OtherWindowsError
         element: Node = yield t.operand(i, 0, positions)
-        function = function_of(opcode, kind, element.type)
+        function = ROWS[opcode].kernel_function(kind, element.type)
         neutral = literal(kind.dtype.type(neutral_of(opcode, kind)), kind)
         initial: Node = yield t.operand(i, 1, ())
         windowed = Windowed(i, inside, function, element, initial, neutral)

@@ -24,7 +24,7 @@ def exp_of(
         inside: Body = Branch(loop, condition("lt", loop.axis, below)) if below else loop
         element = Value("v", Type.F32)
         inside.add(Let(element, Load(buffer, Type.F32, loop.axis)))
-        inside.add(Let(Value("e", Type.F32), Apply("exp", (element,), Type.F32), origin=0))
+        inside.add(Let(Value("e", Type.F32), Apply("exp_f32", (element,), Type.F32), origin=0))
         if isinstance(inside, Branch):
             inside.close()
 
