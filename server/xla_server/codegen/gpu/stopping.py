@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from xla_server.codegen.kernel_ir.analysis.counts import Work, work_of_loops
 from xla_server.codegen.kernel_ir.analysis.verify import varies, varying_in
+from xla_server.codegen.kernel_ir.builder import Names
 from xla_server.codegen.kernel_ir.expressions import (
     Buffer,
     Cell,
@@ -60,9 +61,10 @@ def stoppable(kernel: Kernel, argument: int) -> Kernel:
         or shared + FLAG_BYTES > STATIC_SHARED_BYTES
     ):
         return kernel
-    word = Buffer(argument, Usage.WORD)
+    word, names = Buffer(argument, Usage.WORD), Names("span")
     body = tuple(
-        _Watched(each, word).part if isinstance(each, ParallelFor) else each for each in kernel.body
+        _Watched(each, word, names).part if isinstance(each, ParallelFor) else each
+        for each in kernel.body
     )
     if body == kernel.body:
         return kernel
@@ -72,12 +74,11 @@ def stoppable(kernel: Kernel, argument: int) -> Kernel:
 class _Watched:
     """A parallel loop with looks in its serial loops, if a work item may do much."""
 
-    def __init__(self, part: ParallelFor, word: Buffer) -> None:
-        self._part, self._word = part, word
+    def __init__(self, part: ParallelFor, word: Buffer, names: Names) -> None:
+        self._part, self._word, self._names = part, word, names
         self._work: Mapping[int, tuple[float, Work]] = work_of_loops(part)
         self._meets = meets(part)
         self._varying = varying_in(part) if self._meets else set()
-        self._number = 0
         self.part = part
         _, work = self._work[id(part)]
         if _additions(work) >= UNSEEN_WORK:
@@ -140,8 +141,7 @@ class _Watched:
             return
         turns, work = self._work[id(loop)]
         span = max(1, int(LOOK_WORK / _additions(work))) * loop.step
-        name, self._number = f"span{self._number}", self._number + 1
-        begin, going = Value(name, Type.I64), Cell(f"{name}_going", Type.B1)
+        begin, going = Value(self._names(""), Type.I64), Cell(self._names("_going"), Type.B1)
         behind = plus(begin, span)
         end = integer_op("minimum", behind, loop.high)
         body: list[Statement] = []

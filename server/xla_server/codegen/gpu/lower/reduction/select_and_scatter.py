@@ -68,7 +68,7 @@ def _position(
     found: list[Expression] = []
     for n, size in reversed(list(enumerate(sizes))):
         index = Index(0, ((rest, 1),))
-        found.append(body.let(kernel.names("p"), Remainder(index, size) if n else rest))
+        found.append(body.let(kernel.names("position"), Remainder(index, size) if n else rest))
         if n:
             rest = body.let(kernel.names("t"), Quotient(index, size))
     return found[::-1]
