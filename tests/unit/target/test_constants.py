@@ -150,7 +150,6 @@ FACTS = {
     "codegen/gpu/plans/solver_plans.py": {"MAX_CALLS", "_LARGEST"},
     "codegen/compiler/llvm_text.py": {"ELEMENT_BYTES"},
     "codegen/compiler/symbols.py": {"_SYMBOL_TABLE", "_UNDEFINED"},
-    "codegen/kernel_ir/analysis/hoisting.py": {"CHEAP"},
     "codegen/schedules/nests/pieces.py": {"_LINE"},
     "codegen/routines/movement/concatenation.py": {
         *("BLOCK_ROWS", "COPIED_BYTES", "COUNT", "HEAD_WORDS", "ROWS", "ROW_BYTES"),
