@@ -33,17 +33,18 @@ from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.codegen.kernel_ir.analysis.verify import verify
+from xla_server.codegen.kernel_ir.simplifier import simplify
 from xla_server.codegen.lower.lowering import lower
 from xla_server.ir.module import HloModule
 
 
 def compiled(module: HloModule) -> Code:
-    """Return the rows of a module by way of all passes, with verified kernels."""
+    """Return the rows of a module by way of all passes, with verified, simplified kernels."""
     return _verified(compile_module(module, target=TARGET, lowerings=CUDA_LOWERINGS).code)
 
 
 def lowered(module: HloModule) -> Code:
-    """Return the rows of a module without passes, with verified kernels."""
+    """Return the rows of a module without passes, with verified, simplified kernels."""
     return _verified(lower(module, CUDA_LOWERINGS, TARGET))
 
 
@@ -70,6 +71,7 @@ def _verified(code: Code) -> Code:
         if isinstance(row, KernelThunk) and isinstance(row.kernel, GridKernel):
             sizes = {n: value.byte_size for n, value in enumerate(row.arguments)}
             verify(row.kernel.kernel, sizes)
+            assert simplify(row.kernel.kernel) is row.kernel.kernel
     return code
 
 

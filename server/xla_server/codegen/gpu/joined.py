@@ -43,12 +43,12 @@ def joined_grid(grids: Sequence[GridKernel], numbers: Sequence[Sequence[int]]) -
             known[array] = SharedArray(f"{array.name}_{number}", array.byte_size)
             arrays.append(known[array])
         own = _renamed(grid.kernel.parts, f"_{number}", known)
-        body += [_moved(part, first, f"_{number}") for part in own]
+        body += [_moved(part, first, f"_{number}_{n}") for n, part in enumerate(own)]
         first += grid.kernel.items
         rest = -first % threads
         if rest and number < len(grids) - 1:
             # The next one begins with a block of its own.
-            body.append(ParallelFor(Value(f"rest_{number}", Type.I64), rest, (), first))
+            body.append(ParallelFor(Value(f"idle_{number}", Type.I64), rest, (), first))
             first += rest
     ordered = tuple(buffers[number] for number in sorted(buffers))
     kernel = Kernel(ordered, (), tuple(body), efforts.pop(), tuple(arrays))
@@ -64,7 +64,7 @@ def _moved(part: ParallelFor, first: int, suffix: str) -> ParallelFor:
     """Return a parallel loop whose threads begin later, with the numbers that it had."""
     if not first or part.axis is None:
         return dataclasses.replace(part, first=part.first + first)
-    axis = Value(f"at{suffix}", part.axis.type)
+    axis = Value(f"joined{suffix}", part.axis.type)
     own = Let(part.axis, Index(-first, ((axis, 1),)))
     return dataclasses.replace(part, axis=axis, first=part.first + first, body=(own, *part.body))
 

@@ -17,6 +17,7 @@ from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir import statements as stmt
 from xla_server.codegen.kernel_ir.analysis.counts import Work, work_of_loops
 from xla_server.codegen.kernel_ir.analysis.verify import varies, varying_in
+from xla_server.codegen.kernel_ir.builder import Names
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import meets, walk
@@ -39,9 +40,9 @@ def stoppable(kernel: Kernel, argument: int) -> Kernel:
         or shared + FLAG_BYTES > STATIC_SHARED_BYTES
     ):
         return kernel
-    word = ir.Buffer(argument, ir.Usage.WORD)
+    word, names = ir.Buffer(argument, ir.Usage.WORD), Names("span")
     body = tuple(
-        _Watched(each, word).part if isinstance(each, stmt.ParallelFor) else each
+        _Watched(each, word, names).part if isinstance(each, stmt.ParallelFor) else each
         for each in kernel.body
     )
     if body == kernel.body:
@@ -52,12 +53,11 @@ def stoppable(kernel: Kernel, argument: int) -> Kernel:
 class _Watched:
     """A parallel loop with looks in its serial loops, if a work item may do much."""
 
-    def __init__(self, part: stmt.ParallelFor, word: ir.Buffer) -> None:
-        self._part, self._word = part, word
+    def __init__(self, part: stmt.ParallelFor, word: ir.Buffer, names: Names) -> None:
+        self._part, self._word, self._names = part, word, names
         self._work: Mapping[int, tuple[float, Work]] = work_of_loops(part)
         self._meets = meets(part)
         self._varying = varying_in(part) if self._meets else set()
-        self._number = 0
         self.part = part
         _, work = self._work[id(part)]
         if _additions(work) >= UNSEEN_WORK:
@@ -120,8 +120,7 @@ class _Watched:
             return
         turns, work = self._work[id(loop)]
         span = max(1, int(LOOK_WORK / _additions(work))) * loop.step
-        name, self._number = f"span{self._number}", self._number + 1
-        begin, going = ir.Value(name, Type.I64), ir.Cell(f"{name}_going", Type.B1)
+        begin, going = ir.Value(self._names(""), Type.I64), ir.Cell(self._names("_going"), Type.B1)
         behind = ir.plus(begin, span)
         end = ir.integer_op("minimum", behind, loop.high)
         body: list[stmt.Statement] = []

@@ -1,8 +1,8 @@
 """Thunks of kernels of the loop IR: what they read and write is what their buffers say."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
+from xla_server.buffers.code import CANCELLATION, KernelCode, KernelThunk, Value
 from xla_server.codegen.kernel_ir.expressions import Buffer, Usage
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.simplifier import simplify
@@ -15,13 +15,15 @@ def kernel_thunk(
     *,
     in_place: tuple[tuple[Value, Value], ...] = (),
     updates: tuple[Value, ...] = (),
+    launched: Callable[[Kernel], KernelCode] | None = None,
 ) -> KernelThunk:
     """Return the thunk that calls a kernel on these arguments, simplified.
 
     The cancellation flag is added behind them if the kernel tests it and it is not among them.
+    `launched` gives the simplified kernel what a launch needs besides.
     """
     kernel = simplify(kernel)
-    values = tuple(dict.fromkeys([*arguments, CANCELLATION]))
+    values = (*arguments,) if CANCELLATION in arguments else (*arguments, CANCELLATION)
 
     def of(*usages: Usage) -> tuple[Value, ...]:
         return tuple(values[buffer.number] for buffer in kernel.buffers if buffer.usage in usages)
@@ -30,11 +32,11 @@ def kernel_thunk(
     work, prologue = kernel.work.times
     return KernelThunk(
         name,
-        kernel,
+        launched(kernel) if launched else kernel,
         kernel.items,
         work,
         given,
-        reads=of(Usage.READ),
+        reads=tuple(value for value in of(Usage.READ) if value not in updates),
         writes=of(Usage.WRITE, Usage.SCRATCH),
         in_place=in_place,
         updates=updates,

@@ -14,7 +14,7 @@ from xla_server.passes.framework.rewrite_pass import RewritePass
 LARGEST_RESULT = 1 << 16
 """Largest constant, in bytes, that may exceed what it is computed from: programs store it."""
 
-LONGEST_WORK = 1 << 20
+MAX_TOUCHED_ELEMENTS = 1 << 20
 """Bound of the elements that evaluating one instruction at compile time may touch."""
 
 _FOLDED = ELEMENTWISE | {
@@ -47,7 +47,7 @@ class ConstantFolding(RewritePass):
         if any(operand.opcode is not Opcode.CONSTANT for operand in i.operands):
             return None
         given = sum(operand.shape.byte_size for operand in i.operands)
-        if i.shape.byte_size > max(LARGEST_RESULT, given) or _work(i) > LONGEST_WORK:
+        if i.shape.byte_size > max(LARGEST_RESULT, given) or _touched(i) > MAX_TOUCHED_ELEMENTS:
             return None
         alone = HloComputation("folded", 0, [*dict.fromkeys(i.operands), i], i, ())
         try:
@@ -58,7 +58,8 @@ class ConstantFolding(RewritePass):
         return editor.add(Opcode.CONSTANT, (), ConstantAttributes(literal))
 
 
-def _work(i: HloInstruction) -> int:
+def _touched(i: HloInstruction) -> int:
+    """Return the elements that the evaluator touches: what compiling takes, no running time."""
     largest = max(part.shape.element_count for part in (i, *i.operands))
     if i.opcode is Opcode.DOT:
         contracted = i.attributes.dimension_numbers.lhs_contracting_dimensions

@@ -33,6 +33,13 @@ def test_what_is_read_and_written_are_the_buffers_roles() -> None:
     )
 
 
+def test_a_value_that_is_read_and_updated_in_place_is_two_arguments() -> None:
+    a, b, _ = VALUES
+    usages = Usage.READ, Usage.SCRATCH, Usage.READ
+    thunk = kernel_thunk("t", _kernel(*usages), (a, a, b), updates=(a,))
+    assert (thunk.arguments, thunk.reads, thunk.writes) == ((a, a, b), (b,), (a,))
+
+
 def test_the_cancellation_flag_is_the_last_argument_of_kernels_that_test_it() -> None:
     thunk = kernel_thunk("t", _kernel(*ROLES, Usage.WORD), VALUES)
     assert thunk.arguments == (*VALUES, CANCELLATION)

@@ -154,5 +154,11 @@ def _launch(parts: Sequence[KernelThunk]) -> KernelThunk | None:
     )
     name = "+".join(part.name for part in parts)
     updates = tuple(value for part in parts for value in part.updates)
-    thunk = kernel_thunk(name, grid.kernel, arguments, in_place=pairs, updates=updates)
-    return dataclasses.replace(thunk, kernel=fitting_bits(grid))
+    return kernel_thunk(
+        name,
+        grid.kernel,
+        arguments,
+        in_place=pairs,
+        updates=updates,
+        launched=lambda simplified: fitting_bits(dataclasses.replace(grid, kernel=simplified)),
+    )

@@ -10,9 +10,7 @@ from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir import statements as stmt
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.walk import read_by, walk
-
-CHEAP = 6
-"""Cost, in additions, of the dearest single instruction: a division. Functions cost more."""
+from xla_server.ops.elementwise.elementwise_table import CostClass
 
 
 def repeated(statements: Sequence[stmt.Statement]) -> Iterator[ir.Cell | ir.Value]:
@@ -38,8 +36,9 @@ def repeated(statements: Sequence[stmt.Statement]) -> Iterator[ir.Cell | ir.Valu
 
 
 def _is_costly(let: stmt.Let) -> bool:
+    """Return whether a let takes longer than the dearest single instruction, a division."""
     applied = (each for each in read_by(let) if isinstance(each, ir.Apply))
-    return any(cost_of(each.function) > CHEAP for each in applied)
+    return any(cost_of(each.function) > CostClass.DIVISION for each in applied)
 
 
 def _is_repeated(cell: ir.Cell, varying: "_Varying", body: Sequence[stmt.Statement]) -> bool:

@@ -38,7 +38,7 @@ def verify(kernel: Kernel, sizes: Sizes | None = None) -> None:
 
 
 def _bound(kernel: Kernel) -> Iterator[str]:
-    """Values and cells are bound once, and used inside of the block that binds them, after that."""
+    """Values and cells are used inside of the block that binds them, after that."""
     bound: dict[ir.Value | ir.Cell, Path] = {ir.START: (), ir.STOP: (), ir.BUFFERS: ()}
     for statement, path in walk(kernel.body):
         for used in (*_used(statement), *_changed(statement)):
@@ -46,10 +46,7 @@ def _bound(kernel: Kernel) -> Iterator[str]:
                 yield f"a value must be bound before it is used, got {used.name}"
             elif path[: len(bound[used])] != bound[used]:
                 yield f"a value must be used inside of the block that binds it, got {used.name}"
-        for new, inside in _binds(statement, path):
-            if new in bound:
-                yield f"a value must be bound once, got {new.name} twice"
-            bound[new] = inside
+        bound.update(_binds(statement, path))
         if isinstance(statement, stmt.If):
             inside_of_one = {
                 new for each, at in walk(statement.body) for new, _ in _binds(each, at)
@@ -59,8 +56,8 @@ def _bound(kernel: Kernel) -> Iterator[str]:
                     yield f"a value must be used inside of the block that binds it, got {used.name}"
 
 
-def named(kernel: Kernel) -> Iterator[str]:
-    """A name means one thing in the source of a kernel for processors, the key of its code."""
+def _named(kernel: Kernel) -> Iterator[str]:
+    """A name is bound or declared once, and means one thing in the source, the key of the code."""
     statements = [each for each, _ in walk(kernel.body)]
     bound = [new for each in statements for new, _ in _binds(each, ())]
     functions = {name for each in statements for name in _called_by(each)}
@@ -175,11 +172,8 @@ def _unshared(kernel: Kernel) -> Iterator[str]:
 
 
 def _used_as_declared(kernel: Kernel) -> Iterator[str]:
-    """Memory is declared once; what is READ is not stored to, nor the cancellation flag."""
+    """Accessed memory is declared; READ memory and the cancellation flag are not stored to."""
     declared = _declared(kernel)
-    names = [memory.name for memory in declared]
-    if len(set(names)) < len(names):
-        yield f"memory must be declared once, got {names}"
     for statement, _ in walk(kernel.body):
         accessed = [
             each.memory for each in read_by(statement) if isinstance(each, ir.Load | ir.Address)
@@ -406,6 +400,7 @@ def rules(sizes: Sizes) -> tuple[Rule, ...]:
     """Return every rule; the later ones rely on the earlier."""
     return (
         _bound,
+        _named,
         _typed,
         _bounded,
         functools.partial(_inside, sizes=sizes),

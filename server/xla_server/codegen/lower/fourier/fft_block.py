@@ -15,8 +15,9 @@ from xla_server.codegen.routines.fourier.fourier_passes import RADICES, generic_
 from xla_server.codegen.routines.fourier.fourier_text import WIDTH, pair_bytes
 from xla_server.target.machine import Machine
 
-TARGET, SOURCE = ir.Buffer(0, ir.Usage.SCRATCH), ir.Buffer(1, ir.Usage.SCRATCH)
-"""The result and the operand, which share memory if the result overwrites the operand."""
+TARGET, SOURCE = ir.Buffer(0, ir.Usage.SCRATCH), ir.Buffer(1, ir.Usage.READ)
+"""The result and the operand, which share memory if the result overwrites the operand: kernels take
+their addresses, from which nothing is loaded as from memory that no store reaches."""
 
 TABLES = ir.Buffer(2, ir.Usage.READ)
 """The constants."""

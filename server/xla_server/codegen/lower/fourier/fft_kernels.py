@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import KernelThunk, Value
+from xla_server.buffers.code import Value
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, Names
 from xla_server.codegen.kernel_ir.effort import Effort
@@ -25,6 +25,7 @@ from xla_server.codegen.lower.fourier.fft_block import (
     Tables,
     scratch_bytes,
 )
+from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.fourier.fourier_moves import move_routine
 from xla_server.codegen.routines.fourier.fourier_text import WIDTH, pair_bytes
@@ -309,24 +310,13 @@ def add_kernel(
 
     One that is not optimised calls routines and does nothing for elements itself.
     """
-    is_in_place = source is target
     buffers, arguments = [TARGET, SOURCE], [target, source]
     if tables is not None and tables.byte_size:
         buffers.append(TABLES)
         arguments.append(_constant(lowering, f"{name}.roots", tables.array()))
     kernel = Kernel(tuple(buffers), tuple(stack), tuple(top.statements), effort)
-    lowering.add(
-        KernelThunk(
-            name,
-            kernel,
-            kernel.items,
-            kernel.work.times[0],
-            tuple(arguments),
-            tuple(arguments[2:] if is_in_place else arguments[1:]),
-            (target,),
-            updates=(target,) if is_in_place else (),
-        )
-    )
+    updates = (target,) if source is target else ()
+    lowering.add(kernel_thunk(name, kernel, arguments, updates=updates))
 
 
 def _constant(lowering: Lowering, name: str, array: Any) -> Value:

@@ -15,7 +15,7 @@ import numpy as np
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
+from xla_server.buffers.code import CANCELLATION, Value
 from xla_server.codegen.instructions.lapack import LETTER, ROUTINES, workspace
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Loop, Names
@@ -23,6 +23,7 @@ from xla_server.codegen.kernel_ir.expressions import Expression, Index, Usage
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import For, Let, ParallelFor, Stop
 from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.codegen.routines.linear_algebra.matrix_blocks import matrix_routine
 from xla_server.codegen.schedules.builders.launches.stopping import LONG_WORK_ITEM, is_long
@@ -83,8 +84,6 @@ class MatrixKernel:
         self.tuned = lowering.target.tuning.linear_algebra
         self._slots = max(1, min(self.count, self.tuned.row_slots))
         self._buffers: dict[Value, ir.Buffer] = {}
-        self._reads: dict[Value, None] = {}
-        self._writes: dict[Value, None] = {}
         self._updates: dict[Value, None] = {}
         self._slot, self._number = (ir.Value(name, Type.I64) for name in ("slot", "matrix"))
         self._of_slots: dict[Expression, ir.Value] = {}
@@ -109,14 +108,12 @@ class MatrixKernel:
         """An operand."""
         operand = self.instruction.operands[number]
         value = self._lowering.array(operand)
-        self._reads[value] = None
-        return self._matrix(value, operand.shape)
+        return self._matrix(value, operand.shape, Usage.READ)
 
     def write(self, number: int = 0) -> Expression:
         """A result, all of which the kernel writes."""
         value = self._results[number]
-        self._writes[value] = None
-        return self._matrix(value, value.shape)
+        return self._matrix(value, value.shape, Usage.SCRATCH)
 
     def change(self, number: int, operand: int) -> Expression:
         """A result that is a copy of an operand, for the kernel to change."""
@@ -133,8 +130,8 @@ class MatrixKernel:
         """Memory to work in for `count` elements."""
         shape = Shape.array(element, (self._slots, max(1, count)))
         value = self._lowering.new(shape, f"{self.instruction.name}.room")
-        self._writes[value] = None
-        address = self._base(value) + self._slot * (max(1, count) * element.byte_width)
+        room = ir.Address(self._buffer(value, Usage.SCRATCH))
+        address = room + self._slot * (max(1, count) * element.byte_width)
         return self._of_slots.setdefault(address, ir.Value(self.names("room"), Type.I64))
 
     @contextlib.contextmanager
@@ -179,12 +176,12 @@ class MatrixKernel:
 
     def call_by_blocks(self, name: str, given: Mapping[str, int | Expression]) -> None:
         """Call the routine of `matrix_blocks`, which polls the cancellation flag."""
-        operands = {**given, "cancelled": self._base(CANCELLATION)}
+        operands = {**given, "cancelled": ir.Address(self._flag)}
         self.body.call(matrix_routine(name, self.computed), operands)
 
     def stop(self) -> None:
         """Return from the kernel if the execution was cancelled."""
-        self.body.add(Stop(self._buffer(CANCELLATION)))
+        self.body.add(Stop(self._flag))
 
     def take(self, operand: int) -> Expression:
         """A copy of a matrix among the operands, in LAPACK's order."""
@@ -256,20 +253,10 @@ class MatrixKernel:
         kernel = self._kernel(each, Body())
         if each > 1 and is_long(kernel):
             looking = Body()
-            looking.add(Stop(self._buffer(CANCELLATION)))
+            looking.add(Stop(self._flag))
             kernel = self._kernel(each, looking)
-        self._lowering.add(
-            KernelThunk(
-                self.instruction.name,
-                kernel,
-                self._slots,
-                kernel.work.times[0],
-                tuple(self._buffers),
-                tuple(self._reads),
-                tuple(self._writes),
-                updates=tuple(self._updates),
-            )
-        )
+        arguments, updates = tuple(self._buffers), tuple(self._updates)
+        self._lowering.add(kernel_thunk(self.instruction.name, kernel, arguments, updates=updates))
         return self.result
 
     def _kernel(self, each: int, before: Body) -> Kernel:
@@ -286,17 +273,17 @@ class MatrixKernel:
         part = ParallelFor(slot, self._slots, tuple(slots.statements))
         return Kernel(tuple(self._buffers.values()), (), (part,))
 
-    def _matrix(self, value: Value, shape: Shape) -> Expression:
+    def _matrix(self, value: Value, shape: Shape, usage: Usage) -> Expression:
         core = shape.dimensions[len(self._batch) :]
         step = math.prod(core) * shape.element_type.byte_width
-        address = self._base(value) + self._number * step
+        address = ir.Address(self._buffer(value, usage)) + self._number * step
         return self._of_matrices.setdefault(address, ir.Value(self.names("matrix"), Type.I64))
 
-    def _base(self, value: Value) -> ir.Address:
-        return ir.Address(self._buffer(value))
+    @property
+    def _flag(self) -> ir.Buffer:
+        return self._buffer(CANCELLATION, Usage.WORD)
 
-    def _buffer(self, value: Value) -> ir.Buffer:
-        usage = Usage.WORD if value is CANCELLATION else Usage.SCRATCH
+    def _buffer(self, value: Value, usage: Usage) -> ir.Buffer:
         return self._buffers.setdefault(value, ir.Buffer(len(self._buffers), usage))
 
 

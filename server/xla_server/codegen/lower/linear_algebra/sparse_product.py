@@ -12,7 +12,7 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.kernel_thunks import buffers_of, kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.schedules.builders.stopping import SPAN, looking, watched_loop
+from xla_server.codegen.schedules.builders.launches.stopping import SPAN, looking, watched_loop
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloInstruction
 

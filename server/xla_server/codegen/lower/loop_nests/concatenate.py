@@ -189,10 +189,10 @@ def _add_copies(
         kernel = _call(copying(BY_ROWS, filled), rows)
     else:
         kernel = _call(copying(BY_BYTES, LINE_BYTES), -(-filled * rows // LINE_BYTES))
-    work, _ = kernel.work.times
-    arguments = (table, *buffers)
+    thunk = kernel_thunk(root.name, kernel, (table, *buffers))
     reads = (table, *(value for value in buffers if value is not result))
-    lowering.add(KernelThunk(root.name, kernel, kernel.items, work, arguments, reads, (result,)))
+    # The kernel takes addresses out of the table of buffers, as its own table says.
+    lowering.add(dataclasses.replace(thunk, reads=reads, writes=(result,)))
 
 
 def _call(routine: Routine, items: int, given: Operands = MappingProxyType({})) -> Kernel:

@@ -85,10 +85,10 @@ class Merge:
         ahead = body.let(names("ahead"), ir.Index(0, ((first, 1), (low, -1))))
         behind = ir.Index(0, ((ahead, 1), (high, -1), (middle, 1)))
         size = ir.Index(0, ((middle, 1), (low, -1)))
-        taken = body.declare("taken", ir.integer_op("maximum", behind, 0))
-        most = body.declare("most", ir.integer_op("minimum", ahead, size))
+        taken = body.declare(names("taken"), ir.integer_op("maximum", behind, 0))
+        most = body.declare(names("most"), ir.integer_op("minimum", ahead, size))
         with Repeat(body, ir.condition("lt", taken, most), 8) as loop:
-            half = loop.let("half", ir.Quotient(ir.Index(0, ((taken, 1), (most, 1))), 2))
+            half = loop.let(names("half"), ir.Quotient(ir.Index(0, ((taken, 1), (most, 1))), 2))
             at = ir.Index(0, ((low, 1), (half, 1)))
             left = self.load(loop, loop.let(names("l"), at))
             at = ir.Index(-1, ((middle, 1), (ahead, 1), (half, -1)))
@@ -98,7 +98,7 @@ class Merge:
                 branch.orelse.set(taken, ir.plus(half, 1))
         terms = ((low, 1), (taken, 1)), ((middle, 1), (ahead, 1), (taken, -1))
         begins = [ir.Index(0, each) for each in terms]
-        return body.declare("left", begins[0]), body.declare("right", begins[1])
+        return body.declare(names("left"), begins[0]), body.declare(names("right"), begins[1])
 
 
 def integer_type(count: int) -> ElementType:

@@ -131,9 +131,14 @@ def grid_thunk(
     updates: tuple[Value, ...] = (),
 ) -> KernelThunk:
     """Return the thunk that launches a kernel on these arguments."""
-    grid = dataclasses.replace(grid, kernel=stoppable(grid.kernel, len(arguments)))
-    thunk = kernel_thunk(name, grid.kernel, arguments, in_place=in_place, updates=updates)
-    return dataclasses.replace(thunk, kernel=grid)
+    return kernel_thunk(
+        name,
+        stoppable(grid.kernel, len(arguments)),
+        arguments,
+        in_place=in_place,
+        updates=updates,
+        launched=lambda simplified: dataclasses.replace(grid, kernel=simplified),
+    )
 
 
 def units_of(kernel: Kernel) -> float:

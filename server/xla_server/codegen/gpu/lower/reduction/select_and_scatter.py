@@ -59,7 +59,7 @@ def _position(
     found: list[ir.Expression] = []
     for n, size in reversed(list(enumerate(sizes))):
         index = ir.Index(0, ((rest, 1),))
-        found.append(body.let(kernel.names("p"), ir.Remainder(index, size) if n else rest))
+        found.append(body.let(kernel.names("position"), ir.Remainder(index, size) if n else rest))
         if n:
             rest = body.let(kernel.names("t"), ir.Quotient(index, size))
     return found[::-1]

@@ -1,6 +1,5 @@
 """Thunks of kernels whose work items are threads of a GPU."""
 
-import dataclasses
 from collections.abc import Sequence
 
 from xla_server.buffers.code import KernelThunk, Value
@@ -34,10 +33,16 @@ def thread_thunk(
     """
     if polls:
         kernel = stoppable(kernel, len(arguments))
-    thunk = kernel_thunk(name, kernel, arguments, in_place=in_place, updates=updates)
     counts = [value.shape.element_count for value in arguments]
     bits = index_bits(max(kernel.items + MAX_BLOCK_THREADS, *counts))
-    return dataclasses.replace(thunk, kernel=GridKernel(kernel, threads, bits))
+    return kernel_thunk(
+        name,
+        kernel,
+        arguments,
+        in_place=in_place,
+        updates=updates,
+        launched=lambda simplified: GridKernel(simplified, threads, bits),
+    )
 
 
 class ThreadKernel:
