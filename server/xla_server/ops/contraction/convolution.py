@@ -33,18 +33,14 @@ _IM2COL_BYTES = 2**26
 def evaluate_convolution(
     instruction: HloInstruction, operands: Sequence[Value], frame: Frame
 ) -> Value:
-    """Sums of products in at least f32, rounded once to the result type; integers wrap."""
+    """Sums of products in at least f32, converted once to the result type; integers wrap."""
     attributes: ConvolutionAttributes = instruction.attributes
     numbers = attributes.dimension_numbers
     result = instruction.shape.element_type
     base = cast(Array, operands[0]).transpose(numbers.input_order)
     kernel = cast(Array, operands[1]).transpose(numbers.kernel_order)
-    wide = compute_type(
-        instruction.operands[0].shape.element_type,
-        instruction.operands[1].shape.element_type,
-        result,
-        math.prod(kernel.shape[2:]) * kernel.shape[0],
-    )
+    types = (*(operand.shape.element_type for operand in instruction.operands), result)
+    wide = compute_type(types, math.prod(kernel.shape[2:]) * kernel.shape[0])
     reversed_dims = tuple(
         number + 2 for number, d in enumerate(attributes.window.dimensions) if d.window_reversal
     )
@@ -83,7 +79,7 @@ def evaluate_convolution(
         merged = np.moveaxis(shaped, (0, -1), (1, 2)).reshape(
             piece.shape[1], groups * columns, *spatial
         )
-        output[start : start + step] = to_result(merged, result)
+        output[start : start + step] = to_result(merged, types)
     return output.transpose(np.argsort(numbers.output_order))
 
 

@@ -14,7 +14,7 @@ from xla_server.ops.numerics.scalar_function import round_to
 
 @of_operands
 def evaluate_dot(instruction: HloInstruction, lhs: Array, rhs: Array) -> Array:
-    """Sums of products in at least f32, rounded once to the result type; integers wrap."""
+    """Sums of products in at least f32, converted once to the result type; integers wrap."""
     attributes: DotAttributes = instruction.attributes
     types = [operand.shape.element_type for operand in instruction.operands]
     types.append(instruction.shape.element_type)
@@ -27,8 +27,7 @@ def product(
     """The dot of two arrays; `types` are those of lhs, rhs and the result."""
     of_lhs, of_rhs = roles_of(numbers, lhs.ndim, rhs.ndim)
     depth = math.prod(lhs.shape[number] for number in of_lhs.contracting)
-    lhs_type, rhs_type, result = types
-    wide = compute_type(lhs_type, rhs_type, result, depth)
+    wide = compute_type(types, depth)
     batch_sizes = [lhs.shape[number] for number in of_lhs.batch]
     row_sizes = [lhs.shape[number] for number in of_lhs.free]
     column_sizes = [rhs.shape[number] for number in of_rhs.free]
@@ -39,4 +38,4 @@ def product(
     right = rhs.transpose(of_rhs.batch + of_rhs.contracting + of_rhs.free)
     right = right.reshape(count, depth, columns)
     sums = matrix_product(round_to(left, wide), round_to(right, wide))
-    return to_result(sums, result).reshape(batch_sizes + row_sizes + column_sizes)
+    return to_result(sums, types).reshape(batch_sizes + row_sizes + column_sizes)

@@ -5,8 +5,6 @@ integers to integers wrapping; to PRED whether not zero; from complex the real p
 processor converts, not a sequence of instructions on bits, it takes subnormal numbers for zero.
 """
 
-from typing import Any
-
 import ml_dtypes
 import numpy as np
 
@@ -14,7 +12,14 @@ from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import of_operands
 from xla_server.ops.numerics.complex_functions import from_parts
-from xla_server.ops.numerics.numeric import WITHOUT_NAN, Array, flushed, narrowed, widened
+from xla_server.ops.numerics.numeric import (
+    WITHOUT_NAN,
+    Array,
+    flushed,
+    narrowed,
+    saturated,
+    widened,
+)
 from xla_server.ops.numerics.subnormals import subnormals_kept
 
 
@@ -73,16 +78,3 @@ _FLUSHED_TO_F64 = (ElementType.F32, ElementType.BF16)
 _FLUSHED_FROM_F64 = (ElementType.F32, ElementType.C64, ElementType.BF16)
 _SMALLEST_SCALE = 2.0**-127
 """The smallest number of F8E8M0FNU, and its only one that is subnormal in F32."""
-
-
-def saturated(floats: Any, target: ElementType) -> Array:
-    """Floats as integers: towards zero, the nearest bound where too large, NaN as 0."""
-    bounds = ml_dtypes.iinfo(target.dtype)  # type: ignore[no-untyped-call]
-    low, high = int(bounds.min), int(bounds.max)
-    whole = np.trunc(floats)
-    # high + 1 is a power of two and so exact in every float type; high itself may not be.
-    inside = (whole >= low) & (whole < float(high + 1))
-    wide = np.int64 if low else np.uint64
-    numbers = np.where(inside, whole, 0).astype(wide)
-    numbers = np.where(whole >= float(high + 1), wide(high), numbers)
-    return narrowed(np.where(whole < low, wide(low), numbers), target)

@@ -7,9 +7,8 @@ import ml_dtypes
 import numpy as np
 
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.elementwise.convert import saturated
 from xla_server.ops.evaluation import Array, of_operands
-from xla_server.ops.numerics.numeric import narrowed, unsigned_bits
+from xla_server.ops.numerics.numeric import narrowed, saturated, unsigned_bits
 
 
 @of_operands

@@ -1,27 +1,27 @@
 """The type in which sums of products are computed, shared by dot and convolution."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from xla_contract.types.element_type import ElementType
 from xla_server.ops.evaluation import Array
+from xla_server.ops.numerics.numeric import saturated
 from xla_server.ops.numerics.scalar_function import round_to
 
 _EXACT_BITS = 53
 """Bits of the significand of F64, in which sums of products of integers are exact."""
 
 
-def compute_type(
-    lhs: ElementType, rhs: ElementType, result: ElementType, depth: int
-) -> "np.dtype[Any]":
-    """The numpy type to multiply and add `depth` products in.
+def compute_type(types: Sequence[ElementType], depth: int) -> "np.dtype[Any]":
+    """The numpy type to multiply and add `depth` products in, from those of lhs, rhs and result.
 
     Floats narrower than f32 are widened to f32 and rounded once. Integers go through f64 while
     that is exact, because only floats have a fast matrix product, and else wrap in the result's
     type. Predicates are counted.
     """
-    types = (lhs, rhs, result)
+    lhs, rhs, result = types
     if any(item.is_complex for item in types):
         wide = any(item in (ElementType.C128, ElementType.F64) for item in types)
         return np.dtype(np.complex128 if wide else np.complex64)
@@ -44,8 +44,11 @@ def matrix_product(left: Array, right: Array) -> Array:
     return cast(Array, combine(left, right))
 
 
-def to_result(product: Array, result: ElementType) -> Array:
-    """Sums of products, rounded or wrapped to the result's type."""
+def to_result(product: Array, types: Sequence[ElementType]) -> Array:
+    """Sums of products in the result's type, the last one: of floats rounded, else wrapped."""
+    result = types[-1]
     if result.is_integer and product.dtype.kind == "f":
+        if any(operand.is_floating for operand in types[:-1]):
+            return saturated(product, result)
         return round_to(round_to(product, np.dtype(np.int64)), result.dtype)
     return round_to(product, result.dtype)
