@@ -71,7 +71,7 @@ def evaluate_convolution(
         if is_finite:
             rows = _patches(piece, attributes.window, spatial)
             product = matrix_product(rows.reshape(groups, -1, depth), matrix)
-            if not is_dot:
+            if depth > 1 or not is_dot:
                 product = np.add(product, product.dtype.type(0))
         else:
             product = _sums(piece, weights, attributes.window, spatial)

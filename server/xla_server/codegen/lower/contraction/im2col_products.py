@@ -11,11 +11,13 @@ from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, dealt
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Operands
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.contraction.exact_sums import exact_sums_of
 from xla_server.codegen.lower.contraction.im2col_plan import Im2colPlan
 from xla_server.codegen.lower.loop_nests.epilogue import Ends, EpilogueKernel, Product
 from xla_server.codegen.lower.lowering import Tree
 from xla_server.codegen.lower.movement.im2col import Indices, MatrixCopy, add_matrix, indices
+from xla_server.codegen.trace.elementwise import zero
 
 
 def lower_products(made: Product, plan: Im2colPlan) -> Tree:
@@ -127,6 +129,9 @@ class _BlockWriter:
             ahead = block.outer * (features * plan.rows)
             ahead = ahead + block.group * (plan.columns * plan.rows) + block.row
         into = body.let("into", result + ahead * width)
+        of_rows = plan.is_nhwc
+        ends: Ends = block.row_stop - block.row, plan.columns
+        ends, result_ahead = (ends, features) if of_rows else (ends[::-1], plan.rows)
         base = body.let("base", block.group * plan.group_step)
         with Loop(body, "depth", plan.depth, step=plan.block_depth) as part:
             depth = part.axis
@@ -137,22 +142,35 @@ class _BlockWriter:
                 ahead, weights_ahead = block.group * (plan.columns * plan.depth) + depth, plan.depth
             else:
                 ahead, weights_ahead = depth * features + block.group * plan.columns, features
-            rows = block.row_stop - block.row
-            by_depth, of_rows = plan.depth_inside, plan.is_nhwc
+            by_depth = plan.depth_inside
             left: _Operand = matrix, matrix_ahead, int(not by_depth if of_rows else by_depth)
             is_transposed = plan.kernel_is_transposed == of_rows
             right: _Operand = weights + ahead * width, weights_ahead, int(is_transposed)
-            sizes: Ends = rows, plan.columns
             if not of_rows:
-                left, right, sizes = right, left, sizes[::-1]
+                left, right = right, left
             operands: Operands = {
                 **dict(zip(("a", "a_ahead", "a_is_transposed"), left, strict=True)),
                 **dict(zip(("b", "b_ahead", "b_is_transposed"), right, strict=True)),
-                **{"c": into, "c_ahead": features if of_rows else plan.rows},
-                **dict(zip(("m", "n"), sizes, strict=True)),
+                **{"c": into, "c_ahead": result_ahead, "m": ends[0], "n": ends[1]},
                 **{"k": depth_stop - depth, "adds": ir.condition("gt", depth, 0)},
             }
             part.call(product_into(self.element_type.text), operands)
+        if self.element_type.is_complex:
+            # BLAS gives -0 for some complex sums of zeros.
+            self._add_zero(body, into, ends, result_ahead)
+
+    def _add_zero(self, body: Body, into: ir.Value, ends: Ends, ahead: int) -> None:
+        """Append the loops that add zero to a block of results."""
+        kind, nothing = self.element_type.text, zero(self.element_type).constant
+        sizes = self.plan.block_rows, self.plan.columns
+        outer, inner = sizes if self.plan.is_nhwc else sizes[::-1]
+        with (
+            Loop(body, "line", ends[0], iterations=outer) as line,
+            Loop(line, "at", ends[1], iterations=inner) as each,
+        ):
+            at = line.axis * ahead + each.axis
+            total = ir.Apply(f"add_{kind}", (ir.load_at(kind, into, at), nothing), Type(kind))
+            each.store_at(kind, into, at, total)
 
     def _matrix(
         self, body: Body, base: ir.Value, depth: tuple[ir.Expression, ir.Expression]

@@ -187,6 +187,16 @@ def test_zeros_have_the_signs_that_xla_gives_them(
         np.testing.assert_array_equal(np.signbit(compiled)[is_zero], np.signbit(wanted)[is_zero])
 
 
+def test_complex_sums_of_zeros_are_positive() -> None:
+    random, numbers = np.random.default_rng(0), np.array([0.0, -0.0, 1.0, -1.0], np.float32)
+    x = random.choice(numbers, (2, 3, 6, 12)).view(np.complex64)
+    w = random.choice(numbers, (8, 3, 1, 2)).view(np.complex64)
+    for results in both(lambda a, b: ops.conv(a, b, [1, 1], "valid"), x, w, cpu=SMALL):
+        for part in results:
+            parts = np.array([part.real, part.imag])
+            assert not np.signbit(parts[parts == 0]).any()
+
+
 def test_padding_takes_no_part_beside_infinity() -> None:
     x, w = np.ones((1, 1, 3), np.float32), np.full((1, 1, 3), np.inf, np.float32)
     for compiled, expected in both(lambda a, b: ops.conv(a, b, [1], "same"), x, w):
