@@ -109,11 +109,14 @@ def tile_of(
     segment = tuned.segment_bytes
     while segment >= tuned.min_segment_bytes:
         tiled = _cut(axes, aimed, segment // width)
+        segment //= 2
+        if math.prod(axis.pitch for axis in tiled) * width > tuned.max_stack_bytes:
+            # Levels are not sought in vain: that takes as long as windows have elements.
+            continue
         tile = WindowTile(tiled, _passes(tiled, is_idempotent=is_idempotent))
         if stack_elements(tile, tuned.short_row) * width <= tuned.max_stack_bytes:
             most = max(len(level.taps) for each in tile.passes for level in each.levels)
             return tile if most <= tuned.max_taps else None
-        segment //= 2
     return None
 
 

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from xla_contract.types.dimension_numbers import WindowDimension
+from xla_server.codegen.schedules.nests import window_tiles
 from xla_server.codegen.schedules.nests.window_tiles import (
     TiledAxis,
     WindowAxis,
@@ -59,6 +60,11 @@ def test_windows_that_do_not_fit_have_no_tile() -> None:
     # Taps that no levels are shared for all stand in the text.
     apart = WindowDimension(500, stride=2, window_dilation=3)
     assert tile_of([_over(1 << 20, apart)], 4, TUNED, is_idempotent=True) is None
+
+
+def test_levels_of_windows_that_do_not_fit_are_not_sought(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window_tiles, "levels_of", None)
+    assert tile_of([_over(1 << 41, WindowDimension(1 << 40))], 4, TUNED, is_idempotent=True) is None
 
 
 @pytest.mark.parametrize("size", [2, 15, 64, 300, 1000])
