@@ -42,6 +42,19 @@ def narrowed(array: Any, element_type: ElementType) -> Array:
     return np.asarray(array).astype(element_type.dtype, copy=False)
 
 
+def saturated(floats: Any, target: ElementType) -> Array:
+    """Floats as integers: towards zero, the nearest bound where too large, NaN as 0."""
+    bounds = ml_dtypes.iinfo(target.dtype)  # type: ignore[no-untyped-call]
+    low, high = int(bounds.min), int(bounds.max)
+    whole = np.trunc(floats)
+    # high + 1 is a power of two and so exact in every float type; high itself may not be.
+    inside = (whole >= low) & (whole < float(high + 1))
+    wide = np.int64 if low else np.uint64
+    numbers = np.where(inside, whole, 0).astype(wide)
+    numbers = np.where(whole >= float(high + 1), wide(high), numbers)
+    return narrowed(np.where(whole < low, wide(low), numbers), target)
+
+
 WITHOUT_NAN = (ElementType.F4E2M1FN, ElementType.F6E2M3FN, ElementType.F6E3M2FN)
 
 
