@@ -1,1 +1,1 @@
-"""The process's own memory and sockets, for server and client; nothing of XLA."""
+"""The process's own memory, sockets and environment, for server and client; nothing of XLA."""
