@@ -2,7 +2,8 @@
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_server.ops.elementwise.elementwise_table import ROWS, KernelForm
+from xla_server.ops.elementwise.elementwise_op import KernelForm
+from xla_server.ops.elementwise.elementwise_table import ROWS
 
 
 def function_of(opcode: Opcode, element_type: ElementType, computed: str) -> str:

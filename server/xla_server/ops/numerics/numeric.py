@@ -104,3 +104,11 @@ def from_bits(bits: Array, element_type: ElementType) -> Array:
     storage = np.dtype(f"u{element_type.byte_width}")
     mask = np.uint64(2**element_type.bit_width - 1)
     return np.asarray(bits & mask).astype(storage).view(element_type.dtype)
+
+
+def high_product(x: Array, y: Array) -> Array:
+    """The upper 64 bits of products of 64 bits without sign, made of products of 32."""
+    half, low = np.uint64(32), np.uint64(2**32 - 1)
+    middle = (x >> half) * (y & low) + (((x & low) * (y & low)) >> half)
+    other = (x & low) * (y >> half) + (middle & low)
+    return np.asarray((x >> half) * (y >> half) + (middle >> half) + (other >> half))

@@ -13,7 +13,7 @@ from xla_contract.types.element_type import ElementType
 from xla_server.codegen.functions.bits.conversions import storage_of
 from xla_server.codegen.functions.bits.words import Word, function
 from xla_server.codegen.instructions.intrinsics import call
-from xla_server.ops.numerics.integer_functions import EXPONENT_BITS
+from xla_server.ops.elementwise.rows.exponential import EXPONENT_BITS
 
 _STORAGES = tuple(f"{kind}{width}" for kind in "iu" for width in (8, 16, 32, 64))
 _NARROW = tuple(kind for kind in ElementType if kind.is_integer and kind.bit_width < 8)

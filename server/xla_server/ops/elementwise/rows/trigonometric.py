@@ -1,0 +1,128 @@
+"""Trigonometric and hyperbolic functions and their inverses.
+
+Semantics: XLA's CPU backend. Complex numbers get double precision and are rounded after.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from xla_contract.types.opcode import Opcode
+from xla_server.ops.elementwise.elementwise_op import (
+    ElementwiseOp,
+    function_op,
+    identity_near_zero_op,
+)
+from xla_server.ops.numerics.complex_numbers import (
+    from_parts,
+    from_wide_parts,
+    in_more_precision,
+    undefined,
+)
+from xla_server.ops.numerics.numeric import Array
+
+_PI = 4 * np.arctan(np.longdouble(1))
+"""pi in the precision that atan2 computes in."""
+
+
+def _complex_cos(z: Array) -> Array:
+    """The cosine by its parts, so that 0 times infinity is NaN."""
+    return from_parts(np.cos(z.real) * np.cosh(z.imag), -np.sin(z.real) * np.sinh(z.imag))
+
+
+def _complex_sin(z: Array) -> Array:
+    """The sine by its parts, so that 0 times infinity is NaN."""
+    return from_parts(np.sin(z.real) * np.cosh(z.imag), np.cos(z.real) * np.sinh(z.imag))
+
+
+def _complex_tan(z: Array) -> Array:
+    """The tangent, NaN where the real part is not finite and the imaginary one decides nothing."""
+    result = in_more_precision(np.tan)(z)
+    return undefined(~np.isfinite(z.real) & ~np.isinf(z.imag), result)
+
+
+def _complex_tanh(z: Array) -> Array:
+    """The hyperbolic tangent, NaN where the imaginary part is not finite and the real one small."""
+    result = in_more_precision(np.tanh)(z)
+    return undefined(~np.isfinite(z.imag) & ~np.isinf(z.real), result)
+
+
+def _complex_atan2(y: Array, x: Array) -> Array:
+    """-i log((x + i y) / sqrt(x x + y y)), the real function continued.
+
+    The formula has the special values. Finite results are half the angle between u = x + i y and
+    v = x - i y, half of log |v| / |u|, and the half turn that the formula has beside those.
+    """
+    y, x = y.astype(np.clongdouble), x.astype(np.clongdouble)
+    u, v = x + 1j * y, x - 1j * y
+    squares = x * x + y * y
+    formula = np.asarray(-1j * np.log(u / np.sqrt(squares)))
+    (a, b), (c, d) = (x.real, x.imag), (y.real, y.imag)
+    turned = _sum_of_products((a, d), (-b, c))
+    along = _sum_of_products((a, a), (b, b), (-c, c), (-d, d))
+    angle = np.arctan2(2 * _sum_of_products((a, c), (b, d)), along) / 2
+    smaller = np.minimum(*(z.real * z.real + z.imag * z.imag for z in (u, v)))
+    size = np.copysign(np.log1p(4 * np.abs(turned) / smaller) / 4, turned)
+    # Both angles of the formula have a cut, where its own rounding would choose the side.
+    across = _with_sign_of_zero(2 * _sum_of_products((a, b), (c, d)), squares.imag)
+    of_squares = np.arctan2(across, _sum_of_products((a, a), (-b, b), (c, c), (-d, d)))
+    direction = np.arctan2(u.imag, u.real) - of_squares / 2
+    distance = np.abs(direction - angle)
+    beyond = (distance > _PI / 2) & (distance < 3 * _PI / 2)
+    back = np.where(angle == 0, direction, -angle)
+    angle = np.where(beyond, angle + np.copysign(_PI, back), angle)
+    precise = from_wide_parts(
+        _with_sign_of_zero(angle, formula.real), _with_sign_of_zero(size, formula.imag)
+    )
+    return np.asarray(np.where(np.isfinite(formula), precise, formula).astype(np.complex128))
+
+
+def _with_sign_of_zero(part: Array, signed: Array) -> Array:
+    """Return parts that have the other ones' signs where they are zero."""
+    return np.where(part == 0, np.copysign(part, signed), part)
+
+
+def _sum_of_products(*pairs: tuple[Array, Array]) -> Array:
+    """Return a sum of products of doubles, in 80 bits, as if it were made in twice the digits."""
+    total = low = np.zeros((), np.longdouble)
+    for x, y in pairs:
+        for part in (a * b for a in _halves(x) for b in _halves(y)):
+            before, total = total, total + part
+            added = total - before
+            low = low + ((before - (total - added)) + (part - added))
+    return np.asarray(total + low)
+
+
+def _halves(x: Array) -> tuple[Array, Array]:
+    """Return two numbers of 32 bits whose sum is x, so that products of them are exact."""
+    wide = x * np.longdouble(2**32 + 1)
+    high = wide - (wide - x)
+    return high, x - high
+
+
+TRIGONOMETRIC: Mapping[Opcode, ElementwiseOp] = {
+    Opcode.ACOS: function_op(np.arccos, "acos", (1, 1), complex=in_more_precision(np.arccos)),
+    Opcode.ACOSH: function_op(
+        np.arccosh, "acosh", (1.5, 1.5), complex=in_more_precision(np.arccosh)
+    ),
+    Opcode.ASIN: identity_near_zero_op(
+        np.arcsin, "asin", (1, 1), complex=in_more_precision(np.arcsin)
+    ),
+    Opcode.ASINH: identity_near_zero_op(
+        np.arcsinh, "asinh", (1.5, 1.5), complex=in_more_precision(np.arcsinh)
+    ),
+    Opcode.ATAN: identity_near_zero_op(
+        np.arctan, "atan", (1, 1), complex=in_more_precision(np.arctan)
+    ),
+    Opcode.ATAN2: function_op(np.arctan2, "atan2", (1.5, 1.5), complex=_complex_atan2),
+    Opcode.ATANH: identity_near_zero_op(
+        np.arctanh, "atanh", (1.5, 1.5), complex=in_more_precision(np.arctanh)
+    ),
+    Opcode.COSH: function_op(np.cosh, "cosh", (1.75, 1.75)),
+    Opcode.COSINE: function_op(np.cos, "cos", (1, 1), complex=_complex_cos),
+    Opcode.SINE: identity_near_zero_op(np.sin, "sin", (1, 1), complex=_complex_sin),
+    Opcode.SINH: identity_near_zero_op(np.sinh, "sinh", (1.75, 1.75)),
+    Opcode.TAN: identity_near_zero_op(np.tan, "tan", (1.5, 1.5), complex=_complex_tan),
+    Opcode.TANH: identity_near_zero_op(np.tanh, "tanh", (2.5, 1.5), complex=_complex_tanh),
+}
+"""The rows by opcode."""
