@@ -94,7 +94,7 @@ def _bit_functions(element_type: ElementType) -> dict[str, Any]:
     }
 
 
-INTEGERS: Mapping[str, Any] = {
+FORMULAS: Mapping[str, Any] = {
     **{f"pow_{kind}": function([kind, kind], kind, _power) for kind in _STORAGES},
     **{f"sign_{kind}": function([kind], kind, _sign) for kind in _STORAGES if kind[0] == "i"},
     **{key: f for kind in _NARROW for key, f in _bit_functions(kind).items()},

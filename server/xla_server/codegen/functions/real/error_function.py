@@ -39,5 +39,5 @@ def _erf_f64(x: values.Value) -> values.Value:
     return values.select(size > _FAR, values.with_sign_bit(1 - erfc, x), near)
 
 
-ERROR_FUNCTION = values.family(erf)
+FORMULAS = values.family(erf)
 """Every function of this module by its name in kernels."""

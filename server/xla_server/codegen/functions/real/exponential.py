@@ -1,4 +1,4 @@
-"""exp, expm1, logistic, sinh, cosh and tanh.
+"""exp, expm1, sinh, cosh and tanh.
 
 x = n ln 2 + r with |r| <= ln(2) / 2, exp(x) = 2^n (1 + r + r^2 EXP(r)). Those with a difference
 use (exp(x) - 1) / 4 as a sum of two floats: a quarter, so that nothing overflows before the result.
@@ -138,10 +138,5 @@ def _tanh_f64(x: values.Value) -> values.Value:
     return values.with_sign(values.select(size > _HALF_LN3, far, near), x)
 
 
-def logistic(x: values.Value) -> values.Value:
-    """1 / (1 + e^-x); as in XLA, zero where e^-x is infinite."""
-    return 1 / (1 + exp(-x))
-
-
-EXPONENTIAL = values.family(exp, expm1, logistic, sinh, cosh, tanh)
+FORMULAS = values.family(exp, expm1, sinh, cosh, tanh)
 """Every function of this module by its name in kernels."""

@@ -113,5 +113,5 @@ def atan2(y: values.Value, x: values.Value) -> values.Value:
     return values.select(x.differs(x) | y.differs(y), x + y, values.with_sign(result, y))
 
 
-INVERSE_TRIGONOMETRIC = {**values.family(asin, acos, atan), **values.family(atan2, operands=2)}
+FORMULAS = {**values.family(asin, acos, atan), **values.family(atan2, operands=2)}
 """Every function of this module by its name in kernels."""

@@ -140,5 +140,5 @@ def atanh(x: Value) -> Value:
     return select(size >= TINY[x.type], with_sign(result, x), x)
 
 
-LOGARITHM = family(log, log1p, asinh, acosh, atanh)
+FORMULAS = family(log, log1p, asinh, acosh, atanh)
 """Every function of this module by its name in kernels."""

@@ -1,4 +1,4 @@
-"""pow, cbrt and rsqrt."""
+"""pow and cbrt."""
 
 import math
 
@@ -132,10 +132,5 @@ def cbrt(x: values.Value) -> values.Value:
     return values.select((size > 0) & (size < math.inf), values.with_sign(root, x), x)
 
 
-def rsqrt(x: values.Value) -> values.Value:
-    """1 / sqrt(x), both rounded, as XLA has it."""
-    return 1 / values.sqrt(x)
-
-
-POWER = {**values.family(pow, operands=2), **values.family(cbrt, rsqrt)}
+FORMULAS = {**values.family(pow, operands=2), **values.family(cbrt)}
 """Every function of this module by its name in kernels."""

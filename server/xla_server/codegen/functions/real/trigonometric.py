@@ -234,5 +234,5 @@ sin_f64_inline, cos_f64_inline, tan_f64_inline = (
 )
 """Functions of an f64 without a branch, as parts of other formulas."""
 
-TRIGONOMETRIC = family(sin, cos, tan)
+FORMULAS = family(sin, cos, tan)
 """Every function of this module by its name in kernels."""
