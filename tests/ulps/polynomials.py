@@ -1,8 +1,8 @@
 """`python -m tests.ulps.polynomials [NAME...]`: write the coefficients of kernel functions.
 
 Each polynomial (FITS of `tests.elementwise_operations`) has one statement, `NAME: Coefficients`,
-in the module of its formula, whose place is found by the name and may be empty before. Without
-names all of them are written.
+in the module of its formula. It is found by the name, and may be empty before. Without names all
+of them are written.
 """
 
 from decimal import localcontext
@@ -22,9 +22,9 @@ def main(names: list[str]) -> None:
     for fit in FITS:
         for path in FOLDER.rglob("*.py"):
             text = path.read_text(encoding="utf-8")
-            if fit.name in names and (place := statement_of(fit.name, text)):
+            if fit.name in names and (found := statement_of(fit.name, text)):
                 with localcontext(prec=DIGITS + 10):
-                    written = text.replace(place, fit.text())
+                    written = text.replace(found, fit.text())
                 path.write_text(written, encoding="utf-8")
 
 

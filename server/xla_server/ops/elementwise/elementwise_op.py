@@ -75,6 +75,14 @@ class ElementwiseOp:
     keeps_subnormals: bool = False
     """Subnormal operands and results are kept, not taken for zeros (`ops.subnormal_rule`)."""
 
+    neutral: float | None = None
+    """The second operand beside which the first, a float, is the result; either operand of an
+    operation that is commutative."""
+
+    workspace: float = 1
+    """Bytes that the evaluator takes beside its result for each byte of the largest array it reads
+    or makes: what tracemalloc showed for f32 arrays of 4 MiB, rounded up."""
+
     def function_of(self, element_type: ElementType) -> Function:
         """Return the numpy function for operands of this type."""
         own = None

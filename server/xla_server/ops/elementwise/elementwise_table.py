@@ -13,6 +13,7 @@ from xla_server.ops.elementwise.rows.arithmetic import ARITHMETIC
 from xla_server.ops.elementwise.rows.bitwise import BITWISE
 from xla_server.ops.elementwise.rows.exponential import EXPONENTIAL
 from xla_server.ops.elementwise.rows.trigonometric import TRIGONOMETRIC
+from xla_server.ops.numerics.scalar_function import UFUNC
 
 ROWS: Mapping[Opcode, ElementwiseOp] = {**ARITHMETIC, **BITWISE, **EXPONENTIAL, **TRIGONOMETRIC}
 """The row of each elementwise operation that has no attributes."""
@@ -28,6 +29,15 @@ ELEMENTWISE = frozenset(
 )
 """Operations that compute each element from the operands' elements at the same index. Those
 without a row are as cheap as an addition."""
+
+EXACT = frozenset(opcode for opcode, row in ROWS.items() if row.is_exact)
+"""Operations whose results are values of the operands' type without rounding."""
+
+COMBINING = frozenset(UFUNC)
+"""Operations whose operands may be combined in any order."""
+
+ROUNDED_SUMS = frozenset({o for o in COMBINING if ROWS[o].neutral is not None} - EXACT)
+"""Those that round floats: sums and products."""
 
 TRANSCENDENTAL = frozenset(opcode for opcode, row in ROWS.items() if row.cost >= CostClass.ROOT)
 """Functions without an exact algorithm, which XLA's cost analysis counts apart from flops."""

@@ -22,7 +22,7 @@ def from_wide_parts(real: Array, imaginary: Array) -> Array:
 
 
 def undefined(where: Array, result: Array) -> Array:
-    """The result, both of its parts NaN at these places."""
+    """The result, both of its parts NaN where the predicate holds."""
     return np.where(where, complex(np.nan, np.nan), result)
 
 

@@ -116,12 +116,13 @@ def _in_direction(size: float, x: Array, y: Array) -> Array:
 
 ARITHMETIC: Mapping[Opcode, ElementwiseOp] = {
     Opcode.ABS: exact_op(np.abs, "absolute", complex=_complex_abs, keeps_subnormals=True),
-    Opcode.ADD: ElementwiseOp(np.add, "add", pred="bit_or"),
+    Opcode.ADD: ElementwiseOp(np.add, "add", pred="bit_or", neutral=-0.0, workspace=0),
     Opcode.CEIL: exact_op(np.ceil, "ceil"),
     Opcode.CLAMP: exact_op(
         lambda low, x, high: np.minimum(np.maximum(x, low), high),
         "clamp",
         floating=lambda low, x, high: _minimum(_maximum(x, low), high),
+        workspace=4,
     ),
     Opcode.COMPLEX: part_op(from_parts, "complex"),
     Opcode.DIVIDE: ElementwiseOp(
@@ -131,13 +132,29 @@ ARITHMETIC: Mapping[Opcode, ElementwiseOp] = {
         integer=_integer_divide,
         complex=_complex_divide,
         widens_complex=True,
+        neutral=1,
+        workspace=0,
     ),
     Opcode.FLOOR: exact_op(np.floor, "floor"),
     Opcode.IMAG: part_op(np.imag, "imag"),
     Opcode.IS_FINITE: exact_op(np.isfinite, "is_finite", keeps_subnormals=True),
-    Opcode.MAXIMUM: exact_op(np.maximum, "maximum", floating=_maximum, complex=_complex_maximum),
-    Opcode.MINIMUM: exact_op(np.minimum, "minimum", floating=_minimum, complex=_complex_minimum),
-    Opcode.MULTIPLY: ElementwiseOp(np.multiply, "mul", pred="bit_and"),
+    Opcode.MAXIMUM: exact_op(
+        np.maximum,
+        "maximum",
+        floating=_maximum,
+        complex=_complex_maximum,
+        neutral=-np.inf,
+        workspace=3,
+    ),
+    Opcode.MINIMUM: exact_op(
+        np.minimum,
+        "minimum",
+        floating=_minimum,
+        complex=_complex_minimum,
+        neutral=np.inf,
+        workspace=3,
+    ),
+    Opcode.MULTIPLY: ElementwiseOp(np.multiply, "mul", pred="bit_and", neutral=1, workspace=0),
     Opcode.NEGATE: exact_op(np.negative, "neg", keeps_subnormals=True),
     Opcode.REAL: part_op(np.real, "real"),
     Opcode.REMAINDER: ElementwiseOp(
@@ -147,7 +164,7 @@ ARITHMETIC: Mapping[Opcode, ElementwiseOp] = {
         integer=_integer_remainder,
         keeps_subnormals=True,
     ),
-    Opcode.ROUND_NEAREST_AFZ: exact_op(_round_away, "round_away"),
+    Opcode.ROUND_NEAREST_AFZ: exact_op(_round_away, "round_away", workspace=3),
     Opcode.ROUND_NEAREST_EVEN: exact_op(np.rint, "round_even"),
     Opcode.SIGN: function_op(
         _sign,
@@ -157,7 +174,8 @@ ARITHMETIC: Mapping[Opcode, ElementwiseOp] = {
         integer=np.sign,
         complex=_complex_sign,
         is_exact=True,
+        workspace=2,
     ),
-    Opcode.SUBTRACT: ElementwiseOp(np.subtract, "sub"),
+    Opcode.SUBTRACT: ElementwiseOp(np.subtract, "sub", neutral=0, workspace=0),
 }
 """The rows by opcode."""

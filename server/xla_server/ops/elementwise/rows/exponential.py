@@ -153,6 +153,7 @@ EXPONENTIAL: Mapping[Opcode, ElementwiseOp] = {
         CostClass.POWER,
         integer=_integer_power,
         complex=_complex_power,
+        neutral=1,
     ),
     Opcode.RSQRT: function_op(_rsqrt, "rsqrt", (1.5, 1.5), CostClass.ROOT, complex=_complex_rsqrt),
     Opcode.SQRT: ElementwiseOp(
