@@ -2,10 +2,11 @@
 
 import dataclasses
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 
 Function: TypeAlias = Callable[..., Any]
 
@@ -95,36 +96,39 @@ class ElementwiseOp:
         return own or self.function
 
 
-def function_op(
-    function: Function,
+Rows: TypeAlias = Mapping[Opcode, ElementwiseOp]
+"""Rows by opcode."""
+
+
+def function(
+    numpy_function: Function,
     kernel: str,
     ulps: tuple[float, float],
     cost: CostClass = CostClass.TRANSCENDENTAL,
     **more: Any,
 ) -> ElementwiseOp:
     """Return the row of a function with a formula of its own for each computed type."""
-    return ElementwiseOp(
-        function, kernel, cost, KernelForm.FUNCTION, ulps, widens_complex=True, **more
-    )
+    form = KernelForm.FUNCTION
+    return ElementwiseOp(numpy_function, kernel, cost, form, ulps, widens_complex=True, **more)
 
 
-def identity_near_zero_op(*row: Any, **more: Any) -> ElementwiseOp:
+def identity_near_zero(*row: Any, **more: Any) -> ElementwiseOp:
     """Return the row of a function that gives back small operands, subnormal ones too."""
-    return function_op(*row, keeps_subnormals=True, **more)
+    return function(*row, keeps_subnormals=True, **more)
 
 
-def bits_op(function: Function, kernel: str) -> ElementwiseOp:
+def bits(function: Function, kernel: str) -> ElementwiseOp:
     """Return the row of an operation on the bits of integers."""
     return ElementwiseOp(function, kernel, form=KernelForm.BITS)
 
 
-def part_op(function: Function, kernel: str) -> ElementwiseOp:
+def part(function: Function, kernel: str) -> ElementwiseOp:
     """Return the row of an operation that makes or takes apart complex numbers."""
     return ElementwiseOp(
         function, kernel, form=KernelForm.FUNCTION, is_exact=True, keeps_subnormals=True
     )
 
 
-def exact_op(function: Function, kernel: str, **more: Any) -> ElementwiseOp:
+def exact(function: Function, kernel: str, **more: Any) -> ElementwiseOp:
     """Return the row of an operation that does not round."""
     return ElementwiseOp(function, kernel, is_exact=True, **more)

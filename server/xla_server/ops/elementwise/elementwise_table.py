@@ -5,17 +5,15 @@ and types are in `xla_contract.ops.elementwise.elementwise`. The formula of its 
 in `xla_server.codegen.functions`.
 """
 
-from collections.abc import Mapping
-
 from xla_contract.types.opcode import Opcode
-from xla_server.ops.elementwise.elementwise_op import CostClass, ElementwiseOp
+from xla_server.ops.elementwise.elementwise_op import CostClass, Rows
 from xla_server.ops.elementwise.rows.arithmetic import ARITHMETIC
 from xla_server.ops.elementwise.rows.bitwise import BITWISE
 from xla_server.ops.elementwise.rows.exponential import EXPONENTIAL
 from xla_server.ops.elementwise.rows.trigonometric import TRIGONOMETRIC
 from xla_server.ops.numerics.scalar_function import UFUNC
 
-ROWS: Mapping[Opcode, ElementwiseOp] = {**ARITHMETIC, **BITWISE, **EXPONENTIAL, **TRIGONOMETRIC}
+ROWS: Rows = {**ARITHMETIC, **BITWISE, **EXPONENTIAL, **TRIGONOMETRIC}
 """The row of each elementwise operation that has no attributes."""
 
 ELEMENTWISE = frozenset(

@@ -14,19 +14,12 @@ def from_parts(real: Array, imaginary: Array) -> Array:
     return result
 
 
-def from_wide_parts(real: Array, imaginary: Array) -> Array:
-    """Complex numbers of these parts, in the C library's longest numbers."""
-    result = np.empty(np.shape(real), np.clongdouble)
-    result.real, result.imag = real, imaginary
-    return result
-
-
 def undefined(where: Array, result: Array) -> Array:
     """The result, both of its parts NaN where the predicate holds."""
     return np.where(where, complex(np.nan, np.nan), result)
 
 
-def in_more_precision(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+def precise(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """Return the function computed in the C library's longest numbers and rounded once."""
 
     def rounded(z: Array) -> Array:

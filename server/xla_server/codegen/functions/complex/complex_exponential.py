@@ -1,10 +1,4 @@
-"""Exponential, trigonometric and hyperbolic functions of complex numbers; logistic of floats too.
-
-Complex numbers are computed in double precision.
-
-Semantics: XLA's CPU backend, as the evaluators have it: the same special values, and errors of a
-few ulp of the larger part, or of 1 if both are smaller.
-"""
+"""Exponential and trigonometric functions of complex numbers; logistic of floats too."""
 
 from xla_server.codegen.functions import values as real
 from xla_server.codegen.functions.complex.complex_values import (

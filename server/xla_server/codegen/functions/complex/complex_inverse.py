@@ -1,8 +1,4 @@
-"""Inverse trigonometric and hyperbolic functions of complex numbers in double precision.
-
-Semantics: XLA's CPU backend, as the evaluators have it: the same special values, and errors of a
-few ulp of the larger part, or of 1 if both are smaller.
-"""
+"""Inverse trigonometric and hyperbolic functions of complex numbers."""
 
 import math
 from collections.abc import Callable

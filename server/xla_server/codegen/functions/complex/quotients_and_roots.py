@@ -1,10 +1,4 @@
-"""Quotients and roots of complex numbers; rsqrt and sign of floats too.
-
-Complex numbers are computed in double precision.
-
-Semantics: XLA's CPU backend, as the evaluators have it: the same special values, and errors of a
-few ulp of the larger part, or of 1 if both are smaller.
-"""
+"""Quotients and roots of complex numbers; rsqrt and sign of floats too."""
 
 import math
 from collections.abc import Callable

@@ -4,18 +4,10 @@ Semantics: XLA's CPU backend. Integers have no traps: overflow wraps, x / 0 is -
 and x % 0 is x.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from xla_contract.types.opcode import Opcode
-from xla_server.ops.elementwise.elementwise_op import (
-    CostClass,
-    ElementwiseOp,
-    exact_op,
-    function_op,
-    part_op,
-)
+from xla_server.ops.elementwise import elementwise_op as op
 from xla_server.ops.numerics.complex_numbers import from_parts
 from xla_server.ops.numerics.numeric import Array, flushed
 
@@ -114,31 +106,31 @@ def _in_direction(size: float, x: Array, y: Array) -> Array:
     return from_parts(factor * (a * c + b * d), factor * (b * c - a * d))
 
 
-ARITHMETIC: Mapping[Opcode, ElementwiseOp] = {
-    Opcode.ABS: exact_op(np.abs, "absolute", complex=_complex_abs, keeps_subnormals=True),
-    Opcode.ADD: ElementwiseOp(np.add, "add", pred="bit_or", neutral=-0.0, workspace=0),
-    Opcode.CEIL: exact_op(np.ceil, "ceil"),
-    Opcode.CLAMP: exact_op(
+ARITHMETIC: op.Rows = {
+    Opcode.ABS: op.exact(np.abs, "absolute", complex=_complex_abs, keeps_subnormals=True),
+    Opcode.ADD: op.ElementwiseOp(np.add, "add", pred="bit_or", neutral=-0.0, workspace=0),
+    Opcode.CEIL: op.exact(np.ceil, "ceil"),
+    Opcode.CLAMP: op.exact(
         lambda low, x, high: np.minimum(np.maximum(x, low), high),
         "clamp",
         floating=lambda low, x, high: _minimum(_maximum(x, low), high),
         workspace=4,
     ),
-    Opcode.COMPLEX: part_op(from_parts, "complex"),
-    Opcode.DIVIDE: ElementwiseOp(
+    Opcode.COMPLEX: op.part(from_parts, "complex"),
+    Opcode.DIVIDE: op.ElementwiseOp(
         np.divide,
         "div",
-        CostClass.DIVISION,
+        op.CostClass.DIVISION,
         integer=_integer_divide,
         complex=_complex_divide,
         widens_complex=True,
         neutral=1,
         workspace=0,
     ),
-    Opcode.FLOOR: exact_op(np.floor, "floor"),
-    Opcode.IMAG: part_op(np.imag, "imag"),
-    Opcode.IS_FINITE: exact_op(np.isfinite, "is_finite", keeps_subnormals=True),
-    Opcode.MAXIMUM: exact_op(
+    Opcode.FLOOR: op.exact(np.floor, "floor"),
+    Opcode.IMAG: op.part(np.imag, "imag"),
+    Opcode.IS_FINITE: op.exact(np.isfinite, "is_finite", keeps_subnormals=True),
+    Opcode.MAXIMUM: op.exact(
         np.maximum,
         "maximum",
         floating=_maximum,
@@ -146,7 +138,7 @@ ARITHMETIC: Mapping[Opcode, ElementwiseOp] = {
         neutral=-np.inf,
         workspace=3,
     ),
-    Opcode.MINIMUM: exact_op(
+    Opcode.MINIMUM: op.exact(
         np.minimum,
         "minimum",
         floating=_minimum,
@@ -154,28 +146,28 @@ ARITHMETIC: Mapping[Opcode, ElementwiseOp] = {
         neutral=np.inf,
         workspace=3,
     ),
-    Opcode.MULTIPLY: ElementwiseOp(np.multiply, "mul", pred="bit_and", neutral=1, workspace=0),
-    Opcode.NEGATE: exact_op(np.negative, "neg", keeps_subnormals=True),
-    Opcode.REAL: part_op(np.real, "real"),
-    Opcode.REMAINDER: ElementwiseOp(
+    Opcode.MULTIPLY: op.ElementwiseOp(np.multiply, "mul", pred="bit_and", neutral=1, workspace=0),
+    Opcode.NEGATE: op.exact(np.negative, "neg", keeps_subnormals=True),
+    Opcode.REAL: op.part(np.real, "real"),
+    Opcode.REMAINDER: op.ElementwiseOp(
         _remainder,
         "rem",
-        CostClass.DIVISION,
+        op.CostClass.DIVISION,
         integer=_integer_remainder,
         keeps_subnormals=True,
     ),
-    Opcode.ROUND_NEAREST_AFZ: exact_op(_round_away, "round_away", workspace=3),
-    Opcode.ROUND_NEAREST_EVEN: exact_op(np.rint, "round_even"),
-    Opcode.SIGN: function_op(
+    Opcode.ROUND_NEAREST_AFZ: op.exact(_round_away, "round_away", workspace=3),
+    Opcode.ROUND_NEAREST_EVEN: op.exact(np.rint, "round_even"),
+    Opcode.SIGN: op.function(
         _sign,
         "sign",
         (0, 0),
-        CostClass.ARITHMETIC,
+        op.CostClass.ARITHMETIC,
         integer=np.sign,
         complex=_complex_sign,
         is_exact=True,
         workspace=2,
     ),
-    Opcode.SUBTRACT: ElementwiseOp(np.subtract, "sub", neutral=0, workspace=0),
+    Opcode.SUBTRACT: op.ElementwiseOp(np.subtract, "sub", neutral=0, workspace=0),
 }
 """The rows by opcode."""

@@ -3,13 +3,11 @@
 Semantics: XLA's CPU backend: shifting by the width or more shifts everything out.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_server.ops.elementwise.elementwise_op import ElementwiseOp, bits_op
+from xla_server.ops.elementwise import elementwise_op as op
 from xla_server.ops.numerics.numeric import (
     Array,
     from_bits,
@@ -77,16 +75,16 @@ def _multiply_high(x: Array, y: Array, element_type: ElementType) -> Array:
     return from_bits(np.asarray(high), element_type)
 
 
-BITWISE: Mapping[Opcode, ElementwiseOp] = {
-    Opcode.AND: ElementwiseOp(np.bitwise_and, "bit_and"),
-    Opcode.COUNT_LEADING_ZEROS: bits_op(_count_leading_zeros, "clz"),
-    Opcode.MULHI: bits_op(_multiply_high, "mulhi"),
-    Opcode.NOT: ElementwiseOp(np.invert, "bit_not"),
-    Opcode.OR: ElementwiseOp(np.bitwise_or, "bit_or"),
-    Opcode.POPCNT: bits_op(_population_count, "popcnt"),
-    Opcode.SHIFT_LEFT: bits_op(_shift_left, "shift_left"),
-    Opcode.SHIFT_RIGHT_ARITHMETIC: bits_op(_shift_right_arithmetic, "shift_right_arithmetic"),
-    Opcode.SHIFT_RIGHT_LOGICAL: bits_op(_shift_right_logical, "shift_right_logical"),
-    Opcode.XOR: ElementwiseOp(np.bitwise_xor, "bit_xor"),
+BITWISE: op.Rows = {
+    Opcode.AND: op.ElementwiseOp(np.bitwise_and, "bit_and"),
+    Opcode.COUNT_LEADING_ZEROS: op.bits(_count_leading_zeros, "clz"),
+    Opcode.MULHI: op.bits(_multiply_high, "mulhi"),
+    Opcode.NOT: op.ElementwiseOp(np.invert, "bit_not"),
+    Opcode.OR: op.ElementwiseOp(np.bitwise_or, "bit_or"),
+    Opcode.POPCNT: op.bits(_population_count, "popcnt"),
+    Opcode.SHIFT_LEFT: op.bits(_shift_left, "shift_left"),
+    Opcode.SHIFT_RIGHT_ARITHMETIC: op.bits(_shift_right_arithmetic, "shift_right_arithmetic"),
+    Opcode.SHIFT_RIGHT_LOGICAL: op.bits(_shift_right_logical, "shift_right_logical"),
+    Opcode.XOR: op.ElementwiseOp(np.bitwise_xor, "bit_xor"),
 }
 """The rows by opcode."""

@@ -3,18 +3,11 @@
 Semantics: XLA's CPU backend. Complex numbers get double precision and are rounded after.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from xla_contract.types.opcode import Opcode
-from xla_server.ops.elementwise.elementwise_op import (
-    CostClass,
-    ElementwiseOp,
-    function_op,
-    identity_near_zero_op,
-)
-from xla_server.ops.numerics.complex_numbers import from_parts, from_wide_parts, undefined
+from xla_server.ops.elementwise import elementwise_op as op
+from xla_server.ops.numerics.complex_numbers import from_parts, undefined
 from xla_server.ops.numerics.numeric import Array
 
 EXPONENT_BITS = 6
@@ -91,7 +84,7 @@ def _complex_log_plus_one(z: Array) -> Array:
     small = np.where(near_one, wide, 0)
     precise = np.log1p(small.real * (2 + small.real) + small.imag * small.imag) / 2
     real = np.where(near_one, precise, np.log(size))
-    result = from_wide_parts(real, np.arctan2(wide.imag, 1 + wide.real)).astype(np.complex128)
+    result = from_parts(real, np.arctan2(wide.imag, 1 + wide.real)).astype(np.complex128)
     return undefined(np.isnan(z), result)
 
 
@@ -134,30 +127,32 @@ def _complex_rsqrt(z: Array) -> Array:
     return np.where(np.isinf(z), 0, root)
 
 
-EXPONENTIAL: Mapping[Opcode, ElementwiseOp] = {
-    Opcode.CBRT: function_op(np.cbrt, "cbrt", (1, 1)),
-    Opcode.ERF: function_op(_erf, "erf", (2.75, 1.5)),
-    Opcode.EXPONENTIAL: function_op(np.exp, "exp", (1.25, 1.25), complex=_complex_exp),
-    Opcode.EXPONENTIAL_MINUS_ONE: identity_near_zero_op(
+EXPONENTIAL: op.Rows = {
+    Opcode.CBRT: op.function(np.cbrt, "cbrt", (1, 1)),
+    Opcode.ERF: op.function(_erf, "erf", (2.75, 1.5)),
+    Opcode.EXPONENTIAL: op.function(np.exp, "exp", (1.25, 1.25), complex=_complex_exp),
+    Opcode.EXPONENTIAL_MINUS_ONE: op.identity_near_zero(
         np.expm1, "expm1", (1.25, 1.5), complex=_complex_expm1
     ),
-    Opcode.LOG: function_op(np.log, "log", (1, 1), complex=_complex_log),
-    Opcode.LOG_PLUS_ONE: function_op(
+    Opcode.LOG: op.function(np.log, "log", (1, 1), complex=_complex_log),
+    Opcode.LOG_PLUS_ONE: op.function(
         np.log1p, "log1p", (1.25, 1.25), complex=_complex_log_plus_one
     ),
-    Opcode.LOGISTIC: function_op(_logistic, "logistic", (2.5, 2.5), complex=_complex_logistic),
-    Opcode.POWER: function_op(
+    Opcode.LOGISTIC: op.function(_logistic, "logistic", (2.5, 2.5), complex=_complex_logistic),
+    Opcode.POWER: op.function(
         _power,
         "pow",
         (1.0, 1.5),
-        CostClass.POWER,
+        op.CostClass.POWER,
         integer=_integer_power,
         complex=_complex_power,
         neutral=1,
     ),
-    Opcode.RSQRT: function_op(_rsqrt, "rsqrt", (1.5, 1.5), CostClass.ROOT, complex=_complex_rsqrt),
-    Opcode.SQRT: ElementwiseOp(
-        np.sqrt, "sqrt", CostClass.ROOT, complex=_complex_sqrt, widens_complex=True
+    Opcode.RSQRT: op.function(
+        _rsqrt, "rsqrt", (1.5, 1.5), op.CostClass.ROOT, complex=_complex_rsqrt
+    ),
+    Opcode.SQRT: op.ElementwiseOp(
+        np.sqrt, "sqrt", op.CostClass.ROOT, complex=_complex_sqrt, widens_complex=True
     ),
 }
 """The rows by opcode."""

@@ -3,22 +3,11 @@
 Semantics: XLA's CPU backend. Complex numbers get double precision and are rounded after.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from xla_contract.types.opcode import Opcode
-from xla_server.ops.elementwise.elementwise_op import (
-    ElementwiseOp,
-    function_op,
-    identity_near_zero_op,
-)
-from xla_server.ops.numerics.complex_numbers import (
-    from_parts,
-    from_wide_parts,
-    in_more_precision,
-    undefined,
-)
+from xla_server.ops.elementwise import elementwise_op as op
+from xla_server.ops.numerics.complex_numbers import from_parts, precise, undefined
 from xla_server.ops.numerics.numeric import Array
 
 _PI = 4 * np.arctan(np.longdouble(1))
@@ -37,13 +26,13 @@ def _complex_sin(z: Array) -> Array:
 
 def _complex_tan(z: Array) -> Array:
     """The tangent, NaN where the real part is not finite and the imaginary one decides nothing."""
-    result = in_more_precision(np.tan)(z)
+    result = precise(np.tan)(z)
     return undefined(~np.isfinite(z.real) & ~np.isinf(z.imag), result)
 
 
 def _complex_tanh(z: Array) -> Array:
     """The hyperbolic tangent, NaN where the imaginary part is not finite and the real one small."""
-    result = in_more_precision(np.tanh)(z)
+    result = precise(np.tanh)(z)
     return undefined(~np.isfinite(z.imag) & ~np.isinf(z.real), result)
 
 
@@ -71,7 +60,7 @@ def _complex_atan2(y: Array, x: Array) -> Array:
     beyond = (distance > _PI / 2) & (distance < 3 * _PI / 2)
     back = np.where(angle == 0, direction, -angle)
     angle = np.where(beyond, angle + np.copysign(_PI, back), angle)
-    precise = from_wide_parts(
+    precise = from_parts(
         _with_sign_of_zero(angle, formula.real), _with_sign_of_zero(size, formula.imag)
     )
     return np.asarray(np.where(np.isfinite(formula), precise, formula).astype(np.complex128))
@@ -100,29 +89,23 @@ def _halves(x: Array) -> tuple[Array, Array]:
     return high, x - high
 
 
-TRIGONOMETRIC: Mapping[Opcode, ElementwiseOp] = {
-    Opcode.ACOS: function_op(np.arccos, "acos", (1, 1), complex=in_more_precision(np.arccos)),
-    Opcode.ACOSH: function_op(
-        np.arccosh, "acosh", (1.5, 1.5), complex=in_more_precision(np.arccosh)
+TRIGONOMETRIC: op.Rows = {
+    Opcode.ACOS: op.function(np.arccos, "acos", (1, 1), complex=precise(np.arccos)),
+    Opcode.ACOSH: op.function(np.arccosh, "acosh", (1.5, 1.5), complex=precise(np.arccosh)),
+    Opcode.ASIN: op.identity_near_zero(np.arcsin, "asin", (1, 1), complex=precise(np.arcsin)),
+    Opcode.ASINH: op.identity_near_zero(
+        np.arcsinh, "asinh", (1.5, 1.5), complex=precise(np.arcsinh)
     ),
-    Opcode.ASIN: identity_near_zero_op(
-        np.arcsin, "asin", (1, 1), complex=in_more_precision(np.arcsin)
+    Opcode.ATAN: op.identity_near_zero(np.arctan, "atan", (1, 1), complex=precise(np.arctan)),
+    Opcode.ATAN2: op.function(np.arctan2, "atan2", (1.5, 1.5), complex=_complex_atan2),
+    Opcode.ATANH: op.identity_near_zero(
+        np.arctanh, "atanh", (1.5, 1.5), complex=precise(np.arctanh)
     ),
-    Opcode.ASINH: identity_near_zero_op(
-        np.arcsinh, "asinh", (1.5, 1.5), complex=in_more_precision(np.arcsinh)
-    ),
-    Opcode.ATAN: identity_near_zero_op(
-        np.arctan, "atan", (1, 1), complex=in_more_precision(np.arctan)
-    ),
-    Opcode.ATAN2: function_op(np.arctan2, "atan2", (1.5, 1.5), complex=_complex_atan2),
-    Opcode.ATANH: identity_near_zero_op(
-        np.arctanh, "atanh", (1.5, 1.5), complex=in_more_precision(np.arctanh)
-    ),
-    Opcode.COSH: function_op(np.cosh, "cosh", (1.75, 1.75)),
-    Opcode.COSINE: function_op(np.cos, "cos", (1, 1), complex=_complex_cos),
-    Opcode.SINE: identity_near_zero_op(np.sin, "sin", (1, 1), complex=_complex_sin),
-    Opcode.SINH: identity_near_zero_op(np.sinh, "sinh", (1.75, 1.75)),
-    Opcode.TAN: identity_near_zero_op(np.tan, "tan", (1.5, 1.5), complex=_complex_tan),
-    Opcode.TANH: identity_near_zero_op(np.tanh, "tanh", (2.5, 1.5), complex=_complex_tanh),
+    Opcode.COSH: op.function(np.cosh, "cosh", (1.75, 1.75)),
+    Opcode.COSINE: op.function(np.cos, "cos", (1, 1), complex=_complex_cos),
+    Opcode.SINE: op.identity_near_zero(np.sin, "sin", (1, 1), complex=_complex_sin),
+    Opcode.SINH: op.identity_near_zero(np.sinh, "sinh", (1.75, 1.75)),
+    Opcode.TAN: op.identity_near_zero(np.tan, "tan", (1.5, 1.5), complex=_complex_tan),
+    Opcode.TANH: op.identity_near_zero(np.tanh, "tanh", (2.5, 1.5), complex=_complex_tanh),
 }
 """The rows by opcode."""
