@@ -18,7 +18,8 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.ops.elementwise.elementwise import apply
-from xla_server.ops.elementwise.elementwise_table import ROWS, KernelForm
+from xla_server.ops.elementwise.elementwise_op import KernelForm
+from xla_server.ops.elementwise.elementwise_table import ROWS
 
 Scalar = Any
 """A numpy scalar."""

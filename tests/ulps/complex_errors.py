@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tests.elementwise_operations import OPERATIONS
-from tests.ulps.complex_references import WIDE
+from tests.ulps.exact_sums import WIDE
 from tests.unit.codegen.compiled import built, pairs
 from xla_client import ops
 from xla_client.programs.builder import Op

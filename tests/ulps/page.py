@@ -45,7 +45,7 @@ _INTRODUCTION = f"""\
 
 Errors of results of the `cpu` platform, in units in the last place (ULP) of the
 exact result; `make ulps` measures and writes this page. Bounds are promises, kept by tests
-(`server/xla_server/ops/elementwise/elementwise_table.py`); "measured" is the largest error found.
+(`server/xla_server/ops/elementwise/rows`); "measured" is the largest error found.
 
 - **Reference**: numpy's and scipy's functions in f64 for f32, f16 and bf16, and in x87's 80 bits
   for f64. 0.5 is a correctly rounded result, 0 an exact one.

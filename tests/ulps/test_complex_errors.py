@@ -15,7 +15,7 @@ from tests.ulps.complex_errors import (
     operands_of,
     worst,
 )
-from tests.ulps.complex_references import WIDE
+from tests.ulps.exact_sums import WIDE
 from xla_contract.ops.elementwise.elementwise import BINARY, UNARY
 from xla_contract.types.element_type import ElementType
 

@@ -8,7 +8,7 @@ from tests.processors import TARGET
 from xla_server.backends.compiled.compilation import Compilation, costs_of
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.fusion.recomputation_guard import RecomputationGuard
-from xla_server.ops.elementwise.elementwise_table import CostClass
+from xla_server.ops.elementwise.elementwise_op import CostClass
 from xla_server.target.gpu import COUNTED_LANES
 from xla_server.target.target import Target
 

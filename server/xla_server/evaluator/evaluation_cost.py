@@ -12,7 +12,8 @@ from xla_server.evaluator.cost_analysis import ONE_FLOP, Cost, instruction_cost
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.traversal import reached
-from xla_server.ops.elementwise.elementwise_table import ROWS, TRANSCENDENTAL, CostClass
+from xla_server.ops.elementwise.elementwise_op import CostClass
+from xla_server.ops.elementwise.elementwise_table import ROWS, TRANSCENDENTAL
 
 _REDUCTIONS = frozenset({Opcode.REDUCE, Opcode.REDUCE_WINDOW})
 

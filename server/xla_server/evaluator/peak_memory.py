@@ -15,21 +15,26 @@ from xla_contract.types.shape import Shape
 from xla_server.evaluator.plan import Plan, PlanCache, PlannedInstruction
 from xla_server.execution.memory_check import NO_MEMORY_OF_THEIR_OWN
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ops.elementwise.elementwise_table import ROWS
 
 _WORKSPACE: Mapping[Opcode, float] = {
+    **{opcode: row.workspace for opcode, row in ROWS.items()},
     Opcode.CHOLESKY: 8,
-    Opcode.CLAMP: 4,
     Opcode.COMPARE: 3,
+    Opcode.CONCATENATE: 0,
     Opcode.CONVERT: 6,
-    Opcode.MAXIMUM: 3,
-    Opcode.MINIMUM: 3,
+    Opcode.COPY: 0,
+    Opcode.DYNAMIC_SLICE: 0,
+    Opcode.DYNAMIC_UPDATE_SLICE: 0,
+    Opcode.GATHER: 0,
+    Opcode.IOTA: 0,
+    Opcode.PAD: 0,
     Opcode.REDUCE_PRECISION: 6,
     Opcode.REDUCE_WINDOW: 6,
+    Opcode.RESHAPE: 0,
     Opcode.RNG: 7,
-    Opcode.ROUND_NEAREST_AFZ: 3,
     Opcode.SCATTER: 9,
     Opcode.SELECT_AND_SCATTER: 7,
-    Opcode.SIGN: 2,
     Opcode.SORT: 32,
     Opcode.TRIANGULAR_SOLVE: 8,
 }
@@ -38,24 +43,6 @@ makes: what tracemalloc showed for f32 arrays of 4 MiB, rounded up. Others take 
 
 _USUAL = 1.0
 """Bytes beside the result for each byte of the largest array, where nothing else was measured."""
-
-_IN_PLACE = frozenset(
-    {
-        Opcode.ADD,
-        Opcode.CONCATENATE,
-        Opcode.COPY,
-        Opcode.DIVIDE,
-        Opcode.DYNAMIC_SLICE,
-        Opcode.DYNAMIC_UPDATE_SLICE,
-        Opcode.GATHER,
-        Opcode.IOTA,
-        Opcode.MULTIPLY,
-        Opcode.PAD,
-        Opcode.RESHAPE,
-        Opcode.SUBTRACT,
-    }
-)
-"""Opcodes whose evaluators write nothing but their result."""
 
 _Parts: TypeAlias = tuple[frozenset[int], ...]
 """The numbers of the arrays that a value has, for each element of a tuple."""
@@ -213,12 +200,12 @@ def _union(parts: _Parts) -> frozenset[int]:
 
 def _workspace(i: HloInstruction, summaries: Mapping[HloComputation, _Summary]) -> int:
     """Return the bytes that the evaluator of an instruction takes beside the result."""
-    if i.opcode in _IN_PLACE:
+    factor = _WORKSPACE.get(i.opcode, _USUAL)
+    if not factor:
         return 0
     arrays = [operand.shape for operand in i.operands] + [i.shape]
     elements = (array for shape in arrays for array in _elements(shape))
     largest = max(elements, key=lambda shape: shape.byte_size)
-    factor = _WORKSPACE.get(i.opcode, _USUAL)
     if i.opcode is Opcode.CONVOLUTION:
         factor = 2 + math.prod(each.size for each in i.attributes.window.dimensions)
     workspace = math.ceil(factor * largest.byte_size)

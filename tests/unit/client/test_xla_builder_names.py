@@ -3,7 +3,8 @@
 import pytest
 
 import xla_client
-from tests.elementwise_operations import OPERATIONS, in_snake_case
+from tests.elementwise_operations import OPERATIONS
+from tests.elementwise_operations.operation import in_snake_case
 from xla_client import Builder, ops
 
 NOT_COMPILED = "XLA writes it for export to MLIR only; no backend of its compiles it"

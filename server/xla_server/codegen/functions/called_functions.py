@@ -16,7 +16,7 @@ from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.functions.values import ElementaryFunction
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.routine import Routine, out_of_line
-from xla_server.ops.elementwise.elementwise_table import CostClass
+from xla_server.ops.elementwise.elementwise_op import CostClass
 
 LANES: Mapping[str, Sequence[int]] = {"f32": (4, 8, 16), "f64": (2, 4, 8)}
 """Numbers of lanes of a type for which LLVM may call a vector function."""

@@ -1,34 +1,22 @@
 """Every function of kernels by its name, from the tables of the modules beside."""
 
+import itertools
+import pkgutil
+from importlib import import_module
 from typing import Any
 
-from xla_server.codegen.functions.bits.conversions import CONVERSIONS
-from xla_server.codegen.functions.bits.integers import INTEGERS
-from xla_server.codegen.functions.bits.narrow_floats import NARROW
-from xla_server.codegen.functions.complex.complex_functions import COMPLEX
-from xla_server.codegen.functions.complex.complex_values import PLAIN_COMPLEX
-from xla_server.codegen.functions.real.error_function import ERROR_FUNCTION
-from xla_server.codegen.functions.real.exponential import EXPONENTIAL
-from xla_server.codegen.functions.real.inverse_trigonometric import INVERSE_TRIGONOMETRIC
-from xla_server.codegen.functions.real.logarithm import LOGARITHM
-from xla_server.codegen.functions.real.power import POWER
-from xla_server.codegen.functions.real.simple import SIMPLE
-from xla_server.codegen.functions.real.trigonometric import TRIGONOMETRIC
+from xla_server.codegen.functions import bits, complex, real
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC
 
+_MODULES = itertools.chain.from_iterable(
+    pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+    for package in (bits, complex, real)
+)
+
 FUNCTIONS: dict[str, Any] = {
-    **COMPLEX,
-    **CONVERSIONS,
-    **ERROR_FUNCTION,
-    **EXPONENTIAL,
-    **INTEGERS,
-    **INVERSE_TRIGONOMETRIC,
-    **LOGARITHM,
-    **NARROW,
-    **PLAIN_COMPLEX,
-    **POWER,
-    **SIMPLE,
-    **TRIGONOMETRIC,
+    name: function
+    for module in _MODULES
+    for name, function in getattr(import_module(module.name), "FORMULAS", {}).items()
 }
 """Functions that kernels may call."""
 

@@ -9,7 +9,7 @@ import abc
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from llvmlite import ir
@@ -20,6 +20,10 @@ from xla_server.codegen.instructions.intrinsics import call
 from xla_server.codegen.instructions.memory import COMPUTED, REGISTERS, read_only
 
 Number = float | int
+
+Coefficients = Mapping[str, tuple[float, ...]]
+"""A minimax polynomial by element type, constant term first, by `python -m tests.ulps.polynomials`;
+several numbers a line, as that writes them."""
 
 
 class Lanes(ir.VectorType):  # type: ignore[misc]

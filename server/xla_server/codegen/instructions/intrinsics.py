@@ -1,7 +1,6 @@
 """The instructions kernels are written in: LLVM's own. Every operand keeps its type.
 
-Semantics are XLA's CPU backend's: integers wrap, x / 0 is all ones, x % 0 is x, shifts past the
-width shift everything out.
+Semantics are XLA's CPU backend's: integers wrap, x / 0 is all ones, x % 0 is x.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ Build = Callable[[Builder, Values, Any], Any]
 result."""
 
 
-def _same(count: int, build: Build, result: Any = None) -> Any:
+def same_type(count: int, build: Build, result: Any = None) -> Any:
     """An intrinsic over `count` operands of one type, whose result has it too, or is `result`."""
 
     def define(_: Any, *operands: Any) -> Any:
@@ -178,23 +177,6 @@ def _compare(relation: str, b: Builder, v: Values, t: Any) -> Any:
     return (b.icmp_signed if is_signed(t) else b.icmp_unsigned)(relation, *v)
 
 
-def _shift(method: str, b: Builder, v: Values, t: Any) -> Any:
-    x, amount = v
-    width = ir.Constant(x.type, x.type.width)
-    fits = b.icmp_unsigned("<", amount, width)
-    if method == "ashr":
-        return b.ashr(x, b.select(fits, amount, ir.Constant(x.type, x.type.width - 1)))
-    zero = ir.Constant(x.type, 0)
-    return b.select(fits, getattr(b, method)(x, b.select(fits, amount, zero)), zero)
-
-
-def _masked_shift(method: str, b: Builder, v: Values, t: Any) -> Any:
-    x, amount = v
-    fits = b.icmp_unsigned("<", amount, ir.Constant(x.type, x.type.width))
-    masked = b.and_(amount, ir.Constant(x.type, x.type.width - 1))
-    return b.select(fits, getattr(b, method)(x, masked), ir.Constant(x.type, 0))
-
-
 def _of_32_bits(method: str, b: Builder, v: Values, t: Any) -> Any:
     """Return an unsigned operation on the low halves of integers of 64 bits."""
     parts = [b.trunc(each, ir.IntType(32)) for each in v]
@@ -214,14 +196,6 @@ def _narrow_remainder(b: Builder, v: Values, t: Any) -> Any:
     return _of_32_bits("urem", b, [number, divisor], t)
 
 
-def _multiply_high(b: Builder, v: Values, t: Any) -> Any:
-    narrow = v[0].type
-    wide = ir.IntType(2 * narrow.width)
-    extend = b.sext if is_signed(t) else b.zext
-    product = b.mul(extend(v[0], wide), extend(v[1], wide))
-    return b.trunc(b.lshr(product, ir.Constant(wide, narrow.width)), narrow)
-
-
 def _llvm(name: str, b: Builder, v: Values, t: Any) -> Any:
     return call(b, f"llvm.{name}", v)
 
@@ -231,43 +205,37 @@ def _is_finite(b: Builder, v: Values, t: Any) -> Any:
     return b.fcmp_ordered("<", call(b, "llvm.fabs", v), ir.Constant(x.type, float("inf")))
 
 
-add = _same(2, partial(_by_kind, "fadd", "add"))
-sub = _same(2, partial(_by_kind, "fsub", "sub"))
-mul = _same(2, partial(_by_kind, "fmul", "mul"))
-div = _same(2, partial(_divide, _DOUBLE_BITS))
-rem = _same(2, partial(_remainder, _DOUBLE_BITS))
-neg = _same(1, partial(_by_kind, "fneg", "neg"))
-absolute = _same(1, _absolute)
-maximum = _same(2, _maximum)
-minimum = _same(2, _minimum)
-clamp = _same(3, _clamp)
-bit_and = _same(2, lambda b, v, t: b.and_(*v))
-bit_or = _same(2, lambda b, v, t: b.or_(*v))
-bit_xor = _same(2, lambda b, v, t: b.xor(*v))
-bit_not = _same(1, lambda b, v, t: b.not_(*v))
-shift_left = _same(2, partial(_shift, "shl"))
-shift_right_logical = _same(2, partial(_shift, "lshr"))
-shift_right_arithmetic = _same(2, partial(_shift, "ashr"))
-mulhi = _same(2, _multiply_high)
-clz = _same(1, lambda b, v, t: call(b, "llvm.ctlz", v, ir.Constant(ir.IntType(1), 0)))
-popcnt = _same(1, partial(_llvm, "ctpop"))
-floor = _same(1, partial(_llvm, "floor"))
-ceil = _same(1, partial(_llvm, "ceil"))
-round_even = _same(1, partial(_llvm, "nearbyint"))
-round_away = _same(1, partial(_llvm, "round"))
-sqrt = _same(1, partial(_llvm, "sqrt"))
-copysign = _same(2, partial(_llvm, "copysign"))
-is_finite = _same(1, _is_finite, types.boolean)
-whole_div = _same(2, lambda b, v, t: b.udiv(*v))
-whole_mod = _same(2, lambda b, v, t: b.urem(*v))
-narrow_div = _same(2, partial(_of_32_bits, "udiv"))
-narrow_mod = _same(2, _narrow_remainder)
-eq = _same(2, partial(_compare, "=="), types.boolean)
-ne = _same(2, partial(_compare, "!="), types.boolean)
-lt = _same(2, partial(_compare, "<"), types.boolean)
-le = _same(2, partial(_compare, "<="), types.boolean)
-gt = _same(2, partial(_compare, ">"), types.boolean)
-ge = _same(2, partial(_compare, ">="), types.boolean)
+add = same_type(2, partial(_by_kind, "fadd", "add"))
+sub = same_type(2, partial(_by_kind, "fsub", "sub"))
+mul = same_type(2, partial(_by_kind, "fmul", "mul"))
+div = same_type(2, partial(_divide, _DOUBLE_BITS))
+rem = same_type(2, partial(_remainder, _DOUBLE_BITS))
+neg = same_type(1, partial(_by_kind, "fneg", "neg"))
+absolute = same_type(1, _absolute)
+maximum = same_type(2, _maximum)
+minimum = same_type(2, _minimum)
+clamp = same_type(3, _clamp)
+bit_and = same_type(2, lambda b, v, t: b.and_(*v))
+bit_or = same_type(2, lambda b, v, t: b.or_(*v))
+bit_xor = same_type(2, lambda b, v, t: b.xor(*v))
+bit_not = same_type(1, lambda b, v, t: b.not_(*v))
+floor = same_type(1, partial(_llvm, "floor"))
+ceil = same_type(1, partial(_llvm, "ceil"))
+round_even = same_type(1, partial(_llvm, "nearbyint"))
+round_away = same_type(1, partial(_llvm, "round"))
+sqrt = same_type(1, partial(_llvm, "sqrt"))
+copysign = same_type(2, partial(_llvm, "copysign"))
+is_finite = same_type(1, _is_finite, types.boolean)
+whole_div = same_type(2, lambda b, v, t: b.udiv(*v))
+whole_mod = same_type(2, lambda b, v, t: b.urem(*v))
+narrow_div = same_type(2, partial(_of_32_bits, "udiv"))
+narrow_mod = same_type(2, _narrow_remainder)
+eq = same_type(2, partial(_compare, "=="), types.boolean)
+ne = same_type(2, partial(_compare, "!="), types.boolean)
+lt = same_type(2, partial(_compare, "<"), types.boolean)
+le = same_type(2, partial(_compare, "<="), types.boolean)
+gt = same_type(2, partial(_compare, ">"), types.boolean)
+ge = same_type(2, partial(_compare, ">="), types.boolean)
 
 
 def _reassociable(method: str, b: Builder, v: Values, t: Any) -> Any:
@@ -283,8 +251,8 @@ def _reassociable(method: str, b: Builder, v: Values, t: Any) -> Any:
 
 
 REASSOCIATED = {
-    "add_in_any_order": _same(2, partial(_reassociable, "fadd")),
-    "mul_in_any_order": _same(2, partial(_reassociable, "fmul")),
+    "add_in_any_order": same_type(2, partial(_reassociable, "fadd")),
+    "mul_in_any_order": same_type(2, partial(_reassociable, "fmul")),
 }
 """Sums and products whose elements LLVM may combine in any order."""
 
@@ -309,18 +277,11 @@ ARITHMETIC = {
 }
 """Every instruction of this module by its name in kernels."""
 
-X86_ARITHMETIC = {"maximum": _same(2, _x86_maximum)}
+X86_ARITHMETIC = {"maximum": same_type(2, _x86_maximum)}
 """The maximum in three instructions instead of six, where zeros need not be ordered by sign."""
 
 WORD_DIVISION = {
-    "div": _same(2, partial(_divide, _SINGLE_BITS)),
-    "rem": _same(2, partial(_remainder, _SINGLE_BITS)),
+    "div": same_type(2, partial(_divide, _SINGLE_BITS)),
+    "rem": same_type(2, partial(_remainder, _SINGLE_BITS)),
 }
 """Division for processors with few units for f64: that of 32 bits is one of integers."""
-
-MASKED_SHIFTS = {
-    "shift_left": _same(2, partial(_masked_shift, "shl")),
-    "shift_right_logical": _same(2, partial(_masked_shift, "lshr")),
-}
-"""Shifts for GPUs, whose amounts have 32 bits and may be the width and more: LLVM then leaves out
-the comparison with the width, also where it has taken the lower half of an amount of 64 bits."""

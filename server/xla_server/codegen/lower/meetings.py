@@ -26,7 +26,7 @@ from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.execution.collectives_protocol import MAX_COPIED_BYTES, MAX_MEMBERS
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.participants import Placement, placements_of
-from xla_server.ops.elementwise.elementwise_table import ROWS
+from xla_server.ops.elementwise.elementwise_table import ROUNDED_SUMS, ROWS
 from xla_server.ops.numerics.scalar_function import plain_opcode
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.simplify.map_inliner import applied, is_liftable
@@ -36,9 +36,6 @@ MAX_BYTES = 1 << 24
 
 MAX_AREA_BYTES = 1 << 24
 """Bytes of operands of all meetings of a program; those beyond them are left to the host."""
-
-_SUMS = frozenset({Opcode.ADD, Opcode.MULTIPLY})
-"""Reductions that add up BF16 in F32."""
 
 _OF_COMPLEX = frozenset({Opcode.ADD, Opcode.CONSTANT, Opcode.PARAMETER, Opcode.SUBTRACT})
 """Operations on complex numbers that have the same bits in a kernel as on the host."""
@@ -184,7 +181,7 @@ def _fold(making: _Making, operands: Sequence[HloInstruction]) -> HloInstruction
     editor, sizes = making.editor, making.sizes
     (reducer,) = making.instruction.called
     opcode, kind = plain_opcode(reducer), reducer.root.shape.element_type
-    is_wide = kind is ElementType.BF16 and opcode in _SUMS
+    is_wide = kind is ElementType.BF16 and opcode in ROUNDED_SUMS
     wide = ElementType.F32 if is_wide else kind
     total, *others = (editor.convert(operand, wide) for operand in operands)
     dimensions = total.shape.dimensions

@@ -20,7 +20,7 @@ from xla_server.evaluator.evaluation_cost import evaluation_time, evaluations_on
 from xla_server.fusion.analysis.fusible import is_scalar_constant
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.traversal import reached
-from xla_server.ops.elementwise.elementwise_table import CostClass
+from xla_server.ops.elementwise.elementwise_op import CostClass
 from xla_server.target.target import Target
 
 

@@ -11,8 +11,8 @@ from typing import Any, cast
 import numpy as np
 
 from xla_contract.types.element_type import ElementType
-from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation
+from xla_server.ops.elementwise.elementwise_table import ROUNDED_SUMS
 from xla_server.ops.evaluation import Array, Frame
 from xla_server.ops.numerics.numeric import blocks_of
 from xla_server.ops.numerics.scalar_function import UFUNC, plain_opcode
@@ -20,9 +20,6 @@ from xla_server.ops.numerics.subnormals import subnormals_as_zeros
 
 _BLOCK = 1 << 16
 """Elements that are reduced at a time: what is read and written stays in a core's cache."""
-
-_ROUNDED = (Opcode.ADD, Opcode.MULTIPLY)
-"""The operations on floats that numpy rounds as evaluators do."""
 
 
 def reduce_in_order(
@@ -62,6 +59,6 @@ def _form(reducer: HloComputation, kind: ElementType) -> Any:
     opcode = plain_opcode(reducer)
     is_rounded = kind.is_floating or kind.is_complex
     is_plain = kind.dtype.isbuiltin == 1 or kind is ElementType.BF16
-    if opcode is None or not is_plain or (is_rounded and opcode not in _ROUNDED):
+    if opcode is None or not is_plain or (is_rounded and opcode not in ROUNDED_SUMS):
         return None
     return UFUNC.get(opcode)

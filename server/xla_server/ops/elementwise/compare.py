@@ -9,7 +9,7 @@ from xla_contract.ops.elementwise import compare
 from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import of_operands
-from xla_server.ops.numerics.complex_functions import from_parts
+from xla_server.ops.numerics.complex_numbers import from_parts
 from xla_server.ops.numerics.numeric import FLUSHED, Array, flushed, widened
 from xla_server.ops.numerics.total_order import total_order_key
 

@@ -11,7 +11,7 @@ import numpy as np
 from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import of_operands
-from xla_server.ops.numerics.complex_functions import from_parts
+from xla_server.ops.numerics.complex_numbers import from_parts
 from xla_server.ops.numerics.numeric import (
     WITHOUT_NAN,
     Array,

@@ -8,7 +8,8 @@ import numpy as np
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.elementwise.elementwise_table import ROWS, KernelForm
+from xla_server.ops.elementwise.elementwise_op import KernelForm
+from xla_server.ops.elementwise.elementwise_table import ROWS
 from xla_server.ops.elementwise.subnormal_rule import (
     flushes_operands,
     flushes_results,

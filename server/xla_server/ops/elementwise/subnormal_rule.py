@@ -12,22 +12,8 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.splat import splat
-from xla_server.ops.elementwise.elementwise_table import ROWS
+from xla_server.ops.elementwise.elementwise_table import COMBINING, ROWS
 from xla_server.ops.numerics.numeric import FLUSHED
-
-_NEUTRAL = {
-    Opcode.ADD: -0.0,
-    Opcode.DIVIDE: 1.0,
-    Opcode.MAXIMUM: -np.inf,
-    Opcode.MINIMUM: np.inf,
-    Opcode.MULTIPLY: 1.0,
-    Opcode.POWER: 1.0,
-    Opcode.SUBTRACT: 0.0,
-}
-"""The operand beside which operations give back the other one."""
-
-_NEUTRAL_SECOND = (Opcode.DIVIDE, Opcode.POWER, Opcode.SUBTRACT)
-"""Those of them in which it has to be the second operand."""
 
 _EXACT_POWERS = (-1, 0.5, 2, 3, 4)
 """Constant exponents of powers that are a quotient, a root or products, which flush operands."""
@@ -62,9 +48,12 @@ def unchanged_operand(instruction: HloInstruction) -> int | None:
     opcode, operands = instruction.opcode, instruction.operands
     if opcode in (Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.CLAMP) and len(set(operands)) == 1:
         return 0
-    for number in (0,) if opcode in _NEUTRAL_SECOND else (0, 1):
-        value = splat(operands[1 - number]) if opcode in _NEUTRAL else None
-        if value is not None and _is(value, _NEUTRAL[opcode]):
+    row = ROWS.get(opcode)
+    if row is None or row.neutral is None:
+        return None
+    for number in (0, 1) if opcode in COMBINING else (0,):
+        value = splat(operands[1 - number])
+        if value is not None and _is(value, row.neutral):
             return number
     return None
 

@@ -120,14 +120,9 @@ def from_bits(bits: Array, element_type: ElementType) -> Array:
     return np.asarray(bits & mask).astype(storage).view(element_type.dtype)
 
 
-def saturated(floats: Any, target: ElementType) -> Array:
-    """Floats as integers: towards zero, the nearest bound where too large, NaN as 0."""
-    bounds = ml_dtypes.iinfo(target.dtype)  # type: ignore[no-untyped-call]
-    low, high = int(bounds.min), int(bounds.max)
-    whole = np.trunc(floats)
-    # high + 1 is a power of two and so exact in every float type; high itself may not be.
-    inside = (whole >= low) & (whole < float(high + 1))
-    wide = np.int64 if low else np.uint64
-    numbers = np.where(inside, whole, 0).astype(wide)
-    numbers = np.where(whole >= float(high + 1), wide(high), numbers)
-    return narrowed(np.where(whole < low, wide(low), numbers), target)
+def high_product(x: Array, y: Array) -> Array:
+    """The upper 64 bits of products of 64 bits without sign, made of products of 32."""
+    half, low = np.uint64(32), np.uint64(2**32 - 1)
+    middle = (x >> half) * (y & low) + (((x & low) * (y & low)) >> half)
+    other = (x & low) * (y >> half) + (middle & low)
+    return np.asarray((x >> half) * (y >> half) + (middle >> half) + (other >> half))

@@ -15,7 +15,7 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
-from xla_server.ops.numerics.integer_functions import high_product
+from xla_server.ops.numerics.numeric import high_product
 from xla_server.ops.numerics.scalar_function import round_to
 from xla_server.ops.random.rng_bit_generator import philox_bits
 

@@ -16,16 +16,11 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.ops.elementwise.elementwise_table import ROWS
+from xla_server.ops.elementwise.elementwise_table import EXACT, ROWS
 from xla_server.ops.evaluation import Array
 from xla_server.ops.numerics.scalar_function import parameter_dtypes, round_to
 
-_EXACT = {opcode for opcode, row in ROWS.items() if row.is_exact} | {
-    Opcode.CONSTANT,
-    Opcode.PARAMETER,
-    Opcode.SELECT,
-    Opcode.TUPLE,
-}
+_EXACT = EXACT | {Opcode.CONSTANT, Opcode.PARAMETER, Opcode.SELECT, Opcode.TUPLE}
 """Operations whose results have no more digits than their operands."""
 
 _WIDENED = frozenset({*ROWS, *_EXACT, Opcode.COMPARE, Opcode.CONVERT})

@@ -7,13 +7,13 @@ from xla_contract.ops.contraction.dot import DotAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ops.elementwise.elementwise_table import ROUNDED_SUMS
 from xla_server.ops.reduction.wide_reducer import widened
 from xla_server.passes.canonicalize.library_convolution import library_convolution
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import combiner, is_narrow_float
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 
-_SUMS = frozenset({Opcode.ADD, Opcode.MULTIPLY})
 _PRODUCTS = frozenset({Opcode.DOT, Opcode.CONVOLUTION})
 _REDUCTIONS = frozenset({Opcode.REDUCE, Opcode.REDUCE_WINDOW})
 _BY_LAPACK = frozenset({Opcode.CHOLESKY, Opcode.TRIANGULAR_SOLVE})
@@ -52,7 +52,7 @@ class FloatWidening(TargetRewritePass):
 def _reduction(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     reducer = i.called[0]
     opcode = combiner(reducer)
-    if opcode in _SUMS and len(i.operands) == 2:
+    if opcode in ROUNDED_SUMS and len(i.operands) == 2:
         if not is_narrow_float(i.shape.element_type):
             return None
         return _by(editor.binary_computation(opcode, ElementType.F32), i, editor)

@@ -13,6 +13,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation
 from xla_server.ir.splat import literal_of as literal_of
 from xla_server.ir.splat import splat as splat
+from xla_server.ops.elementwise.elementwise_table import COMBINING, ROUNDED_SUMS
 
 
 def is_narrow_float(kind: ElementType) -> bool:
@@ -25,12 +26,10 @@ def count(dimensions: Sequence[int]) -> int:
     return math.prod(dimensions)
 
 
-FREE_ORDER = frozenset(
-    {Opcode.ADD, Opcode.AND, Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.MULTIPLY, Opcode.OR}
-)
-"""Operations whose operands may be combined in any order."""
+FREE_ORDER = COMBINING - {Opcode.XOR}
+"""Operations whose operands may be combined in any order, and that `neutral_of` knows."""
 
-IDEMPOTENT = FREE_ORDER - {Opcode.ADD, Opcode.MULTIPLY}
+IDEMPOTENT = FREE_ORDER - ROUNDED_SUMS
 """Those that may combine an element twice. Each of them is exact."""
 
 

@@ -2,11 +2,10 @@
 
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ops.elementwise.elementwise_table import ROUNDED_SUMS
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import FREE_ORDER
 from xla_server.passes.framework.rewrite_pass import RewritePass
-
-_ROUNDING = frozenset({Opcode.ADD, Opcode.MULTIPLY})
 
 
 class VariadicReduction(RewritePass):
@@ -25,7 +24,7 @@ class VariadicReduction(RewritePass):
         operations = _operations(i.called[0])
         kinds = [shape.element_type for shape in i.shape.tuple_shapes]
         if operations is None or not any(
-            operation in _ROUNDING and (kind.is_floating or kind.is_complex)
+            operation in ROUNDED_SUMS and (kind.is_floating or kind.is_complex)
             for operation, kind in zip(operations, kinds, strict=True)
         ):
             return None

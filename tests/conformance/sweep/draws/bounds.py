@@ -13,7 +13,8 @@ import ml_dtypes
 import numpy as np
 
 from tests.command_line import command_line
-from tests.elementwise_operations import EXACT, OPERATIONS, Ulps
+from tests.elementwise_operations import OPERATIONS
+from tests.elementwise_operations.operation import EXACT, Ulps
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode
 

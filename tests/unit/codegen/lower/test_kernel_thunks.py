@@ -7,7 +7,7 @@ from xla_server.codegen.kernel_ir.expressions import Buffer, Const, Index, Usage
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.kernel_thunks import buffers_of, kernel_thunk
-from xla_server.ops.elementwise.elementwise_table import CostClass
+from xla_server.ops.elementwise.elementwise_op import CostClass
 
 VALUES = [Value(parse_shape("f32[4]"), name) for name in "abc"]
 ROLES = (Usage.READ, Usage.WRITE, Usage.SCRATCH)

@@ -11,7 +11,7 @@ from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.draws import drawing, operands
 from tests.conformance.sweep.draws.bounds import BOUNDS, FLUSHED, assert_within
 from tests.conformance.sweep.draws.depth import FULL
-from tests.elementwise_operations import Ulps
+from tests.elementwise_operations.operation import Ulps
 from xla_client import ops
 from xla_client.programs.builder import Op
 from xla_contract.ops.elementwise.bitcast_convert import width

@@ -1,19 +1,24 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.elementwise_operations import OPERATIONS
 from xla_contract.ops.definitions import DEFINITION
 from xla_contract.ops.elementwise.elementwise import BINARY, UNARY
 from xla_contract.ops.elementwise.elementwise import ELEMENTWISE as RULES
+from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
+from xla_server.ops.elementwise.elementwise_op import KernelForm
 from xla_server.ops.elementwise.elementwise_table import (
+    COMBINING,
     ELEMENTWISE,
     EXPENSIVE,
+    ROUNDED_SUMS,
     ROWS,
     TRANSCENDENTAL,
-    KernelForm,
 )
+from xla_server.ops.numerics.scalar_function import UFUNC
 
 ROOT = Path(__file__).parents[4]
 SOURCES = {
@@ -23,11 +28,23 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("name", ["ATANH", "CBRT", "COSH", "ERF", "LOG_PLUS_ONE", "POPCNT"])
-def test_an_operation_without_rules_of_its_own_is_named_in_its_rows_alone(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("ATANH", "trigonometric"),
+        ("CBRT", "exponential"),
+        ("COSH", "trigonometric"),
+        ("ERF", "exponential"),
+        ("LOG_PLUS_ONE", "exponential"),
+        ("POPCNT", "bitwise"),
+    ],
+)
+def test_an_operation_without_rules_of_its_own_is_named_in_its_rows_alone(
+    name: str, family: str
+) -> None:
     assert {path for path, text in SOURCES.items() if f"Opcode.{name}" in text} == {
         "protos/xla_contract/ops/elementwise/elementwise.py",
-        "server/xla_server/ops/elementwise/elementwise_table.py",
+        f"server/xla_server/ops/elementwise/rows/{family}.py",
         "client/xla_client/ops/elementwise/elementwise.py",
     }
 
@@ -54,3 +71,24 @@ def test_the_sets_of_costs_derive_from_the_rows() -> None:
     assert {Opcode.DIVIDE, Opcode.REMAINDER} <= EXPENSIVE - TRANSCENDENTAL
     assert {Opcode.SQRT, Opcode.RSQRT, Opcode.TANH} < TRANSCENDENTAL
     assert set(ROWS) > EXPENSIVE
+
+
+def test_a_neutral_operand_leaves_the_other_one() -> None:
+    numbers = np.array([-np.inf, -1.5, -0.0, 0.0, 3e38, np.inf], np.float32)
+    neutral = {o: np.float32(row.neutral) for o, row in ROWS.items() if row.neutral is not None}
+    for opcode, beside in neutral.items():
+        function = ROWS[opcode].function_of(ElementType.F32)
+        orders = (
+            [(numbers, beside), (beside, numbers)] if opcode in COMBINING else [(numbers, beside)]
+        )
+        for operands in orders:
+            with np.errstate(invalid="ignore"):
+                found = function(*operands)
+            assert found.tobytes() == numbers.tobytes(), opcode
+    assert neutral.keys() - COMBINING == {Opcode.DIVIDE, Opcode.POWER, Opcode.SUBTRACT}
+
+
+def test_operations_that_combine_in_any_order_are_numpy_s_reductions() -> None:
+    assert {opcode: ROWS[opcode].function for opcode in COMBINING} == UFUNC
+    assert {Opcode.ADD, Opcode.MULTIPLY} == ROUNDED_SUMS
+    assert {Opcode.MAXIMUM, Opcode.MINIMUM} < COMBINING - ROUNDED_SUMS

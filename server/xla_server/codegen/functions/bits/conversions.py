@@ -19,6 +19,7 @@ _FLOATS = ("f32", "f64")
 _MANTISSA = {16: 10, 32: 23, 64: 52}
 _EXPONENT = {16: 5, 32: 8, 64: 11}
 _EXPONENT_BITS = {32: 0xFF << 23, 64: 0x7FF << 52}
+"""Widths of the fields of floats by their own, and a mask of the exponent."""
 
 
 def storage_of(element_type: ElementType) -> str:
@@ -200,7 +201,7 @@ def _table(names: list[str], make: Callable[[str], Any], prefix: str) -> dict[st
     return {f"{prefix}_{name}": make(name) for name in names}
 
 
-CONVERSIONS: Mapping[str, Any] = {
+FORMULAS: Mapping[str, Any] = {
     **{
         f"round_{t.text}": function(
             [storage_of(t)], storage_of(t), partial(_wrapped, element_type=t)

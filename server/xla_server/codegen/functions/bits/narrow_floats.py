@@ -218,7 +218,7 @@ def _pair(
     }
 
 
-NARROW: Mapping[str, Any] = {
+FORMULAS: Mapping[str, Any] = {
     **_pair("bf16", "u16", _widened_bf16, _narrowed_bf16),
     **_pair("f8e8m0fnu", "u8", _widened_scale, _narrowed_scale),
     **{key: f for name, form in FORMATS.items() for key, f in _of_format(name, form).items()},

@@ -4,6 +4,7 @@ Semantics: XLA's CPU backend, as the evaluators have it.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,9 @@ from xla_server.codegen.instructions.memory import COMPUTED, complex_of
 
 PART = {"c64": "f32", "c128": "f64"}
 """The type of the parts of each complex type."""
+
+HUGE = 2.0**1000
+"""Sums and sizes of smaller numbers of F64 are finite."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -76,12 +80,12 @@ class Complex:
 
 def is_infinite(x: Value) -> Value:
     """Return whether a float is infinite."""
-    return abs(x).equals(float("inf"))
+    return abs(x).equals(math.inf)
 
 
 def is_finite(x: Value) -> Value:
     """Return whether a float is neither infinite nor NaN."""
-    return abs(x) < float("inf")
+    return abs(x) < math.inf
 
 
 def choose(predicate: Value, on_true: Complex, on_false: Complex) -> Complex:
@@ -90,6 +94,17 @@ def choose(predicate: Value, on_true: Complex, on_false: Complex) -> Complex:
         select(predicate, on_true.real, on_false.real),
         select(predicate, on_true.imag, on_false.imag),
     )
+
+
+def undefined(where: Value, z: Complex) -> Complex:
+    """The number, both of its parts NaN where the predicate holds."""
+    nan = z.real.constant(math.nan)
+    return choose(where, Complex(nan, nan), z)
+
+
+def one(z: Complex) -> Complex:
+    """1 with parts of the same type."""
+    return Complex(z.real.constant(1), z.real.constant(0))
 
 
 def magnitude(z: Complex) -> Value:
@@ -142,6 +157,13 @@ def function(operands: Sequence[str], result: str, body: Body) -> Any:
     return generate
 
 
+def complex_family(*bodies: Body, operands: int = 1) -> dict[str, Any]:
+    """Functions in double precision, for both types: `exp` or `complex_exp` gives exp_c128."""
+    names = (f"{body.__name__.removeprefix('complex_')}_c128" for body in bodies)
+    made = (function(["c128"] * operands, "c128", body) for body in bodies)
+    return dict(zip(names, made, strict=True))
+
+
 def _value(builder: Any, code: Any, name: str) -> Any:
     part = PART.get(name)
     if part is None:
@@ -178,5 +200,5 @@ def _of_type(name: str) -> dict[str, Any]:
     }
 
 
-PLAIN_COMPLEX: Mapping[str, Any] = {**_of_type("c64"), **_of_type("c128")}
+FORMULAS: Mapping[str, Any] = {**_of_type("c64"), **_of_type("c128")}
 """Functions of both complex types, computed in their own precision."""

@@ -1,12 +1,70 @@
-"""exp, expm1, logistic, sinh, cosh and tanh.
+"""exp, expm1, sinh, cosh and tanh.
 
 x = n ln 2 + r with |r| <= ln(2) / 2, exp(x) = 2^n (1 + r + r^2 EXP(r)). Those with a difference
 use (exp(x) - 1) / 4 as a sum of two floats: a quarter, so that nothing overflows before the result.
 """
 
 from xla_server.codegen.functions import values
-from xla_server.codegen.functions.real.coefficients import EXP, EXP2_OF_TANH, SINH, TANH
 from xla_server.codegen.functions.real.irrational import LN2, LN2_PARTS, LOG2_E
+from xla_server.codegen.functions.values import Coefficients
+
+EXP: Coefficients = {
+    "f32": (
+        0.4999999701976776, 0.1666654348373413, 0.04166720062494278, 0.0083665382117033,
+        0.001388252479955554,
+    ),
+    "f64": (
+        0.5, 0.16666666666666677, 0.04166666666666651, 0.008333333333321665, 0.001388888888896249,
+        0.00019841269886038563, 2.480158717241574e-05, 2.75572442932134e-06, 2.7557402658667627e-07,
+        2.5109009601749586e-08, 2.0875351748786337e-09,
+    ),
+}  # fmt: skip
+"""(exp(r) - 1 - r) / r^2, |r| <= ln(2) / 2; error relative to expm1(r).
+
+Error before rounding: f32 2^-26.2, f64 2^-61.7.
+"""
+
+EXP2_OF_TANH: Coefficients = {
+    "f64": (
+        0.6931471805599453, 0.24022650695910133, 0.05550410866482174, 0.009618129107592766,
+        0.0013333558146378247, 0.00015403530458858988, 1.5252733868290944e-05,
+        1.3215434400247871e-06, 1.0178046152437092e-07, 7.073936020606842e-09,
+        4.457433323236473e-10,
+    ),
+}  # fmt: skip
+"""(2^f - 1) / f, |f| <= 1 / 2, for tanh; error relative to 1.
+
+Error before rounding: f64 2^-58.0.
+"""
+
+SINH: Coefficients = {
+    "f32": (
+        0.1666666716337204, 0.008333350531756878, 0.0001983606634894386, 2.8174395083624404e-06,
+    ),
+    "f64": (
+        0.16666666666666666, 0.00833333333333326, 0.0001984126984136889, 2.7557319173928e-06,
+        2.505212079928209e-08, 1.6057421889601394e-10, 7.754299651516796e-13,
+    ),
+}  # fmt: skip
+"""(sinh(r) - r) / r^3 in z = r^2, |r| <= 1; relative.
+
+Error before rounding: f32 2^-34.0, f64 2^-62.7.
+"""
+
+TANH: Coefficients = {
+    "f32": (
+        -0.33333322405815125, 0.13331177830696106, -0.052725087851285934,
+    ),
+    "f64": (
+        -0.333333333333333, 0.13333333333326952, -0.05396825396395041, 0.021869488391229926,
+        -0.008863232688807152, 0.003592092908236541, -0.0014555484794777564, 0.0005884676287733787,
+        -0.0002334404404268258, 8.340091983440524e-05, -1.9546940852600475e-05,
+    ),
+}  # fmt: skip
+"""(tanh(r) - r) / r^3 in z = r^2, |r| <= 0.1734 for f32 or 0.5494 for f64; relative.
+
+Error before rounding: f32 2^-32.6, f64 2^-60.7.
+"""
 
 _TOP = {"f32": 89.0, "f64": 710.0}
 """Argument at which exp is infinite and its exponent still fits."""
@@ -138,10 +196,5 @@ def _tanh_f64(x: values.Value) -> values.Value:
     return values.with_sign(values.select(size > _HALF_LN3, far, near), x)
 
 
-def logistic(x: values.Value) -> values.Value:
-    """1 / (1 + e^-x); as in XLA, zero where e^-x is infinite."""
-    return 1 / (1 + exp(-x))
-
-
-EXPONENTIAL = values.family(exp, expm1, logistic, sinh, cosh, tanh)
+FORMULAS = values.family(exp, expm1, sinh, cosh, tanh)
 """Every function of this module by its name in kernels."""

@@ -3,9 +3,41 @@
 import math
 
 from xla_server.codegen.functions import values
-from xla_server.codegen.functions.real.coefficients import ASIN, ATAN
 from xla_server.codegen.functions.real.exponential import TINY
 from xla_server.codegen.functions.real.irrational import HALF_PI_PARTS, QUARTER_PI_PARTS
+from xla_server.codegen.functions.values import Coefficients
+
+ASIN: Coefficients = {
+    "f32": (
+        0.16666659712791443, 0.07500510662794113, 0.04451571777462959, 0.03181762248277664,
+        0.014402560889720917, 0.037565264850854874,
+    ),
+    "f64": (
+        0.16666666666665383, 0.07500000000343052, 0.04464285682347436, 0.030381959331629505,
+        0.022371753514197346, 0.01735977123877227, 0.013884597236226238, 0.012173287015800076,
+        0.006510821603612397, 0.01957398861822281, -0.01629419584838221, 0.03195904439649401,
+    ),
+}  # fmt: skip
+"""(asin(r) - r) / r^3 in z = r^2, |r| <= 1 / 2; relative.
+
+Error before rounding: f32 2^-31.7, f64 2^-55.9.
+"""
+
+ATAN: Coefficients = {
+    "f32": (
+        -0.3333333432674408, 0.19999349117279053, -0.14257486164569855, 0.10683930665254593,
+        -0.06282509863376617,
+    ),
+    "f64": (
+        -0.3333333333333333, 0.19999999999984172, -0.14285714282757292, 0.11111110894011425,
+        -0.09090900571803173, 0.07692105307440585, -0.06663571814171437, 0.05851026630948207,
+        -0.0505243953902634, 0.038376662701895055, -0.018228595120434617,
+    ),
+}  # fmt: skip
+"""(atan(r) - r) / r^3 in z = r^2, |r| <= tan(pi / 8); relative.
+
+Error before rounding: f32 2^-29.8, f64 2^-59.1.
+"""
 
 _TANGENT_OF_EIGHTH = math.tan(math.pi / 8)
 
@@ -113,5 +145,5 @@ def atan2(y: values.Value, x: values.Value) -> values.Value:
     return values.select(x.differs(x) | y.differs(y), x + y, values.with_sign(result, y))
 
 
-INVERSE_TRIGONOMETRIC = {**values.family(asin, acos, atan), **values.family(atan2, operands=2)}
+FORMULAS = {**values.family(asin, acos, atan), **values.family(atan2, operands=2)}
 """Every function of this module by its name in kernels."""

@@ -11,10 +11,11 @@ from typing import Any
 
 from llvmlite import ir
 
+from xla_server.codegen.functions.bits.bitwise import MASKED_SHIFTS
 from xla_server.codegen.functions.bits.half_floats import half_floats
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.gpu.emit.remainder import DIVISION
-from xla_server.codegen.instructions.intrinsics import ARITHMETIC, MASKED_SHIFTS
+from xla_server.codegen.instructions.intrinsics import ARITHMETIC
 from xla_server.codegen.instructions.memory import TYPE_CHANGES, accesses, shared_accesses
 from xla_server.codegen.instructions.random_words import RANDOM_WORDS
 from xla_server.target.machine import Machine

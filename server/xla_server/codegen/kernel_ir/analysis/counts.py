@@ -22,7 +22,8 @@ from xla_server.codegen.kernel_ir.analysis.known_numbers import Numbers
 from xla_server.codegen.kernel_ir.routine import out_of_line
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import Path, read_by, walk
-from xla_server.ops.elementwise.elementwise_table import ROWS, CostClass
+from xla_server.ops.elementwise.elementwise_op import CostClass
+from xla_server.ops.elementwise.elementwise_table import ROWS
 
 THREE_FRY = "three_fry"
 """The instruction that draws two words, by its name in kernels."""

@@ -10,7 +10,7 @@ from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir import statements as stmt
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.walk import read_by, walk
-from xla_server.ops.elementwise.elementwise_table import CostClass
+from xla_server.ops.elementwise.elementwise_op import CostClass
 
 
 def repeated(statements: Sequence[stmt.Statement]) -> Iterator[ir.Cell | ir.Value]:

@@ -7,7 +7,7 @@ from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.statements import Accumulate, Declare, For, Let, Set, Store
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import read_by, within
-from xla_server.ops.elementwise.elementwise_table import CostClass
+from xla_server.ops.elementwise.elementwise_op import CostClass
 
 
 def is_of_stores(loop: For) -> bool:

@@ -26,7 +26,7 @@ from xla_server.ir.affine import Affine, linear, multi_index
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ir.side_effects import has_side_effect
-from xla_server.ops.elementwise.elementwise_table import CostClass
+from xla_server.ops.elementwise.elementwise_op import CostClass
 from xla_server.target.kernel_tuning import SmallLoops
 
 _VECTOR_ELEMENTS = 4

@@ -7,6 +7,7 @@ from typing import Protocol
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
+from xla_server.codegen.functions.bits.bitwise import INSTRUCTIONS
 from xla_server.codegen.functions.called_functions import CALLED, WITH_BRANCHES
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC
 from xla_server.codegen.kernel_ir.effort import Effort
@@ -221,7 +222,7 @@ def inlined_functions(kernel: Kernel) -> set[str]:
         and statement.origin is not None
         and isinstance(statement.expression, ApplyExpression)
     }
-    return applied - ARITHMETIC.keys() - CALLED.keys() - WITH_BRANCHES
+    return applied - ARITHMETIC.keys() - INSTRUCTIONS.keys() - CALLED.keys() - WITH_BRANCHES
 
 
 def in_place_pairs(nest: Nest, buffers: Sequence[Value]) -> tuple[tuple[Value, Value], ...]:

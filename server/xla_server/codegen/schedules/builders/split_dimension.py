@@ -13,7 +13,7 @@ from xla_server.codegen.trace.graph import Apply, Position, ReductionResult, Sto
 from xla_server.codegen.trace.merging import indices_of
 from xla_server.codegen.trace.tracer import Index
 from xla_server.ir.affine import Affine, Modulus, Quotient, Variable, variable
-from xla_server.ops.elementwise.elementwise_table import CostClass
+from xla_server.ops.elementwise.elementwise_op import CostClass
 
 
 def split_dimension(dimensions: Sequence[int], make: Make) -> tuple[Sequence[int], Make]:

@@ -10,6 +10,7 @@ from xla_contract.ops.elementwise.convert import ConvertAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
+from xla_server.ops.elementwise.elementwise_table import COMBINING, ROWS
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import neutral_of, splat
 from xla_server.passes.framework.rewrite_pass import EditorRule
@@ -29,7 +30,7 @@ def _filled(i: HloInstruction, value: Any, editor: Editor) -> HloInstruction:
     return editor.full(value, i.shape.element_type, i.shape.dimensions)
 
 
-_BY_ONE = frozenset({Opcode.DIVIDE, Opcode.POWER})
+_BY_ONE = {opcode for opcode, row in ROWS.items() if row.neutral == 1} - COMBINING
 _SHIFTS = (Opcode.SHIFT_LEFT, Opcode.SHIFT_RIGHT_ARITHMETIC, Opcode.SHIFT_RIGHT_LOGICAL)
 _ROUNDINGS = (Opcode.CEIL, Opcode.FLOOR, Opcode.ROUND_NEAREST_AFZ, Opcode.ROUND_NEAREST_EVEN)
 _BY_ZERO = frozenset({Opcode.SUBTRACT, *_SHIFTS})

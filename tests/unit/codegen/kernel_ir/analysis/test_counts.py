@@ -39,7 +39,8 @@ from xla_server.codegen.kernel_ir.expressions import (
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, out_of_line, parameters
 from xla_server.codegen.kernel_ir.statements import For, If, Let, ParallelFor, While
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.ops.elementwise.elementwise_table import ROWS, CostClass
+from xla_server.ops.elementwise.elementwise_op import CostClass
+from xla_server.ops.elementwise.elementwise_table import ROWS
 
 AXIS = Value("i", Type.I64)
 TRUE = Const(Type.B1, (1,))

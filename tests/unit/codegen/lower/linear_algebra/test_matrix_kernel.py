@@ -10,7 +10,7 @@ from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
 from xla_server.codegen.lower.linear_algebra.matrix_kernel import MatrixKernel, option, real
 from xla_server.codegen.lower.lowering import Lowering
-from xla_server.ops.elementwise.elementwise_table import CostClass
+from xla_server.ops.elementwise.elementwise_op import CostClass
 
 SLOTS = AVX2.tuning.linear_algebra.row_slots
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-from tests.elementwise_operations import OPERATIONS, Types
+from tests.elementwise_operations import OPERATIONS
+from tests.elementwise_operations.operation import Types
 from tests.unit.ops.constraints.case import Case
 from xla_client import ops
 from xla_contract.ops.elementwise.compare import (

@@ -1,0 +1,124 @@
+"""Quotients and roots of complex numbers; rsqrt and sign of floats too."""
+
+import math
+from collections.abc import Callable
+
+from xla_server.codegen.functions import values as real
+from xla_server.codegen.functions.complex.complex_values import (
+    HUGE,
+    Complex,
+    choose,
+    complex_family,
+    is_finite,
+    is_infinite,
+    magnitude,
+    undefined,
+)
+from xla_server.codegen.functions.real import inverse_trigonometric
+from xla_server.codegen.functions.real.trigonometric import cos_f64_inline, sin_f64_inline
+from xla_server.codegen.functions.values import Value, family, select, with_sign
+
+_ProductSum = Callable[[Value, Value, Value], Value]
+"""Function from x, y and z to x * y + z."""
+
+
+def _rounded_twice(x: Value, y: Value, z: Value) -> Value:
+    return x * y + z
+
+
+def div(x: Complex, y: Complex) -> Complex:
+    """x / y, where infinite numbers are as in C's Annex G: by zero infinite, by infinite zero."""
+    quotient = divided(x, y)
+    infinite = with_sign(y.real.constant(math.inf), y.real)
+    both_nan = x.real.differs(x.real) & x.imag.differs(x.imag)
+    by_zero = y.is_zero() & ~both_nan
+    is_undefined = quotient.real.differs(quotient.real) & quotient.imag.differs(quotient.imag)
+    quotient = choose(by_zero, Complex(infinite * x.real, infinite * x.imag), quotient)
+    is_undefined = is_undefined & ~by_zero
+    x_finite, y_finite = (is_finite(side.real) & is_finite(side.imag) for side in (x, y))
+    too_large = is_undefined & x.is_infinite() & y_finite
+    quotient = choose(too_large, _in_direction(math.inf, _ends(x), y), quotient)
+    too_small = is_undefined & y.is_infinite() & x_finite
+    return choose(too_small, _in_direction(0, x, _ends(y)), quotient)
+
+
+def divided(x: Complex, y: Complex, product_sum: _ProductSum = _rounded_twice) -> Complex:
+    """Smith's quotient: by the larger part of y first, so that no square is taken."""
+    turned = ~(abs(y.real) >= abs(y.imag))
+    c, d = select(turned, y.imag, y.real), select(turned, y.real, y.imag)
+    a, b = select(turned, x.imag, x.real), select(turned, x.real, x.imag)
+    ratio = d / c
+    below = product_sum(d, ratio, c)
+    first, second = product_sum(b, ratio, a) / below, product_sum(-a, ratio, b) / below
+    return Complex(first, select(turned, -second, second))
+
+
+def _ends(z: Complex) -> Complex:
+    """Return 1 for infinite parts and 0 for others, with their signs."""
+    parts = (z.real, z.imag)
+    sizes = (select(is_infinite(part), part.constant(1), part.constant(0)) for part in parts)
+    return Complex(*map(with_sign, sizes, parts))
+
+
+def _in_direction(size: float, x: Complex, y: Complex) -> Complex:
+    factor = x.real.constant(size)
+    turned = x * y.conjugate()
+    return Complex(factor * turned.real, factor * turned.imag)
+
+
+def sqrt(z: Complex) -> Complex:
+    """The root with a real part that is not negative; below a cut of -0 as below one of 0."""
+    x, y = z.real, z.imag + 0.0
+    large = (abs(x) > HUGE) | (abs(y) > HUGE)
+    small = (abs(x) < 1 / HUGE) & (abs(y) < 1 / HUGE)
+    scale = select(large, x.constant(2.0**-4), select(small, x.constant(2.0**60), x.constant(1)))
+    scaled = Complex(x * scale, y * scale)
+    # The root of half the sum: of the real part's size if that is not negative, else the other's.
+    part = real.sqrt((abs(scaled.real) + magnitude(scaled)) * 0.5)
+    rest = abs(scaled.imag) / (part + part)
+    back = select(large, x.constant(4), select(small, x.constant(2.0**-30), x.constant(1)))
+    part, rest = part * back, select(part.equals(0), x.constant(0), rest * back)
+    root = Complex(select(x < 0, rest, part), with_sign(select(x < 0, part, rest), y))
+    endless = Complex(x.constant(math.inf), y)
+    return undefined(z.is_nan(), choose(is_infinite(y), endless, root))
+
+
+def unadjusted_sqrt(z: Complex) -> Complex:
+    """The root whose imaginary part has the sign of z's, that of a zero too."""
+    root = sqrt(z)
+    return Complex(root.real, with_sign(root.imag, z.imag))
+
+
+def rsqrt(x: Value) -> Value:
+    """1 / sqrt(x), both rounded, as XLA has it."""
+    return 1 / real.sqrt(x)
+
+
+def complex_rsqrt(z: Complex) -> Complex:
+    """1 / sqrt(z), by size and angle: 0 at infinity."""
+    size = 1 / real.sqrt(magnitude(z))
+    turn = inverse_trigonometric.atan2(z.imag, z.real) * -0.5
+    turn = select(z.is_zero(), turn.constant(0), turn)
+    root = Complex(size * cos_f64_inline(turn), size * sin_f64_inline(turn))
+    zero = z.real.constant(0)
+    return choose(z.is_infinite(), Complex(zero, zero), root)
+
+
+def sign(x: Value) -> Value:
+    """-1, 1, NaN or a zero, each with the sign of x; zero where subnormal numbers are zeros."""
+    size = select(abs(x) > 0, x.constant(1), x.constant(0))
+    return select(x.differs(x), x, with_sign(size, x))
+
+
+def complex_sign(z: Complex) -> Complex:
+    """z / |z|, and zero at zero."""
+    size = magnitude(z)
+    return choose(z.is_zero(), z, Complex(z.real / size, z.imag / size))
+
+
+FORMULAS = {
+    **complex_family(div, operands=2),
+    **complex_family(sqrt, complex_rsqrt, complex_sign),
+    **family(rsqrt, sign),
+}
+"""Every function of this module by its name in kernels."""

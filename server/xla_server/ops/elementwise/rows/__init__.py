@@ -1,0 +1,1 @@
+"""The rows of elementwise operations by family, each with the functions of its evaluator."""
