@@ -24,6 +24,9 @@ from xla_server.runtime.host import RunContext
 from xla_server.runtime.program import Program
 from xla_server.runtime.threads import KernelThreads
 
+THROUGH_HOST = "through the host"
+"""Where a step is done, in dumps and profiles."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class HostStep:
@@ -51,12 +54,17 @@ class HostStep:
         """Calls of kernels."""
         return sum(isinstance(row, thunks.KernelThunk) for row in self.code.rows)
 
-    def __str__(self) -> str:
+    @property
+    def contents(self) -> str:
+        """The instructions, and the rows counted: `%s (sort), 1 kernel`."""
         calls = sum(isinstance(row, thunks.HostThunk) for row in self.code.rows)
         parts = [f"%{each.name} ({each.opcode})" for each in self.instructions]
         parts += _counted(self.kernel_count, "kernel", "kernels")
         parts += _counted(calls, "call of Python", "calls of Python")
-        return f"through the host: {', '.join(parts)}"
+        return ", ".join(parts)
+
+    def __str__(self) -> str:
+        return f"{THROUGH_HOST}: {self.contents}"
 
 
 PlacedRow: TypeAlias = thunks.Row | HostStep

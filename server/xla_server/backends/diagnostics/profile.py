@@ -82,7 +82,7 @@ def measured_rows(
     """The rows of a program by their numbers, behind its name where it is one of several."""
     prefix = f"{program}:" if program else ""
     timed = [
-        TimedEntry(f"{prefix}{number}", _what(row), _origin(code, row), _kind(row), time, count)
+        TimedEntry(f"{prefix}{number}", _what(row), _origin(code, row), row.kind, time, count)
         for number, (row, (time, count)) in enumerate(zip(rows, times.totals, strict=True))
     ]
     events = [Event(timed[row], start, stop) for row, start, stop in times.spans]
@@ -94,10 +94,6 @@ def write_profile(dump: Dump, measured: ExecutionTimes) -> None:
     name = dump.next_profile()
     dump.write(f"{name}.txt", measured.table())
     dump.write(f"{name}.json", measured.trace())
-
-
-def _kind(row: thunks.Row) -> str:
-    return type(row).__name__.removesuffix("Thunk").lower()
 
 
 def _what(row: thunks.Row) -> str:
