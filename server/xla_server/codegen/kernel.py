@@ -59,7 +59,6 @@ class Kernels:
         )
         self._unloaded: dict[str, bytes] = {}
         self._native: dict[str, int] = {}
-        self._shared: set[str] = set()
         self._lock = threading.Lock()
 
     def get(self, kernel: KernelCode) -> LoadedKernel:
@@ -165,17 +164,11 @@ class Kernels:
             self._load_named(symbol)
 
     def _load_named(self, symbol: str) -> None:
-        if symbol in self._shared:
-            return
-        self._shared.add(symbol)
-        try:
+        if self._base.address(symbol) is None:
             function = vocabulary(self.machine).shared[symbol]
             found = self._kept(symbol, lambda: function.object_code(self.machine))
             self._load_shared(found)
             self._base.load(found, symbol)
-        except BaseException:  # Code that calls what is not loaded would end the process.
-            self._shared.discard(symbol)
-            raise
 
     def _kept(self, symbol: str, compiled: Callable[[], bytes]) -> bytes:
         """Object code from the disk, or compiled and left there."""
