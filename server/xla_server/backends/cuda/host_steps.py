@@ -59,8 +59,8 @@ class HostStep:
         """The instructions, and the rows counted: `%s (sort), 1 kernel`."""
         calls = sum(isinstance(row, thunks.HostThunk) for row in self.code.rows)
         parts = [f"%{each.name} ({each.opcode})" for each in self.instructions]
-        parts += _counted(self.kernel_count, "kernel", "kernels")
-        parts += _counted(calls, "call of Python", "calls of Python")
+        parts += counted(self.kernel_count, "kernel", "kernels")
+        parts += counted(calls, "call of Python", "calls of Python")
         return ", ".join(parts)
 
     def __str__(self) -> str:
@@ -128,7 +128,8 @@ def _step(code: thunks.Code, liveness: Liveness, begin: int, end: int) -> HostSt
     return HostStep(part, tuple(dict.fromkeys(origins.values())))
 
 
-def _counted(count: int, one: str, many: str) -> list[str]:
+def counted(count: int, one: str, many: str) -> list[str]:
+    """Return a count with its noun, `3 kernels`; nothing for none."""
     return [f"{count} {one if count == 1 else many}"] if count else []
 
 
