@@ -7,7 +7,7 @@ sequence and the executor needs no stack.
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
@@ -67,6 +67,7 @@ class KernelThunk:
     `updates` are written arguments whose old elements remain where nothing is written.
     """
 
+    kind: ClassVar[str] = "kernel"
     name: str
     kernel: KernelCode
     work_items: int
@@ -88,6 +89,7 @@ class KernelThunk:
 class CopyThunk:
     """Copy a value; nothing where both share memory."""
 
+    kind: ClassVar[str] = "copy"
     target: Value
     source: Value
 
@@ -101,6 +103,7 @@ class HostThunk:
     writes to them.
     """
 
+    kind: ClassVar[str] = "host"
     name: str
     call: Any
     reads: tuple[Value, ...]
@@ -153,6 +156,7 @@ _REDUCTIONS = frozenset({Opcode.ALL_REDUCE, Opcode.COLLECTIVE_REDUCE})
 class Label:
     """A target of jumps."""
 
+    kind: ClassVar[str] = "label"
     name: str
 
 
@@ -165,6 +169,7 @@ class MeetThunk:
     that others do not refer to.
     """
 
+    kind: ClassVar[str] = "meet"
     host: HostThunk
     instruction: HloInstruction
     placements: Sequence[Placement]
@@ -201,6 +206,7 @@ class LeaveThunk:
     Results that are made once are copied here.
     """
 
+    kind: ClassVar[str] = "leave"
     meeting: MeetThunk
 
 
@@ -208,6 +214,7 @@ class LeaveThunk:
 class Jump:
     """Go on at a label."""
 
+    kind: ClassVar[str] = "jump"
     label: Label
 
 
@@ -215,6 +222,7 @@ class Jump:
 class Branch:
     """Go on at a label where the predicate is false, else with the next row."""
 
+    kind: ClassVar[str] = "branch"
     predicate: Value
     otherwise: Label
 
@@ -223,6 +231,7 @@ class Branch:
 class Switch:
     """Go on at the label with the index's number, at the last where there is none."""
 
+    kind: ClassVar[str] = "switch"
     index: Value
     labels: tuple[Label, ...]
 
@@ -230,6 +239,7 @@ class Switch:
 Row: TypeAlias = (
     KernelThunk | CopyThunk | HostThunk | MeetThunk | LeaveThunk | Label | Jump | Branch | Switch
 )
+"""One step, which listings and profiles call by its `kind`."""
 
 
 @dataclasses.dataclass(slots=True)

@@ -18,7 +18,7 @@ from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.loader import Loader, UnresolvedSymbolsError
 from xla_server.codegen.compiler.python_compiler import function_module
-from xla_server.codegen.compiler.shared_functions import symbols_in
+from xla_server.codegen.compiler.symbols import undefined_symbols
 from xla_server.codegen.emit import llvm
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.namespace import vocabulary
@@ -59,7 +59,6 @@ class Kernels:
         )
         self._unloaded: dict[str, bytes] = {}
         self._native: dict[str, int] = {}
-        self._shared: set[str] = set()
         self._lock = threading.Lock()
 
     def get(self, kernel: KernelCode) -> LoadedKernel:
@@ -143,9 +142,8 @@ class Kernels:
         found = {key: kernel for key, kernel in known.items() if kernel is not None}
         added = {symbol_of(key): key for key in codes if key not in found}
         code_of = {symbol: codes[key] for symbol, key in added.items()}
-        called = {symbol for code in code_of.values() for symbol in symbols_in(code)}
         loader = self._loader_with_room()
-        for symbol, address in loader.load_all(code_of, called).items():
+        for symbol, address in loader.load_all(code_of).items():
             kernel = LoadedKernel(address, loader, len(code_of[symbol]))
             found[added[symbol]] = self._kernels[added[symbol]] = kernel
         return found
@@ -162,22 +160,15 @@ class Kernels:
 
     def _load_shared(self, code: bytes) -> None:
         """Load the functions that object code calls and that are not its own."""
-        for symbol in symbols_in(code):
+        for symbol in sorted(undefined_symbols(code) & vocabulary(self.machine).shared.keys()):
             self._load_named(symbol)
 
     def _load_named(self, symbol: str) -> None:
-        if symbol in self._shared:
-            return
-        # Its own code names it too.
-        self._shared.add(symbol)
-        try:
+        if self._base.address(symbol) is None:
             function = vocabulary(self.machine).shared[symbol]
             found = self._kept(symbol, lambda: function.object_code(self.machine))
             self._load_shared(found)
             self._base.load(found, symbol)
-        except BaseException:  # Code that calls what is not loaded would end the process.
-            self._shared.discard(symbol)
-            raise
 
     def _kept(self, symbol: str, compiled: Callable[[], bytes]) -> bytes:
         """Object code from the disk, or compiled and left there."""

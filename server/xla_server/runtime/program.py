@@ -23,6 +23,7 @@ from xla_server.execution.collectives_protocol import (
     MeetingPlan,
     NativeMeeting,
 )
+from xla_server.ops.elementwise.elementwise_op import CostClass
 from xla_server.runtime import executor
 from xla_server.runtime.blocks import BlockPool, MemoryBlock, block_size
 from xla_server.runtime.encoding import Encoded
@@ -45,10 +46,13 @@ _ROW, _CYCLES, _FINISHED = executor.ROW, executor.CYCLES, executor.FINISHED
 _GIVEN = 8 * executor.ROW
 """Index in a run's words from which they change each time: the row, then the first of the slots."""
 
-MAX_TURN_BYTES, MAX_TURN_FLOPS = 1 << 24, 1 << 26
-"""Bytes that a program accesses and operations that it does, loops counted once, up to which its
-participants take turns in one thread: to wake a thread takes longer. They are as many times more as
-there are participants for each core, of which others would wait anyway."""
+MAX_TURN_BYTES = 1 << 24
+"""Bytes that a program accesses, loops counted once, up to which its participants take turns in one
+thread: to wake a thread takes longer. They are as many times more as there are participants for
+each core, of which others would wait anyway."""
+
+MAX_TURN_FLOPS = CostClass.ACCESS * MAX_TURN_BYTES
+"""Operations up to which they do: the time of as many accesses, in additions."""
 
 _NUMBERS = {Opcode.REPLICA_ID: 0, Opcode.PARTITION_ID: 1}
 """The index of each number of a participant in its position."""

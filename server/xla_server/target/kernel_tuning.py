@@ -67,12 +67,6 @@ class Scatters:
     at least four. Scatter-add of 4096 rows: 1.25 to 1.5 of XLA's time before, 0.7 to 0.85 by
     quarters on two cores (LOG, second round)."""
 
-    update_work: int = 8
-    """Operations of one update: a load of its index, and a load and a store where it says."""
-
-    statements_per_update: int = 4
-    """Statements of a combiner that cost about as much as loading and storing what it combines."""
-
     min_work: int = 1 << 18
     """Operations below which dividing costs as much as it gives, some tens of microseconds."""
 

@@ -138,7 +138,9 @@ FACTS = {
         *("BEGIN", "BUFFER", "ENTRY_WORDS", "OFFSET", "SIZE", "STRIDE", "TARGET"),
     },
     "codegen/routines/contraction/exact_sums.py": {"SPATIAL"},
-    "codegen/routines/fourier/fourier_passes.py": {"CALL_COST", "PASS_COST", "RADICES"},
+    "codegen/routines/fourier/fourier_passes.py": {
+        *("CALL_COST", "MOVE_COST", "PASS_COST", "RADICES"),
+    },
     "codegen/routines/contraction/gemm_panels.py": {"SLACK", "_QUARTER"},
     "codegen/routines/contraction/product_tiles.py": {"LEVELS", "_ROWS_OF_A_POINTER"},
     "codegen/routines/indexing/sorting.py": {"COUNT_WORDS", "_COLUMN"},

@@ -24,6 +24,9 @@ from xla_server.runtime.host import RunContext
 from xla_server.runtime.program import Program
 from xla_server.runtime.threads import KernelThreads
 
+THROUGH_HOST = "through the host"
+"""Where a step is done, in dumps and profiles."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class HostStep:
@@ -51,12 +54,17 @@ class HostStep:
         """Calls of kernels."""
         return sum(isinstance(row, thunks.KernelThunk) for row in self.code.rows)
 
-    def __str__(self) -> str:
+    @property
+    def contents(self) -> str:
+        """The instructions, and the rows counted: `%s (sort), 1 kernel`."""
         calls = sum(isinstance(row, thunks.HostThunk) for row in self.code.rows)
         parts = [f"%{each.name} ({each.opcode})" for each in self.instructions]
-        parts += _counted(self.kernel_count, "kernel", "kernels")
-        parts += _counted(calls, "call of Python", "calls of Python")
-        return f"through the host: {', '.join(parts)}"
+        parts += counted(self.kernel_count, "kernel", "kernels")
+        parts += counted(calls, "call of Python", "calls of Python")
+        return ", ".join(parts)
+
+    def __str__(self) -> str:
+        return f"{THROUGH_HOST}: {self.contents}"
 
 
 PlacedRow: TypeAlias = thunks.Row | HostStep
@@ -120,7 +128,8 @@ def _step(code: thunks.Code, liveness: Liveness, begin: int, end: int) -> HostSt
     return HostStep(part, tuple(dict.fromkeys(origins.values())))
 
 
-def _counted(count: int, one: str, many: str) -> list[str]:
+def counted(count: int, one: str, many: str) -> list[str]:
+    """Return a count with its noun, `3 kernels`; nothing for none."""
     return [f"{count} {one if count == 1 else many}"] if count else []
 
 

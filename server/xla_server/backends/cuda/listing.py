@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from xla_server.backends.cuda.host_steps import HostStep, PlacedRow
+from xla_server.backends.cuda.host_steps import THROUGH_HOST, HostStep, PlacedRow, counted
 from xla_server.backends.cuda.launch_counts import LaunchCounts
 from xla_server.backends.cuda.toolchain import symbol_of
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk
@@ -11,18 +11,18 @@ from xla_server.buffers.listing import table
 from xla_server.codegen.gpu.emit.device_module import DeviceModule
 from xla_server.codegen.gpu.grid import GridKernel
 
-_KINDS = ("kernel", "library call", "copy", "jump")
-_PLURALS = ("kernels", "library calls", "copies", "jumps")
+_NOUNS = (
+    ("kernel", "kernels"),
+    ("library call", "library calls"),
+    ("copy", "copies"),
+    ("jump", "jumps"),
+)
 
 
 def on_device(rows: Sequence[PlacedRow]) -> str:
     """Return what the device does, counted: `on the device: 3 kernels, 1 copy`."""
     counts = Counter(_kind(row) for row in rows if not isinstance(row, HostStep))
-    found = [
-        f"{counts[kind]} {kind if counts[kind] == 1 else plural}"
-        for kind, plural in zip(_KINDS, _PLURALS, strict=True)
-        if counts[kind]
-    ]
+    found = (part for noun in _NOUNS for part in counted(counts[noun[0]], *noun))
     return f"on the device: {', '.join(found) or 'nothing'}"
 
 
@@ -76,22 +76,20 @@ def _described(
     code: Code, row: PlacedRow, modules: Mapping[str, DeviceModule]
 ) -> tuple[str, str, str]:
     if isinstance(row, HostStep):
-        place, _, what = str(row).partition(": ")
-        return place, what, ""
+        return THROUGH_HOST, row.contents, ""
     instruction = ", ".join(f"{i.opcode} %{i.name}" for i in code.instructions(row))
-    kind = _kind(row)
-    place = "library" if kind == "library call" else "device"
+    place = "device"
     match row:
         case KernelThunk(kernel=GridKernel() as grid):
             what = f"kernel {row.name}, {grid.blocks} blocks of {grid.threads} threads"
             found = modules[grid.key].resources.get(symbol_of(grid.key))
             what = f"{what}, {found}" if found else what
         case KernelThunk():
-            what = row.kernel.text
+            place, what = "library", row.kernel.text
         case CopyThunk():
             what = f"copy of {row.target.byte_size} bytes"
         case _:
-            what = type(row).__name__.lower()
+            what = row.kind
     return place, what, instruction
 
 

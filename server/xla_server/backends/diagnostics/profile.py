@@ -82,7 +82,7 @@ def measured_rows(
     """The rows of a program by their numbers, behind its name where it is one of several."""
     prefix = f"{program}:" if program else ""
     timed = [
-        TimedEntry(f"{prefix}{number}", _what(row), _origin(code, row), _kind(row), time, count)
+        TimedEntry(f"{prefix}{number}", _what(row), _origin(code, row), row.kind, time, count)
         for number, (row, (time, count)) in enumerate(zip(rows, times.totals, strict=True))
     ]
     events = [Event(timed[row], start, stop) for row, start, stop in times.spans]
@@ -96,30 +96,25 @@ def write_profile(dump: Dump, measured: ExecutionTimes) -> None:
     dump.write(f"{name}.json", measured.trace())
 
 
-def _kind(row: thunks.Row) -> str:
-    return type(row).__name__.removesuffix("Thunk").lower()
-
-
 def _what(row: thunks.Row) -> str:
     match row:
-        case thunks.KernelThunk():
-            return f"kernel {row.name}"
+        case thunks.KernelThunk() | thunks.HostThunk():
+            named = row.name
         case thunks.CopyThunk():
-            return f"copy %{row.target.name}"
-        case thunks.HostThunk():
-            return f"host {row.name}"
+            named = f"%{row.target.name}"
         case thunks.MeetThunk():
-            return f"meet {row.host.name}"
+            named = row.host.name
         case thunks.LeaveThunk():
-            return f"leave {row.meeting.host.name}"
+            named = row.meeting.host.name
         case thunks.Jump():
-            return f"jump {row.label.name}"
+            named = row.label.name
         case thunks.Branch():
-            return f"branch {row.otherwise.name}"
+            named = row.otherwise.name
         case thunks.Switch():
-            return f"switch %{row.index.name}"
+            named = f"%{row.index.name}"
         case thunks.Label():
             return row.name
+    return f"{row.kind} {named}"
 
 
 def _origin(code: thunks.Code, row: thunks.Row) -> str:

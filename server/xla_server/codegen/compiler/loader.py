@@ -1,7 +1,7 @@
 """Object code in memory, where the processor can run it."""
 
 import threading
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Mapping
 
 import llvmlite.binding as llvm
 
@@ -57,20 +57,18 @@ class Loader:
         """The address of what object code defines."""
         return self.load_all({symbol: code})[symbol]
 
-    def load_all(self, codes: Mapping[str, bytes], calls: Iterable[str] = ()) -> dict[str, int]:
+    def load_all(self, codes: Mapping[str, bytes]) -> dict[str, int]:
         """The addresses of symbols by the object code that defines each.
 
         Objects loaded together share pages: the system limits the number of memory mappings of a
-        process. `calls` are the symbols of `base` that the code calls. A symbol is loaded once.
-        Raises UnresolvedSymbolsError, and loads nothing, where code calls what is not loaded.
+        process. A symbol is loaded once. Raises UnresolvedSymbolsError, and loads nothing, where
+        code calls what is not loaded.
         """
         with self._lock:
             added = {
                 symbol: code for symbol, code in codes.items() if symbol not in self._addresses
             }
-            if undeclared := set(calls) - self._declared:
-                self._declare(undeclared)
-            self._check(added)
+            self._resolve(added)
             for code in added.values():
                 self._engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
                 self.byte_size += len(code)
@@ -81,22 +79,25 @@ class Loader:
                 self._addresses[symbol] = int(address)
             return {symbol: self._addresses[symbol] for symbol in codes}
 
-    def _check(self, added: Mapping[str, bytes]) -> None:
-        """Raise UnresolvedSymbolsError if code to load calls what is not there."""
+    def _resolve(self, added: Mapping[str, bytes]) -> None:
+        """Declare what code calls of `base`; raise UnresolvedSymbolsError if one is nowhere."""
         known = self._declared | self._addresses.keys() | added.keys()
-        for symbol, code in added.items():
-            called = undefined_symbols(code) - known
+        called = {symbol: undefined_symbols(code) - known for symbol, code in added.items()}
+        names = frozenset[str]().union(*called.values())
+        found = {name: self._base.address(name) for name in names} if self._base else {}
+        of_base = {name: address for name, address in found.items() if address is not None}
+        for symbol, calls in called.items():
             # LLVM finds the others where the system's loader does: in the process.
-            missing = {name for name in called if llvm.address_of_symbol(name) is None}
+            others = calls - of_base.keys()
+            missing = {name for name in others if llvm.address_of_symbol(name) is None}
             if missing:
                 raise UnresolvedSymbolsError(symbol, missing)
+        if of_base:
+            self._declare(of_base)
 
-    def _declare(self, symbols: Set[str]) -> None:
+    def _declare(self, addresses: Mapping[str, int]) -> None:
         """Say where functions of `base` are: engines know nothing of each other."""
-        assert self._base is not None
-        declared = llvm.parse_assembly("".join(f"declare void @{each}()\n" for each in symbols))
-        for symbol in symbols:
-            address = self._base.address(symbol)
-            assert address is not None
+        declared = llvm.parse_assembly("".join(f"declare void @{each}()\n" for each in addresses))
+        for symbol, address in addresses.items():
             self._engine.add_global_mapping(declared.get_function(symbol), address)
             self._declared.add(symbol)

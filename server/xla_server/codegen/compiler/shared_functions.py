@@ -6,7 +6,6 @@ it calls by symbols. The functions that it calls must have been loaded before.
 """
 
 import functools
-import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -26,10 +25,6 @@ Write = Callable[[Any, Machine], None]
 """Writes the body of an LLVM function without blocks, for a machine."""
 
 _PREFIX = "xla_shared_"
-LIBRARY_SYMBOLS = ("__truncdfhf2",)
-"""Symbols of the compiler's own library, which no process needs to have: F64 to F16."""
-
-_NAMED = re.compile("|".join((rf"{_PREFIX}\w+", *LIBRARY_SYMBOLS)).encode())
 _WORD = ir.IntType(64)
 _LOCK = threading.Lock()
 
@@ -150,8 +145,3 @@ def with_addresses(functions: Iterable[SharedFunction]) -> dict[str, Instruction
     found = by_name(functions)
     addresses = [function.address() for function in found.values()]
     return {**found, **{address.__name__: address for address in addresses}}
-
-
-def symbols_in(code: bytes) -> list[str]:
-    """The symbols of shared functions that object code names."""
-    return sorted({found.decode() for found in _NAMED.findall(code)})

@@ -9,7 +9,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from xla_server.codegen.compiler.shared_functions import LIBRARY_SYMBOLS, SharedFunction
+from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.functions.bits.half_floats import half_of_f64
 from xla_server.codegen.functions.bits.words import Word
 from xla_server.codegen.kernel_ir.routine import Routine
@@ -29,11 +29,12 @@ class _LibraryFunction(SharedFunction):
         self.symbol, self._form = symbol, form
 
 
-(_HALF_OF_F64,) = LIBRARY_SYMBOLS
+HALF_OF_F64 = "__truncdfhf2"
+"""The symbol of F64 to F16, which no process needs to have."""
 
 COMPILER_LIBRARY: Mapping[str, SharedFunction] = {
-    _HALF_OF_F64: _LibraryFunction(
-        _HALF_OF_F64, ir.FunctionType(ir.HalfType(), [ir.DoubleType()]), _write_half_of_f64
+    HALF_OF_F64: _LibraryFunction(
+        HALF_OF_F64, ir.FunctionType(ir.HalfType(), [ir.DoubleType()]), _write_half_of_f64
     )
 }
 """The functions by their symbols."""

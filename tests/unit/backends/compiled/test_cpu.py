@@ -172,6 +172,7 @@ def test_a_profile_is_a_table_and_a_trace_of_each_execution(tmp_path: Path) -> N
     starts = [event["ts"] for event in events]
     assert starts == sorted(starts)
     assert any(event["name"].startswith("add %") for event in events)
+    assert {"branch", "jump", "kernel"} <= {event["cat"] for event in events}
     kernels = [event for event in events if event["cat"] == "kernel"]
     assert len(kernels) > len({event["args"]["row"] for event in kernels}), "the loop's, each trip"
 

@@ -17,8 +17,8 @@ from xla_server.codegen.compiler.shared_functions import (
     PythonFunction,
     SharedFunction,
     TextFunction,
-    symbols_in,
 )
+from xla_server.codegen.compiler.symbols import undefined_symbols
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import START, Apply, Buffer, Index, Usage
@@ -93,8 +93,8 @@ def test_kernels_call_them_and_they_each_other() -> None:
 def test_each_is_compiled_once_for_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     assert TWICE.object_code(HOST) is TWICE.object_code(HOST)
     calling, other = (kernels.kernel_object(_calling(name), HOST) for name in ("test_twice", "neg"))
-    assert symbols_in(calling) == [TWICE.symbol]
-    assert symbols_in(other) == []
+    assert undefined_symbols(calling) == {TWICE.symbol}
+    assert not undefined_symbols(other)
 
 
 def test_on_disk_they_are_beside_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,8 @@ from tests.conformance.oracle import assert_equal_bits
 from tests.processors import HOST, MACHINES, assembles, runs
 from tests.unit.codegen.assembled import object_of
 from xla_server.codegen.compiler.loader import Loader
-from xla_server.codegen.compiler.shared_functions import LIBRARY_SYMBOLS, symbols_in
+from xla_server.codegen.compiler.symbols import undefined_symbols
+from xla_server.codegen.functions.compiler_library import HALF_OF_F64
 from xla_server.codegen.namespace import vocabulary
 from xla_server.target.machine import Machine
 
@@ -28,13 +29,12 @@ define void @narrowing(ptr %from, ptr %to) {
 def test_f64_is_rounded_to_f16_once(machine: Machine) -> None:
     if not runs(machine):
         pytest.skip("the host runs no code of this processor")
-    (symbol,) = LIBRARY_SYMBOLS
     code = object_of(NARROWING, machine)
-    assert symbols_in(code) == [symbol]
+    assert undefined_symbols(code) == {HALF_OF_F64}
     base = Loader(machine)
-    base.load(vocabulary(machine).shared[symbol].object_code(machine), symbol)
+    base.load(vocabulary(machine).shared[HALF_OF_F64].object_code(machine), HALF_OF_F64)
     loader = Loader(machine, base)
-    found = loader.load_all({"narrowing": code}, [symbol])
+    found = loader.load_all({"narrowing": code})
     narrow = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2)(found["narrowing"])
     tie = 1 + 2.0**-11
     x = np.array([tie, tie + 2.0**-40, tie - 2.0**-40, -tie, 3e-8, -7e4, np.inf, np.nan, -0.0])

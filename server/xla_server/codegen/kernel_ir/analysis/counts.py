@@ -26,7 +26,7 @@ from xla_server.ops.elementwise.elementwise_op import CostClass
 from xla_server.ops.elementwise.elementwise_table import ROWS
 
 THREE_FRY = "three_fry"
-"""The instruction that draws two words, by its name in kernels."""
+"""The name of the instruction that draws two words, each as long as a transcendental function."""
 
 _COST = {
     name: int(row.cost)
@@ -35,7 +35,7 @@ _COST = {
     if element_type.is_complex == (computed is not computed.part)
     for function in {row.kernel_function(element_type, computed)} - {row.pred}
     for name in (function, out_of_line(function))
-} | {THREE_FRY: 40}
+} | {THREE_FRY: 2 * CostClass.TRANSCENDENTAL}
 """Time in additions of each function that may take longer than one, by its name in kernels."""
 
 

@@ -11,6 +11,7 @@ from xla_server.codegen.lower.fourier import fft_plan as plan
 from xla_server.codegen.lower.fourier.fft_block import Tables
 from xla_server.codegen.lower.fourier.fft_kernels import BlockKernel, LineLayout, Options
 from xla_server.codegen.lower.lowering import Lowering
+from xla_server.codegen.routines.fourier.fourier_passes import MOVE_COST
 from xla_server.codegen.routines.fourier.fourier_text import WIDTH, pair_bytes
 from xla_server.target.kernel_tuning import FourierTransforms
 
@@ -63,7 +64,9 @@ class Lines:
         size, count = plan.padded_length(self.n), self.outer * self.inner
         padded = Lines(count, size, 1)
         each = min(padded.one_kernel_cost(to), padded.cut(to)[0])
-        return 36.0 * size / to.lanes * count + 3 * to.tuned.kernel_cost + 2 * each
+        # Three further kernels load, multiply and store.
+        moved = 3 * 2 * MOVE_COST * size / to.lanes * count
+        return moved + 3 * to.tuned.kernel_cost + 2 * each
 
     def cost(self, to: Vectors) -> float:
         """Return the cost of the cheapest way."""

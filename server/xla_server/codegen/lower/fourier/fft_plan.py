@@ -14,6 +14,7 @@ import numpy as np
 
 from xla_server.codegen.routines.fourier.fourier_passes import (
     CALL_COST,
+    MOVE_COST,
     PASS_COST,
     RADICES,
     generic_cost,
@@ -102,7 +103,7 @@ def block_cost(n: int, max_elements: int) -> float:
         return math.inf
     small = math.prod(p for p in primes if p <= RADICES[0])
     large = sum(prime_way(p)[0] for p in primes if p > RADICES[0])
-    return n * (12 + radices(small)[0] + large) + 100
+    return n * (2 * MOVE_COST + radices(small)[0] + large) + 100
 
 
 def chirp_of(n: int) -> Any:

@@ -4,7 +4,7 @@ from xla_server.buffers.code import CANCELLATION
 from xla_server.codegen.kernel_ir.expressions import Buffer
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.lower.indexing.scatter_kernel import Arguments, Combination, ScatterKernel
-from xla_server.codegen.lower.indexing.scatter_space import Ranges, Space
+from xla_server.codegen.lower.indexing.scatter_space import UPDATE_WORK, Ranges, Space
 from xla_server.codegen.lower.kernel_thunks import buffers_of, kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.schedules.builders.launches.stopping import is_long
@@ -28,7 +28,8 @@ def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     space = Space.of(i.attributes.dimension_numbers, shapes[0], updates)
     tuned = lowering.target.tuning.scatters
     width = max(kind.byte_width for kind in types)
-    weight = 1 + len(combiner.statements) // tuned.statements_per_update
+    # A statement of a combiner takes about two additions.
+    weight = 1 + 2 * len(combiner.statements) // UPDATE_WORK
     division = space.division(i.attributes.unique_indices, weight, width, tuned)
     buffers = buffers_of(operands[count:], results)
     flag = buffers.pop(CANCELLATION)

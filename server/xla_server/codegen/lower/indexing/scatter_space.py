@@ -13,7 +13,11 @@ from typing import TypeAlias
 
 from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
 from xla_contract.types.shape import Shape
+from xla_server.ops.elementwise.elementwise_op import CostClass
 from xla_server.target.kernel_tuning import Scatters
+
+UPDATE_WORK = 2 * CostClass.ACCESS
+"""Operations of a plain update, in additions: a load and a store where its index says."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -145,7 +149,7 @@ class Space:
         An update costs as much as `weight` plain ones; an element of the input has `width` bytes.
         """
         own = self._own(tuned)
-        work = tuned.update_work * weight * math.prod(self.updates)
+        work = UPDATE_WORK * weight * math.prod(self.updates)
         if work < tuned.min_work:
             return own
         if is_unique or self.vectors == 1:

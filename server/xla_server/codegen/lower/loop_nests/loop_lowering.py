@@ -154,7 +154,7 @@ def _of_task(known: LoopKernel, task: LoopTask) -> LoopKernel:
     def moved(thunk: KernelThunk) -> KernelThunk:
         return dataclasses.replace(
             thunk,
-            name=task.name + thunk.name.removeprefix(known.task.name),
+            name=task.name,
             arguments=_all(thunk.arguments, values),
             reads=_all(thunk.reads, values),
             writes=_all(thunk.writes, values),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from xla_server.codegen.compiler.llvm_text import TextLoop
 from xla_server.codegen.compiler.shared_functions import by_name
 from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters, parameters_of
+from xla_server.codegen.routines.fourier.fourier_passes import MOVE_COST
 from xla_server.codegen.routines.fourier.fourier_text import (
     WIDTH,
     Complex,
@@ -49,7 +50,7 @@ def block_routine(step: str, kind: str) -> Routine:
 
 def _cost(n: Mapping[str, int]) -> float:
     """Return the vector instructions of a step; one of sums is for a single element."""
-    return 6 * n.get("count", 1)
+    return MOVE_COST * n.get("count", 1)
 
 
 def _halves(f: FourierText, *, is_inverse: bool) -> None:

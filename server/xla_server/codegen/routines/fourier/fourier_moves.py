@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from xla_server.codegen.compiler.llvm_text import Declaration, TextLoop
 from xla_server.codegen.compiler.shared_functions import TextFunction, by_name
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters, parameters_of
+from xla_server.codegen.routines.fourier.fourier_passes import MOVE_COST
 from xla_server.codegen.routines.fourier.fourier_text import WIDTH, FourierText
 
 _BLOCK = ("real", "imaginary")
@@ -38,7 +39,7 @@ def move_routine(kind: str, form: str, *, is_load: bool, is_real: bool) -> Routi
     more = _LINES if form == "lines" else ()
     name = move_name(kind, form, is_load=is_load, is_real=is_real)
     # Elements that lie apart are moved one by one.
-    each = 16 if form == "lines" else 6
+    each = 16 if form == "lines" else MOVE_COST
     return Routine(name, (*addresses, *_PLACES, *more), cost=lambda n: each * n["count"])
 
 

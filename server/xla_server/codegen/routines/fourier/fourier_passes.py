@@ -28,7 +28,14 @@ RADICES = (13, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2)
 _HALF_ROOT = math.sqrt(0.5)
 
 PASS_COST = {2: 5, 3: 7, 4: 7, 5: 9, 6: 9, 7: 12, 8: 10, 9: 12, 10: 12, 11: 20, 13: 25}
-"""Vector instructions of a pass for an element, loads and stores among them."""
+"""Vector instructions of a pass for an element, loads and stores among them.
+
+Costs of Fourier transforms are in vector instructions. Each is taken for an access, which costs of
+routines are in: `CostClass.ACCESS` additions of the model of costs.
+"""
+
+MOVE_COST = 6
+"""Vector instructions for an element that is loaded into a block, stored or multiplied in it."""
 
 CALL_COST = 20
 """Vector instructions around a pass."""
