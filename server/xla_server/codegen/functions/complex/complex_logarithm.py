@@ -4,7 +4,6 @@ import math
 
 from xla_server.codegen.functions import values as real
 from xla_server.codegen.functions.complex import complex_power
-from xla_server.codegen.functions.complex.complex_exponential import exp
 from xla_server.codegen.functions.complex.complex_values import (
     HUGE,
     Complex,
@@ -15,7 +14,7 @@ from xla_server.codegen.functions.complex.complex_values import (
     one,
     undefined,
 )
-from xla_server.codegen.functions.real import inverse_trigonometric, logarithm, power
+from xla_server.codegen.functions.real import inverse_trigonometric, logarithm
 from xla_server.codegen.functions.values import Value, select
 
 
@@ -61,15 +60,14 @@ def log1p(z: Complex) -> Complex:
 
 def pow(base: Complex, exponent: Complex) -> Complex:
     """exp(exponent log(base)), the real power of 0 and infinity, and 1 of a base of 1."""
-    result = exp(exponent * log(base))
     ordinary = is_finite(exponent.real) & is_finite(exponent.imag) & ~base.is_zero()
     ordinary = ordinary & is_finite(base.real) & is_finite(base.imag)
-    result = choose(ordinary & is_finite(result.real), complex_power.power(base, exponent), result)
-    result = undefined(base.is_zero(), result)
+    result = undefined(~ordinary, complex_power.power(base, exponent))
     plain = base.imag.equals(0) & (base.real >= 0) & exponent.imag.equals(0)
     of_zero = base.is_zero() & (exponent.real >= 0)
     plain = plain & (of_zero | (base.is_infinite() & ~exponent.is_nan()))
-    size = power.pow(abs(base.real), exponent.real)
+    # The sum is 0 of both zeros, and of subnormal numbers where they are zeros.
+    size = select(exponent.real > 0, base.real + abs(base.real), 0.0)
     result = choose(plain, Complex(size, size.constant(0)), result)
     return choose(base.equals(one(base)) | exponent.is_zero(), one(base), result)
 

@@ -127,13 +127,16 @@ def power(base: Complex, exponent: Complex) -> Complex:
     second = _product(d, angle)
     grown = _sum(_product(c, size), (-second[0], -second[1]))
     turn = _sum(_product(d, size), _product(c, angle))
+    # Beyond, the power is 0 or infinity, and where a product is infinite its sums are NaN.
+    plain = exponent * Complex(size[0], angle[0])
+    is_near = abs(grown[0]) < 746
+    size = values.select(is_near, grown[0], plain.real), values.select(is_near, grown[1], 0.0)
+    small = size[0] < 746
+    turn = values.select(small, turn[0], plain.imag), values.select(small, turn[1], 0.0)
     # Factors whose product is the size, as that may be beyond the largest number.
-    half, half_low = values.clamped(grown[0], -1490.0, 1418.0) * 0.5, grown[1] * 0.5
-    is_split = abs(grown[0]) > 700
-    part = exp_of_sum(
-        values.select(is_split, half, values.clamped(grown[0], -745.0, 709.0)),
-        values.select(is_split, half_low, grown[1]),
-    )
+    is_split = abs(size[0]) > 700
+    share = values.select(is_split, zero.constant(0.5), 1.0)
+    part = exp_of_sum(values.clamped(size[0], -1490.0, 1419.5) * share, size[1] * share)
     again = values.select(is_split, part, part.constant(1))
     cosine, sine = cos_f64_inline(turn[0]), sin_f64_inline(turn[0])
     x = values.fma(-sine, turn[1], cosine)

@@ -23,6 +23,16 @@ def test_powers_of_whole_exponents_are_products() -> None:
     np.testing.assert_allclose(found, X * X * X, rtol=1e-14)
 
 
+def test_powers_beyond_all_numbers() -> None:
+    # The product of exponent and logarithm, or its rounding error, has no bound.
+    base = np.array([2, 2 + 0.1j, 0.5, 1e300, 1e300, 3 + 4j, 0, 0, np.inf, np.inf, 1e300 + 1e-5j])
+    exponent = np.array([-1e20, -1e20, 1e308, -1e307, 1e307, 500, 2, -2, 2, -2, 2 + 0j])
+    found = called("pow_c128", np.complex128, base, exponent)
+    sizes = [0, 0, 0, 0, np.inf, np.inf, 0, np.nan, np.inf, 0, np.inf]
+    np.testing.assert_array_equal(found.real, sizes)
+    np.testing.assert_allclose(found.imag[-1], 2e295, rtol=1e-12)
+
+
 def test_arc_tangents_are_angles_of_quotients() -> None:
     right = X * np.sign(X.real)
     found = called("atan2_c128", np.complex128, right * 0.25, right)
