@@ -76,7 +76,7 @@ test: lint types layers ## everything CI checks: lint, types, layers, tests; PRO
 	$(if $(PROCESSOR),$(BIN)/python -m tests.processors $(PROCESSOR)) $(BIN)/python -m pytest -n 3 --dist worksteal
 
 soak: $(STAMP) ## tests/fault over and over for MINUTES=12, and what that does to the server
-	SOAK_MINUTES=$(or $(MINUTES),12) $(BIN)/python -m pytest -n 0 --timeout 900 tests/fault
+	SOAK_MINUTES=$(or $(MINUTES),12) CONFORMANCE=full $(BIN)/python -m pytest -n 0 --timeout 900 tests/fault
 
 storms: $(STAMP) ## the speed of a client that behaves while another one makes a storm
 	$(BIN)/python -m tests.fault.storm_speed

@@ -1,8 +1,11 @@
 """A client is served, and the server keeps its size, whatever storm another client makes."""
 
+import itertools
+
 import psutil
 import pytest
 
+from tests.conformance.sweep.draws.depth import FULL
 from tests.e2e.process import ServerProcess, serving
 from tests.fault.calls import is_served
 from tests.fault.plain import Plain, until
@@ -16,13 +19,17 @@ GROWTH = 512 * MEBIBYTE
 """Bytes that a storm may add to the server's memory while it goes on."""
 
 
-server = serving(
-    *("--session-grace-seconds", "1", "--max-answer-bytes", str(128 * MEBIBYTE)),
-    platforms=("cpu", "interpreter"),
-)
+server = serving("--session-grace-seconds", "1", "--max-answer-bytes", str(128 * MEBIBYTE))
+
+CASES = [
+    (platform, name)
+    for platform, name in itertools.product(("cpu", "interpreter"), STORMS)
+    if FULL or platform == "interpreter" or name == "programs"
+]
+"""Platforms and storms. The others do not reach the platform, and the slice has them on one."""
 
 
-@pytest.mark.parametrize("name", STORMS)
+@pytest.mark.parametrize(("server", "name"), CASES, indirect=["server"])
 def test_a_client_is_served_in_a_storm(server: ServerProcess, name: str) -> None:
     client = Plain(server.address)
     # A session lasts while its client has a conversation.

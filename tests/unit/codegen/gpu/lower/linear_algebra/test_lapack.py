@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.conformance.sweep.draws.depth import FULL
 from tests.corpus.jax.programs import lower
 from tests.cuda.outcomes import assert_near
 from tests.cuda_twin import lowered
@@ -89,20 +90,27 @@ def drawn(name: str, dtype: str, batch: Sequence[int]) -> list[Any]:
     return [numbers(dtype, *batch, *each) for each in sizes]
 
 
-@pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("batch", [(), (2, 3)])
+CASES = [
+    (name, dtype, batch)
+    for batch, turn in (((), 0), ((2, 3), 1))
+    for number, name in enumerate(CALLS)
+    for dtype in (TYPES if FULL else TYPES[(number + turn) % 2 :: 2])
+]
+"""Calls, types and batches. In the slice a call has two types alone and the others in a batch."""
+
+
+@pytest.mark.parametrize(("name", "dtype", "batch"), CASES)
 def test_calls_are_plans_with_the_results_of_the_interpreter(
-    name: str, batch: Sequence[int]
+    name: str, dtype: str, batch: Sequence[int]
 ) -> None:
     function, _, plan = CALLS[name]
-    for dtype in TYPES:
-        with jax.enable_x64(True):
-            given = drawn(name, dtype, batch)
-            module = stated(function, *given)
-        code = lowered.compiled(module)
-        assert lowered.through_host(code) == []
-        assert plan in {type(each) for each in plans(code)}
-        assert_near(results_of(code, given), interpreted(module, given))
+    with jax.enable_x64(True):
+        given = drawn(name, dtype, batch)
+        module = stated(function, *given)
+    code = lowered.compiled(module)
+    assert lowered.through_host(code) == []
+    assert plan in {type(each) for each in plans(code)}
+    assert_near(results_of(code, given), interpreted(module, given))
 
 
 def test_a_status_is_the_row_where_there_is_no_pivot() -> None:
