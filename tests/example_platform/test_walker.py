@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 from jax import lax
@@ -33,6 +34,7 @@ from tests.unit.codegen.kernel_ir.kernels import (
     of_groups,
     parallel,
 )
+from xla_contract.types.element_type import ElementType
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.compiler.shared_functions import SharedFunction
@@ -87,6 +89,14 @@ def _kernels(corpus: str, step: int = 1) -> Iterator[tuple[str, KernelThunk, Con
                 yield name, thunk, code.constants
 
 
+def _rounding(values: Any, kind: ElementType) -> float:
+    """Return the rounding error of the largest value, which a sum of 0 may have instead of 0."""
+    if not (kind.is_floating or kind.is_complex):
+        return 0
+    largest = np.abs(values[np.isfinite(values)]).max(initial=0)
+    return float(largest * min(1e-7, float(ml_dtypes.finfo(kind.dtype).eps)))
+
+
 def _assert_same(program: str, thunk: KernelThunk, constants: Constants) -> None:
     assert isinstance(thunk.kernel, Kernel)
     walked, compiled = arguments_of(thunk, constants), arguments_of(thunk, constants)
@@ -100,12 +110,12 @@ def _assert_same(program: str, thunk: KernelThunk, constants: Constants) -> None
         dtype = value.shape.element_type.dtype
         if has_open_order(thunk.kernel):
             left, right = (each.view(dtype).astype(np.complex128) for each in (ours, theirs))
-            # A sum that cancels errs by parts of its addends, not of the zero that is left.
-            largest = np.abs(right, where=np.isfinite(right), out=np.zeros(right.shape)).max(
-                initial=0
-            )
             np.testing.assert_allclose(
-                left, right, rtol=1e-4, atol=1e-7 * largest, err_msg=f"{program}: {value}"
+                left,
+                right,
+                rtol=1e-4,
+                atol=_rounding(right, value.shape.element_type),
+                err_msg=f"{program}: {value}",
             )
         else:
             np.testing.assert_array_equal(ours, theirs, err_msg=f"{program}: {value}")
