@@ -1,15 +1,12 @@
 """Each module of code generation is for GPUs, for processors, or shared by both."""
 
 import tomllib
-from collections.abc import Iterable
 from pathlib import Path
 
 from tests.unit.test_import_circles import imported, sources
 from xla_server.ir.traversal import reached
 
 PROJECT = Path(__file__).parents[3] / "pyproject.toml"
-TABLE = "xla_server.codegen.functions.table"
-FOLDERS = tuple(f"xla_server.codegen.functions.{each}." for each in ("bits", "complex", "real"))
 CONTRACT = "code generation that platforms share knows none for processors, nor do GPUs"
 
 
@@ -19,13 +16,7 @@ def test_what_gpus_do_not_use_is_for_processors_alone() -> None:
     known = sources()
     modules = [name for name in known if name.startswith("xla_server.codegen.")]
     gpu = [name for name in modules if name.startswith("xla_server.codegen.gpu.")]
-    # The table of functions finds the modules of its folders by itself.
-    formulas = {name for name in modules if name.startswith(FOLDERS)}
-
-    def needs(name: str) -> Iterable[str]:
-        return {*imported(known[name].read_text(), known), *(formulas if name == TABLE else ())}
-
-    used = set(reached(gpu, needs))
+    used = set(reached(gpu, lambda name: imported(known[name].read_text(), known)))
     for_processors = {
         name for name in modules if any(f"{name}.".startswith(f"{part}.") for part in own)
     }

@@ -1,22 +1,41 @@
 """Every function of kernels by its name, from the tables of the modules beside."""
 
-import itertools
-import pkgutil
-from importlib import import_module
 from typing import Any
 
-from xla_server.codegen.functions import bits, complex, real
+from xla_server.codegen.functions.bits import bitwise, conversions, integers, narrow_floats
+from xla_server.codegen.functions.complex import (
+    complex_exponential,
+    complex_inverse,
+    complex_logarithm,
+    complex_values,
+    quotients_and_roots,
+)
+from xla_server.codegen.functions.real import (
+    error_function,
+    exponential,
+    inverse_trigonometric,
+    logarithm,
+    power,
+    trigonometric,
+)
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC
 
-_MODULES = itertools.chain.from_iterable(
-    pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
-    for package in (bits, complex, real)
-)
-
 FUNCTIONS: dict[str, Any] = {
-    name: function
-    for module in _MODULES
-    for name, function in getattr(import_module(module.name), "FORMULAS", {}).items()
+    **bitwise.FORMULAS,
+    **conversions.FORMULAS,
+    **integers.FORMULAS,
+    **narrow_floats.FORMULAS,
+    **complex_exponential.FORMULAS,
+    **complex_inverse.FORMULAS,
+    **complex_logarithm.FORMULAS,
+    **complex_values.FORMULAS,
+    **quotients_and_roots.FORMULAS,
+    **error_function.FORMULAS,
+    **exponential.FORMULAS,
+    **inverse_trigonometric.FORMULAS,
+    **logarithm.FORMULAS,
+    **power.FORMULAS,
+    **trigonometric.FORMULAS,
 }
 """Functions that kernels may call."""
 

@@ -1,11 +1,16 @@
 """The rows of elementwise operations beside the functions that kernels have."""
 
+import importlib
+import pkgutil
+
 import pytest
 
 from tests.processors import HOST
 from xla_contract.ops.elementwise.elementwise import ELEMENTWISE as RULES
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
+from xla_server.codegen.functions import bits, complex, real
+from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.namespace import vocabulary
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
@@ -35,3 +40,10 @@ def test_names_of_kernel_functions() -> None:
     assert named(Opcode.TANH, ElementType.C64) == "tanh_c128"
     assert named(Opcode.POPCNT, ElementType.S4) == "popcnt_s4"
     assert named(Opcode.POPCNT, ElementType.S8) == "popcnt"
+
+
+def test_the_table_has_every_module_of_formulas() -> None:
+    for package in (bits, complex, real):
+        for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            formulas = getattr(importlib.import_module(found.name), "FORMULAS", {})
+            assert formulas.keys() <= FUNCTIONS.keys(), found.name
