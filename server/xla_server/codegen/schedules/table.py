@@ -1,4 +1,4 @@
-"""THE schedules, in the order they are tried in: the first that fits a graph makes its kernel."""
+"""The schedules in the order of trial: the first that fits a graph makes its kernel."""
 
 import dataclasses
 import functools
@@ -26,10 +26,10 @@ from xla_server.target.target import Target
 
 @dataclasses.dataclass(frozen=True)
 class ElementGraph:
-    """A result of these dimensions, and what makes the stores of one of its elements.
+    """A result's dimensions, and the function that makes the stores of one of its elements.
 
-    Argument number `cancellation` of a kernel that needs it has the cancellation flag. A loop runs
-    the kernel many times if it `is_repeated`.
+    `cancellation` is the argument number of the cancellation flag, for kernels that poll it. The
+    kernel `is_repeated` if a loop runs it many times.
     """
 
     dimensions: Sequence[int]
@@ -40,13 +40,13 @@ class ElementGraph:
 
     @functools.cached_property
     def nest(self) -> Nest:
-        """The loops over elements, as few as possible, and the stores inside."""
+        """The collapsed loops over elements, and the stores inside."""
         sizes, make = self._interleaved
         return Nest(*collapsed(sizes, make), self.target, self.cancellation)
 
     @property
     def nest_of_rows(self) -> Nest:
-        """The nest of rows, or of all elements; work items may be parts of a loop."""
+        """The nest of rows, or one flat loop over all elements; work items may split a loop."""
         whole = flat_loop(*self._interleaved, self.nest.loops, self.nest.stores, self.target)
         if whole is not None:
             loop, stores = whole
@@ -64,7 +64,7 @@ class ElementGraph:
         return split_dimension(sizes, make)
 
     def in_pieces(self) -> ScheduledKernel | None:
-        """Return the kernel of the nest cut at the edges that its elements are tested for."""
+        """Return the kernel of the nest cut at the edges that index tests compare with."""
         return piece_kernel(self.nest, *self._interleaved, is_repeated=self.is_repeated)
 
 
@@ -76,8 +76,8 @@ Build: TypeAlias = Callable[[ElementGraph], ScheduledKernel | None]
 class Schedule:
     """A way to turn a scalar graph into loops.
 
-    `fits` says which graphs it is for, `reason` why it is there, before those behind it. Where it
-    `reads_first`, each element is read before it is written, so a result may be written over an
+    `fits` describes the graphs it takes, `reason` why it precedes the schedules after it. If it
+    `reads_first`, every element is read before it is written, so a result may be written over an
     operand that is read at the same index.
     """
 

@@ -1,1 +1,1 @@
-"""Parts that schedules build loops of: statements of nodes, row buffers, work items."""
+"""Helpers that schedules share: statements for graph nodes, row buffers, work items."""

@@ -1,4 +1,4 @@
-"""Neighbouring dimensions made one loop where every index moves through them as through one."""
+"""Merging of adjacent dimensions into one loop, where every index is linear in the merged one."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,10 +18,10 @@ Divide = Callable[[Sequence[Variable], Sequence[Store]], int]
 def collapsed(
     dimensions: Sequence[int], make: Make, divide: Divide | None = None
 ) -> tuple[tuple[Variable, ...], tuple[Store, ...]]:
-    """The loops over `dimensions`, as few as possible, and the stores inside.
+    """Return the fewest loops that cover `dimensions`, and the stores inside them.
 
-    The stores are traced once with a loop for each dimension, to see how indices move, and once
-    more with the loops that are left. A loop that is divided is two of these.
+    The stores are traced twice: with one loop per dimension, to find which dimensions can be
+    merged, and with the merged loops. `divide` may then split the last loop but one in two.
     """
     single = [Variable(size, "i") for size in dimensions]
     stores = tuple(make(tuple(variable(loop) for loop in single)))

@@ -1,4 +1,4 @@
-"""Updates of a few elements of an array, as stores of a scalar loop."""
+"""Dynamic-update-slices of a few elements, lowered to stores in a scalar loop."""
 
 import itertools
 
@@ -15,9 +15,9 @@ from xla_server.ir.module import HloInstruction
 def chain_of(
     root: HloInstruction, max_elements: int
 ) -> tuple[list[HloInstruction], HloInstruction]:
-    """The updates that make an array, in order, and the array that the first one updates.
+    """Return the chain of dynamic-update-slices that ends in `root`, and the array it starts from.
 
-    Each updates at most `max_elements`.
+    The first update of the chain comes first. Each writes at most `max_elements` elements.
     """
     chain: list[HloInstruction] = []
     while (
@@ -30,7 +30,7 @@ def chain_of(
 
 
 def update_stores(tracer: Tracer, update: HloInstruction, argument: int) -> list[Store]:
-    """The stores of an update into the buffer `argument`, where its first operand is."""
+    """Return the stores of an update into the buffer `argument`, which holds its first operand."""
     box, sizes = update.operands[1].shape.dimensions, update.shape.dimensions
     first = result_of(start_indices(tracer, update, 2, box))
     kernel_type = KERNEL_TYPE[update.shape.element_type]

@@ -1,8 +1,8 @@
 """One loop over all elements of a result whose rows are shorter than a vector.
 
-A vector of a costly function takes as long for two elements as for sixteen. One loop over all
-elements fills every vector, whatever the dimensions are; operands that are broadcast or transposed
-are gathered at quotients and remainders of the element's number.
+A vector evaluation of a costly function takes the same time for two elements as for sixteen. One
+loop over all elements fills every vector, whatever the dimensions; broadcast or transposed operands
+are gathered at quotients and remainders of the linear index.
 """
 
 import math
@@ -28,10 +28,9 @@ def flat_loop(
     stores: Sequence[Store],
     target: Target,
 ) -> tuple[Variable, tuple[Store, ...]] | None:
-    """Return the loop over all elements and its stores; None where loops over rows are faster.
+    """Return the loop over all elements and its stores; None if loops over rows are faster.
 
-    `loops` and `stores` are the nest made of the dimensions and `make`, by as few loops as there
-    may be.
+    `loops` and `stores` are the collapsed nest of the same `dimensions` and `make`.
     """
     has_narrow_indices = math.prod(dimensions) < 1 << 31
     if len(loops) < 2 or target.machine.gpu is not None or not has_narrow_indices:
@@ -47,7 +46,7 @@ def flat_loop(
     lanes = target.machine.vector_bytes // max(map(_component_bytes, functions))
     loop = Variable(math.prod(dimensions), "i")
     flat = tuple(make(multi_index(variable(loop), dimensions)))
-    # Other indices are reached without a division.
+    # An index without quotients and remainders needs no gather.
     gathered = sum(
         any(not isinstance(atom, Variable) for atom, _ in i.terms) for i in indices_of(flat)
     )
@@ -61,11 +60,11 @@ def flat_loop(
 def _vectors_of_row(
     loops: Sequence[Variable], stores: Sequence[Store], lanes: int, target: Target
 ) -> float:
-    """Return the number of vectors that the elements of a row take.
+    """Return the mean number of vector evaluations per row.
 
-    Copies of the elements become vectors across the rows of the loop around them, if that is long
-    enough. Otherwise elements that do not fill a vector share a masked one, or are done one by one,
-    each in as much time.
+    If the loop over a row is unrolled, LLVM vectorises the loop over rows instead, provided that
+    it is long enough. Otherwise the remainder of a row takes one masked vector, or without masks
+    one evaluation per element, each as slow as a whole vector.
     """
     row, rows = loops[-1].size, loops[-2].size
     if _is_copied(loops[-1], stores):
@@ -80,13 +79,13 @@ def _vectors_of_row(
 
 
 def _is_copied(loop: Variable, stores: Sequence[Store]) -> bool:
-    """Return whether kernels have copies of the innermost loop's body (kernel_ir/unrolling.py)."""
+    """Return whether the innermost loop is unrolled completely (kernel_ir/unrolling.py)."""
     factors = {by for index in indices_of(stores) for atom, by in index.terms if atom is loop}
     is_short = loop.size <= MAX_UNROLLED_ITERATIONS
     return loop.size < MIN_LEFT or (is_short and factors != {1})
 
 
 def _component_bytes(node: Apply) -> int:
-    """Return the bytes of an element in a vector; a complex one has a part in each of two."""
+    """Return the bytes per lane; complex numbers take two vectors, of real and imaginary parts."""
     size = Type(node.type).byte_size
     return size // 2 if node.type in (Type.C64, Type.C128) else size

@@ -1,4 +1,4 @@
-"""Elementary functions that a loop nest calls; it inlines the others."""
+"""Choice between a call and inlined code for each elementary function of a loop nest."""
 
 import math
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from xla_server.target.loop_tuning import LoopNests
 
 
 class FunctionCalls:
-    """Calls for what is computed seldom, or for elements of short rows.
+    """Calls functions that are evaluated rarely, or only for the elements of short rows.
 
-    A short row is a vector or two: between them there is as much else to do. `outer` are the loops
-    that the others are inside of.
+    A short row has one or two vectors, so the call overhead is small beside the loop's own.
+    `outer` are the outer loops of the nest.
     """
 
     def __init__(self, nodes: Sequence[Node], outer: Sequence[Variable], tuned: LoopNests) -> None:
@@ -34,12 +34,12 @@ class FunctionCalls:
         )
 
     def name_of(self, node: Apply) -> str:
-        """Return the function that computes a node: the called or the inlined form."""
+        """Return the name of the function for a node: the out-of-line or the inlined form."""
         is_seldom = self._turns(node) * self._seldom <= self._most_turns
         return called(node.function) if is_seldom or self._in_short_rows else node.function
 
     def _turns(self, node: Node) -> int:
-        """Return how often all work items of a kernel together compute a node."""
+        """Return the number of evaluations of a node in all work items together."""
         return _size({*self._outer, *node.variables}) if node.variables else 1
 
 

@@ -1,7 +1,7 @@
-"""Building statements of the loop IR from the nodes of a scalar graph.
+"""Translation of scalar graph nodes to statements of the loop IR.
 
-Each node is evaluated in the innermost open loop among those it varies with, so what is the same
-for a whole row is computed once for it.
+Each node is evaluated in the innermost open loop among those it varies with, so a value that is
+constant along a row is computed once per row.
 """
 
 import abc
@@ -21,10 +21,10 @@ from xla_server.ir.explicit_stack import Deep, result_of
 
 
 class GraphBuilder(abc.ABC):
-    """Builds the statements of one kernel, whose loops a schedule opens."""
+    """Builds the statements of one kernel; subclasses open its loops."""
 
     def __init__(self, stores: Sequence[graph.Store], written: Set[int] = frozenset()) -> None:
-        """`written` are arguments that the kernel writes, besides those it stores to."""
+        """`written` are arguments that the kernel writes besides the targets of `stores`."""
         self._names = Names()
         self._top = Body()
         self._values: dict[graph.Node, ir.Expression] = {}
@@ -39,7 +39,7 @@ class GraphBuilder(abc.ABC):
         self._invariants: Body | None = None
         """The level at which loop-invariant values are evaluated, if it is not the outermost."""
         self._has_narrow_indices = False
-        """Indices have 32 bits, so that vectors of them are divided by multiplications."""
+        """Indices have 32 bits, so that LLVM divides vectors of them by multiplication."""
         self._stored: dict[graph.Node, ir.Expression] = {}
         stored = {store.argument for store in stores}
         read = {node.argument for node in all_nodes(stores) if isinstance(node, graph.Load)}
@@ -58,12 +58,12 @@ class GraphBuilder(abc.ABC):
         return self._shared[-1]
 
     def _origin(self, what: graph.Node | graph.Reduction) -> int | None:
-        """Return the number of what a statement evaluates; None if it is not counted."""
+        """Return the number of a node for its statement's `origin`; None if it is not counted."""
         self._origins.append(what)
         return len(self._origins) - 1
 
     def _body_of(self, variables: Iterable[Variable]) -> Body:
-        """Return the innermost of the loops over these variables; the outermost level if none."""
+        """Return the body of the innermost loop over these variables, else the outermost level."""
         body = self._invariants or self._top
         for loop in variables:
             candidate = self._bodies[loop]
@@ -72,7 +72,7 @@ class GraphBuilder(abc.ABC):
         return body
 
     def _store(self, stores: Sequence[graph.Store], outermost: Body) -> None:
-        # A result may be in the memory of an operand: all is read before anything is written.
+        # A result may alias an operand, so all values are read before the first store.
         values = [self._narrowed(store) for store in stores]
         for store, value in zip(stores, values, strict=True):
             body = self._body_of(graph.variables_of(store.offset) | store.value.variables)
@@ -84,7 +84,7 @@ class GraphBuilder(abc.ABC):
         return StoreStatement(self._buffers[store.argument], kind, index, value)
 
     def _narrowed(self, store: graph.Store) -> ir.Expression:
-        """Return what is stored: the bits as they were read if nothing changed them."""
+        """Return the value to store; a value that is only copied is not converted."""
         kernel_type, node = store.kernel_type, store.value
         if isinstance(node, graph.Apply) and node.function == kernel_type.widen:
             return self._value(node.operands[0])
@@ -94,11 +94,11 @@ class GraphBuilder(abc.ABC):
         return applied(kernel_type.narrow, value, kernel_type.storage)
 
     def _value(self, node: graph.Node) -> ir.Expression:
-        """Return a node's value, evaluated where it belongs if it is not yet."""
+        """Return a node's value; evaluate it in its body on first use."""
         return result_of(self._evaluated(node))
 
     def _evaluated(self, node: graph.Node) -> Deep[ir.Expression]:
-        """Return a node's value, as a deep function."""
+        """Return a node's value; a generator, as graphs may be deeper than the call stack."""
         node = self._shared_rows.same.get(node, node)
         value = self._values.get(node)
         if value is None:
@@ -135,7 +135,7 @@ class GraphBuilder(abc.ABC):
         if node in self._shared_rows.read:
             name = self._names("v")
             row, loop = self._shared_rows.read[node]
-            # Statements of its loop come before those of this one, which is not closed yet.
+            # The loop that fills the row buffer must precede this one, which is still open.
             yield self._reduced(row.maker)
             load = ir.Load(self._row_buffers[row.number], Type(row.type), self._indices[loop])
             return body.let(name, load)
@@ -159,13 +159,13 @@ class GraphBuilder(abc.ABC):
         return value
 
     def _guarded(self, node: graph.Load) -> Deep[tuple[ir.Expression, ir.Expression | None]]:
-        """Return the index of a load, and its guard if the load has to test it.
+        """Return the index of a load, and its guard if the load itself has to test it.
 
-        A guard that is the same for a row chooses where the row begins: its elements are
-        neighbours then, whatever is chosen.
+        A guard that is constant along a row selects the row's start instead: the row's elements
+        stay contiguous with either outcome, so the loop can be vectorised.
         """
         guard, loops = node.guard, (v for v in reversed(self._bodies) if v in node.variables)
-        # The loop inside of the others, or the last one of a work item.
+        # Outer variables of a work item share one body: of these, the last one is the row.
         loop = max(loops, key=lambda loop: self._bodies[loop].depth, default=None)
         rest = None if guard is None or loop is None else _row_start(node, guard, loop)
         if guard is None or loop is None or rest is None:
@@ -179,7 +179,7 @@ class GraphBuilder(abc.ABC):
 
     @abc.abstractmethod
     def _reduced(self, reduction: graph.Reduction) -> Deep[Sequence[ir.Expression]]:
-        """Return the results of a reduction, evaluated where it belongs if it is not yet."""
+        """Return the results of a reduction; evaluate it in its body on first use."""
 
     def _index(self, index: Affine) -> ir.Expression:
         return result_of(self._index_of(index))
@@ -207,14 +207,15 @@ class GraphBuilder(abc.ABC):
 
 
 def applied(function: str | None, value: ir.Expression, kind: str) -> ir.Expression:
-    """Return a conversion of a value; the value itself where there is nothing to convert."""
+    """Return `function` applied to a value; the value itself if there is no function."""
     return value if function is None else ir.Apply(function, (value,), Type(kind))
 
 
 def _row_start(node: graph.Load, guard: graph.Node, loop: Variable) -> Affine | None:
-    """Return where the elements begin that a loop goes through one by one.
+    """Return the offset of the first element of a contiguous row read by `loop`.
 
-    The result is None where it does not, changes the guard, or may be longer than the buffer.
+    The result is None if the elements are not contiguous, if the guard varies with the loop, or
+    if the row may be longer than the buffer.
     """
     rest = node.offset + variable(loop) * -1
     is_row = (loop, 1) in node.offset.terms and loop.size <= node.size

@@ -1,6 +1,7 @@
-"""Loops of a kernel: those over elements, and those of reductions.
+"""Loops over elements and loops of reductions.
 
-Reductions whose order is free are cut into runs, whose results are combined in a fixed tree.
+Reductions that may be reassociated are cut into runs, whose partial results are combined in a fixed
+tree.
 """
 
 import dataclasses
@@ -37,9 +38,9 @@ _WIDE_NEUTRAL = Immediate.of("f64", 1 << 63)
 class Nest:
     """Loops over the elements of a kernel's results, outermost first, and the stores inside.
 
-    Argument number `cancellation` of the kernel has the cancellation flag, if it `looks`: where
-    work items are long. Builders append to `origins` what their statements name by numbers. One
-    loop over all elements `is_flat`: its variable has 32 bits, and is divided.
+    Argument number `cancellation` is the cancellation flag, which the kernel polls if it `looks`.
+    Statements refer to entries of `origins` by number; builders append to it. If the nest
+    `is_flat`, it is one loop over all elements, with a 32-bit variable.
     """
 
     loops: tuple[Variable, ...]
@@ -52,10 +53,10 @@ class Nest:
 
 
 class LoopBuilder(GraphBuilder):
-    """Builds the loops of one kernel. Each schedule derives its own order of them."""
+    """Builds the loops of one kernel; each schedule has a subclass that orders them."""
 
     def __init__(self, nest: Nest, written: Set[int] = frozenset()) -> None:
-        """`written` are arguments that the kernel writes, besides those it stores to."""
+        """`written` are arguments that the kernel writes besides the targets of its stores."""
         super().__init__(nest.stores, written)
         self._nest, self._tuned = nest, nest.target.tuning.loops
         self._origins = nest.origins
@@ -68,7 +69,7 @@ class LoopBuilder(GraphBuilder):
         self._effort = Effort.OPTIMISED
 
     def _scheduled(self) -> ScheduledKernel:
-        """Return the kernel, whose parallel loops stand in the outermost level by now."""
+        """Return the kernel and its counts, once all parallel loops are in the outermost level."""
         return scheduled(self._kernel(), self._origins, self._tuned.chunks)
 
     def _kernel(self) -> Kernel:
@@ -81,7 +82,7 @@ class LoopBuilder(GraphBuilder):
         self._top.add(ParallelFor(axis, items, tuple(body.statements), first))
 
     def _axis(self, letter: str) -> ir.Value:
-        """Return a new variable of a loop."""
+        """Return a new 64-bit loop variable."""
         return ir.Value(self._names(letter), Type.I64)
 
     def _allocate_rows(self) -> None:
@@ -94,7 +95,7 @@ class LoopBuilder(GraphBuilder):
             self._row_buffers[row.number] = array
 
     def _open_outer(self, loops: Sequence[Variable], item: ir.Value, body: Body) -> None:
-        """Bind the outer variables, which one loop over work items runs over."""
+        """Compute the outer variables from the linear index of the work item."""
         for loop in loops:
             self._bodies[loop] = body
         if len(loops) == 1:
@@ -117,7 +118,7 @@ class LoopBuilder(GraphBuilder):
         low: int | ir.Expression = 0,
         iterations: float | None = None,
     ) -> Loop:
-        """Begin the loop of a variable, over all of its range if not over a part of it."""
+        """Begin the loop of a variable, over its whole range or from `low` to `high`."""
         high = loop.size if high is None else high
         name, unrolled = self._names("i"), loop.unrolled
         body = Loop(outside, name, high, low, iterations=iterations, unrolled=unrolled)
@@ -125,7 +126,7 @@ class LoopBuilder(GraphBuilder):
         return body
 
     def _open_loops(self, loops: Sequence[Variable], body: Body) -> list[Loop]:
-        """Begin nested loops inside of a body; one of them may test the cancellation flag."""
+        """Begin nested loops inside of a body; one of them may poll the cancellation flag."""
         opened: list[Loop] = []
         inside = self._elements_inside(loops) if self._word and loops else 1
         looking, span = span_of([loop.size for loop in loops], inside)
@@ -147,7 +148,7 @@ class LoopBuilder(GraphBuilder):
         return opened
 
     def _elements_inside(self, loops: Sequence[Variable]) -> int:
-        """Return how often one iteration of the last of these does what is in loops inside."""
+        """Return the iterations of the loops inside, for one iteration of the last of `loops`."""
         open_loops = {*self._bodies, *loops}
         return max(
             (
@@ -160,7 +161,7 @@ class LoopBuilder(GraphBuilder):
 
     def _reduced(self, reduction: Reduction) -> Deep[Sequence[ir.Expression]]:
         if reduction not in self._results:
-            # Operands of a nested reduction or of the accumulators come first, outside of the loop.
+            # Operands of nested reductions and accumulators are evaluated before the loop.
             body = self._body_of(reduction.variables)
             if is_free(reduction):
                 yield self._reduce_freely(self._groups.get(reduction, (reduction,)), body)
@@ -176,20 +177,20 @@ class LoopBuilder(GraphBuilder):
         inner = opened[-1] if opened else body
         self._values.update(zip(reduction.accumulators, cells, strict=True))
         combined: list[ir.Expression] = yield self._all_evaluated(reduction.combined)
-        # All combined values are made before the first accumulator changes.
+        # All new values are computed before the first accumulator is assigned.
         for number, (cell, new) in enumerate(zip(cells, combined, strict=True)):
             inner.set(cell, new, None if number else self._origin(reduction))
         close(opened)
         self._results[reduction] = list(cells)
 
     def _reduce_freely(self, group: Sequence[Reduction], body: Body) -> Deep[None]:
-        """Build runs in any order, whose results are combined in a fixed tree."""
+        """Build reassociated runs, whose partial results are combined in a fixed tree."""
         initial: list[ir.Expression] = yield self._all_evaluated(
             reduction.initial[0] for reduction in group
         )
         forms = [_form(reduction) for reduction in group]
         sizes = [loop.size for loop in group[0].loops]
-        # Exact operations are combined in one run, unless it has to test the cancellation flag.
+        # Exact operations need one run, unless it has to poll the cancellation flag.
         is_cut = self._word is not None or any(form.rounds for form in forms)
         count = math.prod(sizes)
         lengths = self._nest.target.tuning.free_sums
@@ -197,13 +198,13 @@ class LoopBuilder(GraphBuilder):
         most = lengths.long_run_elements if is_long_sum else lengths.run_elements
         steps = steps_of(sizes, most if is_cut else count, lengths.parts)
         opened: list[Loop] = []
-        # Every level of sums but the innermost adds up the results of the level inside it.
+        # Every level but the innermost adds the sums of the level inside it.
         levels = sum(step.begins for step in steps)
         sums = [(body, self._neutral(forms, body, joins=levels > 0))]
         bounds: dict[int, tuple[ir.Expression, ir.Expression]] = {}
         inner = body
         for number, step in enumerate(steps):
-            # Runs that are all equally long have a loop of a known length: LLVM needs no remainder.
+            # A loop over runs of equal length has a constant bound: LLVM needs no remainder.
             inner = self._open_step(group, step, bounds, inner, is_even=is_even(steps, step))
             opened.append(inner)
             if step.begins:
@@ -243,7 +244,7 @@ class LoopBuilder(GraphBuilder):
         *,
         is_even: bool,
     ) -> Loop:
-        """Begin a loop of sums, within `bounds` of the loops of reductions, which it narrows."""
+        """Begin one loop of a sum within its `bounds`, which are narrowed to a step."""
         low, high = bounds.get(step.loop, (ir.Index(0), ir.Index(step.length)))
         name, iterations = self._names("i"), step.length / step.span
         if step.span > 1:
@@ -268,7 +269,7 @@ class LoopBuilder(GraphBuilder):
     def _neutral(
         self, forms: Sequence[VectorReduction], body: Body, *, joins: bool = False
     ) -> list[ir.Cell]:
-        """Declare accumulators of nothing yet; `joins`: of the results of runs."""
+        """Declare accumulators with neutral elements; those of runs' results if `joins`."""
         cells = []
         for form in forms:
             neutral: Node = _WIDE_NEUTRAL if joins and form.is_wide else form.neutral
@@ -278,7 +279,7 @@ class LoopBuilder(GraphBuilder):
 
 
 def looking_if_long(nest: Nest, build: Callable[[Nest], ScheduledKernel]) -> ScheduledKernel:
-    """Return the kernel of a nest, which tests the cancellation flag if a work item is long."""
+    """Return the kernel of a nest, which polls the cancellation flag if work items are long."""
     found = build(nest)
     if nest.cancellation is None or not is_long(found.kernel):
         return found

@@ -1,9 +1,8 @@
 """Row buffers: values of a row that are computed once, spilled to the stack, and reloaded.
 
-Several loops over the row share them. Softmax adds up exponentials and then divides each of them.
-The loops of both have variables of their own, so the values are different nodes. They are
-recognised by their structure, with a loop's own variable taken for that of any other loop of its
-length.
+Several loops over one row share them: softmax adds up exponentials and then divides each of them.
+Each loop has its own variable, so equal values are different nodes. They are recognised by their
+structure, in which the variables of all loops of one length are taken as equal.
 """
 
 import dataclasses
@@ -35,9 +34,9 @@ class RowBuffer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RowBuffers:
-    """The rows of a kernel, the nodes that are written to them and those that are read.
+    """The row buffers of a kernel, the nodes written to them and the nodes read from them.
 
-    `same` has nodes that are the value of another node of the same loop.
+    `same` maps a node to another one of the same loop that has the same value.
     """
 
     rows: Collection[RowBuffer]
@@ -51,10 +50,10 @@ NO_ROW_BUFFERS = RowBuffers((), {}, {}, {})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Span:
-    """A loop over a row: its variables, with what each of them computes there.
+    """A loop over a row: its variables, and the nodes computed with each of them.
 
-    Each reduction of a group has variables of its own in their one loop. The loop over results has
-    no reduction.
+    Reductions of a group share one loop, in which each has its own variable. The loop over results
+    has no reduction.
     """
 
     roots: tuple[tuple[Variable, tuple[graph.Node, ...]], ...]
@@ -67,7 +66,7 @@ def row_buffers(
     groups: Sequence[tuple[graph.Reduction, ...]],
     tuned: LoopNests,
 ) -> RowBuffers:
-    """Return the row buffers that pay in a kernel with the outer loops `loops[:-1]`."""
+    """Return the row buffers that save time in a kernel with the outer loops `loops[:-1]`."""
     outer = frozenset(loops[:-1] if len(loops) > 1 else loops)
     spans = [
         _Span(tuple((reduction.loops[0], reduction.combined) for reduction in group), group[0])
@@ -76,7 +75,7 @@ def row_buffers(
     ]
     if not spans:
         return NO_ROW_BUFFERS
-    # Reductions outside of the loop over work items come first.
+    # Reductions before the loop over work items are executed first.
     spans.sort(key=lambda span: bool(span.reduction and span.reduction.variables))
     if loops:
         roots = graph.roots_of(stores)
@@ -89,7 +88,7 @@ _Made: TypeAlias = tuple[graph.Node, Variable, graph.Reduction | None]
 
 
 class _Keeping:
-    """Finds the values that the loops share."""
+    """Finds the values that several loops over a row compute."""
 
     def __init__(
         self, outer: frozenset[Variable], reductions: set[graph.Reduction], tuned: LoopNests
@@ -105,7 +104,7 @@ class _Keeping:
         self._bytes = 0
 
     def kept(self, spans: Sequence[_Span]) -> RowBuffers:
-        """Go through the loops in order; each reads what an earlier one has made."""
+        """Visit the loops in order of execution; each may read values of an earlier one."""
         for span in spans:
             new: dict[int, _Made] = {}
             for loop, roots in span.roots:
@@ -120,7 +119,7 @@ class _Keeping:
         reduction: graph.Reduction | None,
         new: dict[int, _Made],
     ) -> None:
-        """Find what a loop need not compute, and add to `new` what it does."""
+        """Find the values that a loop can read from row buffers; add those it computes to `new`."""
         seen: set[graph.Node] = set()
         waiting = list(roots)
         while waiting:
@@ -136,12 +135,12 @@ class _Keeping:
                 if first is not node:
                     self._found.same[node] = first
                     continue
-            # Values of another loop over rows are examined with that loop.
+            # Operands of a reduction over the row belong to that reduction's loop.
             if not (isinstance(node, graph.ReductionResult) and node.reduction in self._reductions):
                 waiting += node.inputs()
 
     def _keep(self, number: int, node: graph.Node, loop: Variable) -> bool:
-        """Let `node` be read from a row, if that pays and there is room; whether it is."""
+        """Read `node` from a row buffer if that saves time and fits; return whether it is read."""
         original, source, reduction = self._made[number]
         if source.size != loop.size:
             return False
@@ -159,7 +158,7 @@ class _Keeping:
         return True
 
     def _number(self, node: graph.Node, loop: Variable) -> Deep[int]:
-        """A number that nodes of different loops share where they are the same value."""
+        """Return a value number, equal for nodes of different loops that have the same value."""
         if loop not in node.variables and not isinstance(node, graph.Immediate):
             return self._numbered("same", node)
         known = self._known.get((node, loop))
@@ -211,7 +210,7 @@ class _Keeping:
 
 
 def _cost(node: graph.Node, loop: Variable) -> int:
-    """Return the cost of computing a node once, without values that are constant along the row."""
+    """Return the cost of one evaluation of a node, without operands constant along the row."""
 
     def varying(nodes: Iterable[graph.Node]) -> list[graph.Node]:
         return [each for each in nodes if loop in each.variables]

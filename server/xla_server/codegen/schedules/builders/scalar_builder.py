@@ -1,4 +1,4 @@
-"""Computations on scalars inside of kernels that writers build."""
+"""Evaluation of scalar computations inside of kernels that are not made by a schedule."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -59,8 +59,8 @@ def apply_computation(
 ) -> list[Expression]:
     """Return the results of a computation on elements, evaluated in a body.
 
-    Its parameters and results may have types of their own: `arguments` are computed values of an
-    element type each, `results` the element types that its results are converted to.
+    Its parameters and results may have other types: `arguments` are values with their element
+    types, `results` are the element types that its results are converted to.
     """
     tracer = Tracer(RULES, {})
     known: dict[Node, Expression] = {Named("", value.type): value for value, _ in arguments}

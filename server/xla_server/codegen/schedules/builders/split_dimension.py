@@ -1,7 +1,7 @@
-"""The innermost dimension made two where every index divides it by one number.
+"""Splitting of the innermost dimension in two, if all indices divide it by the same number.
 
-Repeated elements and tiles are read at quotients and remainders of their index, which takes longer
-than to copy them. One of two loops runs over the quotient, the other over the remainder.
+Repeated elements and tiles are read at quotients and remainders of their index, and the division
+takes longer than the copy. One loop over quotients and one over remainders need no division.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from xla_server.ops.elementwise.elementwise_op import CostClass
 
 
 def split_dimension(dimensions: Sequence[int], make: Make) -> tuple[Sequence[int], Make]:
-    """The dimensions to loop over and the stores for an index: these, or one more."""
+    """Return dimensions and stores with the innermost dimension split, or both unchanged."""
     if not dimensions:
         return dimensions, make
     loops = [Variable(size, "i") for size in dimensions]
@@ -33,10 +33,10 @@ def split_dimension(dimensions: Sequence[int], make: Make) -> tuple[Sequence[int
 
 
 def _divisor(stores: Sequence[Store], loop: Variable) -> int | None:
-    """Return what quotients and remainders of a loop's variable divide by, if it is one number.
+    """Return the common divisor of all quotients and remainders of `loop`'s variable, if any.
 
-    The result is None where the index is tested, as tests are cut by one loop, and where computing
-    an element takes longer than dividing its index.
+    The result is None if an element tests its index, since tests are cut along a single loop
+    (`nests/pieces.py`), and if an element takes longer than the division of its index.
     """
     for node in all_nodes(stores):
         if isinstance(node, ReductionResult):

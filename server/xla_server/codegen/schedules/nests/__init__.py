@@ -1,1 +1,1 @@
-"""Schedules: each file the loop nests of one form, and which graphs fit it."""
+"""Schedules: each module builds loop nests of one form and tests which graphs fit it."""

@@ -1,9 +1,9 @@
-"""Reductions over anything but the last dimension: rows are added to a row of sums.
+"""Reductions over leading dimensions: rows are added to a row of accumulators.
 
-One loop for each result would stride through memory. Here a block of neighbouring results is
-kept in the result's own memory and every row read is combined into it in one run. Sums of many rows
-are sums of sums of fewer, which are kept on the stack, and so are results that are narrower in
-memory than they are computed.
+One loop per result would stride through memory. Here the accumulators of a block of adjacent
+results are stored in the output buffer, and each row is combined into them by one contiguous loop.
+Long sums are pairwise: their partial sums are on the stack. So are accumulators whose computed type
+is wider than the element type.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ from xla_server.ir.affine import Affine, Variable, variable
 
 
 def column_kernel(nest: Nest) -> ScheduledKernel | None:
-    """Return the kernel of stores made of reductions that read rows; None for other nests."""
+    """Return the kernel of stores computed from reductions that read rows, else None."""
     homes = _homes(nest)
     reductions = list(dict.fromkeys(result.reduction for result in homes))
     if not reductions or not nest.loops or not reductions[0].loops:
@@ -51,16 +51,15 @@ def column_kernel(nest: Nest) -> ScheduledKernel | None:
     is_tested = any(
         isinstance(node, Load) and node.guard is not None for node in all_nodes(nest.stores)
     )
-    # Unrolled loops leave one loop around them, which is vectorised and keeps its accumulators in
-    # registers. Tests of a window's edges are short text only where each of its elements has a
-    # loop.
+    # A short window is better unrolled: the loop around it is vectorised, with accumulators in
+    # registers. Windows with tests of their edges would be too much code unrolled.
     window = [loop.size for loop in reductions[0].loops]
     if is_short_window(window, nest.target.capability) and not is_tested:
         return None
     last = nest.loops[-1]
     inside = {loop for reduction in reductions for loop in reduction.loops}
     innermost = [reduction.loops[-1] for reduction in reductions]
-    # A load that varies with only one of the loops is executed once per row or column either way.
+    # Loads that vary with only one of the loops are hoisted by this schedule and by any other.
     reads = [
         node
         for node in all_nodes(nest.stores)
@@ -75,9 +74,10 @@ def column_kernel(nest: Nest) -> ScheduledKernel | None:
 
 
 def _homes(nest: Nest) -> dict[ReductionResult, Store]:
-    """Return the store, of its own type, whose buffer holds each reduction's accumulator.
+    """Return the store whose output buffer holds the accumulator of each reduction.
 
-    Empty if there is none for some result, or if the reductions differ in form.
+    The store has the accumulator's type. Empty if some reduction has no such store, or if the
+    reductions have loops of different lengths.
     """
     asked = list(dict.fromkeys(node for store in nest.stores for node in _results_in(store.value)))
     reductions = list(dict.fromkeys(result.reduction for result in asked))
@@ -107,18 +107,18 @@ def _is_home(store: Store, homes: Mapping[ReductionResult, Store]) -> bool:
 
 
 def _results_in(value: Node) -> list[ReductionResult]:
-    """Return the results of reductions that a node is computed from."""
+    """Return the reduction results that a node is computed from."""
     return [node for node in reached([value], own_inputs) if isinstance(node, ReductionResult)]
 
 
 @dataclasses.dataclass(slots=True)
 class _Columns:
-    """A block of neighbours along `last`: `size` from `low` on, or all up to `high`.
+    """A block of adjacent results along `last`: `size` from `low` on, or those up to `high`.
 
-    It has `mean` of them in the mean. `high` is None if all blocks are equally long, `low` too if
-    there is one. `kept` have the results that are not in their own memory, `partial` the sums that
-    are added to sums in turn, `depth` blocks of each. Where it `calls`, runs that only begin or
-    join sums are calls.
+    `mean` is the mean length of a block. `high` is None if all blocks are equally long, `low` too
+    if there is one block. `kept` are the accumulators that are not in the output buffer. `partial`
+    are the partial sums of pairwise sums: `depth` blocks each. If it `calls`, loops that only
+    initialise or join sums are calls of routines.
     """
 
     last: Variable
@@ -133,7 +133,7 @@ class _Columns:
 
     @property
     def count(self) -> ir.Expression:
-        """The number of neighbours."""
+        """The number of results in the block."""
         if self.high is None or self.low is None:
             return ir.Index(self.size)
         return ir.integer_op("sub", self.high, self.low)
@@ -141,29 +141,29 @@ class _Columns:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Element:
-    """An element of memory."""
+    """An element in a buffer or on the stack."""
 
     memory: ir.Memory
     type: Type
     index: ir.Expression
 
     def load(self) -> ir.Load:
-        """Return its value."""
+        """Return the load of the element."""
         return ir.Load(self.memory, self.type, self.index)
 
     def store(self, body: Body, value: ir.Expression, origin: int | None = None) -> None:
-        """Change it."""
+        """Add a store to the element."""
         body.add(StoreStatement(self.memory, self.type, self.index, value, origin=origin))
 
 
 class _ColumnBuilder(LoopBuilder):
-    """Builds, for each block, the initial values, then a run over it for each row reduced.
+    """Builds, for each block: initial values, a loop over the block per row, and the epilogue.
 
-    A last run is for what is made of the results.
+    The epilogue computes results from the reduced ones, in a last loop over the block.
     """
 
     def built(self, homes: Mapping[ReductionResult, Store], size: int) -> ScheduledKernel:
-        """Return the kernel of blocks of `size` neighbouring results, which are kept at `homes`."""
+        """Return the kernel for blocks of `size` adjacent results with accumulators in `homes`."""
         reductions = list(dict.fromkeys(result.reduction for result in homes))
         last = self._nest.loops[-1]
         outer = self._nest.loops[:-1]
@@ -193,7 +193,7 @@ class _ColumnBuilder(LoopBuilder):
         return self._scheduled()
 
     def _reduce_rows(self, body: Body, reductions: Sequence[Reduction]) -> None:
-        """Combine all rows into a block of results."""
+        """Build the loops that combine all rows into a block of accumulators."""
         columns, results = self._columns, self._homes
         steps = steps_of([loop.size for loop in reductions[0].loops])
         depth = sum(step.begins for step in steps)
@@ -211,7 +211,7 @@ class _ColumnBuilder(LoopBuilder):
         for reduction in reductions:
             for own, loop in zip(reduction.loops, reductions[0].loops, strict=True):
                 self._indices[own] = self._indices[loop]
-                # Accumulators change with every element, and so does what is made of them.
+                # Accumulators change with every element, and so do the values computed from them.
                 self._bodies[own] = run
         elements = [self._element(depth, store, v) for store, v in results]
         for (_, result), element in zip(results, elements, strict=True):
@@ -232,7 +232,7 @@ class _ColumnBuilder(LoopBuilder):
         close(opened)
 
     def _may_call(self) -> bool:
-        """Return whether runs along a block that begin or join results can be calls."""
+        """Return whether loops that initialise or join sums can be calls of routines."""
         columns, results, tuned = self._columns, self._homes, self._tuned
         last, size, summed = columns.last, columns.size, columns.partial
         rows = math.prod(loop.size for loop in results[0][1].reduction.loops)
@@ -254,7 +254,7 @@ class _ColumnBuilder(LoopBuilder):
     def _open_rows(
         self, reductions: Sequence[Reduction], steps: Sequence[SumLoop], body: Body
     ) -> list[Loop]:
-        """Begin the loops over rows: as they are, or cut where there are sums of sums."""
+        """Begin the loops over rows; those of pairwise sums are cut into steps."""
         columns = self._columns
         if not columns.partial:
             return self._open_loops(reductions[0].loops, body)
@@ -269,7 +269,7 @@ class _ColumnBuilder(LoopBuilder):
         return opened
 
     def _element(self, depth: int, store: Store, result: ReductionResult) -> _Element:
-        """Return where a run of results is at a depth: that of 0 is the result itself."""
+        """Return the element of a sum at a depth of pairwise summation; depth 0 is the result."""
         columns = self._columns
         is_inside = result in columns.partial and depth > 0
         array = columns.partial[result] if is_inside else columns.kept.get(result)
@@ -284,7 +284,7 @@ class _ColumnBuilder(LoopBuilder):
         return _Element(array, Type(result.type), own)
 
     def _address(self, depth: int, store: Store, result: ReductionResult) -> ir.Address:
-        """Return where the first of a run of results is at a depth."""
+        """Return the address of a block's first sum at a depth of pairwise summation."""
         columns = self._columns
         width = Type(result.type).byte_size
         if result in columns.partial and depth:
@@ -293,9 +293,9 @@ class _ColumnBuilder(LoopBuilder):
         return ir.Address(self._buffers[store.argument], index, width)
 
     def _open_columns(self, body: Body) -> Loop:
-        """Begin a run over a block of neighbours.
+        """Begin a loop over a block.
 
-        The loop says how long equally long blocks are: LLVM then needs no remainder.
+        A loop over blocks of equal length has a constant bound, so LLVM needs no remainder loop.
         """
         columns = self._columns
         if columns.low is None:
@@ -309,8 +309,8 @@ class _ColumnBuilder(LoopBuilder):
         return run
 
     def _finish(self, body: Body, made: Sequence[Store]) -> None:
-        """Store what is made of a block of results."""
-        # Values of the runs before this one are out of scope here.
+        """Build the epilogue: the stores that are computed from a block of results."""
+        # Values of earlier loops are out of scope here.
         known_values, last = self._values.items(), self._columns.last
         self._values = {n: value for n, value in known_values if last not in n.variables}
         run = self._open_columns(body)
@@ -321,7 +321,7 @@ class _ColumnBuilder(LoopBuilder):
         run.close()
 
     def _begin_columns(self, body: Body) -> None:
-        """Set a block of results to the initial values, and sums of sums to nothing."""
+        """Initialise a block of accumulators, and partial sums with neutral elements."""
         columns, results = self._columns, self._homes
         starts = [self._value(v.reduction.initial[v.number]) for _, v in results]
         if columns.calls:
@@ -343,7 +343,7 @@ class _ColumnBuilder(LoopBuilder):
         run.close()
 
     def _join(self, depth: int, body: Body) -> None:
-        """Add the sums at a depth to those outside, and begin new ones."""
+        """Add the partial sums at a depth to those one level up, and reset them."""
         columns = self._columns
         summed = [(store, result) for store, result in self._homes if result in columns.partial]
         if columns.calls:
@@ -370,12 +370,12 @@ def _reassociation(result: ReductionResult) -> Reassociation:
 
 
 def _row_start(store: Store, last: Variable) -> Affine:
-    """Return where a row of a store begins: `last` is in it if neighbours are not contiguous."""
+    """Return the offset of a store's row, which has `last` in it if the row is not contiguous."""
     return store.offset + variable(last) * -1
 
 
 def _fill(address: ir.Address, count: ir.Expression, kind: str, value: ir.Expression) -> Call:
-    """Return the call that writes a value to `count` neighbours."""
+    """Return the call that fills `count` contiguous elements with a value."""
     width = Type(kind).byte_size
     bits = ir.Apply(f"bits_{FILLED[width]}", (value,), Type(FILLED[width]))
     given = {"address": address, "count": count, "bits": ir.integer_op("to_i64", bits)}

@@ -1,8 +1,8 @@
-"""Results that lie between each other, as padding between elements leaves them, done side by side.
+"""Unrolling of the innermost dimension by the period of its index tests (interior padding).
 
 The remainder of an index decides whether an element of a dilated array is an operand's or a padding
-value. Where the innermost loop takes as many steps at once as that repeats after, nothing is left
-to be decided, and no index is divided.
+value. If one iteration of the innermost loop computes a whole period of elements, each of them has
+a test with a constant outcome, and no index is divided.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from xla_server.target.loop_tuning import LoopNests
 def interleaved(
     dimensions: Sequence[int], make: Make, tuned: LoopNests
 ) -> tuple[Sequence[int], Make]:
-    """The dimensions to loop over and the stores for an index: these, or fewer with more stores."""
+    """Return dimensions and stores, the last dimension unrolled by its period if it has one."""
     if not dimensions or dimensions[-1] < tuned.min_interleaved_elements:
         return dimensions, make
     steps, sizes, stores = 1, dimensions, make
@@ -36,7 +36,7 @@ def interleaved(
 
 
 def _side_by_side(make: Make, steps: int) -> Make:
-    """The stores of so many neighbours."""
+    """Return a maker of the stores of `steps` adjacent elements."""
 
     def stores(index: Index) -> Sequence[Store]:
         *outer, last = index

@@ -1,4 +1,4 @@
-"""The kernel that runs a whole while loop, its state in variables."""
+"""The kernel of a whole while loop on scalars, with the loop's state in variables."""
 
 import dataclasses
 from collections.abc import Container, Sequence
@@ -22,10 +22,10 @@ _WORK_UNSEEN = 1 << 16
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Register:
-    """An element of the state in a variable: where it comes from, and where it goes.
+    """An element of a loop's state in a variable, with the buffers it is loaded from and stored to.
 
-    `source` and `target` are numbers of arguments; what the body never changes has no target and
-    no next value.
+    `source` and `target` are numbers of arguments. An element that the body never changes has no
+    target and no next value.
     """
 
     variable: Named
@@ -38,10 +38,10 @@ class Register:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScalarLoop:
-    """A loop on scalars: goes on while `condition`, does `stores`, then all registers change.
+    """A loop on scalars: while `condition` holds, execute `stores`, then update all registers.
 
-    `order` has every node after those it reads. `cancellation` is the number of the flag's buffer;
-    None for a loop that is not stopped. `time` is that of an iteration, in additions.
+    `order` lists every node after its operands. `cancellation` is the number of the cancellation
+    flag's buffer; None for a loop without one. `time` is that of an iteration, in additions.
     """
 
     registers: Sequence[Register]
@@ -98,7 +98,7 @@ class _ScalarLoopBuilder(LoopBuilder):
         return self._kernel()
 
     def _load(self, part: Register) -> None:
-        """Load an element of the state; one that the body changes is a cell."""
+        """Load an element of the state into a value, or into a cell if the body changes it."""
         kind, name = part.kernel_type, part.variable.name
         load = LoadExpression(self._buffers[part.source], Type(kind.storage), Index(part.element))
         start = applied(kind.widen, load, kind.computed)
@@ -107,17 +107,17 @@ class _ScalarLoopBuilder(LoopBuilder):
         self._variables[part] = self._values[part.variable] = bind(name, start)
 
     def _evaluate_all(self, wanted: Container[Node]) -> None:
-        """Evaluate nodes in the order they were made in, so that none waits for a deep chain."""
+        """Evaluate nodes after their operands, without recursion through deep chains."""
         for node in self._loop.order:
             if node in wanted and not node.variables:
                 self._value(node)
 
     def _change(self, body: Body) -> None:
-        """Build one iteration: everything is computed before the first element changes."""
+        """Build one iteration: all values are computed before the first assignment."""
         loop = self._loop
         roots = [*(store.value for store in loop.stores), *_next(loop.registers)]
         self._evaluate_all(set(reached(roots)))
-        # Whatever is in an index is computed before the first element is stored.
+        # Indices are computed before the first store.
         stores = [self._store_statement(store, self._narrowed(store)) for store in loop.stores]
         changes = [
             (cell, self._value(part.next))

@@ -1,9 +1,9 @@
-"""Kernels over short rows: what is computed once for a row is computed for many rows at once.
+"""Kernels over short rows, which compute the values that a row needs once for many rows at once.
 
-The logarithm of a row's sum takes as long as those of sixteen rows' sums. Where rows are short that
-is a large share of the time, so blocks of 64 rows take three loops. The first reduces each row, the
-second computes what follows from the results, vectorised across rows, and the third goes over the
-rows again and reads the other two's results from the stack.
+The logarithm of one row's sum takes as long as a vector of sixteen rows' logarithms. For short rows
+that is a large share of the time, so each block of 64 rows takes three loops. The first reduces
+each row. The second computes values from the reductions' results, vectorised across rows. The third
+visits the rows' elements and reads the results of the other two from the stack.
 """
 
 import math
@@ -34,7 +34,7 @@ from xla_server.ir.traversal import in_post_order
 
 
 def short_row_kernel(nest: Nest) -> ScheduledKernel | None:
-    """Return the kernel of many short rows; None where their heads are cheap or not there."""
+    """Return the kernel of many short rows; None if their heads (`_heads`) are cheap or absent."""
     sizes, tuned = [loop.size for loop in nest.loops], nest.target.tuning.loops
     if not sizes or sizes[-1] > tuned.max_short_row:
         return None
@@ -45,14 +45,14 @@ def short_row_kernel(nest: Nest) -> ScheduledKernel | None:
     if max(costs, default=0) < tuned.min_head_work:
         return None
     kept = row_buffers(nest.loops, nest.stores, reduction_groups(nest.stores), tuned)
-    # A row's values are kept for one row, not for a block.
+    # Row buffers hold the values of one row, not of a block.
     if kept.rows or kept.same:
         return None
     return _ShortRowBuilder(nest, heads).built()
 
 
 def _heads(nest: Nest) -> list[Node]:
-    """Return the nodes that are computed once per row, and read for the row's elements."""
+    """Return the heads: nodes that are constant along a row and read by the row's elements."""
     outer = frozenset(nest.loops[:-1])
     found = reached(
         roots_of(nest.stores), lambda node: () if node.variables <= outer else node.inputs()
@@ -65,9 +65,9 @@ def _heads(nest: Nest) -> list[Node]:
 
 
 def _behind(heads: Sequence[Node]) -> list[Node]:
-    """Return the nodes that heads are computed from, with them, up to results of reductions.
+    """Return the heads and the nodes they are computed from, back to results of reductions.
 
-    Nodes that follow no reduction are left out: any kernel can vectorise them across rows.
+    Nodes that depend on no reduction are left out: any schedule vectorises them across rows.
     """
     behind: dict[Node, None] = {}
     for node in in_post_order(heads, own_inputs):
@@ -77,7 +77,7 @@ def _behind(heads: Sequence[Node]) -> list[Node]:
 
 
 def _are_floats(heads: Sequence[Node]) -> bool:
-    """Return whether all nodes after reductions are arithmetic on floats, defined for any value."""
+    """Return whether all nodes after reductions are float arithmetic, defined for every operand."""
     nodes = reached(heads, lambda node: node.operands if isinstance(node, Apply) else ())
     return all(
         isinstance(node, Apply | ReductionResult | Immediate) and node.type in ("f32", "f64")
@@ -113,8 +113,8 @@ class _ShortRowBuilder(LoopBuilder):
         self._keep(results, body, at)
         body.close()
         if _are_floats(self._heads):
-            # Rows beyond the last one have undefined values: whole vectors are less code than a
-            # remainder loop.
+            # The loop covers undefined values beyond the last row: whole vectors are less code
+            # than a remainder loop.
             self._forget()
             body = self._bind(Loop(block, self._names("i"), self._block))
             at = body.axis
@@ -133,20 +133,20 @@ class _ShortRowBuilder(LoopBuilder):
         return self._scheduled()
 
     def _forget(self) -> None:
-        """Forget what was evaluated for rows: another loop over rows begins."""
+        """Forget the values that vary with rows, as another loop over rows begins."""
         self._values = {node: v for node, v in self._values.items() if not node.variables}
         self._results = {
             reduction: v for reduction, v in self._results.items() if not reduction.variables
         }
 
     def _bind(self, body: Loop) -> Loop:
-        """Have rows' values evaluated in a loop."""
+        """Evaluate values that vary with rows in this loop from now on; return the loop."""
         for loop in self._nest.loops[:-1]:
             self._bodies[loop] = body
         return body
 
     def _begin_rows(self, block: Body, first: Value, last: Value) -> tuple[Loop, Value]:
-        """Begin a loop over the rows of a block; return the row's number in it, too."""
+        """Begin a loop over the rows of a block; return it and the row's number in the block."""
         self._forget()
         at, row = self._names("i"), self._names("t")
         body = self._bind(Loop(block, row, last, first, iterations=self._rows))
@@ -155,12 +155,12 @@ class _ShortRowBuilder(LoopBuilder):
         return body, number
 
     def _keep(self, nodes: Sequence[Node], body: Body, at: Value) -> None:
-        """Compute what later loops read."""
+        """Evaluate nodes and store them for later loops."""
         for node in nodes:
             body.store(self._arrays[node], node.type, at, self._value(node))
 
     def _recall(self, nodes: Sequence[Node], body: Body, at: Value) -> None:
-        """Read what an earlier loop has kept."""
+        """Load nodes that an earlier loop stored."""
         for node in nodes:
             load = LoadExpression(self._arrays[node], Type(node.type), at)
             self._values[node] = body.let(self._names("v"), load)

@@ -1,4 +1,4 @@
-"""Scalar graphs of kernels over windows, in which elements under windows are another graph."""
+"""Scalar graphs of reduce-window kernels; elements under a window are a graph of their own."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,14 +27,15 @@ MakeBy: TypeAlias = Callable[[Index, Mapping[Opcode, Rule]], Sequence[Store]]
 
 
 class OtherWindowsError(Exception):
-    """Windows that tiles are not for: of several forms, or of an operation with an order."""
+    """The windows fit no tile: they have several forms, or an operation that has an order."""
 
 
 @dataclasses.dataclass(eq=False)
 class Windowed(Node):
-    """The elements under a window, combined by `function`; `neutral` changes nothing.
+    """The reduction of the elements under a window by `function`, with its `neutral` element.
 
-    `element` is an element of the operand, at variables of its own; `loops` are those over results.
+    `element` is the graph of an operand element, in its own variables. `loops` are the loops over
+    results.
     """
 
     instruction: HloInstruction
@@ -49,7 +50,7 @@ class Windowed(Node):
 
     @cached_property
     def variables(self) -> frozenset[Variable]:
-        """The loop variables the value depends on: not those of the elements."""
+        """The loop variables that the value depends on: those of results."""
         return self.loops
 
     def inputs(self) -> Sequence[Node]:
@@ -59,9 +60,9 @@ class Windowed(Node):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Walk:
-    """A loop over an axis and the whole axes behind it, with `inner` elements per position.
+    """A loop over an axis merged with the whole axes after it, up to axis number `last`.
 
-    `last` is the number of the last of these axes.
+    `inner` is the number of elements of the merged axes for each position of the first.
     """
 
     loop: Variable
@@ -72,25 +73,25 @@ class Walk:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WindowGraph:
-    """The stores of a kernel and the windows that they read, all of one form."""
+    """The stores of a kernel, and the reduced windows they read, which have one form."""
 
     stores: tuple[Store, ...]
     windows: tuple[Windowed, ...]
 
     @property
     def window(self) -> tuple[WindowDimension, ...]:
-        """The form of the windows."""
+        """The attributes that all windows share."""
         dimensions: tuple[WindowDimension, ...] = self._first.attributes.window.dimensions
         return dimensions
 
     @property
     def bases(self) -> tuple[int, ...]:
-        """The dimensions of what the windows are over."""
+        """The dimensions of the windows' operands."""
         return self._first.operands[0].shape.dimensions
 
     @property
     def elements(self) -> tuple[Store, ...]:
-        """The elements as stores, for what looks at these."""
+        """The operand elements as stores, for analyses that read stores."""
         kind = KERNEL_TYPE[self._first.shape.element_type]
         return tuple(Store(0, kind, Affine(0), each.element) for each in self.windows)
 
@@ -100,7 +101,7 @@ class WindowGraph:
 
 
 def traced(make: MakeBy, loops: Iterable[Variable], index: Index, positions: Index) -> WindowGraph:
-    """Trace the stores at an index in `loops`, and elements under windows at `positions`.
+    """Trace the stores at `index` in the variables of `loops`, and the elements at `positions`.
 
     Raises OtherWindowsError.
     """
@@ -136,14 +137,14 @@ def traced(make: MakeBy, loops: Iterable[Variable], index: Index, positions: Ind
 
 
 class AxisFinder:
-    """Finds which dimensions are one axis of tiles, and which axes one loop runs over."""
+    """Finds which dimensions can be merged to one axis of tiles, and which axes share one loop."""
 
     def __init__(self, dimensions: Sequence[int], make: MakeBy) -> None:
-        """Look at the kernel of these dimensions. Raises OtherWindowsError."""
+        """Trace the kernel of these dimensions. Raises OtherWindowsError."""
         self._dimensions = dimensions
         results = [Variable(size, "i") for size in dimensions]
         index = tuple(map(variable, results))
-        # The operand's dimensions are not known before.
+        # A first trace finds the dimensions of the operands.
         self._bases = traced(make, results, index, (Affine(0),) * len(dimensions)).bases
         elements = [Variable(size, "p") for size in self._bases]
         graph = traced(make, results, index, tuple(map(variable, elements)))
@@ -162,7 +163,7 @@ class AxisFinder:
         self.axes = self._axes()
 
     def _joints(self, loops: Sequence[Variable], indices: Sequence[Affine]) -> set[int]:
-        """Return the dimensions that could be one loop with the kept one before them."""
+        """Return the dimensions that can share a loop with the kept dimension before them."""
         pairs = zip(self._kept, self._kept[1:], strict=False)
         return {
             after
@@ -231,5 +232,5 @@ class AxisFinder:
 
 
 def _keeps_order(axis: TiledAxis) -> bool:
-    """Return whether neighbouring elements along an axis are neighbours in a tile."""
+    """Return whether adjacent elements along an axis are adjacent in a tile."""
     return axis.axis.window.stride == axis.axis.window.base_dilation == 1

@@ -1,10 +1,10 @@
 """Reduction of the elements under a window: directly, or from partial results.
 
-Partial results are shared with the windows beside it. A window of 64 elements needs 63 operations.
-Combined from windows of 8, each of which is computed once and shared by 8 others, it needs 14.
-Every result is a tree over exactly the elements under its window, the same tree at every position.
-No result is the difference of two others, so errors of sums are no larger than those of adding in
-sequence, and do not depend on where blocks are cut.
+Adjacent windows share partial results. A window of 64 elements needs 63 operations; combined from
+windows of 8, each computed once and shared by 8 others, it needs 14. Every result is a tree over
+exactly the elements under its window, and the tree is the same at every position. No result is the
+difference of two others, so sums are as accurate as sums in sequence, and do not depend on how
+positions are cut into blocks.
 """
 
 import dataclasses
@@ -13,23 +13,23 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 TAP = 2
-"""Cost of one operand of a combination: its load and the operation."""
+"""Cost of one operand of a combination, its load and the operation, in additions."""
 
 PASS = 5
-"""Cost of one more loop for each element: its store, and what the loop takes itself."""
+"""Cost per element of another level, its store and its loop, in additions."""
 
 MAX_RATIO = 8
-"""Most elements of one level that are combined to one of the next."""
+"""Bound on the values of one level that are combined to one of the next."""
 
 MAX_LEVELS = 3
-"""Most levels between the elements and the windows."""
+"""Bound on the levels between elements and windows, and so on the time to search them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tap:
-    """An operand of a combination: `offset` positions behind its own in the values of `source`.
+    """An operand of a combination: the value of `source` that is `offset` positions ahead.
 
-    Source 0 has the elements, source k the results of level k.
+    Source 0 has the elements, source k the values of level k.
     """
 
     source: int
@@ -38,7 +38,7 @@ class Tap:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Level:
-    """Values at `length` neighbouring positions, each combined from `taps`."""
+    """Values at `length` adjacent positions, each combined from `taps`."""
 
     taps: tuple[Tap, ...]
     length: int
@@ -46,12 +46,11 @@ class Level:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Spacing:
-    """Positions of the elements under windows that are `stride` apart.
+    """Storage of the elements under a block of `length` windows that are `stride` apart.
 
-    There are `size` of them for each window, `dilation` apart. Elements are stored by phase: those
-    at multiples of the stride first, then those after these, so that the elements with one offset
-    in neighbouring windows are neighbours. `span` of them are under the windows of a block, `row`
-    of one phase.
+    A window has `size` elements, `dilation` apart. Elements are stored by phase (position modulo
+    stride), so that elements at one offset in adjacent windows are adjacent. A block has `span`
+    elements, of which each phase has `row`.
     """
 
     size: int
@@ -61,7 +60,7 @@ class Spacing:
 
     @property
     def span(self) -> int:
-        """Elements from the first under the first window to the last under the last."""
+        """Elements from the first one of the first window to the last one of the last window."""
         return (self.length - 1) * self.stride + (self.size - 1) * self.dilation + 1
 
     @property
@@ -70,13 +69,13 @@ class Spacing:
         return -(-self.span // self.stride)
 
     def offset(self, element: int) -> int:
-        """Return where an element under the first window is stored."""
+        """Return the storage index of an element of the first window."""
         step, phase = divmod(element * self.dilation, self.stride)
         return phase * self.row + step
 
     @property
     def unit(self) -> int | None:
-        """Elements between two positions of a level; None where windows share no levels."""
+        """Elements between adjacent positions of a level; None if windows cannot share levels."""
         if self.stride == 1:
             return 1
         return self.stride if self.dilation == 1 else None
@@ -84,9 +83,9 @@ class Spacing:
 
 @functools.lru_cache(maxsize=1024)
 def levels_of(spacing: Spacing, *, is_idempotent: bool) -> tuple[Level, ...]:
-    """Return the levels that combine windows at the least cost; the last has the results.
+    """Return the levels of least cost that reduce windows; the last has the results.
 
-    An idempotent operation may combine an element twice.
+    An idempotent operation may combine an element more than once.
     """
     best = min(
         _widths(spacing),
@@ -96,7 +95,7 @@ def levels_of(spacing: Spacing, *, is_idempotent: bool) -> tuple[Level, ...]:
 
 
 def _widths(spacing: Spacing) -> Iterator[tuple[int, ...]]:
-    """Yield how many elements each level between may combine."""
+    """Yield the possible window sizes of the intermediate levels, smallest level first."""
     yield ()
     unit = spacing.unit
     if unit is None:
@@ -121,7 +120,7 @@ def _cost(spacing: Spacing, widths: Sequence[int], *, is_idempotent: bool) -> in
 def _cover(
     spacing: Spacing, size: int, widths: Sequence[int], *, is_idempotent: bool
 ) -> list[tuple[int, int]]:
-    """Return (source, first element) of what a window of `size` is combined from."""
+    """Return the (source, first element) of each operand that a window of `size` is made of."""
     found, at = [], 0
     for number in reversed(range(len(widths))):
         while at + widths[number] <= size:
@@ -147,7 +146,7 @@ def _levels(spacing: Spacing, widths: Sequence[int], *, is_idempotent: bool) -> 
     made = [
         taps(width, widths[:number][-1:], may_overlap=False) for number, width in enumerate(widths)
     ]
-    # A level is read from the one before it, whichever number that has.
+    # Each level reads the one before it; its source number is set here.
     made = [
         tuple(Tap(number, tap.offset) if tap.source else tap for tap in own)
         for number, own in enumerate(made)

@@ -1,7 +1,7 @@
-"""Tiles of reduce-windows: the positions that a work item computes, and the elements under them.
+"""Tiles of reduce-windows: the windows that a work item computes, and the elements under them.
 
-A tile's elements are on the stack, in the order of its axes, each axis by phase (`Spacing`). One
-axis after the other is then combined, so a window over several dimensions costs the sum of its
+A tile's elements are on the stack, in the order of its axes, each axis by phase (`Spacing`). They
+are reduced along one axis after the other, so a window over several dimensions costs the sum of its
 sizes, not their product.
 """
 
@@ -16,7 +16,7 @@ from xla_server.target.loop_tuning import WindowTiles
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WindowAxis:
-    """A dimension, or several that no window covers: `size` positions over `base` elements."""
+    """A dimension, or merged dimensions without windows: `size` positions, `base` elements."""
 
     size: int
     base: int
@@ -24,13 +24,13 @@ class WindowAxis:
 
     @property
     def is_covered(self) -> bool:
-        """Return whether windows do more along the axis than to take one element each."""
+        """Return whether windows along the axis are more than single elements."""
         return self.window != WindowDimension(1)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TiledAxis:
-    """An axis cut into `blocks` of `length` positions; the last is moved back to end with it."""
+    """An axis cut into `blocks` of `length` positions; the last may overlap the one before it."""
 
     axis: WindowAxis
     length: int
@@ -48,12 +48,12 @@ class TiledAxis:
 
     @property
     def pitch(self) -> int:
-        """Elements stored along the axis."""
+        """Number of elements stored along the axis."""
         return self.spacing.stride * self.spacing.row
 
     @property
     def is_clipped(self) -> bool:
-        """Return whether blocks may reach beyond the elements, or lie between them."""
+        """Return whether blocks may include padding, around or between elements."""
         window, last = self.axis.window, self.axis.size - self.length
         first = -window.padding_low
         end = last * window.stride + first + self.spacing.span
@@ -61,7 +61,7 @@ class TiledAxis:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether a tile has all of the axis, element by element."""
+        """Return whether a tile has the whole axis, without windows."""
         return self.blocks == 1 and not self.axis.is_covered
 
     @property
@@ -80,7 +80,7 @@ class TiledAxis:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AxisPass:
-    """The combination of a tile along one axis, by levels."""
+    """The reduction of a tile along one axis, by levels."""
 
     axis: int
     levels: tuple[Level, ...]
@@ -102,7 +102,7 @@ class WindowTile:
 def tile_of(
     axes: Sequence[WindowAxis], width: int, tuned: WindowTiles, *, is_idempotent: bool
 ) -> WindowTile | None:
-    """Return the tile for elements of `width` bytes; None where windows are too large for one."""
+    """Return the tile for elements of `width` bytes; None if windows are too large for one."""
     positions = math.prod(axis.size for axis in axes)
     share = max(tuned.min_tile_bytes, positions * width // tuned.min_tiles)
     aimed = min(tuned.tile_bytes, share) // width
@@ -111,7 +111,7 @@ def tile_of(
         tiled = _cut(axes, aimed, segment // width)
         segment //= 2
         if math.prod(axis.pitch for axis in tiled) * width > tuned.max_stack_bytes:
-            # Levels are not sought in vain: that takes as long as windows have elements.
+            # The search for levels, linear in the window's elements, is skipped for such tiles.
             continue
         tile = WindowTile(tiled, _passes(tiled, is_idempotent=is_idempotent))
         if stack_elements(tile, tuned.short_row) * width <= tuned.max_stack_bytes:
@@ -123,7 +123,7 @@ def tile_of(
 def _cut(axes: Sequence[WindowAxis], aimed: int, segment: int) -> tuple[TiledAxis, ...]:
     """Cut axes so that a tile has about `aimed` elements.
 
-    An axis inside of one that windows cover is cut to `segment`.
+    Axes inside of the first one with windows are cut to `segment` elements.
     """
     covered = [number for number, axis in enumerate(axes) if axis.is_covered]
     tiled: list[TiledAxis] = []
@@ -135,7 +135,7 @@ def _cut(axes: Sequence[WindowAxis], aimed: int, segment: int) -> tuple[TiledAxi
         room = (aimed if is_first else min(aimed, segment)) // inner
         length = (room - window.dilated_size) // window.stride + 1
         if axis.is_covered:
-            # Elements beside a tile, which the next one loads again, are at most half as many.
+            # Adjacent tiles then load at most half of their elements twice.
             length = max(length, 2 * (window.dilated_size // window.stride))
         length = max(1, min(axis.size, length))
         length = -(-axis.size // -(-axis.size // length))
@@ -145,7 +145,7 @@ def _cut(axes: Sequence[WindowAxis], aimed: int, segment: int) -> tuple[TiledAxi
 
 
 def _passes(axes: Sequence[TiledAxis], *, is_idempotent: bool) -> tuple[AxisPass, ...]:
-    """Return the passes: those that leave fewest elements to the others first."""
+    """Return the passes, the one that shrinks the tile most first."""
     found = [
         AxisPass(number, levels_of(axis.spacing, is_idempotent=is_idempotent))
         for number, axis in enumerate(axes)
@@ -155,7 +155,7 @@ def _passes(axes: Sequence[TiledAxis], *, is_idempotent: bool) -> tuple[AxisPass
 
 
 def stack_elements(tile: WindowTile, short_row: int) -> int:
-    """Return how many elements the tile and all levels take on the stack."""
+    """Return the number of elements on the stack, for the tile and all levels."""
     pitches = [axis.pitch for axis in tile.axes]
     total = math.prod(pitches)
     for each in tile.passes:
@@ -170,6 +170,6 @@ def stack_elements(tile: WindowTile, short_row: int) -> int:
 
 
 def is_flat_pass(pitches: Sequence[int], each: AxisPass, short_row: int) -> bool:
-    """Return whether a pass runs over rows below `short_row`, and between them, in one loop."""
+    """Return whether a pass runs over short rows and the gaps between them in one loop."""
     row = each.levels[-1].length * math.prod(pitches[each.axis + 1 :])
     return row < short_row and math.prod(pitches[: each.axis]) > 1

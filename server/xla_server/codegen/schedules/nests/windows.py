@@ -1,8 +1,8 @@
-"""Loop nests of reduce-windows: tiles of elements on the stack, combined along one axis at a time.
+"""Loop nests of reduce-windows: tiles of elements on the stack, reduced along one axis at a time.
 
-A work item loads the elements under a block of windows once, whatever computes them, with the
-neutral element where there is padding. Loops over neighbouring positions then combine them, without
-tests and in vectors, and what is made of the windows' results is computed in the last of these.
+A work item computes the elements under a block of windows once and stores them on the stack, with
+neutral elements for padding. Loops over adjacent windows then combine them, vectorised and without
+tests. The last of these loops also computes the values that depend on the windows' results.
 """
 
 import dataclasses
@@ -39,10 +39,10 @@ from xla_server.target.target import Target
 def window_kernel(
     dimensions: Sequence[int], make: MakeBy, target: Target
 ) -> ScheduledKernel | None:
-    """Return the kernel that combines windows in tiles; None if that is not its form.
+    """Return the kernel that reduces windows in tiles; None if the graph does not fit.
 
-    All windows must be of one form, read where the results of the kernel are, and be combined by an
-    operation whose order is free.
+    All windows must have the same attributes, be read at the index of the result, and be reduced by
+    an operation that may be reassociated.
     """
     try:
         finder = AxisFinder(dimensions, make)
@@ -56,7 +56,7 @@ def window_kernel(
     tile = tile_of(finder.axes, width, tuned, is_idempotent=is_idempotent)
     if tile is None:
         return None
-    # Few loads, none of which needs a test, are as fast without a tile.
+    # Short windows without padding are as fast without a tile.
     is_short = is_short_window([axis.window.size for axis in finder.axes], target.capability)
     if is_short and not any(axis.is_clipped for axis in tile.axes):
         return None
@@ -68,19 +68,19 @@ def window_kernel(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Values:
-    """Values on the stack, `pitches` of them along the axes of a tile."""
+    """An array on the stack with `pitches` values along the axes of a tile."""
 
     memory: ir.StackArray
     type: Type
     pitches: tuple[int, ...]
 
     def stride(self, axis: int) -> int:
-        """Return how far neighbours along an axis are from each other."""
+        """Return the distance of adjacent values along an axis."""
         return math.prod(self.pitches[axis + 1 :])
 
 
 class _Loops:
-    """Nested loops while they are built, from `body` inward."""
+    """Nested loops under construction, from `body` inward."""
 
     def __init__(self, body: Body) -> None:
         self.body = body
@@ -105,7 +105,7 @@ class _Loops:
 
 
 _Taps = Sequence[tuple[_Values, int]]
-"""Values that are combined, and how far behind the index of the result each is."""
+"""Arrays of the operands to combine, with their offsets from the index of the result."""
 
 
 class _WindowBuilder(LoopBuilder):
@@ -136,7 +136,7 @@ class _WindowBuilder(LoopBuilder):
         return self._scheduled()
 
     def _find_tile(self, item: ir.Value, body: Body) -> None:
-        """Bind the first position of the tile along each axis, and the first element there."""
+        """Compute the tile's first position along each axis, and the first element under it."""
         rest, left = item, self._tile.count
         for axis in reversed(self._tile.axes):
             low: ir.Expression = ir.Index(0)
@@ -163,7 +163,7 @@ class _WindowBuilder(LoopBuilder):
     def _fill(self, window: Windowed, body: Body) -> _Values:
         """Build the loops that load the elements under the windows of the tile."""
         values = self._array([axis.pitch for axis in self._tile.axes], window.type)
-        # Values of the loops for another window are out of scope here.
+        # Values of another window's loops are out of scope here.
         self._values = {node: v for node, v in self._values.items() if not node.variables}
         self._fill_neutral(values, window, body)
         loops = _Loops(body)
@@ -182,7 +182,7 @@ class _WindowBuilder(LoopBuilder):
         return values
 
     def _fill_neutral(self, values: _Values, window: Windowed, body: Body) -> None:
-        """Set the tile to the neutral element where it reaches beyond the operand."""
+        """Fill the tile with neutral elements if it includes padding."""
         clipped = [n for n, axis in enumerate(self._tile.axes) if axis.is_clipped]
         if not clipped:
             return
@@ -203,7 +203,7 @@ class _WindowBuilder(LoopBuilder):
             loop.store(values.memory, values.type, loop.axis, neutral)
 
     def _bounds(self, number: int, body: Body) -> tuple[ir.Expression, ir.Expression]:
-        """Return the first element of the tile along an axis, and the one behind the last."""
+        """Return the half-open range of operand elements of the tile along an axis."""
         axis, origin = self._tile.axes[number], self._origin_of[number]
         step, base = axis.axis.window.base_dilation, axis.axis.base
         end = ir.plus(origin, axis.spacing.span)
@@ -218,7 +218,7 @@ class _WindowBuilder(LoopBuilder):
         return self._bound(low, body), self._bound(high, body)
 
     def _open_elements(self, walk: Walk, loops: _Loops) -> ir.Expression:
-        """Begin a loop over the elements along an axis; return their index along it."""
+        """Begin a loop over the elements along an axis; return their storage index along it."""
         axis, outside = self._tile.axes[walk.axis], loops.body
         first = self._bound(ir.times(self._origin_of[walk.axis], walk.inner), outside)
         name, own = self._names("i"), self._names("i")
@@ -245,14 +245,14 @@ class _WindowBuilder(LoopBuilder):
         return self._bound(ir.integer_op("add", phase, step), body)
 
     def _open_count(self, name: str, count: int, loops: _Loops) -> tuple[ir.Expression, Body]:
-        """Begin a loop of a known length; return its variable. One iteration needs no loop."""
+        """Begin a loop of constant length, unless it is 1; return the index and the body."""
         if count == 1:
             return ir.Index(0), loops.body
         loop = loops.open(name, count)
         return loop.axis, loop
 
     def _open_phases(self, walk: Walk, loops: _Loops) -> ir.Expression:
-        """Begin a loop over the phases of the innermost axis, and one over the elements of each."""
+        """Begin loops over the phases of an axis and over each phase; return the storage index."""
         axis, origin = self._tile.axes[walk.axis], self._origin_of[walk.axis]
         spacing, stride = axis.spacing, axis.spacing.stride
         ends: list[ir.Expression] = [ir.Index(0), ir.Index(spacing.span)]
@@ -264,7 +264,7 @@ class _WindowBuilder(LoopBuilder):
                 for end in self._bounds(walk.axis, loops.body)
             ]
         outer = loops.open(self._names("i"), stride)
-        # Elements of this phase that are before either end.
+        # The numbers of elements of this phase below either end.
         low, high = (
             self._bound(
                 ir.integer_op(
@@ -285,7 +285,7 @@ class _WindowBuilder(LoopBuilder):
         return self._tile.axes[walk.axis].elements * walk.inner
 
     def _combine(self, window: Windowed, values: _Values, body: Body) -> _Taps:
-        """Build the passes over a tile; return what the loops over results have to combine."""
+        """Build the passes over a tile; return the operands that the loops over results combine."""
         taps: _Taps = [(values, 0)]
         for each in self._tile.passes:
             sources = [values]
@@ -319,11 +319,11 @@ class _WindowBuilder(LoopBuilder):
         *,
         is_flat: bool,
     ) -> None:
-        """Build the loops of a level: over rows, and neighbours in these."""
+        """Build the loops of a level: over rows, and over adjacent values in a row."""
         inner = made.stride(each.axis)
         rows, count = math.prod(made.pitches[: each.axis]), level.length * inner
         if is_flat:
-            # Values computed between rows are never read.
+            # Values computed for the gaps between rows are never read.
             rows, count = 1, math.prod(made.pitches) - max(offset for _, offset in taps)
         loops = _Loops(body)
         row, _ = self._open_count(self._names("i"), rows, loops)
@@ -339,7 +339,7 @@ class _WindowBuilder(LoopBuilder):
     def _tree(
         self, window: Windowed, read: Sequence[tuple[_Values, ir.Expression]], body: Body
     ) -> ir.Value:
-        """Build the combination of values at indices, in a tree."""
+        """Build a balanced tree that combines the values at these indices."""
         found = [
             body.let(self._names("v"), ir.Load(values.memory, values.type, index))
             for values, index in read
@@ -379,7 +379,7 @@ class _WindowBuilder(LoopBuilder):
         loops.close()
 
     def _begun(self, window: Windowed, total: ir.Value, body: Body) -> ir.Value:
-        """Combine the elements of a window with the initial value."""
+        """Return the reduced window combined with the initial value."""
         initial = window.initial
         if isinstance(initial, Immediate) and initial.constant == window.neutral.constant:
             return total
@@ -388,7 +388,7 @@ class _WindowBuilder(LoopBuilder):
         return body.let(name, ir.Apply(window.function, operands, total.type))
 
     def _bound(self, expression: ir.Expression, body: Body) -> ir.Expression:
-        """Return a value bound to an expression; itself if it is one, or a number."""
+        """Return a variable with the value of an expression; values and constants as they are."""
         if isinstance(expression, ir.Value) or ir.known(expression) is not None:
             return expression
         return body.let(self._names("i"), expression)

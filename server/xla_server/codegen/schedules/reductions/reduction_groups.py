@@ -1,4 +1,4 @@
-"""Reductions that can share a loop: equal lengths, and none needs another's result."""
+"""Groups of reductions that share a loop: of equal length and independent of each other."""
 
 import math
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from xla_server.ir.traversal import in_post_order
 
 
 def reduction_groups(stores: Sequence[graph.Store]) -> list[tuple[graph.Reduction, ...]]:
-    """Return all reductions of a kernel in groups, in an order in which they can be executed.
+    """Return all reductions of a kernel in groups, in an order that respects dependencies.
 
-    Only what may be combined in any order is put together: other loops do not become vector code,
-    and what they were joined with would not either.
+    Only reductions that may be reassociated are grouped. Others are not vectorised, and would keep
+    those that share their loop from being vectorised.
     """
     groups: dict[tuple[int, object], list[graph.Reduction]] = {}
     levels: dict[graph.Reduction, int] = {}
@@ -29,9 +29,9 @@ def reduction_groups(stores: Sequence[graph.Store]) -> list[tuple[graph.Reductio
 
 
 def is_free(reduction: graph.Reduction) -> bool:
-    """Return whether elements may be combined in any order, as those of short reductions are.
+    """Return whether a reduction is reassociated: it may be, and it is long or has one loop.
 
-    Keys of floats are combined in less time even one after the other.
+    Extremes of floats always are, as their integer keys are faster even in sequence.
     """
     form = vector_reduction(reduction)
     if form is None:
@@ -41,7 +41,7 @@ def is_free(reduction: graph.Reduction) -> bool:
 
 
 def reductions_of(stores: Sequence[graph.Store]) -> list[graph.Reduction]:
-    """Return every reduction, after those whose results it needs."""
+    """Return every reduction, each after those whose results it reads."""
     roots = reversed(graph.roots_of(stores))
     nodes = in_post_order(roots, lambda node: reversed([*node.inputs()]))
     results = (node for node in nodes if isinstance(node, graph.ReductionResult))

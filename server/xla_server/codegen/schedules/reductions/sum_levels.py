@@ -1,7 +1,7 @@
 """Pairwise summation of long sums: short runs first, then runs of their results, and so on.
 
-Errors of a sum grow with how many numbers are added one to the other in sequence. Lengths follow
-from sizes alone, so sums are the same on any number of threads.
+The error of a sum grows with the number of additions in sequence. Lengths of runs follow from sizes
+alone, so the result does not depend on the number of threads.
 """
 
 import dataclasses
@@ -9,21 +9,21 @@ import math
 from collections.abc import Sequence
 
 RUN = 64
-"""Elements added in sequence."""
+"""Elements of a run, which are added in sequence."""
 
 PARTS = 16
-"""Results added in sequence: fewer, as their errors count most, and as they are few anyway."""
+"""Partial results added in sequence: fewer than elements, as their rounding errors are larger."""
 
 SHORTEST = 16
-"""Elements of a run of whole inner loops, below which it takes turns of the next loop as well."""
+"""Elements of a run that covers whole inner loops, below which it includes more of the next."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SumLoop:
-    """One loop of a sum over loops: over `length` turns of loop number `loop`, `span` at once.
+    """One loop of a pairwise sum: `length` iterations of loop number `loop`, in steps of `span`.
 
-    Where `begins` each of its turns adds to a sum of its own, which then is added to the one
-    outside.
+    If it `begins` a level, each of its steps has an accumulator of its own, which is then added to
+    the accumulator outside.
     """
 
     loop: int
@@ -33,7 +33,7 @@ class SumLoop:
 
 
 def steps_of(sizes: Sequence[int], run: int = RUN, parts: int = PARTS) -> list[SumLoop]:
-    """The loops, outermost first, of a sum over loops of these sizes."""
+    """Return the loops, outermost first, of a pairwise sum over loops of these sizes."""
     steps: list[SumLoop] = []
     most, turns, begins = run, 1, False
     for loop in reversed(range(len(sizes))):
@@ -51,11 +51,11 @@ def steps_of(sizes: Sequence[int], run: int = RUN, parts: int = PARTS) -> list[S
 
 
 def is_even(steps: Sequence[SumLoop], step: SumLoop) -> bool:
-    """Return whether all iterations of the loop of a step are equally long."""
+    """Return whether all steps over the same loop divide it evenly."""
     return all(other.length % other.span == 0 for other in steps if other.loop == step.loop)
 
 
 def turn_of(steps: Sequence[SumLoop], number: int) -> int:
-    """The elements of one turn of a step."""
+    """Return the number of elements in one iteration of step number `number`."""
     inside = (-(-step.length // step.span) for step in steps[number + 1 :])
     return math.prod(inside)

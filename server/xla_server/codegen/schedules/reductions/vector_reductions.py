@@ -1,8 +1,8 @@
-"""Reductions in any order, and how loops combine their elements so that LLVM can vectorise them.
+"""Forms of reductions that LLVM can vectorise, as their elements may be combined in any order.
 
-Sums and products of floats say that their order is free. The larger of two floats takes several
-instructions, one waiting for the other, because of NaN and zeros of either sign; integers that are
-in the same order (keys) take one. Integers are combined in vectors as they are.
+Sums and products of floats carry the flag for reassociation. The maximum of two floats is a chain
+of several instructions, because of NaN and signed zeros; that of their keys, integers in the same
+order, is one instruction. Integers are combined as they are.
 """
 
 import dataclasses
@@ -12,10 +12,11 @@ from xla_server.codegen.trace.graph import Apply, Immediate, Reduction
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VectorReduction:
-    """Vectorised reduction of a loop.
+    """The functions of a vectorised reduction.
 
-    `run` combines a partial result with an element, which `enter` makes what is combined, `join`
-    two partial results, and `neutral` changes none; `leave` makes the result.
+    `enter` converts an element to the type of partial results, of which `neutral` is the neutral
+    element. `run` combines a partial result with an element, `join` two partial results, and
+    `leave` converts the last one to the result; either conversion may be None.
     """
 
     neutral: Immediate
@@ -26,25 +27,25 @@ class VectorReduction:
 
     @property
     def rounds(self) -> bool:
-        """Return whether errors grow with how many elements are combined one after the other."""
+        """Return whether rounding errors grow with the length of a run."""
         return self.run != self.join
 
     @property
     def is_wide(self) -> bool:
-        """Return whether results of runs are joined in f64: sums of f32, of as many as there are.
+        """Return whether partial results are joined in f64, as those of f32 sums are.
 
-        A join is one of a thousand additions, and then only their last sum is rounded.
+        Few additions are joins, and with f64 only the last one is rounded to f32.
         """
         return self.run == "add_in_any_order" and self.neutral.type == "f32"
 
     @property
     def has_keys(self) -> bool:
-        """Return whether what is combined are keys."""
+        """Return whether the reduction combines integer keys of floats."""
         return self.leave is not None
 
 
 def vector_reduction(reduction: Reduction) -> VectorReduction | None:
-    """Return how to combine the elements of a reduction in vectors, if its order is free."""
+    """Return the vectorised form of a reduction; None if it must not be reassociated."""
     if len(reduction.accumulators) != 1 or reduction.element is None:
         return None
     kind = reduction.initial[0].type
@@ -57,7 +58,7 @@ def vector_reduction(reduction: Reduction) -> VectorReduction | None:
         return None
     function = combined.function
     if kind in ("f32", "f64") and function in ("maximum", "minimum"):
-        # The keys of the two infinities.
+        # The key of the infinity that the operation never prefers.
         bits = {"f32": 0x7F800000, "f64": 0x7FF << 52}[kind]
         key = bits if function == "minimum" else ~bits
         word = f"i{kind[1:]}"
@@ -71,7 +72,7 @@ def vector_reduction(reduction: Reduction) -> VectorReduction | None:
 
 
 def _integer_neutral(kind: str, function: str) -> int | None:
-    """Return the integer, or truth value, that a function leaves others as they are with."""
+    """Return the neutral integer, or truth value, of a function; None if it has none."""
     if kind == "b1":
         return {"bit_and": 1, "bit_or": 0}.get(function)
     if kind[0] not in "iu":

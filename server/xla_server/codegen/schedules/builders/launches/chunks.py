@@ -1,4 +1,4 @@
-"""Division of a launch into calls: each does a chunk of work items."""
+"""Division of a launch into calls, each of which executes one chunk of work items."""
 
 import math
 
@@ -6,9 +6,10 @@ from xla_server.target.loop_tuning import Chunks
 
 
 def chunk_of(items: int, work: int, prologue: int, chunks: Chunks) -> int:
-    """Return how many of the `items` work items of a launch one call of its kernel does.
+    """Return the number of work items per call, for a launch of `items` work items.
 
-    `work` is the time of a work item in additions, `prologue` that of each call before its first.
+    `work` is the time of a work item, `prologue` that of the code before a call's first work item,
+    both in additions.
     """
     work = max(1, work)
     chunk = max(1, chunks.parallel_work // work, -(-chunks.prologue_share * prologue // work))

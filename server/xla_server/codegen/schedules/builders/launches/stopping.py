@@ -1,14 +1,15 @@
 """Cancellation points of kernels.
 
-The executor polls between chunks of work items. A kernel whose work items take longer than a client
-may wait has the cancellation flag (CANCELLATION) among its arguments, polls it, and returns once it
-is not 0. Results left unfinished are not read: the execution ends with the kernel.
+The executor polls the cancellation flag between chunks of work items. A kernel whose work items
+exceed the time in which a cancellation must take effect has the flag (CANCELLATION) among its
+arguments, polls it, and returns once it is not 0. Its unfinished results are never read, because
+the execution ends with it.
 
-Not cancellable inside are: one call of LAPACK for eigenvalues, singular values, pivoted QR factors,
-products with reflectors, Schur, Hessenberg and tridiagonal forms and tridiagonal systems; and a
-function that an operator registered. Large matrices of other calls of LAPACK are done by blocks
-(matrix_blocks.py), long lines of a Fourier transform by work items of at most a few thousand
-elements (fft_plan.py).
+Two calls cannot be cancelled while they run: LAPACK's for eigenvalues, singular
+values, pivoted QR factors, products with reflectors, Schur, Hessenberg and tridiagonal forms and
+tridiagonal systems; or a function that the server's operator registered. Other LAPACK calls
+process large matrices in blocks (matrix_blocks.py); long Fourier transforms are cut into work items
+of at most a few thousand elements (fft_plan.py).
 """
 
 import contextlib
@@ -20,23 +21,23 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Stop
 
 LONG_WORK_ITEM = 3 << 22
-"""Time in additions from which a work item is long: some milliseconds."""
+"""Time of a long work item, in additions: some milliseconds. Shorter ones do not poll the flag."""
 
 SPAN = 1 << 14
-"""Elements that are done between two looks where each may cost a microsecond."""
+"""Elements between two polls of the flag, if each element may take a microsecond."""
 
 
 def is_long(kernel: Kernel, items: int = 1) -> bool:
     """Return whether work items are so long that they have to poll the cancellation flag.
 
-    One work item may come to do what others would, as much as that of `items`.
+    `items` is how many work items one may have to execute, if others find nothing to do.
     """
     item, prologue = kernel.work.times
     return items * item + prologue >= LONG_WORK_ITEM
 
 
 def looking(build: Callable[[bool], Kernel]) -> Kernel:
-    """Return the kernel that is built, which polls the cancellation flag if work items are long."""
+    """Return `build(polls)`, where `polls` says whether the kernel's work items are long."""
     kernel = build(False)
     return build(True) if is_long(kernel) else kernel
 
@@ -51,7 +52,7 @@ def watched_loop(
     word: Buffer | None,
     span: int,
 ) -> Iterator[Loop]:
-    """Begin a loop that tests the cancellation flag, if there is one, before each span of it."""
+    """Begin a loop that polls the cancellation flag `word`, if any, every `span` iterations."""
     if word is None:
         with Loop(outside, name, high, low, iterations=iterations) as loop:
             yield loop
@@ -66,10 +67,10 @@ def watched_loop(
 
 
 def span_of(sizes: Sequence[int], inside: int = 1) -> tuple[int, int]:
-    """Return which of nested loops, outermost first, polls, and after how many iterations.
+    """Return the number of the nested loop that polls, and its iterations between two polls.
 
-    It is the innermost one that does at least SPAN elements, else the outermost; `inside` are
-    those of a turn of the last loop.
+    `sizes` are the loops' lengths, outermost first; `inside` is the number of elements in one
+    iteration of the last. The innermost loop with at least SPAN elements polls, else the outermost.
     """
     for number in reversed(range(len(sizes))):
         if inside * sizes[number] >= SPAN or number == 0:

@@ -10,11 +10,11 @@ from xla_server.target.loop_tuning import LoopNests
 
 
 def parts_of_items(loops: Sequence[Variable], stores: Sequence[Store], tuned: LoopNests) -> int:
-    """Return into how many parts the last loop but one is divided; 1 where it stays whole.
+    """Return the number of equal parts of the last loop but one; 1 if it is not divided.
 
-    A part of it and the last loop are a work item, where the whole of it would leave too few items
-    and none of it would divide the index of an item for each few elements. The parts are equal, as
-    few as there may be.
+    A work item is one part and the last loop. The whole loop per item would leave too few items;
+    only the last loop per item would divide the item's index once for every few elements. The
+    result is the smallest number of parts that avoids both.
     """
     if len(loops) < 3 or loops[-1].size >= tuned.item_elements or reductions_of(stores):
         return 1
@@ -27,11 +27,10 @@ def parts_of_items(loops: Sequence[Variable], stores: Sequence[Store], tuned: Lo
 def inner_loops(
     loops: Sequence[Variable], stores: Sequence[Store], tuned: LoopNests
 ) -> tuple[Variable, ...]:
-    """Return the loops of a work item: the last one, and more around it if it is short.
+    """Return the loops inside a work item: the last one, and more around it if it is short.
 
-    The index of a work item is divided by the size of each loop around it, which takes as long as
-    some elements do. Nests with reductions have a single loop in an item, beside those of the
-    reductions.
+    The index of a work item is divided by the size of each outer loop, which costs as much as a few
+    elements. In nests with reductions a work item has only the last loop, and the reductions' own.
     """
     count = min(1, len(loops) - 1)
     while (
