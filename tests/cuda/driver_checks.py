@@ -110,17 +110,15 @@ class _Checked:
         numbers = np.arange(COUNT, dtype=np.float32)
         given, first, *seconds = (driver.allocate(numbers.nbytes, stream) for _ in range(5))
         driver.upload(given, numbers.data.cast("B"), stream)
+        launch = KernelLaunch(kernel, COUNT // 32, 32, 0, (given, first))
         driver.begin_capture(stream)
-        driver.launch(KernelLaunch(kernel, COUNT // 32, 32, 0, (given, first)), stream)
-        driver.launch(KernelLaunch(kernel, COUNT // 32, 32, 0, (first, seconds[0])), stream)
-        node = driver.captured_node(stream)
+        driver.launch(launch, stream)
+        node = driver.capture(launch._replace(addresses=(first, seconds[0])), stream)
         graph = driver.end_capture(stream)
         driver.launch_graph(graph, stream)
-        for source, target in ((first, seconds[1]), (given, seconds[2])):
+        for addresses in ((first, seconds[1]), (given, seconds[2])):
             # The launch before it may not have begun.
-            driver.change_node(
-                graph, node, KernelLaunch(kernel, COUNT // 32, 32, 0, (source, target))
-            )
+            driver.change_node(graph, node, launch._replace(addresses=addresses), stream)
             driver.launch_graph(graph, stream)
         for address, expected in zip(seconds, (1, 1, -1), strict=True):
             found = np.zeros_like(numbers)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from tests.cuda_twin.device.host_module import HostModule, LoadedKernel
 from tests.cuda_twin.libraries.by_numpy import compute
+from xla_server.backends.cuda.worker.device import driver as device_driver
 from xla_server.backends.cuda.worker.device.driver import KernelLaunch
 from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceDescription,
@@ -152,13 +153,26 @@ class TwinDriver:
         """Begin a graph."""
         self._captured[stream] = []
 
-    def captured_node(self, stream: int) -> int:
-        """Return the number of the last work."""
+    def capture(self, work: device_driver.Work, stream: int) -> int:
+        """Give work to a graph and return its number there."""
+        self._captured[stream].append(self._done(work))
         return len(self._captured[stream]) - 1
 
-    def change_node(self, graph: list[Work], node: int, launch: KernelLaunch) -> None:
-        """Let the work of this number be a launch."""
-        graph[node] = functools.partial(self._launch, launch, tuple(launch.addresses))
+    def change_node(
+        self, graph: list[Work], node: int, work: device_driver.Work, stream: int
+    ) -> None:
+        """Let the work of this number be another."""
+        assert stream not in self._captured
+        graph[node] = self._done(work)
+
+    def _done(self, work: device_driver.Work) -> Work:
+        match work:
+            case KernelLaunch():
+                return functools.partial(self._launch, work, tuple(work.addresses))
+            case device_driver.DeviceCopy():
+                return functools.partial(self._copy, *work)
+            case device_driver.PreparedCall(prepared, addresses):
+                return functools.partial(self._call, prepared, tuple(addresses))
 
     def end_capture(self, stream: int) -> list[Work]:
         """Return the graph."""

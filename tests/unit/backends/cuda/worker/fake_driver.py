@@ -13,7 +13,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from xla_server.backends.cuda.worker.device.driver import KernelLaunch
+from xla_server.backends.cuda.worker.device.driver import (
+    DeviceCopy,
+    KernelLaunch,
+    PreparedCall,
+    Work,
+)
 from xla_server.backends.cuda.worker.exchange.messages import INLINE_BYTES
 from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceDescription,
@@ -153,11 +158,23 @@ class FakeDriver:
         self._captured[stream] = []
         self.captures += 1
 
-    def captured_node(self, stream: int) -> int:
+    def capture(self, work: Work, stream: int) -> int:
+        match work:
+            case KernelLaunch():
+                self.launch(work, stream)
+            case DeviceCopy():
+                self.copy(*work, stream)
+            case PreparedCall():
+                self.call(*work, stream)
         return len(self._captured[stream]) - 1
 
-    def change_node(self, graph: list[Callable[[], None]], node: int, launch: KernelLaunch) -> None:
-        graph[node] = self._work(launch)
+    def change_node(
+        self, graph: list[Callable[[], None]], node: int, work: Work, stream: int
+    ) -> None:
+        self.begin_capture(stream)
+        self.capture(work, stream)
+        (graph[node],) = self._captured.pop(stream)
+        self.captures -= 1
         self.changes += 1
 
     def end_capture(self, stream: int) -> list[Callable[[], None]]:

@@ -10,12 +10,18 @@ Control.
 import contextlib
 import ctypes
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from xla_server.backends.cuda.worker.device.capability import capability
+from xla_server.backends.cuda.worker.device.captures import Captures
 from xla_server.backends.cuda.worker.device.conditions import KERNELS, SYMBOLS, Conditions
-from xla_server.backends.cuda.worker.device.driver import KernelLaunch
+from xla_server.backends.cuda.worker.device.driver import (
+    DeviceCopy,
+    KernelLaunch,
+    PreparedCall,
+    Work,
+)
 from xla_server.backends.cuda.worker.device.errors import CudaError, checked
 from xla_server.backends.cuda.worker.device.kept_memory import KeptMemory
 from xla_server.backends.cuda.worker.exchange import protocol
@@ -66,9 +72,9 @@ class CudaDriver:
         self._idle: set[int] = set()
         """Streams that were waited for, and given nothing since."""
         self._libraries = Libraries(self)
-        conditions = Conditions(cuda, self._context, self._tell)
+        self._captures = Captures(cuda)
+        conditions = Conditions(cuda, self._captures, self._context, self._tell)
         self.capture_loop, self.capture_case = conditions.loop, conditions.case
-        self.captured_node = conditions.last_node
 
     def _described(self, device: Any) -> protocol.DeviceDescription:
         attribute = cuda.CUdevice_attribute
@@ -229,8 +235,35 @@ class CudaDriver:
         checked("cuGraphUpload", cuda.cuGraphUpload(graph.handle, stream))
         return graph
 
-    def change_node(self, graph: "_Graph", node: Any, launch: KernelLaunch) -> None:
-        """Let a node of a graph launch this; the addresses are copied."""
+    def capture(self, work: Work, stream: int) -> Any:
+        """Give work to a stream that becomes a graph, and return its node."""
+        match work:
+            case KernelLaunch():
+                self.launch(work, stream)
+            case DeviceCopy(target, source, byte_size):
+                self.copy(target, source, byte_size, stream)
+            case PreparedCall():
+                # A library may launch several kernels.
+                return self._captures.add_child(self._calling(work), stream)
+        return self._captures.last_node(stream)
+
+    def change_node(self, graph: "_Graph", node: Any, work: Work, stream: int) -> None:
+        """Let a node of a graph do other work of its kind; the addresses are copied."""
+        match work:
+            case KernelLaunch():
+                self._change_launch(graph.handle, node, work)
+            case DeviceCopy(target, source, byte_size):
+                described, memory = cuda.CUDA_MEMCPY3D(), cuda.CUmemorytype.CU_MEMORYTYPE_DEVICE
+                described.dstMemoryType, described.dstDevice = memory, target
+                described.srcMemoryType, described.srcDevice = memory, source
+                described.WidthInBytes, described.Height, described.Depth = byte_size, 1, 1
+                given = graph.handle, node, described, self._context
+                changed = cuda.cuGraphExecMemcpyNodeSetParams(*given)
+                checked("cuGraphExecMemcpyNodeSetParams", changed)
+            case PreparedCall():
+                self._captures.change_child(graph.handle, node, self._calling(work), stream)
+
+    def _change_launch(self, executable: Any, node: Any, launch: KernelLaunch) -> None:
         kernel, blocks, threads, shared_bytes, addresses = launch
         kernel.need_shared(shared_bytes)
         values, described = _Values(addresses), cuda.CUDA_KERNEL_NODE_PARAMS()
@@ -238,8 +271,11 @@ class CudaDriver:
         described.gridDimX, described.gridDimY, described.gridDimZ = blocks, 1, 1
         described.blockDimX, described.blockDimY, described.blockDimZ = threads, 1, 1
         described.kernelParams, described.extra = values.pointer, 0
-        changed = cuda.cuGraphExecKernelNodeSetParams(graph.handle, node, described)
+        changed = cuda.cuGraphExecKernelNodeSetParams(executable, node, described)
         checked("cuGraphExecKernelNodeSetParams", changed)
+
+    def _calling(self, work: PreparedCall) -> Callable[[int], None]:
+        return functools.partial(self.call, work.prepared, work.addresses)
 
     def launch_graph(self, graph: "_Graph", stream: int) -> None:
         """Launch a graph."""

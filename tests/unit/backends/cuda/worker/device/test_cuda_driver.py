@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.unit.backends.cuda.worker.fake_bindings import (
+    CHILD,
     CONDITION,
     CONTEXT,
     EXECUTABLE,
@@ -29,7 +30,12 @@ from tests.unit.backends.cuda.worker.fake_bindings import (
 from tests.unit.backends.cuda.worker.workers import launch, program
 from xla_server.backends.cuda.worker.connection import Connection, OwnedDevice
 from xla_server.backends.cuda.worker.device.capability import capability
-from xla_server.backends.cuda.worker.device.driver import Driver, KernelLaunch
+from xla_server.backends.cuda.worker.device.driver import (
+    DeviceCopy,
+    Driver,
+    KernelLaunch,
+    PreparedCall,
+)
 from xla_server.backends.cuda.worker.device.errors import CudaError, checked
 from xla_server.backends.cuda.worker.exchange.messages import (
     Allocate,
@@ -322,16 +328,62 @@ def test_a_graph_that_is_not_made_leaves_no_description(driver: Any, cuda: FakeB
 def test_a_node_of_a_graph_gets_other_addresses(driver: Any, cuda: FakeBindings) -> None:
     (kernel,) = driver.load(b"ptx", ["k"])
     driver.begin_capture(7)
-    driver.launch(KernelLaunch(kernel, 2, 3, 0, [1, 2]), 7)
-    node = driver.captured_node(7)
+    node = driver.capture(KernelLaunch(kernel, 2, 3, 0, [1, 2]), 7)
     graph = driver.end_capture(7)
-    driver.change_node(graph, node, KernelLaunch(kernel, 2, 3, 64 << 10, [3, 4]))
+    driver.change_node(graph, node, KernelLaunch(kernel, 2, 3, 64 << 10, [3, 4]), 7)
     ((changed, of, given),) = cuda.named("cuGraphExecKernelNodeSetParams")
     assert (changed, of) == (EXECUTABLE, "before")
     grid, block = (given.gridDimX, given.gridDimY, given.gridDimZ), given.blockDimX
     assert (given.func, grid, block, given.sharedMemBytes) == (FUNCTION, (2, 1, 1), 3, 64 << 10)
     assert cuda.named("cuFuncSetAttribute") == [[FUNCTION, 8, 64 << 10]]
     assert cuda.given == [[3, 4]]
+
+
+def test_a_copy_in_a_graph_gets_other_addresses(driver: Any, cuda: FakeBindings) -> None:
+    first, second = driver.allocate(6, 7), driver.allocate(6, 7)
+    driver.begin_capture(7)
+    node = driver.capture(DeviceCopy(second, first, 6), 7)
+    driver.change_node(driver.end_capture(7), node, DeviceCopy(first, second, 6), 7)
+    ((changed, of, given, context),) = cuda.named("cuGraphExecMemcpyNodeSetParams")
+    assert (changed, of, context) == (EXECUTABLE, "before", CONTEXT)
+    assert vars(given) == {
+        **{"dstMemoryType": 2, "dstDevice": first, "srcMemoryType": 2, "srcDevice": second},
+        **{"WidthInBytes": 6, "Height": 1, "Depth": 1},
+    }
+
+
+class _Noting:
+    """A prepared plan that notes the graph which its call is captured for."""
+
+    def __init__(self, cuda: FakeBindings) -> None:
+        self._cuda, self.noted = cuda, list[tuple[Any, ...]]()
+
+    def call(self, addresses: list[int], stream: int) -> None:
+        self.noted.append((*addresses, self._cuda.captured[stream], stream == 7))
+        if addresses == [0]:
+            raise ValueError("no such address")
+
+
+def test_a_librarys_call_is_a_graph_in_a_graph_and_is_captured_again(
+    driver: Any, cuda: FakeBindings
+) -> None:
+    prepared = _Noting(cuda)
+    driver.begin_capture(7)
+    node = driver.capture(PreparedCall(prepared, [5]), 7)
+    assert cuda.captured == {7: GRAPH}
+    (described,) = [rest[-1] for name, *rest in cuda.calls if name == "cuGraphAddNode"]
+    assert (described.graph.graph, node) == (CHILD, "child")
+    assert cuda.named("cuStreamUpdateCaptureDependencies") == [[7, ["child"], None, 1, 1]]
+    graph = driver.end_capture(7)
+    # The stream of the run is given nothing.
+    driver.change_node(graph, node, PreparedCall(prepared, [6]), 7)
+    assert prepared.noted == [(5, CHILD, False), (6, CHILD, True)]
+    assert cuda.named("cuGraphExecChildGraphNodeSetParams") == [[EXECUTABLE, "child", CHILD]]
+    with pytest.raises(ValueError, match="no such address"):
+        driver.change_node(graph, node, PreparedCall(prepared, [0]), 7)
+    assert not cuda.captured
+    assert cuda.named("cuGraphDestroy") == 3 * [[CHILD]]
+    assert len(cuda.named("cuStreamDestroy")) == 1
 
 
 def test_conditional_nodes_have_what_their_bodies_give_a_stream(
