@@ -118,11 +118,12 @@ class CudaDriver:
         return address
 
     def _allocate(self, byte_size: int, stream: int) -> int:
-        self._idle.discard(stream)
         result = cuda.cuMemAllocFromPoolAsync(byte_size, self._pool, stream)
         if result[0] == cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
-            # Trimmed, the pool can use what it keeps in pieces that are too small.
+            # Trimmed, the pool can use what it keeps in pieces that are too small, but for what was
+            # freed in a stream that the host has not waited for.
             self._give_back(self._kept.clear(), stream)
+            self.synchronise(stream)
             checked("cuMemPoolTrimTo", cuda.cuMemPoolTrimTo(self._pool, 0))
             # Waiting is better than refusing.
             self._set_pool("REUSE_ALLOW_INTERNAL_DEPENDENCIES", 1)
@@ -131,6 +132,7 @@ class CudaDriver:
         if result[0] == cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
             total = self.description.total_bytes
             raise protocol.OutOfDeviceMemoryError(byte_size, self.free_bytes(), total)
+        self._idle.discard(stream)
         return int(checked("cuMemAllocFromPoolAsync", result)[0])
 
     def free(self, address: int, stream: int) -> None:
