@@ -18,7 +18,12 @@ from tests.unit.codegen.compiled import built
 from xla_client import Op, ops
 from xla_client.lib import activations, arithmetic
 from xla_server.backends.cuda.toolchain import Toolchain
-from xla_server.backends.cuda.worker.device.driver import Driver, KernelLaunch
+from xla_server.backends.cuda.worker.device.driver import (
+    DeviceCopy,
+    Driver,
+    KernelLaunch,
+    PreparedCall,
+)
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.lower.contraction.dot import plan_of
 from xla_server.target.gpu import PRODUCT_DEPTH
@@ -107,11 +112,12 @@ class _Bench:
 
     def copy(self) -> None:
         """Copy an array to another."""
-        self.driver.copy(self.arrays[1], self.arrays[0], self.byte_size, self.stream)
+        whole = DeviceCopy(self.arrays[1], self.arrays[0], self.byte_size)
+        self.driver.enqueue(whole, self.stream)
 
     def launch(self) -> None:
         """Launch a kernel of one block."""
-        self.driver.launch(self.small_launch, self.stream)
+        self.driver.enqueue(self.small_launch, self.stream)
 
     @property
     def small_launch(self) -> KernelLaunch:
@@ -129,7 +135,7 @@ class _Bench:
         grid = kernel.grid
         given = self.arrays[: len(grid.kernel.buffers)]
         launch = KernelLaunch(code, grid.blocks, grid.threads, 0, given)
-        moved = self.rate(kernel.byte_size, lambda: self.driver.launch(launch, self.stream))
+        moved = self.rate(kernel.byte_size, lambda: self.driver.enqueue(launch, self.stream))
         return moved / self.copied
 
     def transfers(self) -> Mapping[str, float]:
@@ -188,11 +194,11 @@ class _Bench:
     def products(self) -> Mapping[str, float]:
         """Return microseconds of a product in a graph, by a kernel and by a library."""
         driver, small = self.driver, self.small
-        arguments = *self.arrays, self.room
+        call = PreparedCall(self.library, (*self.arrays, self.room))
         launch = KernelLaunch(self.product, small.blocks, small.threads, 0, self.arrays)
         works: Mapping[str, Callable[[], None]] = {
-            "small product in a graph us": lambda: driver.launch(launch, self.stream),
-            "the same by the library us": lambda: driver.call(self.library, arguments, self.stream),
+            "small product in a graph us": lambda: driver.enqueue(launch, self.stream),
+            "the same by the library us": lambda: driver.enqueue(call, self.stream),
         }
         return {name: self._in_graph(work) for name, work in works.items()}
 

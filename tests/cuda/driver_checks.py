@@ -10,7 +10,7 @@ import numpy as np
 from tests.cuda.outcomes import Check, error_of
 from tests.cuda_twin.device.test_twin import AT, moving
 from xla_server.backends.cuda.toolchain import Toolchain
-from xla_server.backends.cuda.worker.device.driver import Driver, KernelLaunch
+from xla_server.backends.cuda.worker.device.driver import DeviceCopy, Driver, KernelLaunch
 from xla_server.backends.cuda.worker.exchange.protocol import OutOfDeviceMemoryError
 from xla_server.codegen.kernel_ir.expressions import Index
 
@@ -57,7 +57,7 @@ class _Checked:
             found = np.zeros_like(given)
             first, second = (driver.allocate(size, stream) for _ in range(2))
             driver.upload(first, given.data, stream)
-            driver.copy(second, first, size, stream)
+            driver.enqueue(DeviceCopy(second, first, size), stream)
             driver.download(found.data, second, stream)
             driver.synchronise(stream)
             assert np.array_equal(given, found), f"{size} bytes"
@@ -99,7 +99,7 @@ class _Checked:
         found = np.zeros_like(numbers)
         given, made = (driver.allocate(numbers.nbytes, stream) for _ in range(2))
         driver.upload(given, numbers.data.cast("B"), stream)
-        driver.launch(KernelLaunch(kernel, COUNT // 32, 32, 0, (given, made)), stream)
+        driver.enqueue(KernelLaunch(kernel, COUNT // 32, 32, 0, (given, made)), stream)
         driver.download(found.data.cast("B"), made, stream)
         driver.synchronise(stream)
         assert np.array_equal(found, numbers[::-1])
@@ -112,7 +112,7 @@ class _Checked:
         driver.upload(given, numbers.data.cast("B"), stream)
         launch = KernelLaunch(kernel, COUNT // 32, 32, 0, (given, first))
         driver.begin_capture(stream)
-        driver.launch(launch, stream)
+        driver.enqueue(launch, stream)
         node = driver.capture(launch._replace(addresses=(first, seconds[0])), stream)
         graph = driver.end_capture(stream)
         driver.launch_graph(graph, stream)
@@ -139,13 +139,13 @@ class _Checked:
         flags, moved, minus, marks = (driver.allocate(8, stream) for _ in range(4))
 
         def mark(number: int) -> Callable[[int], None]:
-            return lambda inner: driver.copy(marks + number, minus, 1, inner)
+            return lambda inner: driver.enqueue(DeviceCopy(marks + number, minus, 1), inner)
 
         def turn(inner: int) -> None:
-            driver.copy(moved, flags + 1, 4, inner)
-            driver.copy(flags, moved, 4, inner)
-            driver.launch(KernelLaunch(kernel, COUNT // 32, 32, 0, (given, made)), inner)
-            driver.copy(given, made, data.nbytes, inner)
+            driver.enqueue(DeviceCopy(moved, flags + 1, 4), inner)
+            driver.enqueue(DeviceCopy(flags, moved, 4), inner)
+            driver.enqueue(KernelLaunch(kernel, COUNT // 32, 32, 0, (given, made)), inner)
+            driver.enqueue(DeviceCopy(given, made, data.nbytes), inner)
             driver.capture_case(flags, 1, [mark(0), mark(1), mark(2)], inner)
             driver.capture_case(minus, 4, [mark(3), mark(4)], inner)
 

@@ -155,7 +155,7 @@ class TwinDriver:
 
     def capture(self, work: device_driver.Work, stream: int) -> int:
         """Give work to a graph and return its number there."""
-        self._captured[stream].append(self._done(work))
+        self.enqueue(work, stream)
         return len(self._captured[stream]) - 1
 
     def change_node(
@@ -280,10 +280,6 @@ class TwinDriver:
         self._require(address, data.nbytes)
         data[:] = ctypes.string_at(address, data.nbytes)
 
-    def copy(self, target: int, source: int, byte_size: int, stream: int) -> None:
-        """Copy bytes on the device."""
-        self._give(stream, lambda: self._copy(target, source, byte_size))
-
     def _copy(self, target: int, source: int, byte_size: int) -> None:
         for address in (target, source):
             self._require(address, byte_size)
@@ -307,9 +303,9 @@ class TwinDriver:
         loaded = HostModule(module)
         return [loaded.kernel(symbol) for symbol in symbols]
 
-    def launch(self, launch: KernelLaunch, stream: int) -> None:
-        """Launch a kernel."""
-        self._give(stream, functools.partial(self._launch, launch, tuple(launch.addresses)))
+    def enqueue(self, work: device_driver.Work, stream: int) -> None:
+        """Give work to a stream."""
+        self._give(stream, self._done(work))
 
     def _launch(self, launch: KernelLaunch, addresses: Sequence[int]) -> None:
         for address in addresses:
@@ -325,11 +321,6 @@ class TwinDriver:
         if plan.problem is not None:
             raise ValueError(f"{plan.text}: {plan.problem}")
         return plan
-
-    def call(self, prepared: LibraryPlan, addresses: Sequence[int], stream: int) -> None:
-        """Compute a plan."""
-        given = tuple(addresses)
-        self._give(stream, lambda: self._call(prepared, given))
 
     def _call(self, plan: LibraryPlan, addresses: Sequence[int]) -> None:
         for address in addresses:

@@ -281,13 +281,9 @@ class ProgramRun:
 
     def _do(self, row: protocol.DeviceRow, stream: int) -> None:
         """Give a stream what a row does."""
-        match self._work(row):
-            case KernelLaunch() as launch:
-                self._driver.launch(launch, stream)
-            case PreparedCall(prepared, addresses):
-                self._driver.call(prepared, addresses, stream)
-            case DeviceCopy(target, source, byte_size):
-                self._driver.copy(target, source, byte_size, stream)
+        work = self._work(row)
+        if work is not None:
+            self._driver.enqueue(work, stream)
 
     def _work(self, row: protocol.DeviceRow) -> Work | None:
         """Return what a row does; None for a copy of nothing, or of a value to itself."""

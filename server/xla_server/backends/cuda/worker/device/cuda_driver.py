@@ -10,7 +10,7 @@ Control.
 import contextlib
 import ctypes
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xla_server.backends.cuda.worker.device.capability import capability
@@ -183,12 +183,6 @@ class CudaDriver:
         copied = cuda.cuMemcpyDtoHAsync(target, address, target.nbytes, stream)
         checked("cuMemcpyDtoHAsync", copied)
 
-    def copy(self, target: int, source: int, byte_size: int, stream: int) -> None:
-        """Copy bytes on the device."""
-        self._idle.discard(stream)
-        copied = cuda.cuMemcpyDtoDAsync(target, source, byte_size, stream)
-        checked("cuMemcpyDtoDAsync", copied)
-
     def load(self, module: bytes, symbols: Sequence[str]) -> Sequence["CudaKernel"]:
         """Return the kernels of PTX or of a cubin. Raises CudaError, with the compiler's words."""
         image = ctypes.create_string_buffer(module)
@@ -199,27 +193,24 @@ class CudaDriver:
         loaded = _Module(handle)
         return [CudaKernel(loaded, symbol) for symbol in symbols]
 
-    def launch(self, launch: KernelLaunch, stream: int) -> None:
-        """Launch a kernel; the addresses are copied."""
-        kernel, blocks, threads, shared_bytes, addresses = launch
-        kernel.need_shared(shared_bytes)
-        values = _Values(addresses)
+    def enqueue(self, work: Work, stream: int) -> None:
+        """Give work to a stream; addresses are copied."""
         self._idle.discard(stream)
-        launched = cuda.cuLaunchKernel(
-            kernel.function,
-            *(blocks, 1, 1, threads, 1, 1, shared_bytes),
-            *(stream, values.pointer, 0),
-        )
-        checked("cuLaunchKernel", launched)
+        match work:
+            case KernelLaunch(kernel, blocks, threads, shared_bytes, addresses):
+                kernel.need_shared(shared_bytes)
+                values, form = _Values(addresses), (blocks, 1, 1, threads, 1, 1, shared_bytes)
+                launched = cuda.cuLaunchKernel(kernel.function, *form, stream, values.pointer, 0)
+                checked("cuLaunchKernel", launched)
+            case DeviceCopy(target, source, byte_size):
+                copied = cuda.cuMemcpyDtoDAsync(target, source, byte_size, stream)
+                checked("cuMemcpyDtoDAsync", copied)
+            case PreparedCall(prepared, addresses):
+                prepared.call(addresses, stream)
 
     def prepare(self, plan: LibraryPlan) -> Any:
         """Return what computes a plan, by its library."""
         return self._libraries.prepare(plan)
-
-    def call(self, prepared: Any, addresses: Sequence[int], stream: int) -> None:
-        """Let a library compute a prepared plan."""
-        self._idle.discard(stream)
-        prepared.call(addresses, stream)
 
     def begin_capture(self, stream: int) -> None:
         """Begin a graph. Other threads may call what a capture forbids its own."""
@@ -239,14 +230,10 @@ class CudaDriver:
 
     def capture(self, work: Work, stream: int) -> Any:
         """Give work to a stream that becomes a graph, and return its node."""
-        match work:
-            case KernelLaunch():
-                self.launch(work, stream)
-            case DeviceCopy(target, source, byte_size):
-                self.copy(target, source, byte_size, stream)
-            case PreparedCall():
-                # A library may launch several kernels.
-                return self._captures.add_child(self._calling(work), stream)
+        if isinstance(work, PreparedCall):
+            # A library may launch several kernels.
+            return self._captures.add_child(functools.partial(self.enqueue, work), stream)
+        self.enqueue(work, stream)
         return self._captures.last_node(stream)
 
     def change_node(self, graph: "_Graph", node: Any, work: Work, stream: int) -> None:
@@ -263,7 +250,8 @@ class CudaDriver:
                 changed = cuda.cuGraphExecMemcpyNodeSetParams(*given)
                 checked("cuGraphExecMemcpyNodeSetParams", changed)
             case PreparedCall():
-                self._captures.change_child(graph.handle, node, self._calling(work), stream)
+                body = functools.partial(self.enqueue, work)
+                self._captures.change_child(graph.handle, node, body, stream)
 
     def _change_launch(self, executable: Any, node: Any, launch: KernelLaunch) -> None:
         kernel, blocks, threads, shared_bytes, addresses = launch
@@ -276,9 +264,6 @@ class CudaDriver:
         changed = cuda.cuGraphExecKernelNodeSetParams(executable, node, described)
         checked("cuGraphExecKernelNodeSetParams", changed)
 
-    def _calling(self, work: PreparedCall) -> Callable[[int], None]:
-        return functools.partial(self.call, work.prepared, work.addresses)
-
     def launch_graph(self, graph: "_Graph", stream: int) -> None:
         """Launch a graph."""
         self._idle.discard(stream)
@@ -289,7 +274,7 @@ class CudaDriver:
         return dict(zip(SYMBOLS, self.load(KERNELS, SYMBOLS), strict=True))
 
     def _tell(self, symbol: str, values: Sequence[int], stream: int) -> None:
-        self.launch(KernelLaunch(self._tellers[symbol], 1, 1, 0, values), stream)
+        self.enqueue(KernelLaunch(self._tellers[symbol], 1, 1, 0, values), stream)
 
     def _jit_log(self, image: Any) -> str:
         """Load a module again to return what the driver's compiler says of it."""

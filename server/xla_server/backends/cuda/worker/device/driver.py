@@ -88,23 +88,17 @@ class Driver(Protocol):
     def download(self, target: memoryview, address: int, stream: int) -> None:
         """Copy bytes of the device to the host; they are there once the stream has done it."""
 
-    def copy(self, target: int, source: int, byte_size: int, stream: int) -> None:
-        """Copy bytes on the device."""
-
     def load(self, module: bytes, symbols: Sequence[str]) -> Sequence[Any]:
         """Return the kernels of a module, which is loaded as long as they are referenced."""
 
-    def launch(self, launch: KernelLaunch, stream: int) -> None:
-        """Launch a kernel."""
+    def enqueue(self, work: Work, stream: int) -> None:
+        """Give work to a stream; addresses are copied."""
 
     def prepare(self, plan: LibraryPlan) -> Any:
         """Return what computes a plan, with all memory and handles that it needs."""
 
-    def call(self, prepared: Any, addresses: Sequence[int], stream: int) -> None:
-        """Let a library compute a prepared plan on its operands, then its results."""
-
     def begin_capture(self, stream: int) -> None:
-        """Let launches, copies and calls that the stream is given become a graph instead."""
+        """Let work that the stream is given become a graph instead."""
 
     def capture(self, work: Work, stream: int) -> Any:
         """Give work to a stream that becomes a graph, and return its node."""

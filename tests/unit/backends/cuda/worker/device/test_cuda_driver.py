@@ -132,7 +132,7 @@ def test_bytes_go_to_the_device_and_back(driver: Any, cuda: FakeBindings) -> Non
     first, second = driver.allocate(5, stream), driver.allocate(5, stream)
     found = bytearray(5)
     driver.upload(first, memoryview(b"12345"), stream)
-    driver.copy(second, first, 5, stream)
+    driver.enqueue(DeviceCopy(second, first, 5), stream)
     driver.download(memoryview(found), second, stream)
     driver.synchronise(stream)
     assert found == b"12345"
@@ -146,13 +146,17 @@ WORK: dict[str, Callable[[Any, int, int], None]] = {
     "download": lambda driver, address, stream: driver.download(
         memoryview(bytearray(1)), address, stream
     ),
-    "copy": lambda driver, address, stream: driver.copy(address, address + 1, 1, stream),
-    "launch": lambda driver, address, stream: driver.launch(
+    "copy": lambda driver, address, stream: driver.enqueue(
+        DeviceCopy(address, address + 1, 1), stream
+    ),
+    "launch": lambda driver, address, stream: driver.enqueue(
         KernelLaunch(driver.load(b"ptx", ["k"])[0], 1, 1, 0, [address, address + 1]), stream
     ),
     "graph": lambda driver, address, stream: driver.launch_graph(_graph(driver), stream),
     "allocation": lambda driver, address, stream: driver.allocate(3, stream),
-    "call": lambda driver, address, stream: driver.call(_Prepared(), [address], stream),
+    "call": lambda driver, address, stream: driver.enqueue(
+        PreparedCall(_Prepared(), [address]), stream
+    ),
 }
 
 
@@ -268,7 +272,7 @@ def test_a_kernel_gets_addresses(driver: Any, cuda: FakeBindings) -> None:
     (kernel,) = driver.load(b"ptx", ["k"])
     first, second = driver.allocate(6, 1), driver.allocate(6, 1)
     driver.upload(first, memoryview(b"abcdef"), 1)
-    driver.launch(KernelLaunch(kernel, 2, 3, 0, [first, second]), 1)
+    driver.enqueue(KernelLaunch(kernel, 2, 3, 0, [first, second]), 1)
     assert ctypes.string_at(second, 6) == b"abcdef"
     ((function, *launch, _, extra),) = cuda.named("cuLaunchKernel")
     assert (function, launch, extra) == (FUNCTION, [2, 1, 1, 3, 1, 1, 0, 1], 0)
@@ -280,7 +284,7 @@ def test_much_shared_memory_is_asked_for_once(driver: Any, cuda: FakeBindings) -
     (kernel,) = driver.load(b"ptx", ["k"])
     addresses = [driver.allocate(1, 1), driver.allocate(1, 1)]
     for shared in (48 << 10, 64 << 10, 64 << 10, 50 << 10):
-        driver.launch(KernelLaunch(kernel, 1, 1, shared, addresses), 1)
+        driver.enqueue(KernelLaunch(kernel, 1, 1, shared, addresses), 1)
     assert cuda.named("cuFuncSetAttribute") == [[FUNCTION, 8, 64 << 10]]
 
 
@@ -395,7 +399,7 @@ def test_conditional_nodes_have_what_their_bodies_give_a_stream(
 
     def body(stream: int) -> None:
         launched.append((cuda.captured[stream], stream))
-        driver.launch(KernelLaunch(kernel, 1, 1, 0, [3]), stream)
+        driver.enqueue(KernelLaunch(kernel, 1, 1, 0, [3]), stream)
 
     def turn(stream: int) -> None:
         driver.capture_case(8, 4, [body, body], stream)
