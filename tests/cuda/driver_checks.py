@@ -9,12 +9,22 @@ import numpy as np
 
 from tests.cuda.outcomes import Check, error_of
 from tests.cuda_twin.device.test_twin import AT, moving
+from xla_contract.types.element_type import ElementType
 from xla_server.backends.cuda.toolchain import Toolchain
-from xla_server.backends.cuda.worker.device.driver import DeviceCopy, Driver, KernelLaunch
+from xla_server.backends.cuda.worker.device.driver import (
+    DeviceCopy,
+    Driver,
+    KernelLaunch,
+    PreparedCall,
+)
 from xla_server.backends.cuda.worker.exchange.protocol import OutOfDeviceMemoryError
+from xla_server.codegen.gpu.plans.library_plans import GemmPlan, Matrix
 from xla_server.codegen.kernel_ir.expressions import Index
 
 COUNT = 1 << 16
+
+SIDE = 64
+"""Rows and columns of a matrix."""
 
 _PINNED: list[mmap.mmap] = []
 """Memory that a driver has pinned, which must stay."""
@@ -30,6 +40,7 @@ def driver_checks(driver: Driver, toolchain: Toolchain) -> Iterator[Check]:
         "refuses_too_much",
         "launches",
         "changes_graphs",
+        "changes_copies_and_calls",
         "loops",
         "threads",
     )
@@ -125,6 +136,40 @@ class _Checked:
             driver.download(found.data.cast("B"), address, stream)
             driver.synchronise(stream)
             assert np.array_equal(found, numbers[::expected]), address
+
+    def changes_copies_and_calls(self) -> None:
+        """A graph of a copy and a product with ones, which get other addresses each time."""
+        driver, stream = self._driver, self._driver.new_stream()
+        form = Matrix(ElementType.F32, SIDE)
+        plan = GemmPlan(1, SIDE, SIDE, SIDE, form, form, form)
+        prepared = driver.prepare(plan)
+        ones = np.eye(SIDE, dtype=np.float32)
+        matrices = [np.full_like(ones, number) for number in range(3)]
+        room, unit = (driver.allocate(size, stream) for size in (plan.memory_bytes, ones.nbytes))
+        driver.upload(unit, ones.data.cast("B"), stream)
+        places = [[driver.allocate(ones.nbytes, stream) for _ in range(3)] for _ in matrices]
+        works = [
+            (
+                DeviceCopy(copied, given, ones.nbytes),
+                PreparedCall(prepared, (copied, unit, made, room)),
+            )
+            for given, copied, made in places
+        ]
+        for matrix, (given, *_) in zip(matrices, places, strict=True):
+            driver.upload(given, matrix.data.cast("B"), stream)
+        driver.begin_capture(stream)
+        nodes = [driver.capture(work, stream) for work in works[0]]
+        graph = driver.end_capture(stream)
+        for number, changed in enumerate(works):
+            if number:
+                for node, work in zip(nodes, changed, strict=True):
+                    driver.change_node(graph, node, work, stream)
+            driver.launch_graph(graph, stream)
+        for matrix, (*_, made) in zip(matrices, places, strict=True):
+            found = np.zeros_like(matrix)
+            driver.download(found.data.cast("B"), made, stream)
+            driver.synchronise(stream)
+            assert np.array_equal(found, matrix), made
 
     def loops(self) -> None:
         """A graph with a loop of three turns, with cases in it, and the same with a stop."""
