@@ -18,12 +18,20 @@ from tests.unit.codegen.compiled import built
 from xla_client import Op, ops
 from xla_client.lib import activations, arithmetic
 from xla_server.backends.cuda.toolchain import Toolchain
-from xla_server.backends.cuda.worker.device.driver import Driver
+from xla_server.backends.cuda.worker.device.driver import (
+    DeviceCopy,
+    Driver,
+    KernelLaunch,
+    PreparedCall,
+)
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.lower.contraction.dot import plan_of
 from xla_server.target.gpu import PRODUCT_DEPTH
 
 REPETITIONS = 5
+LAUNCHES = 1000
+"""Repetitions of work that takes microseconds."""
+
 _NODES = 12
 
 GRAPH_CALLS = 20
@@ -104,11 +112,17 @@ class _Bench:
 
     def copy(self) -> None:
         """Copy an array to another."""
-        self.driver.copy(self.arrays[1], self.arrays[0], self.byte_size, self.stream)
+        whole = DeviceCopy(self.arrays[1], self.arrays[0], self.byte_size)
+        self.driver.enqueue(whole, self.stream)
 
     def launch(self) -> None:
         """Launch a kernel of one block."""
-        self.driver.launch(self.one, 1, 32, 0, self.arrays[:2], self.stream)
+        self.driver.enqueue(self.small_launch, self.stream)
+
+    @property
+    def small_launch(self) -> KernelLaunch:
+        """The launch of one block."""
+        return KernelLaunch(self.one, 1, 32, 0, self.arrays[:2])
 
     def shares(self) -> Mapping[str, float]:
         """Return the rates of kernels as shares of that of a copy."""
@@ -120,11 +134,9 @@ class _Bench:
     def _share(self, kernel: Measured, code: Any) -> float:
         grid = kernel.grid
         given = self.arrays[: len(grid.kernel.buffers)]
-
-        def move() -> None:
-            self.driver.launch(code, grid.blocks, grid.threads, 0, given, self.stream)
-
-        return self.rate(kernel.byte_size, move) / self.copied
+        launch = KernelLaunch(code, grid.blocks, grid.threads, 0, given)
+        moved = self.rate(kernel.byte_size, lambda: self.driver.enqueue(launch, self.stream))
+        return moved / self.copied
 
     def transfers(self) -> Mapping[str, float]:
         """Return rates between the host and the device."""
@@ -157,12 +169,9 @@ class _Bench:
         """Return microseconds of launches, alone and in graphs."""
         driver, stream = self.driver, self.stream
         driver.begin_capture(stream)
-        nodes = []
-        for _ in range(_NODES):
-            self.launch()
-            nodes.append(driver.captured_node(stream))
+        nodes = [driver.capture(self.small_launch, stream) for _ in range(_NODES)]
         graph = driver.end_capture(stream)
-        addresses = self.arrays[0], self.arrays[2]
+        changed = self.small_launch._replace(addresses=(self.arrays[0], self.arrays[2]))
 
         def launch_and_wait() -> None:
             self.launch()
@@ -170,7 +179,7 @@ class _Bench:
 
         def change_and_launch() -> None:
             for node in nodes:
-                driver.change_node(graph, node, self.one, 1, 32, 0, addresses)
+                driver.change_node(graph, node, changed, stream)
             driver.launch_graph(graph, stream)
 
         works: Mapping[str, Callable[[], None]] = {
@@ -180,17 +189,16 @@ class _Bench:
             "the same with new addresses us": change_and_launch,
             "allocate and free us": lambda: driver.free(driver.allocate(1 << 20, stream), stream),
         }
-        return {name: 1e6 * self.seconds(work, 1000) for name, work in works.items()}
+        return {name: 1e6 * self.seconds(work, LAUNCHES) for name, work in works.items()}
 
     def products(self) -> Mapping[str, float]:
         """Return microseconds of a product in a graph, by a kernel and by a library."""
         driver, small = self.driver, self.small
-        arguments = *self.arrays, self.room
+        call = PreparedCall(self.library, (*self.arrays, self.room))
+        launch = KernelLaunch(self.product, small.blocks, small.threads, 0, self.arrays)
         works: Mapping[str, Callable[[], None]] = {
-            "small product in a graph us": lambda: driver.launch(
-                self.product, small.blocks, small.threads, 0, self.arrays, self.stream
-            ),
-            "the same by the library us": lambda: driver.call(self.library, arguments, self.stream),
+            "small product in a graph us": lambda: driver.enqueue(launch, self.stream),
+            "the same by the library us": lambda: driver.enqueue(call, self.stream),
         }
         return {name: self._in_graph(work) for name, work in works.items()}
 

@@ -9,12 +9,22 @@ import numpy as np
 
 from tests.cuda.outcomes import Check, error_of
 from tests.cuda_twin.device.test_twin import AT, moving
+from xla_contract.types.element_type import ElementType
 from xla_server.backends.cuda.toolchain import Toolchain
-from xla_server.backends.cuda.worker.device.driver import Driver, KernelLaunch
+from xla_server.backends.cuda.worker.device.driver import (
+    DeviceCopy,
+    Driver,
+    KernelLaunch,
+    PreparedCall,
+)
 from xla_server.backends.cuda.worker.exchange.protocol import OutOfDeviceMemoryError
+from xla_server.codegen.gpu.plans.library_plans import GemmPlan, Matrix
 from xla_server.codegen.kernel_ir.expressions import Index
 
 COUNT = 1 << 16
+
+SIDE = 64
+"""Rows and columns of a matrix."""
 
 _PINNED: list[mmap.mmap] = []
 """Memory that a driver has pinned, which must stay."""
@@ -30,6 +40,7 @@ def driver_checks(driver: Driver, toolchain: Toolchain) -> Iterator[Check]:
         "refuses_too_much",
         "launches",
         "changes_graphs",
+        "changes_copies_and_calls",
         "loops",
         "threads",
     )
@@ -57,7 +68,7 @@ class _Checked:
             found = np.zeros_like(given)
             first, second = (driver.allocate(size, stream) for _ in range(2))
             driver.upload(first, given.data, stream)
-            driver.copy(second, first, size, stream)
+            driver.enqueue(DeviceCopy(second, first, size), stream)
             driver.download(found.data, second, stream)
             driver.synchronise(stream)
             assert np.array_equal(given, found), f"{size} bytes"
@@ -99,7 +110,7 @@ class _Checked:
         found = np.zeros_like(numbers)
         given, made = (driver.allocate(numbers.nbytes, stream) for _ in range(2))
         driver.upload(given, numbers.data.cast("B"), stream)
-        driver.launch(KernelLaunch(kernel, COUNT // 32, 32, 0, (given, made)), stream)
+        driver.enqueue(KernelLaunch(kernel, COUNT // 32, 32, 0, (given, made)), stream)
         driver.download(found.data.cast("B"), made, stream)
         driver.synchronise(stream)
         assert np.array_equal(found, numbers[::-1])
@@ -110,23 +121,55 @@ class _Checked:
         numbers = np.arange(COUNT, dtype=np.float32)
         given, first, *seconds = (driver.allocate(numbers.nbytes, stream) for _ in range(5))
         driver.upload(given, numbers.data.cast("B"), stream)
+        launch = KernelLaunch(kernel, COUNT // 32, 32, 0, (given, first))
         driver.begin_capture(stream)
-        driver.launch(KernelLaunch(kernel, COUNT // 32, 32, 0, (given, first)), stream)
-        driver.launch(KernelLaunch(kernel, COUNT // 32, 32, 0, (first, seconds[0])), stream)
-        node = driver.captured_node(stream)
+        driver.enqueue(launch, stream)
+        node = driver.capture(launch._replace(addresses=(first, seconds[0])), stream)
         graph = driver.end_capture(stream)
         driver.launch_graph(graph, stream)
-        for source, target in ((first, seconds[1]), (given, seconds[2])):
+        for addresses in ((first, seconds[1]), (given, seconds[2])):
             # The launch before it may not have begun.
-            driver.change_node(
-                graph, node, KernelLaunch(kernel, COUNT // 32, 32, 0, (source, target))
-            )
+            driver.change_node(graph, node, launch._replace(addresses=addresses), stream)
             driver.launch_graph(graph, stream)
         for address, expected in zip(seconds, (1, 1, -1), strict=True):
             found = np.zeros_like(numbers)
             driver.download(found.data.cast("B"), address, stream)
             driver.synchronise(stream)
             assert np.array_equal(found, numbers[::expected]), address
+
+    def changes_copies_and_calls(self) -> None:
+        """A graph of a copy and a product with ones, which get other addresses each time."""
+        driver, stream = self._driver, self._driver.new_stream()
+        form = Matrix(ElementType.F32, SIDE)
+        plan = GemmPlan(1, SIDE, SIDE, SIDE, form, form, form)
+        prepared = driver.prepare(plan)
+        ones = np.eye(SIDE, dtype=np.float32)
+        matrices = [np.full_like(ones, number) for number in range(3)]
+        room, unit = (driver.allocate(size, stream) for size in (plan.memory_bytes, ones.nbytes))
+        driver.upload(unit, ones.data.cast("B"), stream)
+        places = [[driver.allocate(ones.nbytes, stream) for _ in range(3)] for _ in matrices]
+        works = [
+            (
+                DeviceCopy(copied, given, ones.nbytes),
+                PreparedCall(prepared, (copied, unit, made, room)),
+            )
+            for given, copied, made in places
+        ]
+        for matrix, (given, *_) in zip(matrices, places, strict=True):
+            driver.upload(given, matrix.data.cast("B"), stream)
+        driver.begin_capture(stream)
+        nodes = [driver.capture(work, stream) for work in works[0]]
+        graph = driver.end_capture(stream)
+        for number, changed in enumerate(works):
+            if number:
+                for node, work in zip(nodes, changed, strict=True):
+                    driver.change_node(graph, node, work, stream)
+            driver.launch_graph(graph, stream)
+        for matrix, (*_, made) in zip(matrices, places, strict=True):
+            found = np.zeros_like(matrix)
+            driver.download(found.data.cast("B"), made, stream)
+            driver.synchronise(stream)
+            assert np.array_equal(found, matrix), made
 
     def loops(self) -> None:
         """A graph with a loop of three turns, with cases in it, and the same with a stop."""
@@ -141,13 +184,13 @@ class _Checked:
         flags, moved, minus, marks = (driver.allocate(8, stream) for _ in range(4))
 
         def mark(number: int) -> Callable[[int], None]:
-            return lambda inner: driver.copy(marks + number, minus, 1, inner)
+            return lambda inner: driver.enqueue(DeviceCopy(marks + number, minus, 1), inner)
 
         def turn(inner: int) -> None:
-            driver.copy(moved, flags + 1, 4, inner)
-            driver.copy(flags, moved, 4, inner)
-            driver.launch(KernelLaunch(kernel, COUNT // 32, 32, 0, (given, made)), inner)
-            driver.copy(given, made, data.nbytes, inner)
+            driver.enqueue(DeviceCopy(moved, flags + 1, 4), inner)
+            driver.enqueue(DeviceCopy(flags, moved, 4), inner)
+            driver.enqueue(KernelLaunch(kernel, COUNT // 32, 32, 0, (given, made)), inner)
+            driver.enqueue(DeviceCopy(given, made, data.nbytes), inner)
             driver.capture_case(flags, 1, [mark(0), mark(1), mark(2)], inner)
             driver.capture_case(minus, 4, [mark(3), mark(4)], inner)
 

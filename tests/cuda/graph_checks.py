@@ -33,7 +33,7 @@ ENTRY e {
 ALONE = KERNELS.replace("f32[96,96])", "f32[96,160])").replace(
     "(columns, product)", "(columns, centred)"
 )
-"""The same without the product: graphs of kernels alone can have other addresses."""
+"""The same without the product, whose call is captured again for other addresses."""
 
 _SIXTY_TIMES = """below { p = (s32[], f32[24,24]) parameter(0)
   i = s32[] get-tuple-element(p), index=0

@@ -17,7 +17,7 @@ from tests.cuda.outcomes import Check, assert_near
 from tests.cuda_twin.device.driver import TwinDriver
 from tests.cuda_twin.libraries.by_numpy import WRITTEN
 from xla_contract.types.element_type import ElementType as E
-from xla_server.backends.cuda.worker.device.driver import Driver
+from xla_server.backends.cuda.worker.device.driver import Driver, PreparedCall
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
 from xla_server.codegen.gpu.plans.library_plans import (
     CholeskyPlan,
@@ -262,7 +262,7 @@ class Call:
     def results(self) -> list[Any]:
         """Compute the plan, and give the memory back."""
         driver, stream = self._driver, self._stream
-        driver.call(self._prepared, self._places, stream)
+        driver.enqueue(PreparedCall(self._prepared, self._places), stream)
         found = [np.empty_like(self._given.arrays[number]) for number in self._given.written]
         for number, array in zip(self._given.written, found, strict=True):
             driver.download(_bytes(array), self._places[number], stream)

@@ -116,7 +116,31 @@ def test_a_look_at_the_flag_is_a_load_that_the_host_may_change(name: str, tmp_pa
     kernels = {each: grids(compiled(parse_module(text)))[-1] for each, text in texts.items()}
     code = Code(kernels, name, tmp_path)
     assert all(code.count(each, r"LDG\.E\.64\.STRONG\.SYS") for each in kernels)
-    assert code.spills == code.stacks == {"0"}
+    assert code.memory == {IN_REGISTERS}
+
+
+@every_gpu
+def test_a_sort_has_more_operands_than_old_versions_of_ptx_have_arguments(
+    name: str, tmp_path: Path
+) -> None:
+    count = 300
+    pairs = (
+        f"a{n} = f32[] parameter({2 * n})\nb{n} = f32[] parameter({2 * n + 1})\n"
+        for n in range(count)
+    )
+    arrays = (f"p{n} = f32[64] parameter({n})\n" for n in range(count))
+    names, shapes = (
+        ", ".join(each) for each in ((f"p{n}" for n in range(count)), ["f32[64]"] * count)
+    )
+    text = f"""HloModule many
+before {{
+{"".join(pairs)}ROOT less = pred[] compare(a0, b0), direction=LT }}
+ENTRY e {{
+{"".join(arrays)}ROOT s = ({shapes}) sort({names}), dimensions={{0}}, to_apply=before }}
+"""
+    kernels = {f"k{n}": grid for n, grid in enumerate(grids(compiled(parse_module(text))))}
+    assert max(len(grid.kernel.buffers) for grid in kernels.values()) == 2 * count + 1
+    assert Code(kernels, name, tmp_path).memory == {IN_REGISTERS}
 
 
 Row = Callable[..., Any]

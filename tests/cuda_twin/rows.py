@@ -8,7 +8,7 @@ import numpy as np
 from tests.cuda_twin.device.driver import TwinDriver
 from tests.cuda_twin.device.toolchain import HostToolchain
 from tests.cuda_twin.device.twin import DEVICE
-from xla_server.backends.cuda.worker.device.driver import KernelLaunch
+from xla_server.backends.cuda.worker.device.driver import DeviceCopy, KernelLaunch, PreparedCall
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Value, writes
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
@@ -32,17 +32,17 @@ def results_of(code: Code, arguments: Sequence[Any]) -> list[Any]:
     for row in code.rows:
         match row:
             case CopyThunk():
-                size = row.source.byte_size
-                driver.copy(places[row.target], places[row.source], size, stream)
+                copy = DeviceCopy(places[row.target], places[row.source], row.source.byte_size)
+                driver.enqueue(copy, stream)
             case KernelThunk(kernel=LibraryPlan() as plan):
                 addresses = [places[value] for value in row.arguments]
-                driver.call(driver.prepare(plan), addresses, stream)
+                driver.enqueue(PreparedCall(driver.prepare(plan), addresses), stream)
             case KernelThunk(kernel=GridKernel() as grid):
                 addresses = [places[value] for value in row.arguments]
                 module = HostToolchain(DEVICE).compile({"k": grid})
                 (kernel,) = driver.load(module.code, ["k"])
                 launch = KernelLaunch(kernel, grid.blocks, grid.threads, 0, addresses)
-                driver.launch(launch, stream)
+                driver.enqueue(launch, stream)
             case _:
                 raise AssertionError(f"a row of the device was expected, got {row}")
     return [_downloaded(driver, places[value], value, stream) for value in code.results]

@@ -106,9 +106,10 @@ STATIC_SHARED_BYTES = 48 << 10
 class Gpu:
     """The multiprocessors of a GPU.
 
-    `ptx` is the version of PTX to write, such as 80 for 8.0: the oldest that the compute
-    capability has, as a driver refuses a version newer than its own. The others are counts and
-    bytes: `registers` of 32 bits, `threads` and `shared_bytes` belong to one multiprocessor,
+    `ptx` is the version of PTX to write, such as 81 for 8.1: the oldest that the compute
+    capability has, as a driver refuses a version newer than its own, and 8.1 at least, in which a
+    kernel has 4095 arguments and not 544: a sort has two for each operand. The others are counts
+    and bytes: `registers` of 32 bits, `threads` and `shared_bytes` belong to one multiprocessor,
     `block_shared_bytes` is what one block may have of them. `has_conditional_graphs` lets loops and
     branches be nodes of graphs; without it the host reads what they depend on.
     """
@@ -127,9 +128,9 @@ _REGISTERS = 64 << 10
 
 GPUS: Mapping[str, Gpu] = {
     # A100
-    "sm_80": Gpu(80, 108, 2048, _REGISTERS, 164 << 10, 163 << 10, 40 << 20),
+    "sm_80": Gpu(81, 108, 2048, _REGISTERS, 164 << 10, 163 << 10, 40 << 20),
     # H100; H200 has 60 MiB of second-level cache
-    "sm_90": Gpu(80, 132, 2048, _REGISTERS, 228 << 10, 227 << 10, 50 << 20),
+    "sm_90": Gpu(81, 132, 2048, _REGISTERS, 228 << 10, 227 << 10, 50 << 20),
     # B200
     "sm_100": Gpu(86, 148, 2048, _REGISTERS, 228 << 10, 227 << 10, 126 << 20),
     # RTX 5090

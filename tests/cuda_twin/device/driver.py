@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from tests.cuda_twin.device.host_module import HostModule, LoadedKernel
 from tests.cuda_twin.libraries.by_numpy import compute
+from xla_server.backends.cuda.worker.device import driver as device_driver
 from xla_server.backends.cuda.worker.device.driver import KernelLaunch
 from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceDescription,
@@ -152,13 +153,26 @@ class TwinDriver:
         """Begin a graph."""
         self._captured[stream] = []
 
-    def captured_node(self, stream: int) -> int:
-        """Return the number of the last work."""
+    def capture(self, work: device_driver.Work, stream: int) -> int:
+        """Give work to a graph and return its number there."""
+        self.enqueue(work, stream)
         return len(self._captured[stream]) - 1
 
-    def change_node(self, graph: list[Work], node: int, launch: KernelLaunch) -> None:
-        """Let the work of this number be a launch."""
-        graph[node] = functools.partial(self._launch, launch, tuple(launch.addresses))
+    def change_node(
+        self, graph: list[Work], node: int, work: device_driver.Work, stream: int
+    ) -> None:
+        """Let the work of this number be another."""
+        assert stream not in self._captured
+        graph[node] = self._done(work)
+
+    def _done(self, work: device_driver.Work) -> Work:
+        match work:
+            case KernelLaunch():
+                return functools.partial(self._launch, work, tuple(work.addresses))
+            case device_driver.DeviceCopy():
+                return functools.partial(self._copy, *work)
+            case device_driver.PreparedCall(prepared, addresses):
+                return functools.partial(self._call, prepared, tuple(addresses))
 
     def end_capture(self, stream: int) -> list[Work]:
         """Return the graph."""
@@ -266,10 +280,6 @@ class TwinDriver:
         self._require(address, data.nbytes)
         data[:] = ctypes.string_at(address, data.nbytes)
 
-    def copy(self, target: int, source: int, byte_size: int, stream: int) -> None:
-        """Copy bytes on the device."""
-        self._give(stream, lambda: self._copy(target, source, byte_size))
-
     def _copy(self, target: int, source: int, byte_size: int) -> None:
         for address in (target, source):
             self._require(address, byte_size)
@@ -293,9 +303,9 @@ class TwinDriver:
         loaded = HostModule(module)
         return [loaded.kernel(symbol) for symbol in symbols]
 
-    def launch(self, launch: KernelLaunch, stream: int) -> None:
-        """Launch a kernel."""
-        self._give(stream, functools.partial(self._launch, launch, tuple(launch.addresses)))
+    def enqueue(self, work: device_driver.Work, stream: int) -> None:
+        """Give work to a stream."""
+        self._give(stream, self._done(work))
 
     def _launch(self, launch: KernelLaunch, addresses: Sequence[int]) -> None:
         for address in addresses:
@@ -311,11 +321,6 @@ class TwinDriver:
         if plan.problem is not None:
             raise ValueError(f"{plan.text}: {plan.problem}")
         return plan
-
-    def call(self, prepared: LibraryPlan, addresses: Sequence[int], stream: int) -> None:
-        """Compute a plan."""
-        given = tuple(addresses)
-        self._give(stream, lambda: self._call(prepared, given))
 
     def _call(self, plan: LibraryPlan, addresses: Sequence[int]) -> None:
         for address in addresses:

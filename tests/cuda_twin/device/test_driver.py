@@ -10,7 +10,7 @@ from tests.cuda_twin.device.driver import DelayedTwin, SmallTwin, TwinDriver
 from tests.cuda_twin.device.test_twin import AT, moving
 from tests.cuda_twin.device.toolchain import HostToolchain
 from tests.cuda_twin.device.twin import DEVICE
-from xla_server.backends.cuda.worker.device.driver import KernelLaunch
+from xla_server.backends.cuda.worker.device.driver import DeviceCopy, KernelLaunch
 from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceLostError,
     OutOfDeviceMemoryError,
@@ -36,7 +36,7 @@ class Held:
         """Give the stream an upload, a launch and a download."""
         self.driver.upload(self.given, NUMBERS.data, self.stream)
         launch = KernelLaunch(self.kernel, 1, 32, 0, (self.given, self.made))
-        self.driver.launch(launch, self.stream)
+        self.driver.enqueue(launch, self.stream)
         self.driver.download(self.found.data, self.made, self.stream)
 
 
@@ -72,13 +72,13 @@ def test_memory_is_bounded_and_what_is_freed_can_be_had_again() -> None:
 def test_a_copy_is_inside_of_memory_and_its_parts_apart() -> None:
     held = Held(TwinDriver())
     held.driver.upload(held.given, NUMBERS.data, held.stream)
-    held.driver.copy(held.made, held.given, 4 * COUNT, held.stream)
+    held.driver.enqueue(DeviceCopy(held.made, held.given, 4 * COUNT), held.stream)
     held.driver.download(held.found.data, held.made, held.stream)
     assert held.found.tolist() == NUMBERS.tolist()
     with pytest.raises(DeviceLostError, match="illegal address"):
-        held.driver.copy(held.made, held.given, 4 * COUNT + 1, held.stream)
+        held.driver.enqueue(DeviceCopy(held.made, held.given, 4 * COUNT + 1), held.stream)
     with pytest.raises(DeviceLostError, match="must not overlap"):
-        held.driver.copy(held.given + 4, held.given, 8, held.stream)
+        held.driver.enqueue(DeviceCopy(held.given + 4, held.given, 8), held.stream)
 
 
 def test_a_launch_has_the_form_of_its_kernel() -> None:
@@ -87,10 +87,10 @@ def test_a_launch_has_the_form_of_its_kernel() -> None:
     for blocks, threads, given in ((0, 32, addresses), (1, 64, addresses), (1, 32, addresses[:1])):
         launch = KernelLaunch(held.kernel, blocks, threads, 0, given)
         with pytest.raises(DeviceLostError, match="must be launched in blocks of 32 threads"):
-            held.driver.launch(launch, held.stream)
+            held.driver.enqueue(launch, held.stream)
     launch = KernelLaunch(held.kernel, 1, 32, 0, (held.given, 0))
     with pytest.raises(DeviceLostError, match="illegal address: 0 bytes at 0x0"):
-        held.driver.launch(launch, held.stream)
+        held.driver.enqueue(launch, held.stream)
 
 
 def test_what_is_stored_beside_memory_is_found_when_it_is_freed() -> None:
@@ -100,7 +100,7 @@ def test_what_is_stored_beside_memory_is_found_when_it_is_freed() -> None:
     driver.upload(address, NUMBERS.data, stream)
     module = HostToolchain(DEVICE).compile({"k": moving(AT, Index(-1, ((AT.terms[0][0], 1),)), 1)})
     (kernel,) = driver.load(module.code, ["k"])
-    driver.launch(KernelLaunch(kernel, 1, 32, 0, (address, address)), stream)
+    driver.enqueue(KernelLaunch(kernel, 1, 32, 0, (address, address)), stream)
     with pytest.raises(DeviceLostError, match="stored beside memory"):
         driver.free(address, stream)
     with pytest.raises(DeviceLostError, match="must be freed once"):

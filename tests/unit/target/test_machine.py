@@ -98,6 +98,8 @@ def test_a_gpu_is_known_by_its_compute_capability(name: str) -> None:
     assert gpu is GPUS[name]
     assert (machine.kind, machine.name) == (Architecture.NVPTX64, name)
     assert machine.has(f"ptx{gpu.ptx}")
+    # Versions before have 4352 bytes of arguments.
+    assert gpu.ptx >= 81
     assert not machine.is_x86
     assert (machine.cores, machine.l2_bytes) == (gpu.multiprocessors, gpu.l2_bytes)
     assert STATIC_SHARED_BYTES < gpu.block_shared_bytes < gpu.shared_bytes

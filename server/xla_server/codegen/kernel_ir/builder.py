@@ -1,7 +1,7 @@
 """Building the loop IR: statements in the order that they are executed in, inside of open loops."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from xla_server.codegen.kernel_ir import expressions as ir
@@ -157,3 +157,16 @@ def dealt(item: ir.Expression, tasks: int, items: int) -> tuple[ir.Expression, i
     ends = ir.times(item, tasks), ir.times(ir.plus(item, 1), tasks)
     first, last = (ir.integer_op("whole_div", end, items) for end in ends)
     return first, last
+
+
+def positions(
+    body: Body, names: Names, number: ir.Expression, sizes: Sequence[int], letter: str = "i"
+) -> list[ir.Value]:
+    """Bind the indices of an element by its number, in row-major order of dimensions of `sizes`."""
+    found: list[ir.Value] = []
+    for dimension, size in reversed(list(enumerate(sizes))):
+        index = ir.Index(0, ((number, 1),))
+        found.append(body.let(names(letter), ir.Remainder(index, size) if dimension else number))
+        if dimension:
+            number = body.let(names("t"), ir.Quotient(index, size))
+    return found[::-1]

@@ -16,7 +16,13 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xla_server.backends.cuda.worker.device.driver import Driver, KernelLaunch
+from xla_server.backends.cuda.worker.device.driver import (
+    DeviceCopy,
+    Driver,
+    KernelLaunch,
+    PreparedCall,
+    Work,
+)
 from xla_server.backends.cuda.worker.exchange import protocol
 from xla_server.backends.cuda.worker.exchange.shared_memory import SharedMemory
 from xla_server.backends.cuda.worker.graphs import (
@@ -198,13 +204,13 @@ class ProgramRun:
         return True
 
     def _captured(self, segment: Segment) -> Mapping[int, Any]:
-        """Give the stream a segment for a graph; return the nodes of launches outside of loops."""
+        """Give the stream a segment for a graph; return the nodes of rows outside of loops."""
         nodes: dict[int, Any] = {}
         self._capture(segment.items, self._stream, nodes)
         return nodes
 
     def _capture(self, items: Items, stream: int, nodes: dict[int, Any] | None = None) -> None:
-        """Give a stream rows, loops and branches for a graph; note the nodes of launches."""
+        """Give a stream rows, loops and branches for a graph; note the nodes of rows in `nodes`."""
         for item in items:
             match item:
                 case Loop():
@@ -218,14 +224,15 @@ class ProgramRun:
                     self._driver.capture_case(index, item.byte_size, cases, stream)
                 case int():
                     row = self._loaded.program.rows[item]
-                    self._do(row, stream)
-                    if isinstance(row, protocol.Launch) and nodes is not None:
-                        nodes[item] = self._driver.captured_node(stream)
+                    if nodes is None:
+                        self._do(row, stream)
+                    elif (work := self._work(row)) is not None:
+                        nodes[item] = self._driver.capture(work, stream)
 
     def _changes(
         self, segment: Segment, graph: SegmentGraph, before: Addresses
     ) -> Sequence[NodeChange] | None:
-        """Return launches with other addresses than a graph; None if rows of other kinds do."""
+        """Return work with other addresses than a graph; None if rows without a node have some."""
         rows, addresses = self._loaded.program.rows, self._addresses
         known = dict(zip(self._loaded.slots[segment], before, strict=True))
         changes: list[NodeChange] = []
@@ -233,9 +240,11 @@ class ProgramRun:
             row = rows[number]
             if all(addresses[slot] == known[slot] for slot in slots_of(row)):
                 continue
-            if not isinstance(row, protocol.Launch) or number not in graph.nodes:
+            node = graph.nodes.get(number)
+            work = None if node is None else self._work(row)
+            if work is None:
                 return None
-            changes.append((graph.nodes[number], self._launched(row)))
+            changes.append((node, work))
         return changes
 
     def _give(self, number: int, row: protocol.DeviceRow) -> None:
@@ -272,26 +281,28 @@ class ProgramRun:
 
     def _do(self, row: protocol.DeviceRow, stream: int) -> None:
         """Give a stream what a row does."""
-        match row:
-            case protocol.Launch():
-                self._driver.launch(self._launched(row), stream)
-            case protocol.LibraryCall():
-                addresses = [self._addresses[slot] for slot in row.slots]
-                self._driver.call(self._loaded.plans[row.plan], addresses, stream)
-            case protocol.Copy():
-                target, source = self._addresses[row.target], self._addresses[row.source]
-                if row.byte_size and target != source:
-                    self._driver.copy(target, source, row.byte_size, stream)
-            case _:
-                raise TypeError(f"a stream does launches, calls and copies, got {row}")
+        work = self._work(row)
+        if work is not None:
+            self._driver.enqueue(work, stream)
 
-    def _launched(self, row: protocol.Launch) -> KernelLaunch:
-        kernel = self._loaded.program.kernels[row.kernel]
-        return KernelLaunch(
-            self._loaded.kernels[row.kernel],
-            *(kernel.blocks, kernel.threads, kernel.shared_bytes),
-            [self._addresses[slot] for slot in row.slots],
-        )
+    def _work(self, row: protocol.DeviceRow) -> Work | None:
+        """Return what a row does; None for a copy of nothing, or of a value to itself."""
+        loaded, addresses = self._loaded, self._addresses
+        match row:
+            case protocol.Launch(number, slots):
+                kernel = loaded.program.kernels[number]
+                return KernelLaunch(
+                    loaded.kernels[number],
+                    *(kernel.blocks, kernel.threads, kernel.shared_bytes),
+                    [addresses[slot] for slot in slots],
+                )
+            case protocol.LibraryCall(plan, slots):
+                return PreparedCall(loaded.plans[plan], [addresses[slot] for slot in slots])
+            case protocol.Copy(to, begin, byte_size):
+                target, source = addresses[to], addresses[begin]
+                is_needed = byte_size and target != source
+                return DeviceCopy(target, source, byte_size) if is_needed else None
+        raise TypeError(f"a stream does launches, calls and copies, got {row}")
 
     def _allocate(self, byte_size: int) -> int:
         address = self._driver.allocate(max(byte_size, 1), self._stream)

@@ -2,8 +2,8 @@
 
 A graph has addresses in it: of the slots that its rows use. Those that come a second time get a
 graph, as memory comes back and the values of a loop stay where they are. Those that are new take
-over the graph that was used longest ago, whose launches get them one by one: a tenth of the time
-that the launches take the host.
+over the graph that was used longest ago, whose launches, copies and calls get them one by one: for
+a launch, a tenth of the time that it takes the host.
 """
 
 import collections
@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from xla_server.backends.cuda.worker.device.driver import Driver, KernelLaunch
+from xla_server.backends.cuda.worker.device.driver import Driver, Work
 from xla_server.backends.cuda.worker.exchange.protocol import DeviceLostError
 from xla_server.backends.cuda.worker.segments import Segment
 
@@ -23,17 +23,17 @@ Addresses: TypeAlias = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SegmentGraph:
-    """A graph, and its nodes of the rows that launch kernels, by the numbers of these."""
+    """A graph, and its nodes of rows outside of loops and branches, by the numbers of these."""
 
     graph: Any
     nodes: Mapping[int, Any]
 
 
 Walk: TypeAlias = Callable[[], Mapping[int, Any]]
-"""Gives a stream that is captured the rows of a segment; returns the nodes of launches."""
+"""Gives a stream that is captured the rows of a segment; returns the nodes of a SegmentGraph."""
 
-NodeChange: TypeAlias = tuple[Any, KernelLaunch]
-"""A node, and what it is to launch."""
+NodeChange: TypeAlias = tuple[Any, Work]
+"""A node, and what it is to do."""
 
 Changes: TypeAlias = Callable[[SegmentGraph, Addresses], Sequence[NodeChange] | None]
 """Returns what gives a graph with these addresses those of a run; None where nothing can."""
@@ -84,11 +84,11 @@ class Graphs:
         # Once they come again, these addresses get a graph of their own.
         sets[oldest] = None
         try:
-            for node, launch in changed:
-                self._driver.change_node(graph.graph, node, launch)
+            for node, work in changed:
+                self._driver.change_node(graph.graph, node, work, self._stream)
         except DeviceLostError:
             raise
-        except Exception:  # Some launches have other addresses now: the graph is not used again.
+        except Exception:  # Some nodes have other addresses now: the graph is not used again.
             self._fixed.add(segment)
             return None
         return graph

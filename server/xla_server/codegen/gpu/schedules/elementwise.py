@@ -11,7 +11,7 @@ import math
 
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
 from xla_server.codegen.kernel_ir import expressions as ir
-from xla_server.codegen.kernel_ir.builder import Body, Branch, Loop
+from xla_server.codegen.kernel_ir.builder import Body, Branch, Loop, positions
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest
@@ -100,16 +100,9 @@ class ThreadBuilder(LoopBuilder):
         self, outer: list[Variable], runs: int, item: ir.Expression, body: Body
     ) -> ir.Expression:
         """Bind the outer variables of a work item; return the number of its run in the row."""
-        rest = item
         sizes = [*(loop.size for loop in outer), runs]
-        found: list[ir.Expression] = []
-        for number, size in reversed(list(enumerate(sizes))):
-            index = ir.Index(0, ((rest, 1),))
-            found.append(body.let(self._names("i"), ir.Remainder(index, size) if number else rest))
-            if number:
-                rest = body.let(self._names("t"), ir.Quotient(index, size))
-        run, *values = found
-        for loop, value in zip(reversed(outer), values, strict=True):
+        *values, run = positions(body, self._names, item, sizes)
+        for loop, value in zip(outer, values, strict=True):
             self._indices[loop], self._bodies[loop] = value, body
         return run
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence, Set
 
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
 from xla_server.codegen.kernel_ir import expressions as ir
-from xla_server.codegen.kernel_ir.builder import Body, Loop
+from xla_server.codegen.kernel_ir.builder import Body, Loop, positions
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Accumulate, Barrier, Order, ParallelFor
 from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
@@ -213,12 +213,9 @@ class _TileBuilder(LoopBuilder):
 
     def _bind_loops(self, loops: Sequence[Variable], number: ir.Expression, body: Body) -> None:
         """Bind the variables of loops that are one, by the number of an iteration."""
-        for position, loop in reversed(list(enumerate(loops))):
-            is_first = not position
-            found = number if is_first else self._remainder(number, loop.size, body)
-            self._indices[loop], self._bodies[loop] = body.let(self._names("i"), found), body
-            if not is_first:
-                number = self._quotient(number, loop.size, body)
+        found = positions(body, self._names, number, [loop.size for loop in loops])
+        for loop, value in zip(loops, found, strict=True):
+            self._indices[loop], self._bodies[loop] = value, body
 
     def _bind_element(
         self,

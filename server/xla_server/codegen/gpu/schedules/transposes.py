@@ -6,11 +6,12 @@ lie in different banks. The threads that store read all other operands, so a fus
 operand transposed is one kernel. Semantics: XLA's GPU backend, its transpose emitter.
 """
 
+import math
 from collections.abc import Sequence
 
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
 from xla_server.codegen.kernel_ir import expressions as ir
-from xla_server.codegen.kernel_ir.builder import Block, Body, Branch, Loop
+from xla_server.codegen.kernel_ir.builder import Block, Body, Branch, Loop, positions
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Barrier, ParallelFor
 from xla_server.codegen.kernel_ir.types import Type
@@ -123,20 +124,16 @@ class _TileBuilder(LoopBuilder):
         thread = ir.Index(0, ((body.let(self._names("i"), ir.Remainder(item, BLOCK_THREADS)), 1),))
         self._lane = body.let(self._names("i"), ir.Remainder(thread, WARP))
         self._row = body.let(self._names("i"), ir.Quotient(thread, WARP))
-        number, blocks = body.let(self._names("t"), ir.Quotient(item, BLOCK_THREADS)), 1
-        for position, loop in reversed(list(enumerate(self._nest.loops))):
-            is_tiled = loop in (self._across, self._last)
-            count = -(-loop.size // self._size) if is_tiled else loop.size
-            index = ir.Index(0, ((number, 1),))
-            found = body.let(self._names("i"), ir.Remainder(index, count)) if position else number
-            if is_tiled:
-                self._tiles[loop] = found
+        number = body.let(self._names("t"), ir.Quotient(item, BLOCK_THREADS))
+        tiled, loops = (self._across, self._last), self._nest.loops
+        counts = [-(-each.size // self._size) if each in tiled else each.size for each in loops]
+        found = positions(body, self._names, number, counts)
+        for loop, value in zip(loops, found, strict=True):
+            if loop in tiled:
+                self._tiles[loop] = value
             else:
-                self._indices[loop], self._bodies[loop] = found, body
-            blocks *= count
-            if position:
-                number = body.let(self._names("t"), ir.Quotient(index, count))
-        return blocks
+                self._indices[loop], self._bodies[loop] = value, body
+        return math.prod(counts)
 
     def _open_tile(
         self, along: Variable, down: Variable, outside: Body

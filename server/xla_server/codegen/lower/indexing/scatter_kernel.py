@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import TypeVar
 
@@ -193,16 +193,8 @@ class ScatterKernel:
     def _coordinates(self, body: Body, vector: ir.Value, name: str) -> dict[int, ir.Expression]:
         """Return the indices along batch dimensions of the index vector of a number."""
         dims = self._space.batch_dims
-        found: dict[int, ir.Expression] = {}
-        for n, d in enumerate(dims):
-            inside = math.prod(self._space.updates[d] for d in dims[n + 1 :])
-            index: ir.Expression = ir.Index(0, ((vector, 1),))
-            if inside > 1:
-                index = ir.Quotient(ir.Index(0, ((vector, 1),)), inside)
-            if n:
-                index = ir.Remainder(ir.Index(0, ((index, 1),)), self._space.updates[d])
-            found[d] = body.let(f"{name}{d}", index)
-        return found
+        found = coordinates(vector, self._space.updates, dims)
+        return {d: body.let(f"{name}{d}", index) for d, index in found}
 
     def _entry(self, entry: int, position: dict[int, ir.Expression]) -> ir.Index:
         """Return the index of an entry of the index vector at a position of batch dimensions."""
@@ -285,3 +277,14 @@ def flat_index(position: Sequence[ir.Expression], sizes: Sequence[int]) -> ir.In
         else:
             constant += number * stride
     return ir.Index(constant, tuple(terms))
+
+
+def coordinates(
+    number: ir.Expression, sizes: Sequence[int], dims: Sequence[int]
+) -> Iterator[tuple[int, ir.Expression]]:
+    """Yield dimensions, each with the index there of a number that counts along all of them."""
+    for n, d in enumerate(dims):
+        inside = math.prod(sizes[each] for each in dims[n + 1 :])
+        whole = ir.Index(0, ((number, 1),))
+        index: ir.Expression = ir.Quotient(whole, inside) if inside > 1 else whole
+        yield d, ir.Remainder(ir.Index(0, ((index, 1),)), sizes[d]) if n else index

@@ -11,7 +11,7 @@ import types
 from typing import Any
 
 TOTAL_BYTES = 1 << 20
-CONTEXT, POOL, MODULE, FUNCTION, GRAPH, EXECUTABLE = 0x77, 0x99, 0xA, 0xB, 0xC, 0xD
+CONTEXT, POOL, MODULE, FUNCTION, GRAPH, EXECUTABLE, CHILD = 0x77, 0x99, 0xA, 0xB, 0xC, 0xD, 0xE
 RESERVED, USED = 5, 7
 MAPPED, CONDITION = 1 << 40, 1 << 50
 
@@ -49,7 +49,10 @@ class FakeBindings(types.ModuleType):
     CUgraphConditionalNodeType = types.SimpleNamespace(
         CU_GRAPH_COND_TYPE_WHILE="while", CU_GRAPH_COND_TYPE_SWITCH="switch"
     )
-    CUgraphNodeType = types.SimpleNamespace(CU_GRAPH_NODE_TYPE_CONDITIONAL=13)
+    CUgraphNodeType = types.SimpleNamespace(
+        CU_GRAPH_NODE_TYPE_GRAPH=4, CU_GRAPH_NODE_TYPE_CONDITIONAL=13
+    )
+    CUmemorytype = types.SimpleNamespace(CU_MEMORYTYPE_DEVICE=2)
     CUstreamUpdateCaptureDependencies_flags = types.SimpleNamespace(
         CU_STREAM_SET_CAPTURE_DEPENDENCIES=1
     )
@@ -86,8 +89,12 @@ class FakeBindings(types.ModuleType):
     def CUDA_KERNEL_NODE_PARAMS(self) -> Any:
         return types.SimpleNamespace()
 
+    def CUDA_MEMCPY3D(self) -> Any:
+        return types.SimpleNamespace()
+
     def CUgraphNodeParams(self) -> Any:
-        return types.SimpleNamespace(conditional=types.SimpleNamespace())
+        parts = ("conditional", "graph")
+        return types.SimpleNamespace(**{name: types.SimpleNamespace() for name in parts})
 
     def _cuMemHostGetDevicePointer(self, address: int, flags: int) -> tuple[Any, ...]:
         return (address + MAPPED,)
@@ -107,9 +114,14 @@ class FakeBindings(types.ModuleType):
         return (CONDITION + len(self.named("cuGraphConditionalHandleCreate")),)
 
     def _cuGraphAddNode(self, graph: int, *rest: Any) -> tuple[Any, ...]:
+        if rest[-1].type == self.CUgraphNodeType.CU_GRAPH_NODE_TYPE_GRAPH:
+            return ("child",)
         described = rest[-1].conditional
         described.phGraph_out = [graph * 16 + number for number in range(described.size)]
         return ("node",)
+
+    def _cuGraphCreate(self, flags: int) -> tuple[Any, ...]:
+        return (CHILD,)
 
     def _cuDeviceGetCount(self) -> tuple[Any, ...]:
         return (2,)

@@ -13,7 +13,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from xla_server.backends.cuda.worker.device.driver import KernelLaunch
+from xla_server.backends.cuda.worker.device.driver import (
+    DeviceCopy,
+    KernelLaunch,
+    PreparedCall,
+    Work,
+)
 from xla_server.backends.cuda.worker.exchange.messages import INLINE_BYTES
 from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceDescription,
@@ -121,9 +126,6 @@ class FakeDriver:
 
         self._later(stream, downloaded)
 
-    def copy(self, target: int, source: int, byte_size: int, stream: int) -> None:
-        self._later(stream, lambda: self._write(target, self._read(source, byte_size)))
-
     def load(self, module: bytes, symbols: Sequence[str]) -> Sequence[Any]:
         if module != b"module":
             raise ValueError(f"a module must be one of this driver, got {module!r}")
@@ -133,10 +135,16 @@ class FakeDriver:
             raise ValueError(f"{MAX_MODULES} modules must be enough, got {len(self.modules)}")
         return [(loaded, getattr(self, f"_kernel_{symbol}")) for symbol in symbols]
 
-    def launch(self, launch: KernelLaunch, stream: int) -> None:
-        if launch.kernel[1] == self._kernel_uncapturable and stream in self._captured:
-            self._captured[stream].append(REFUSED)
-        self._later(stream, self._work(launch))
+    def enqueue(self, work: Work, stream: int) -> None:
+        match work:
+            case KernelLaunch():
+                if work.kernel[1] == self._kernel_uncapturable and stream in self._captured:
+                    self._captured[stream].append(REFUSED)
+                self._later(stream, self._work(work))
+            case DeviceCopy(target, source, byte_size):
+                self._later(stream, lambda: self._write(target, self._read(source, byte_size)))
+            case PreparedCall(_, addresses):
+                self._later(stream, lambda: self._kernel_increment(4, addresses))
 
     def _work(self, launch: KernelLaunch) -> Callable[[], None]:
         assert launch.blocks > 0
@@ -145,19 +153,22 @@ class FakeDriver:
     def prepare(self, plan: LibraryPlan) -> Any:
         return plan
 
-    def call(self, prepared: Any, addresses: Sequence[int], stream: int) -> None:
-        self._later(stream, lambda: self._kernel_increment(4, addresses))
-
     def begin_capture(self, stream: int) -> None:
         assert stream not in self._captured
         self._captured[stream] = []
         self.captures += 1
 
-    def captured_node(self, stream: int) -> int:
+    def capture(self, work: Work, stream: int) -> int:
+        self.enqueue(work, stream)
         return len(self._captured[stream]) - 1
 
-    def change_node(self, graph: list[Callable[[], None]], node: int, launch: KernelLaunch) -> None:
-        graph[node] = self._work(launch)
+    def change_node(
+        self, graph: list[Callable[[], None]], node: int, work: Work, stream: int
+    ) -> None:
+        self.begin_capture(stream)
+        self.capture(work, stream)
+        (graph[node],) = self._captured.pop(stream)
+        self.captures -= 1
         self.changes += 1
 
     def end_capture(self, stream: int) -> list[Callable[[], None]]:

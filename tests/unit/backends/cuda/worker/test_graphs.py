@@ -23,7 +23,6 @@ from xla_server.backends.cuda.worker.exchange.protocol import (
     Finished,
     HostStep,
     Jump,
-    Launch,
     LibraryCall,
     RunCancelledError,
     Switch,
@@ -75,8 +74,8 @@ class Device:
         )
 
     def value(self) -> int:
-        """Return the address of a byte, which is one."""
-        address = self.driver.allocate(1, self.stream)
+        """Return the address of four bytes, the first of which is one."""
+        address = self.driver.allocate(4, self.stream)
         self.driver.upload(address, memoryview(b"\x01"), self.stream)
         return address
 
@@ -356,9 +355,18 @@ def test_addresses_that_take_turns_get_graphs_of_their_own(device: Device) -> No
     assert {device.read(each) for each in addresses} == {1 + 2 * (MEASUREMENTS + 7)}
 
 
-@pytest.mark.parametrize("row", [Copy(0, 0, 1), LibraryCall(PRODUCT, (0, 0)), launch("late_fault")])
-def test_a_graph_whose_other_rows_have_new_addresses_is_not_taken_over(
-    device: Device, monkeypatch: pytest.MonkeyPatch, row: DeviceRow
+def test_copies_and_calls_have_new_addresses_as_launches_have(device: Device) -> None:
+    rows = [TWICE[0], LibraryCall(PRODUCT, (0, 0)), Copy(1, 0, 4), TWICE[0], Copy(0, 1, 4)]
+    loaded, addresses = device.load_with_arena(rows), [device.value() for _ in range(3)]
+    for address in [addresses[0]] * (MEASUREMENTS + 2) + addresses[1:]:
+        device.run(loaded, address)
+    assert (device.driver.captures, device.driver.changes, device.graphs) == (1, 2 * len(rows), 3)
+    assert [device.read(each) for each in addresses] == [1 + 2 * (MEASUREMENTS + 2), 3, 3]
+
+
+@pytest.mark.parametrize("is_copy", [False, True])
+def test_a_graph_that_cannot_be_changed_is_not_taken_over(
+    device: Device, monkeypatch: pytest.MonkeyPatch, *, is_copy: bool
 ) -> None:
     changed: list[object] = []
 
@@ -366,16 +374,16 @@ def test_a_graph_whose_other_rows_have_new_addresses_is_not_taken_over(
         changed.append(node)
         _refused()
 
-    monkeypatch.setattr(FakeDriver, "call", lambda *_: None)
-    if isinstance(row, Launch):  # The driver refuses, once; what it changed is not launched.
-        monkeypatch.setattr(FakeDriver, "change_node", refused)
-        row = TWICE[0]
+    # A copy of a value to itself is no node. A graph that a driver refused to change is not
+    # launched, and it is not asked again.
+    monkeypatch.setattr(FakeDriver, "change_node", refused)
+    row = Copy(0, 0, 1) if is_copy else TWICE[0]
     loaded, first, second = device.load([*TWICE, row]), device.value(), device.value()
     for address in [first] * (MEASUREMENTS + 2) + [second] * 3 + [device.value(), first]:
         device.run(loaded, address)
-    assert len(changed) == isinstance(row, Launch)
-    added = 3 if isinstance(row, Launch) else 2
-    assert device.driver.captures == 2 + isinstance(row, Launch)
+    assert len(changed) == (not is_copy)
+    added = 2 if is_copy else 3
+    assert device.driver.captures == 2 + (not is_copy)
     assert device.read(first) == 1 + added * (MEASUREMENTS + 3)
     assert device.read(second) == 1 + added * 3
 

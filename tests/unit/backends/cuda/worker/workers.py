@@ -102,7 +102,7 @@ def downloaded(worker: DeviceWorker, memory: DeviceMemory) -> Array:
 def used(worker: DeviceWorker) -> int:
     """Return the bytes that are allocated, as the figures of a refusal say them."""
     with pytest.raises(ResourceExhaustedError) as refusal:
-        worker.allocate(fake_driver.TOTAL_BYTES + 1)
+        worker.placed(np.empty(fake_driver.TOTAL_BYTES + 1, np.uint8))
     return fake_driver.TOTAL_BYTES - int(refusal.value.message.split(" free of")[0].split()[-1])
 
 

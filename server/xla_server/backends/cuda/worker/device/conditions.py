@@ -11,6 +11,7 @@ Management.
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xla_server.backends.cuda.worker.device.captures import Captures
 from xla_server.backends.cuda.worker.device.errors import checked
 
 KERNELS = b"""\
@@ -84,12 +85,12 @@ class Conditions:
     refuses them with CudaError.
     """
 
-    def __init__(self, cuda: Any, context: Any, tell: Tell) -> None:
-        self._cuda, self._context, self._tell = cuda, context, tell
+    def __init__(self, cuda: Any, captures: Captures, context: Any, tell: Tell) -> None:
+        self._cuda, self._captures, self._context, self._tell = cuda, captures, context, tell
 
     def loop(self, predicate: int, stop: int, body: Callable[[int], None], stream: int) -> None:
         """Let a graph do a body while a predicate holds and a word of the host is zero."""
-        graph, condition = self._new(stream)
+        condition = self._new(stream)
         given = (condition, predicate, stop)
         self._tell("set_loop", given, stream)
 
@@ -98,30 +99,25 @@ class Conditions:
             self._tell("set_loop", given, inner)
 
         kind = self._cuda.CUgraphConditionalNodeType.CU_GRAPH_COND_TYPE_WHILE
-        self._add(kind, graph, condition, [turn], stream)
+        self._add(kind, condition, [turn], stream)
 
     def case(
         self, index: int, byte_size: int, cases: Sequence[Callable[[int], None]], stream: int
     ) -> None:
         """Let a graph do the case of an index of 1 or 4 bytes, the last for one out of range."""
-        graph, condition = self._new(stream)
+        condition = self._new(stream)
         self._tell("set_case", (condition, index, byte_size, len(cases)), stream)
         kind = self._cuda.CUgraphConditionalNodeType.CU_GRAPH_COND_TYPE_SWITCH
-        self._add(kind, graph, condition, cases, stream)
+        self._add(kind, condition, cases, stream)
 
-    def _new(self, stream: int) -> tuple[Any, int]:
-        """Return the graph that a stream is captured for, and a new condition of it."""
-        graph, *_ = self._end_of(stream)
+    def _new(self, stream: int) -> int:
+        """Return a new condition of the graph that a stream is captured for."""
+        graph = self._captures.graph_of(stream)
         made = self._cuda.cuGraphConditionalHandleCreate(graph, self._context, 0, 0)
-        return graph, int(checked("cuGraphConditionalHandleCreate", made)[0])
+        return int(checked("cuGraphConditionalHandleCreate", made)[0])
 
     def _add(
-        self,
-        kind: Any,
-        graph: Any,
-        condition: int,
-        bodies: Sequence[Callable[[int], None]],
-        stream: int,
+        self, kind: Any, condition: int, bodies: Sequence[Callable[[int], None]], stream: int
     ) -> None:
         """Add a node to the end of a stream's graph, with what the bodies give a stream."""
         described = self._cuda.CUgraphNodeParams()
@@ -130,39 +126,6 @@ class Conditions:
         described.conditional.type = kind
         described.conditional.size = len(bodies)
         described.conditional.ctx = self._context
-        _, *before = self._end_of(stream)
-        (node,) = checked("cuGraphAddNode", self._cuda.cuGraphAddNode(graph, *before, described))
-        behind = (
-            self._cuda.CUstreamUpdateCaptureDependencies_flags.CU_STREAM_SET_CAPTURE_DEPENDENCIES
-        )
-        moved = self._cuda.cuStreamUpdateCaptureDependencies(stream, [node], None, 1, int(behind))
-        checked("cuStreamUpdateCaptureDependencies", moved)
+        self._captures.add(described, stream)
         for body, inside in zip(bodies, described.conditional.phGraph_out, strict=True):
-            self._capture(body, inside)
-
-    def last_node(self, stream: int) -> Any:
-        """Return the node that a stream which is captured was given last."""
-        _, (node, *_), *_ = self._end_of(stream)
-        return node
-
-    def _end_of(self, stream: int) -> tuple[Any, ...]:
-        """Return the graph that a stream is captured for, and what its next node depends on."""
-        _, _, graph, nodes, edges, count = checked(
-            "cuStreamGetCaptureInfo", self._cuda.cuStreamGetCaptureInfo(stream)
-        )
-        return graph, nodes, edges, count
-
-    def _capture(self, body: Callable[[int], None], graph: Any) -> None:
-        flags = int(self._cuda.CUstream_flags.CU_STREAM_NON_BLOCKING)
-        stream = int(checked("cuStreamCreate", self._cuda.cuStreamCreate(flags))[0])
-        mode = self._cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-        try:
-            begun = self._cuda.cuStreamBeginCaptureToGraph(stream, graph, None, None, 0, mode)
-            checked("cuStreamBeginCaptureToGraph", begun)
-            try:
-                body(stream)
-            finally:
-                ended = self._cuda.cuStreamEndCapture(stream)
-            checked("cuStreamEndCapture", ended)
-        finally:
-            self._cuda.cuStreamDestroy(stream)
+            self._captures.capture(body, inside)

@@ -14,8 +14,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xla_server.backends.cuda.worker.device.capability import capability
+from xla_server.backends.cuda.worker.device.captures import Captures
 from xla_server.backends.cuda.worker.device.conditions import KERNELS, SYMBOLS, Conditions
-from xla_server.backends.cuda.worker.device.driver import KernelLaunch
+from xla_server.backends.cuda.worker.device.driver import (
+    DeviceCopy,
+    KernelLaunch,
+    PreparedCall,
+    Work,
+)
 from xla_server.backends.cuda.worker.device.errors import CudaError, checked
 from xla_server.backends.cuda.worker.device.kept_memory import KeptMemory
 from xla_server.backends.cuda.worker.exchange import protocol
@@ -66,9 +72,9 @@ class CudaDriver:
         self._idle: set[int] = set()
         """Streams that were waited for, and given nothing since."""
         self._libraries = Libraries(self)
-        conditions = Conditions(cuda, self._context, self._tell)
+        self._captures = Captures(cuda)
+        conditions = Conditions(cuda, self._captures, self._context, self._tell)
         self.capture_loop, self.capture_case = conditions.loop, conditions.case
-        self.captured_node = conditions.last_node
 
     def _described(self, device: Any) -> protocol.DeviceDescription:
         attribute = cuda.CUdevice_attribute
@@ -112,11 +118,12 @@ class CudaDriver:
         return address
 
     def _allocate(self, byte_size: int, stream: int) -> int:
-        self._idle.discard(stream)
         result = cuda.cuMemAllocFromPoolAsync(byte_size, self._pool, stream)
         if result[0] == cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
-            # Trimmed, the pool can use what it keeps in pieces that are too small.
+            # Trimmed, the pool can use what it keeps in pieces that are too small, but for what was
+            # freed in a stream that the host has not waited for.
             self._give_back(self._kept.clear(), stream)
+            self.synchronise(stream)
             checked("cuMemPoolTrimTo", cuda.cuMemPoolTrimTo(self._pool, 0))
             # Waiting is better than refusing.
             self._set_pool("REUSE_ALLOW_INTERNAL_DEPENDENCIES", 1)
@@ -125,6 +132,7 @@ class CudaDriver:
         if result[0] == cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
             total = self.description.total_bytes
             raise protocol.OutOfDeviceMemoryError(byte_size, self.free_bytes(), total)
+        self._idle.discard(stream)
         return int(checked("cuMemAllocFromPoolAsync", result)[0])
 
     def free(self, address: int, stream: int) -> None:
@@ -175,12 +183,6 @@ class CudaDriver:
         copied = cuda.cuMemcpyDtoHAsync(target, address, target.nbytes, stream)
         checked("cuMemcpyDtoHAsync", copied)
 
-    def copy(self, target: int, source: int, byte_size: int, stream: int) -> None:
-        """Copy bytes on the device."""
-        self._idle.discard(stream)
-        copied = cuda.cuMemcpyDtoDAsync(target, source, byte_size, stream)
-        checked("cuMemcpyDtoDAsync", copied)
-
     def load(self, module: bytes, symbols: Sequence[str]) -> Sequence["CudaKernel"]:
         """Return the kernels of PTX or of a cubin. Raises CudaError, with the compiler's words."""
         image = ctypes.create_string_buffer(module)
@@ -191,27 +193,24 @@ class CudaDriver:
         loaded = _Module(handle)
         return [CudaKernel(loaded, symbol) for symbol in symbols]
 
-    def launch(self, launch: KernelLaunch, stream: int) -> None:
-        """Launch a kernel; the addresses are copied."""
-        kernel, blocks, threads, shared_bytes, addresses = launch
-        kernel.need_shared(shared_bytes)
-        values = _Values(addresses)
+    def enqueue(self, work: Work, stream: int) -> None:
+        """Give work to a stream; addresses are copied."""
         self._idle.discard(stream)
-        launched = cuda.cuLaunchKernel(
-            kernel.function,
-            *(blocks, 1, 1, threads, 1, 1, shared_bytes),
-            *(stream, values.pointer, 0),
-        )
-        checked("cuLaunchKernel", launched)
+        match work:
+            case KernelLaunch(kernel, blocks, threads, shared_bytes, addresses):
+                kernel.need_shared(shared_bytes)
+                values, form = _Values(addresses), (blocks, 1, 1, threads, 1, 1, shared_bytes)
+                launched = cuda.cuLaunchKernel(kernel.function, *form, stream, values.pointer, 0)
+                checked("cuLaunchKernel", launched)
+            case DeviceCopy(target, source, byte_size):
+                copied = cuda.cuMemcpyDtoDAsync(target, source, byte_size, stream)
+                checked("cuMemcpyDtoDAsync", copied)
+            case PreparedCall(prepared, addresses):
+                prepared.call(addresses, stream)
 
     def prepare(self, plan: LibraryPlan) -> Any:
         """Return what computes a plan, by its library."""
         return self._libraries.prepare(plan)
-
-    def call(self, prepared: Any, addresses: Sequence[int], stream: int) -> None:
-        """Let a library compute a prepared plan."""
-        self._idle.discard(stream)
-        prepared.call(addresses, stream)
 
     def begin_capture(self, stream: int) -> None:
         """Begin a graph. Other threads may call what a capture forbids its own."""
@@ -229,8 +228,32 @@ class CudaDriver:
         checked("cuGraphUpload", cuda.cuGraphUpload(graph.handle, stream))
         return graph
 
-    def change_node(self, graph: "_Graph", node: Any, launch: KernelLaunch) -> None:
-        """Let a node of a graph launch this; the addresses are copied."""
+    def capture(self, work: Work, stream: int) -> Any:
+        """Give work to a stream that becomes a graph, and return its node."""
+        if isinstance(work, PreparedCall):
+            # A library may launch several kernels.
+            return self._captures.add_child(functools.partial(self.enqueue, work), stream)
+        self.enqueue(work, stream)
+        return self._captures.last_node(stream)
+
+    def change_node(self, graph: "_Graph", node: Any, work: Work, stream: int) -> None:
+        """Let a node of a graph do other work of its kind; the addresses are copied."""
+        match work:
+            case KernelLaunch():
+                self._change_launch(graph.handle, node, work)
+            case DeviceCopy(target, source, byte_size):
+                described, memory = cuda.CUDA_MEMCPY3D(), cuda.CUmemorytype.CU_MEMORYTYPE_DEVICE
+                described.dstMemoryType, described.dstDevice = memory, target
+                described.srcMemoryType, described.srcDevice = memory, source
+                described.WidthInBytes, described.Height, described.Depth = byte_size, 1, 1
+                given = graph.handle, node, described, self._context
+                changed = cuda.cuGraphExecMemcpyNodeSetParams(*given)
+                checked("cuGraphExecMemcpyNodeSetParams", changed)
+            case PreparedCall():
+                body = functools.partial(self.enqueue, work)
+                self._captures.change_child(graph.handle, node, body, stream)
+
+    def _change_launch(self, executable: Any, node: Any, launch: KernelLaunch) -> None:
         kernel, blocks, threads, shared_bytes, addresses = launch
         kernel.need_shared(shared_bytes)
         values, described = _Values(addresses), cuda.CUDA_KERNEL_NODE_PARAMS()
@@ -238,7 +261,7 @@ class CudaDriver:
         described.gridDimX, described.gridDimY, described.gridDimZ = blocks, 1, 1
         described.blockDimX, described.blockDimY, described.blockDimZ = threads, 1, 1
         described.kernelParams, described.extra = values.pointer, 0
-        changed = cuda.cuGraphExecKernelNodeSetParams(graph.handle, node, described)
+        changed = cuda.cuGraphExecKernelNodeSetParams(executable, node, described)
         checked("cuGraphExecKernelNodeSetParams", changed)
 
     def launch_graph(self, graph: "_Graph", stream: int) -> None:
@@ -251,7 +274,7 @@ class CudaDriver:
         return dict(zip(SYMBOLS, self.load(KERNELS, SYMBOLS), strict=True))
 
     def _tell(self, symbol: str, values: Sequence[int], stream: int) -> None:
-        self.launch(KernelLaunch(self._tellers[symbol], 1, 1, 0, values), stream)
+        self.enqueue(KernelLaunch(self._tellers[symbol], 1, 1, 0, values), stream)
 
     def _jit_log(self, image: Any) -> str:
         """Load a module again to return what the driver's compiler says of it."""

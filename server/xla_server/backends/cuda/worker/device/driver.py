@@ -7,7 +7,7 @@ of its own: what `prepare` returns is called in several streams at once.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from xla_server.backends.cuda.worker.exchange.protocol import DeviceDescription
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
@@ -21,6 +21,25 @@ class KernelLaunch(NamedTuple):
     threads: int
     shared_bytes: int
     addresses: Sequence[int]
+
+
+class DeviceCopy(NamedTuple):
+    """A copy of bytes, one or more, on the device."""
+
+    target: int
+    source: int
+    byte_size: int
+
+
+class PreparedCall(NamedTuple):
+    """A prepared plan with the addresses of its operands, then its results."""
+
+    prepared: Any
+    addresses: Sequence[int]
+
+
+Work: TypeAlias = KernelLaunch | DeviceCopy | PreparedCall
+"""Work of a stream that can be a node of a graph, and be changed there."""
 
 
 @runtime_checkable
@@ -69,32 +88,29 @@ class Driver(Protocol):
     def download(self, target: memoryview, address: int, stream: int) -> None:
         """Copy bytes of the device to the host; they are there once the stream has done it."""
 
-    def copy(self, target: int, source: int, byte_size: int, stream: int) -> None:
-        """Copy bytes on the device."""
-
     def load(self, module: bytes, symbols: Sequence[str]) -> Sequence[Any]:
         """Return the kernels of a module, which is loaded as long as they are referenced."""
 
-    def launch(self, launch: KernelLaunch, stream: int) -> None:
-        """Launch a kernel."""
+    def enqueue(self, work: Work, stream: int) -> None:
+        """Give work to a stream; addresses are copied."""
 
     def prepare(self, plan: LibraryPlan) -> Any:
         """Return what computes a plan, with all memory and handles that it needs."""
 
-    def call(self, prepared: Any, addresses: Sequence[int], stream: int) -> None:
-        """Let a library compute a prepared plan on its operands, then its results."""
-
     def begin_capture(self, stream: int) -> None:
-        """Let launches, copies and calls that the stream is given become a graph instead."""
+        """Let work that the stream is given become a graph instead."""
 
-    def captured_node(self, stream: int) -> Any:
-        """Return the node of the launch that the stream was given last, in the graph it becomes."""
+    def capture(self, work: Work, stream: int) -> Any:
+        """Give work to a stream that becomes a graph, and return its node."""
 
     def end_capture(self, stream: int) -> Any:
         """Return the graph, which is kept as long as it is referenced."""
 
-    def change_node(self, graph: Any, node: Any, launch: KernelLaunch) -> None:
-        """Let a node launch this from the next launch of its graph on, as `launch` does."""
+    def change_node(self, graph: Any, node: Any, work: Work, stream: int) -> None:
+        """Let a node do work of the same kind from the next launch of its graph on.
+
+        The stream, which is not captured, is given nothing. A prepared call keeps its plan.
+        """
 
     def launch_graph(self, graph: Any, stream: int) -> None:
         """Give the stream all that the graph has, as one launch."""

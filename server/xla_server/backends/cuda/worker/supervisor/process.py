@@ -40,20 +40,11 @@ class DeviceWorker:
         self.description: protocol.DeviceDescription = self._process.description
         """The device when the first worker opened it."""
 
-    def allocate(self, byte_size: int) -> "DeviceMemory":
-        """Return memory, which is freed with its last reference.
-
-        Raises ResourceExhaustedError with the figures, with nothing changed, and UnavailableError.
-        """
-        process = self.process()
-        with _room(self.ordinal), process.connection() as connection:
-            address = connection.call(messages.Allocate(byte_size))
-            return DeviceMemory(self, process, address, byte_size)
-
     def placed(self, array: Array) -> "DeviceMemory":
-        """Return memory with a dense row-major array: one request for a small one.
+        """Return memory with a dense row-major array, which is freed with its last reference.
 
-        Raises as `allocate` and `upload`.
+        It takes one request for a small array. Raises ResourceExhaustedError with the figures, with
+        nothing changed, and UnavailableError.
         """
         data = transfers.inline(array)
         process = self.process()
@@ -64,22 +55,16 @@ class DeviceWorker:
                 transfers.upload(process, connection, address, array)
         return memory
 
-    def upload(self, memory: "DeviceMemory", array: Array) -> None:
-        """Write a dense row-major array to the start of memory."""
-        memory.check(0, array.nbytes)
+    def download(self, memory: "DeviceMemory", array: Array) -> None:
+        """Read a dense row-major array from the start of memory."""
+        memory.check(array.nbytes)
         with memory.process.connection() as connection:
-            transfers.upload(memory.process, connection, memory.address, array)
-
-    def download(self, memory: "DeviceMemory", array: Array, offset: int = 0) -> None:
-        """Read a dense row-major array from an offset of memory, in bytes."""
-        memory.check(offset, array.nbytes)
-        with memory.process.connection() as connection:
-            transfers.download(memory.process, connection, memory.address + offset, array)
+            transfers.download(memory.process, connection, memory.address, array)
 
     def load(self, program: protocol.DeviceProgram) -> "LoadedDeviceProgram":
         """Load a program, which is unloaded with its last reference.
 
-        Raises as `allocate` does, and RequestError where the driver does not load it.
+        Raises as `placed` does, and RequestError where the driver does not load it.
         """
         loaded = LoadedDeviceProgram(self, program, self._patience)
         loaded.constants()
@@ -118,13 +103,11 @@ class DeviceMemory:
         self.worker, self.process = worker, process
         self.address, self.byte_size = address, byte_size
 
-    def check(self, offset: int = 0, byte_size: int = 0) -> None:
-        """Raise UnavailableError if the memory is lost, ValueError for bytes beyond its end."""
+    def check(self, byte_size: int = 0) -> None:
+        """Raise UnavailableError if the memory is lost, ValueError for more bytes than it has."""
         self.process.check()
-        if not 0 <= offset <= offset + byte_size <= self.byte_size:
-            raise ValueError(
-                f"a transfer must be within {self.byte_size} bytes, got {byte_size} at {offset}"
-            )
+        if byte_size > self.byte_size:
+            raise ValueError(f"a transfer must be within {self.byte_size} bytes, got {byte_size}")
 
     def __del__(self) -> None:
         self.process.freed.append(self.address)

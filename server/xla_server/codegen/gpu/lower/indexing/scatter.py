@@ -28,6 +28,7 @@ from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop
 from xla_server.codegen.kernel_ir.statements import Break, Let
 from xla_server.codegen.lower.indexing.scatter_kernel import (
     Combination,
+    coordinates,
     entry_index,
     fits_within,
     flat_index,
@@ -86,15 +87,8 @@ class _Updates:
         self, kernel: ThreadKernel, body: Body, number: ir.Expression, dims: Sequence[int]
     ) -> dict[int, ir.Expression]:
         """Return the indices along dimensions of a number that counts their elements."""
-        found: dict[int, ir.Expression] = {}
-        for n, d in enumerate(dims):
-            inside, index = self._size(dims[n + 1 :]), number
-            if inside > 1:
-                index = ir.Quotient(ir.Index(0, ((index, 1),)), inside)
-            if n:
-                index = ir.Remainder(ir.Index(0, ((index, 1),)), self.space.updates[d])
-            found[d] = body.let(kernel.names("u"), index)
-        return found
+        found = coordinates(number, self.space.updates, dims)
+        return {d: body.let(kernel.names("u"), index) for d, index in found}
 
     def update(
         self, kernel: ThreadKernel, body: Body, number: ir.Expression, free: ir.Expression

@@ -13,7 +13,7 @@ from xla_server.buffers.code import Value as Array
 from xla_server.codegen.gpu.lower.indexing.merging import integer_type
 from xla_server.codegen.gpu.lower.thunks.thread_thunks import ThreadKernel
 from xla_server.codegen.kernel_ir import expressions as ir
-from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop
+from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, positions
 from xla_server.codegen.lower.indexing.scatter_kernel import flat_index
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.reduction.select_and_scatter import select
@@ -45,24 +45,10 @@ def _select(lowering: Lowering, i: HloInstruction, operand: Array, chosen: Array
     kernel = ThreadKernel(f"{i.name}.chosen")
     sources = i.operands[1].shape.dimensions
     with Items(kernel.top, chosen.shape.element_count) as body:
-        at = _position(kernel, body, body.axis, sources)
+        at = positions(body, kernel.names, body.axis, sources, "position")
         kept_at = select(i, body, kernel.names, kernel.reads(operand), at)
         kernel.store_integer(body, chosen, body.axis, kept_at)
     lowering.add(kernel.thunk())
-
-
-def _position(
-    kernel: ThreadKernel, body: Body, number: ir.Value, sizes: tuple[int, ...]
-) -> list[ir.Expression]:
-    """Return the indices of the element of a number."""
-    rest: ir.Expression = number
-    found: list[ir.Expression] = []
-    for n, size in reversed(list(enumerate(sizes))):
-        index = ir.Index(0, ((rest, 1),))
-        found.append(body.let(kernel.names("position"), ir.Remainder(index, size) if n else rest))
-        if n:
-            rest = body.let(kernel.names("t"), ir.Quotient(index, size))
-    return found[::-1]
 
 
 def _collect(
@@ -76,7 +62,7 @@ def _collect(
     start = load_element(i.operands[2].shape.element_type, kernel.reads(initial), 0)
     first = kernel.top.let("initial", start)
     with Items(kernel.top, i.shape.element_count) as body:
-        position = _position(kernel, body, body.axis, sizes)
+        position = positions(body, kernel.names, body.axis, sizes, "position")
         total = body.declare("total", first)
         with ExitStack() as opened:
             inner: Body = body

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.unit.backends.cuda.worker.fake_bindings import (
+    CHILD,
     CONDITION,
     CONTEXT,
     EXECUTABLE,
@@ -29,7 +30,12 @@ from tests.unit.backends.cuda.worker.fake_bindings import (
 from tests.unit.backends.cuda.worker.workers import launch, program
 from xla_server.backends.cuda.worker.connection import Connection, OwnedDevice
 from xla_server.backends.cuda.worker.device.capability import capability
-from xla_server.backends.cuda.worker.device.driver import Driver, KernelLaunch
+from xla_server.backends.cuda.worker.device.driver import (
+    DeviceCopy,
+    Driver,
+    KernelLaunch,
+    PreparedCall,
+)
 from xla_server.backends.cuda.worker.device.errors import CudaError, checked
 from xla_server.backends.cuda.worker.exchange.messages import (
     Allocate,
@@ -126,7 +132,7 @@ def test_bytes_go_to_the_device_and_back(driver: Any, cuda: FakeBindings) -> Non
     first, second = driver.allocate(5, stream), driver.allocate(5, stream)
     found = bytearray(5)
     driver.upload(first, memoryview(b"12345"), stream)
-    driver.copy(second, first, 5, stream)
+    driver.enqueue(DeviceCopy(second, first, 5), stream)
     driver.download(memoryview(found), second, stream)
     driver.synchronise(stream)
     assert found == b"12345"
@@ -140,13 +146,17 @@ WORK: dict[str, Callable[[Any, int, int], None]] = {
     "download": lambda driver, address, stream: driver.download(
         memoryview(bytearray(1)), address, stream
     ),
-    "copy": lambda driver, address, stream: driver.copy(address, address + 1, 1, stream),
-    "launch": lambda driver, address, stream: driver.launch(
+    "copy": lambda driver, address, stream: driver.enqueue(
+        DeviceCopy(address, address + 1, 1), stream
+    ),
+    "launch": lambda driver, address, stream: driver.enqueue(
         KernelLaunch(driver.load(b"ptx", ["k"])[0], 1, 1, 0, [address, address + 1]), stream
     ),
     "graph": lambda driver, address, stream: driver.launch_graph(_graph(driver), stream),
     "allocation": lambda driver, address, stream: driver.allocate(3, stream),
-    "call": lambda driver, address, stream: driver.call(_Prepared(), [address], stream),
+    "call": lambda driver, address, stream: driver.enqueue(
+        PreparedCall(_Prepared(), [address]), stream
+    ),
 }
 
 
@@ -192,8 +202,10 @@ def test_kept_memory_is_free_and_given_to_the_pool_where_it_has_no_room(
     with pytest.raises(OutOfDeviceMemoryError):
         driver.allocate(7, stream)
     assert cuda.named("cuMemFreeAsync") == [[each, stream] for each in pieces]
+    # A pool keeps what was freed in a stream that was not waited for since.
     names = [name for name, *_ in cuda.calls]
-    assert names.index("cuMemFreeAsync") < names.index("cuMemPoolTrimTo")
+    names = names[names.index("cuMemFreeAsync") :]
+    assert names[2:4] == ["cuStreamSynchronize", "cuMemPoolTrimTo"]
 
 
 def test_a_run_and_transfers_have_streams_of_their_own_and_results_their_memory_again(
@@ -260,7 +272,7 @@ def test_a_kernel_gets_addresses(driver: Any, cuda: FakeBindings) -> None:
     (kernel,) = driver.load(b"ptx", ["k"])
     first, second = driver.allocate(6, 1), driver.allocate(6, 1)
     driver.upload(first, memoryview(b"abcdef"), 1)
-    driver.launch(KernelLaunch(kernel, 2, 3, 0, [first, second]), 1)
+    driver.enqueue(KernelLaunch(kernel, 2, 3, 0, [first, second]), 1)
     assert ctypes.string_at(second, 6) == b"abcdef"
     ((function, *launch, _, extra),) = cuda.named("cuLaunchKernel")
     assert (function, launch, extra) == (FUNCTION, [2, 1, 1, 3, 1, 1, 0, 1], 0)
@@ -272,7 +284,7 @@ def test_much_shared_memory_is_asked_for_once(driver: Any, cuda: FakeBindings) -
     (kernel,) = driver.load(b"ptx", ["k"])
     addresses = [driver.allocate(1, 1), driver.allocate(1, 1)]
     for shared in (48 << 10, 64 << 10, 64 << 10, 50 << 10):
-        driver.launch(KernelLaunch(kernel, 1, 1, shared, addresses), 1)
+        driver.enqueue(KernelLaunch(kernel, 1, 1, shared, addresses), 1)
     assert cuda.named("cuFuncSetAttribute") == [[FUNCTION, 8, 64 << 10]]
 
 
@@ -322,16 +334,62 @@ def test_a_graph_that_is_not_made_leaves_no_description(driver: Any, cuda: FakeB
 def test_a_node_of_a_graph_gets_other_addresses(driver: Any, cuda: FakeBindings) -> None:
     (kernel,) = driver.load(b"ptx", ["k"])
     driver.begin_capture(7)
-    driver.launch(KernelLaunch(kernel, 2, 3, 0, [1, 2]), 7)
-    node = driver.captured_node(7)
+    node = driver.capture(KernelLaunch(kernel, 2, 3, 0, [1, 2]), 7)
     graph = driver.end_capture(7)
-    driver.change_node(graph, node, KernelLaunch(kernel, 2, 3, 64 << 10, [3, 4]))
+    driver.change_node(graph, node, KernelLaunch(kernel, 2, 3, 64 << 10, [3, 4]), 7)
     ((changed, of, given),) = cuda.named("cuGraphExecKernelNodeSetParams")
     assert (changed, of) == (EXECUTABLE, "before")
     grid, block = (given.gridDimX, given.gridDimY, given.gridDimZ), given.blockDimX
     assert (given.func, grid, block, given.sharedMemBytes) == (FUNCTION, (2, 1, 1), 3, 64 << 10)
     assert cuda.named("cuFuncSetAttribute") == [[FUNCTION, 8, 64 << 10]]
     assert cuda.given == [[3, 4]]
+
+
+def test_a_copy_in_a_graph_gets_other_addresses(driver: Any, cuda: FakeBindings) -> None:
+    first, second = driver.allocate(6, 7), driver.allocate(6, 7)
+    driver.begin_capture(7)
+    node = driver.capture(DeviceCopy(second, first, 6), 7)
+    driver.change_node(driver.end_capture(7), node, DeviceCopy(first, second, 6), 7)
+    ((changed, of, given, context),) = cuda.named("cuGraphExecMemcpyNodeSetParams")
+    assert (changed, of, context) == (EXECUTABLE, "before", CONTEXT)
+    assert vars(given) == {
+        **{"dstMemoryType": 2, "dstDevice": first, "srcMemoryType": 2, "srcDevice": second},
+        **{"WidthInBytes": 6, "Height": 1, "Depth": 1},
+    }
+
+
+class _Noting:
+    """A prepared plan that notes the graph which its call is captured for."""
+
+    def __init__(self, cuda: FakeBindings) -> None:
+        self._cuda, self.noted = cuda, list[tuple[Any, ...]]()
+
+    def call(self, addresses: list[int], stream: int) -> None:
+        self.noted.append((*addresses, self._cuda.captured[stream], stream == 7))
+        if addresses == [0]:
+            raise ValueError("no such address")
+
+
+def test_a_librarys_call_is_a_graph_in_a_graph_and_is_captured_again(
+    driver: Any, cuda: FakeBindings
+) -> None:
+    prepared = _Noting(cuda)
+    driver.begin_capture(7)
+    node = driver.capture(PreparedCall(prepared, [5]), 7)
+    assert cuda.captured == {7: GRAPH}
+    (described,) = [rest[-1] for name, *rest in cuda.calls if name == "cuGraphAddNode"]
+    assert (described.graph.graph, node) == (CHILD, "child")
+    assert cuda.named("cuStreamUpdateCaptureDependencies") == [[7, ["child"], None, 1, 1]]
+    graph = driver.end_capture(7)
+    # The stream of the run is given nothing.
+    driver.change_node(graph, node, PreparedCall(prepared, [6]), 7)
+    assert prepared.noted == [(5, CHILD, False), (6, CHILD, True)]
+    assert cuda.named("cuGraphExecChildGraphNodeSetParams") == [[EXECUTABLE, "child", CHILD]]
+    with pytest.raises(ValueError, match="no such address"):
+        driver.change_node(graph, node, PreparedCall(prepared, [0]), 7)
+    assert not cuda.captured
+    assert cuda.named("cuGraphDestroy") == 3 * [[CHILD]]
+    assert len(cuda.named("cuStreamDestroy")) == 1
 
 
 def test_conditional_nodes_have_what_their_bodies_give_a_stream(
@@ -341,7 +399,7 @@ def test_conditional_nodes_have_what_their_bodies_give_a_stream(
 
     def body(stream: int) -> None:
         launched.append((cuda.captured[stream], stream))
-        driver.launch(KernelLaunch(kernel, 1, 1, 0, [3]), stream)
+        driver.enqueue(KernelLaunch(kernel, 1, 1, 0, [3]), stream)
 
     def turn(stream: int) -> None:
         driver.capture_case(8, 4, [body, body], stream)

@@ -68,7 +68,7 @@ def test_values_of_a_killed_worker_are_lost_by_one_incident(
     with caplog.at_level(logging.ERROR), pytest.raises(UnavailableError) as first:
         downloaded(worker, memory)
     with pytest.raises(UnavailableError) as second:
-        worker.upload(memory, ONE)
+        downloaded(worker, memory)
     assert first.value.incident == second.value.incident
     assert f"device 0 (fake) that ended, incident {first.value.incident}" in first.value.message
     assert "ended with -9" in caplog.text
@@ -147,7 +147,7 @@ def test_memory_that_is_not_there_is_refused_with_figures(worker: DeviceWorker) 
     memory = uploaded(worker, ONE)
     asked = fake_driver.TOTAL_BYTES
     with pytest.raises(ResourceExhaustedError) as refusal:
-        worker.allocate(asked)
+        worker.placed(np.empty(asked, np.uint8))
     assert f"{asked} bytes with {asked - 1} free of {asked}" in refusal.value.message
     assert downloaded(worker, memory).tolist() == [1]
 
@@ -267,7 +267,7 @@ def test_a_closed_worker_is_gone_with_its_runs(pipes: Path, worker: DeviceWorker
     with pytest.raises(UnavailableError, match="must be open, got a closed one"):
         running.result()
     with pytest.raises(UnavailableError, match="must be open, got a closed one"):
-        worker.allocate(1)
+        worker.placed(ONE)
 
 
 def looping(kernel: str) -> DeviceProgram:
