@@ -13,6 +13,7 @@ from xla_server.backends.compile_options import CompileOptions
 from xla_server.backends.diagnostics.dump_directory import DumpFiles
 from xla_server.backends.platform import Buffer, Device, Executable, Execution, Profile
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.compiling import checkpoint
 from xla_server.execution.channel_protocol import Channels
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.execution.execute_options import ExecuteOptions
@@ -170,6 +171,7 @@ class ProgramRunner:
                     notes,
                 )
             layouts = module.entry_program_shape
+            checkpoint()
             executable = self.engine.backend.compile(
                 module, layouts, options=program.options, files=files
             )
