@@ -13,9 +13,9 @@ from xla_server.backends.compile_options import CompileOptions
 from xla_server.backends.diagnostics.dump_directory import DumpFiles
 from xla_server.backends.platform import Buffer, Device, Executable, Execution, Profile
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.compiling import checkpoint
 from xla_server.execution.channel_protocol import Channels
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
+from xla_server.execution.compiling import checkpoint
 from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.module import HloModule
 from xla_server.sessions.error_context import part_of_request

@@ -1,13 +1,13 @@
 """Programs that handles name: shared by content, their modules counted, their code a cache."""
 
 import threading
-import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.fault.plain import until
 from xla_contract.errors import (
     CancelledError,
     InvalidArgumentError,
@@ -283,8 +283,7 @@ def test_a_cancelled_compilation_stops_unless_others_wait_for_it(joins: str) -> 
 
     def wait_for(code: CachedCode) -> None:
         other.start()
-        while code.uses < 2:
-            time.sleep(0.001)
+        until(lambda: code.uses == 2)
 
     def compile_program() -> Any:
         code = table._known[b"a"].code

@@ -107,13 +107,14 @@ def test_a_call_that_was_cancelled_compiles_nothing(
     service: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handle, cancellation = compiled(service, DOUBLE), Cancellation()
+    argument = kept(service, ONES)
     monkeypatch.setattr(service.engine.backend, "compile", None)
     cancellation.cancel()
     wanted = ExplanationRequest(frozenset(), None, False, (), 1 << 20)
     with pytest.raises(CancelledError):
         explain(service.runner, handle, wanted, cancellation)
     with pytest.raises(CancelledError):
-        service.grids.execute_graphs([request(ADD)], cancellation)
+        service.grids.execute_graphs([request(ADD, argument, argument)], cancellation)
 
 
 @pytest.mark.parametrize("how", ["together", "again"])
