@@ -22,6 +22,7 @@ from xla_server.codegen.compiler.symbols import undefined_symbols
 from xla_server.codegen.emit import llvm
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.namespace import vocabulary
+from xla_server.execution.compiling import checkpoint
 from xla_server.target.machine import Machine
 
 
@@ -75,6 +76,7 @@ class Kernels:
         wanted = {kernel.key: kernel for kernel in kernels}
         try:
             for key, kernel in wanted.items():
+                checkpoint()
                 # Others have their turn between two kernels.
                 with self._lock:
                     loaded = self._kernels.get(key)

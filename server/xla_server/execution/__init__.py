@@ -1,1 +1,1 @@
-"""The context of a run: cancellation, feeds, channels, memory checks, random states."""
+"""The context of a run or a compilation: cancellation, feeds, channels, memory, random states."""

@@ -13,6 +13,7 @@ from collections.abc import Collection
 from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.dimension_numbers import PaddingDimension, Window
 from xla_contract.types.opcode import Opcode
+from xla_server.execution.compiling import checkpoint
 from xla_server.fusion.analysis.fusible import (
     COSTLY,
     ONE_TO_ONE,
@@ -82,6 +83,7 @@ class _Plan:
         self.root = computation.root
         self._chains = _chains(computation, self._tuning.max_repeated_operations)
         for instruction in reversed(computation.instructions):
+            checkpoint()
             self._decide(instruction)
 
     def is_stored(self, instruction: HloInstruction) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 from grpc import StatusCode
@@ -59,6 +60,16 @@ def test_legal_forms_are_the_same_value(raw: Raw, payload: bytes) -> None:
 )
 def test_illegal_forms_are_refused(raw: Raw, payload: bytes) -> None:
     refused(StatusCode.INVALID_ARGUMENT, upload, raw, shape("f32[2]") + payload)
+
+
+@pytest.mark.parametrize("how", [grpc.Compression.Gzip, grpc.Compression.Deflate])
+def test_compressed_requests_are_refused_before_they_are_expanded(
+    address: str, how: grpc.Compression
+) -> None:
+    with grpc.insecure_channel(address, compression=how) as channel:
+        with pytest.raises(grpc.RpcError) as caught:
+            channel.unary_unary(UPLOAD)(bytes(1 << 16), timeout=100)
+        assert caught.value.code() is StatusCode.UNIMPLEMENTED, caught.value
 
 
 @pytest.mark.parametrize(

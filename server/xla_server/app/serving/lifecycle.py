@@ -99,7 +99,12 @@ def _announce(server: RpcServer, backend: Backend) -> None:
         "platform": str(backend.platform),
         "devices": len(backend.devices),
     }
-    print(json.dumps(facts), flush=True)
+    try:
+        print(json.dumps(facts), flush=True)
+    except OSError as error:
+        # The log has the addresses, too. Python would try once more to write the line when it ends.
+        sys.stdout = None
+        _LOG.warning("the ready line cannot be written to standard output: %s", error)
 
 
 def _announce_access(server: RpcServer, access: AccessControl) -> None:

@@ -129,7 +129,8 @@ def _header(code: bytes) -> bytes:
 
 def _read(path: Path) -> bytes:
     """The content of a file of ours, which counts as used now."""
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    # Opening a pipe would wait for its writer.
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     with open(handle, "rb") as file:
         found = os.fstat(handle)
         if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):

@@ -14,6 +14,7 @@ from xla_server.custom_calls.builtin_targets import BUILTIN
 from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.evaluator.cost_analysis import Cost
 from xla_server.evaluator.plan import in_order
+from xla_server.execution.compiling import checkpoint
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.simplify.cse import EqualComputations
@@ -120,6 +121,7 @@ class Lowering:
             # The order of the interpreter: instructions that wait for a recv come last.
             for instruction in in_order(computation.instructions):
                 if instruction not in self._scope:
+                    checkpoint()
                     self._scope[instruction] = yield self._lowered(instruction)
             return self._scope[computation.root]
         finally:

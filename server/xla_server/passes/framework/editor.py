@@ -29,6 +29,7 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.custom_calls.targets import random_state
+from xla_server.execution.compiling import checkpoint
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.side_effects import has_side_effect
 from xla_server.ir.text.names import UniqueNames
@@ -314,6 +315,7 @@ def rewrite(
     replaced: dict[HloInstruction, HloInstruction] = {}
     instructions: list[HloInstruction] = []
     for instruction in computation.instructions:
+        checkpoint()
         if replaced:
             renew_operands(instruction, replaced)
         new = rule(instruction)

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from xla_server.execution.compiling import checkpoint
 from xla_server.ir.module import HloModule
 
 
@@ -63,6 +64,7 @@ def run_once(
     def run(step: Pass) -> bool:
         if isinstance(step, Fixpoint):
             return step.repeat(run)
+        checkpoint()
         if observer is None:
             return step.apply(module)
         observer.before_pass(step.name, module)

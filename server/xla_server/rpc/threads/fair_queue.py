@@ -39,6 +39,10 @@ class FairQueue(Generic[J]):
             kind: max(1, int(share * threads)) if (share := shares.of(kind)) < 1 else sys.maxsize
             for kind in ("identity", "connection")
         }
+        if self._limits["connection"] < sys.maxsize:
+            # Rounded down, both may be equal: then nothing would be left of an identity's share.
+            beside = max(1, self._limits["identity"] - 1)
+            self._limits["connection"] = min(self._limits["connection"], beside)
         self._is_limited = min(self._limits.values()) < sys.maxsize
         self._waiting: OrderedDict[str, OrderedDict[str, OrderedDict[str, deque[J]]]] = (
             OrderedDict()

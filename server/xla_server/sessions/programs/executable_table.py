@@ -13,6 +13,7 @@ from xla_server.backends.platform import Device, Executable
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.compiling import cancellable
 from xla_server.passes.partitioning.signature import ShardedSignature
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.limits.shares.caller import LOCAL, Caller
@@ -145,7 +146,7 @@ class ExecutableCache:
         """A program, compiled by `compile_program` if its code is not there.
 
         Raises what `compile_program` raises, ResourceExhaustedError at the limits, and what
-        `cancellation` raises while another call compiles the same program.
+        `cancellation` raises while this call or another one compiles the program.
         """
         shared = self._join(program, caller)
         try:
@@ -199,40 +200,57 @@ class ExecutableCache:
         cancellation: Cancellation,
         caller: Caller,
     ) -> tuple[CachedCode, bool]:
-        """The code, in use, and whether it was compiled here."""
-        with self._lock:
-            code, is_ours = shared.code, False
-            if code is None:
-                is_ours = True
-                code = CachedCode(shared.program.key, caller, shared.forget_code)
-                # A run may use a program whose last handle was freed: its code is not counted.
-                if shared.users:
-                    self._cache.add(code)
-                    shared.code = code
-            else:
-                self._cache.used(code)
-            code.uses += 1
-        try:
-            if is_ours:
-                self._compile(shared, code, compile_program)
-            elif code.compiled is None:
-                _await(code.compiling, cancellation)
-        except BaseException:
+        """The code, in use, and whether it was compiled here.
+
+        A call that is cancelled compiles on where others wait for the code by then.
+        """
+        while True:
+            with self._lock:
+                code, is_ours = shared.code, False
+                if code is None:
+                    is_ours = True
+                    code = CachedCode(shared.program.key, caller, shared.forget_code)
+                    # A run may use a program whose last handle was freed: its code is not counted.
+                    if shared.users:
+                        self._cache.add(code)
+                        shared.code = code
+                else:
+                    self._cache.used(code)
+                code.uses += 1
+            try:
+                if is_ours:
+                    self._compile(shared, code, compile_program, cancellation)
+                if code.compiled is not None or _await(code.compiling, cancellation):
+                    return code, is_ours
+            except BaseException:
+                self.end_use(code)
+                raise
+            # The call that compiled it was cancelled before this one came to wait.
             self.end_use(code)
-            raise
-        return code, is_ours
 
     def _compile(
-        self, shared: _Shared, code: CachedCode, compile_program: Callable[[], CompiledProgram]
+        self,
+        shared: _Shared,
+        code: CachedCode,
+        compile_program: Callable[[], CompiledProgram],
+        cancellation: Cancellation,
     ) -> None:
+        def check() -> None:
+            if code.uses == 1:
+                cancellation.check()
+
         try:
-            compiled = compile_program()
+            with cancellable(check):
+                compiled = compile_program()
         except BaseException as error:  # Those who wait would otherwise wait for ever.
             with self._lock:
                 self._cache.remove(code)
                 if shared.code is code:
                     shared.code = None
-            code.compiling.set_exception(error)
+            if cancellation.is_cancelled:
+                code.compiling.cancel()
+            else:
+                code.compiling.set_exception(error)
             raise
         with self._lock:
             code.compiled = compiled
@@ -358,10 +376,14 @@ def _compiled(code: CachedCode) -> CompiledProgram:
 
 def _await(
     compiling: "concurrent.futures.Future[CompiledProgram]", cancellation: Cancellation
-) -> CompiledProgram:
+) -> bool:
+    """Wait for code, raising what compiling it does; False where compiling it was cancelled."""
     woken = threading.Event()
     compiling.add_done_callback(lambda _: woken.set())
     with cancellation.calling(woken.set):
         woken.wait()
     cancellation.check()
-    return compiling.result(timeout=0)
+    if compiling.cancelled():
+        return False
+    compiling.result(timeout=0)
+    return True

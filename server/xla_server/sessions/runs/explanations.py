@@ -10,6 +10,7 @@ from xla_server.backends.platform import Buffer
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import Work, work_once
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.compiling import cancellable
 from xla_server.sessions.runs.program_runner import ProgramRunner
 
 
@@ -85,7 +86,8 @@ def explain(
     options = dataclasses.replace(
         compiled.program.options, dump=dump, is_profiled=request.is_profiled
     )
-    executable = runner.compile_once(compiled.program, options, files)
+    with cancellable(cancellation.check):
+        executable = runner.compile_once(compiled.program, options, files)
     if request.is_profiled:
         runner.run_once(compiled, executable, arguments, cancellation)
     return files

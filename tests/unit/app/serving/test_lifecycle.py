@@ -1,9 +1,13 @@
 """The life of a server process, as far as it can be seen from inside."""
 
+import errno
+import io
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -103,3 +107,18 @@ def test_there_is_no_option_that_nothing_reads(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _RECORDED]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert ended.stdout == "[]\n", ended.stderr
+
+
+def test_a_server_whose_ready_line_has_nowhere_to_go_serves_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Full(io.StringIO):
+        def flush(self) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("sys.stdout", Full())
+    server: Any = SimpleNamespace(address="here:1", addresses=["here:1"])
+    backend: Any = SimpleNamespace(platform="cpu", devices=())
+    lifecycle._announce(server, backend)
+    assert sys.stdout is None
+    assert "ready line cannot be written to standard output: [Errno 28] No space" in caplog.text

@@ -12,7 +12,7 @@ from tests.operations_page.probes import PROBES, Probe
 from tests.operations_page.probing import Subject
 from tests.processors import TARGET
 from tests.unit.passes.passing import leaves, tame
-from xla_contract.errors import XlaError
+from xla_contract.errors import CancelledError, XlaError
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.literal import Literal
@@ -21,9 +21,12 @@ from xla_server.backends.compiled.compilation import compile_module, steps_of
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.assignment import Assignment
 from xla_server.buffers.code import Code, KernelThunk
+from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS
+from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.lower.lowerings import NOT_LOWERED
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.evaluator.interpret import evaluate
+from xla_server.execution.compiling import cancellable, checkpoint
 from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
@@ -144,3 +147,35 @@ def test_results_are_the_same_whatever_is_left_out(name: str, level: int) -> Non
         np.testing.assert_allclose(
             ours.astype(wide), theirs.astype(wide), rtol=tolerance, atol=tolerance
         )
+
+
+def test_a_compilation_ends_at_each_step_that_asks_and_leaves_nothing_behind() -> None:
+    cpu, module = Cpu(threads=1), parse_module(VECTOR_LOOP)
+    asked: list[int] = []
+
+    def compile_until(limit: int) -> None:
+        asked.clear()
+
+        def check() -> None:
+            asked.append(1)
+            if len(asked) > limit:
+                raise CancelledError("enough")
+
+        with cancellable(check):
+            cpu.compile(module, module.entry_program_shape)
+
+    before = FUSION_FAULTS.count
+    # Each step of the pipeline, each instruction of the loop, and each of its kernels.
+    limits = [*range(0, 60, 20), len(STEPS), len(STEPS) + 3]
+    for limit in limits:
+        with pytest.raises(CancelledError, match="enough"):
+            compile_until(limit)
+    compile_until(1 << 30)
+    steps, kernels = len(STEPS), len(kernels_of(compile_module(module).code))
+    instructions = sum(len(part.instructions) for part in module.computations)
+    assert len(asked) > steps + kernels + instructions
+    for limit in range(len(asked) - kernels - 2, len(asked)):
+        with pytest.raises(CancelledError, match="enough"):
+            compile_until(limit)
+    checkpoint()
+    assert FUSION_FAULTS.count == before

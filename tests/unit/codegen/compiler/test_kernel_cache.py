@@ -159,7 +159,7 @@ def test_a_directory_of_another_user_is_refused(tmp_path, monkeypatch):
         KernelCache(tmp_path)
 
 
-def test_files_of_another_user_and_links_are_not_read(tmp_path, monkeypatch):
+def test_files_of_another_user_and_what_is_no_file_are_not_read(tmp_path, monkeypatch):
     cache = KernelCache(tmp_path)
     cache.put("symbol", b"code")
     (path,) = _files(tmp_path)
@@ -168,6 +168,9 @@ def test_files_of_another_user_and_links_are_not_read(tmp_path, monkeypatch):
         assert cache.get("symbol") is None
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
+    assert cache.get("symbol") is None
+    path.unlink()
+    os.mkfifo(path)
     assert cache.get("symbol") is None
 
 

@@ -1,6 +1,8 @@
 import threading
 from typing import NamedTuple
 
+import pytest
+
 from xla_server.rpc.threads.fair_queue import FairQueue
 from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.shares.caller import Flow
@@ -55,7 +57,7 @@ def test_sessions_of_a_connection_take_turns() -> None:
 
 def test_a_thread_is_left_for_others() -> None:
     jobs = FairQueue[Job](4, SHARES)
-    mine = [_job("greedy", "1", number) for number in range(5)]
+    mine = [_job("greedy", str(number % 2), number) for number in range(5)]
     for job in mine[:3]:
         assert jobs.start(job)
     assert not jobs.start(mine[3])
@@ -73,9 +75,12 @@ def test_a_thread_is_left_for_others() -> None:
     assert jobs.take() is None
 
 
-def test_another_connection_of_an_identity_has_what_is_left_of_its_share() -> None:
-    jobs = FairQueue[Job](8, SHARES)
-    for _ in range(6):
+@pytest.mark.parametrize(("threads", "most"), [(8, 6), (4, 2)])
+def test_another_connection_of_an_identity_has_what_is_left_of_its_share(
+    threads: int, most: int
+) -> None:
+    jobs = FairQueue[Job](threads, SHARES)
+    for _ in range(most):
         assert jobs.start(_job("ada", "1"))
     assert not jobs.start(_job("ada", "1"))
     assert jobs.start(_job("ada", "2"))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.fault.plain import until
 from xla_contract.errors import (
     CancelledError,
     InvalidArgumentError,
@@ -18,11 +19,12 @@ from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.backends.compile_options import DEFAULTS
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.compiling import checkpoint
 from xla_server.passes.partitioning.signature import ShardedSignature
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.limits.shares.caller import LOCAL, Caller
 from xla_server.sessions.limits.shares.caller_shares import CallerShares
-from xla_server.sessions.programs.code_cache import CompiledProgram
+from xla_server.sessions.programs.code_cache import CachedCode, CompiledProgram
 from xla_server.sessions.programs.compile_request import WireProgram
 from xla_server.sessions.programs.executable_table import (
     ExecutableCache,
@@ -271,6 +273,42 @@ def test_those_who_come_during_a_compilation_wait_for_it_or_give_up():
     for result in results:
         table.release(result)
     assert len(table) == 0
+
+
+@pytest.mark.parametrize("joins", ["no other", "while it compiles", "as it stops"])
+def test_a_cancelled_compilation_stops_unless_others_wait_for_it(joins: str) -> None:
+    table, cancellation = _shared(), Cancellation()
+    results: list[LoadedExecutable] = []
+    other = threading.Thread(target=lambda: results.append(_acquire(table, b"a")), daemon=True)
+
+    def wait_for(code: CachedCode) -> None:
+        other.start()
+        until(lambda: code.uses == 2)
+
+    def compile_program() -> Any:
+        code = table._known[b"a"].code
+        assert code is not None
+        checkpoint()
+        cancellation.cancel()
+        if joins == "while it compiles":
+            wait_for(code)
+        try:
+            checkpoint()
+        except CancelledError:
+            if joins == "as it stops":
+                wait_for(code)
+            raise
+        return _SMALL()
+
+    if joins == "while it compiles":
+        assert not table.acquire(_program(b"a"), compile_program, cancellation).cache_hit
+    else:
+        with pytest.raises(CancelledError, match="the caller gave up"):
+            table.acquire(_program(b"a"), compile_program, cancellation)
+    if joins != "no other":
+        other.join(100)
+        assert results[0].cache_hit == (joins == "while it compiles")
+    assert table.code_count == len(table) == (joins != "no other")
 
 
 def test_a_caller_cannot_take_the_room_that_others_are_to_have() -> None:

@@ -38,6 +38,7 @@ from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.sessions.feeds.device_table import DeviceHandle
 from xla_server.sessions.limits.blocking import current_worker, worker_context
 from xla_server.sessions.limits.server_limits import Quotas
+from xla_server.sessions.runs.explanations import ExplanationRequest, explain
 from xla_server.sessions.runs.requests import ExecutionResult, GraphProgram
 from xla_server.sessions.session import Session
 
@@ -100,6 +101,20 @@ def test_a_program_is_compiled_once_and_run(service: Session) -> None:
         assert executed.profile.compilation_cache_hit is was_there
         assert executed.profile.compute_time_ns > 0
     assert service.data.reserved_bytes == service.running.used == 0
+
+
+def test_a_call_that_was_cancelled_compiles_nothing(
+    service: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle, cancellation = compiled(service, DOUBLE), Cancellation()
+    argument = kept(service, ONES)
+    monkeypatch.setattr(service.engine.backend, "compile", None)
+    cancellation.cancel()
+    wanted = ExplanationRequest(frozenset(), None, False, (), 1 << 20)
+    with pytest.raises(CancelledError):
+        explain(service.runner, handle, wanted, cancellation)
+    with pytest.raises(CancelledError):
+        service.grids.execute_graphs([request(ADD, argument, argument)], cancellation)
 
 
 @pytest.mark.parametrize("how", ["together", "again"])
