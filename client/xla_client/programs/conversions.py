@@ -4,6 +4,7 @@ A server converts HLO. StableHLO is converted by jaxlib, where that is installed
 """
 
 import importlib
+import io
 from typing import TYPE_CHECKING, Any, Protocol
 
 from xla_contract.errors import InvalidArgumentError, UnimplementedError
@@ -18,6 +19,13 @@ _BYTECODE = b"ML\xefR"
 
 _CONVERTERS = ("jaxlib._jax", "jaxlib.xla_extension")
 """Modules that may hold jaxlib's converter; the name depends on its version."""
+
+
+_ERRORS = (RuntimeError, ValueError, TypeError)
+"""Classes of jaxlib's errors, which depend on its version, or that they derive from."""
+
+_UNBOUNDED = b"\x80" * 9 + b"\x01"
+"""The size of a dimension without a bound, -2^63, in a message."""
 
 
 class ModuleConverter(Protocol):
@@ -81,20 +89,52 @@ def is_stablehlo(data: bytes) -> bool:
 
 
 def from_stablehlo(module: str | bytes) -> bytes:
-    """Return the serialized HLO of a module of StableHLO; raises as `as_computation`."""
+    """Return the serialized HLO of a module of StableHLO.
+
+    Dynamic shapes that follow from those of the arguments are refined, as jax does.
+
+    Raises:
+        InvalidArgumentError: jaxlib cannot convert it.
+        UnimplementedError: jaxlib is not installed.
+    """
     converter = _converter()
+    found, failure = b"", None
     try:
-        converted = converter.mlir_module_to_xla_computation(
-            module, use_tuple_args=False, return_tuple=False
-        )
-    # The class of its errors depends on jaxlib's version, and derives from one of these.
-    except (RuntimeError, ValueError, TypeError) as error:
+        found = _translated(converter, module)
+    except _ERRORS as error:
+        failure = error
+    if failure is not None or _UNBOUNDED in found:
+        try:
+            found, failure = _translated(converter, _refined(converter, module)), None
+        except (*_ERRORS, ImportError, AttributeError):
+            # Arguments of dynamic shape, which the server refuses, or what failed before.
+            pass
+    if failure is not None:
         raise InvalidArgumentError(
-            f"a module of StableHLO must be one that jaxlib converts, got: {error}",
+            f"a module of StableHLO must be one that jaxlib converts, got: {failure}",
             hint="Shapes must be static: export for the sizes that are used.",
-        ) from None
+        )
+    return found
+
+
+def _translated(converter: Any, module: str | bytes) -> bytes:
+    converted = converter.mlir_module_to_xla_computation(
+        module, use_tuple_args=False, return_tuple=False
+    )
     serialized: bytes = converted.as_serialized_hlo_module_proto()
     return serialized
+
+
+def _refined(converter: Any, module: str | bytes) -> bytes:
+    """Return the module with static shapes instead of those that its arguments determine."""
+    if isinstance(module, bytes):
+        with importlib.import_module("jaxlib.mlir.ir").Context():
+            code = io.BytesIO()
+            converter.deserialize_portable_artifact(module).operation.write_bytecode(code)
+            module = code.getvalue()
+    source = module if isinstance(module, bytes) else module.encode()
+    refined: bytes = converter.refine_polymorphic_shapes(source)
+    return refined
 
 
 def _converter() -> Any:

@@ -113,7 +113,7 @@ class Run(Environment):
             raise errors.InternalError(
                 f"the evaluator failed, got operands ({inside}) and shape {instruction.shape}"
             ).at(instruction.opcode, instruction.name) from error
-        if self.check_values and not has_shape(value, instruction.shape):
+        if self.check_values and not has_shape(value, instruction.shape, self.plans.is_dynamic):
             raise errors.InternalError(
                 f"the value must have the instruction's shape, got {describe(value)} for "
                 f"{instruction.shape}"
@@ -121,26 +121,31 @@ class Run(Environment):
         return value
 
 
-def has_shape(value: Value, shape: Shape) -> bool:
-    """Return whether `value` has the numpy types, dimensions and tuple structure of `shape`."""
+def has_shape(value: Value, shape: Shape, is_dynamic: bool = False) -> bool:
+    """Return whether `value` has the numpy types, dimensions and tuple structure of `shape`.
+
+    In a program that `is_dynamic` a dimension that is declared static may be smaller, too.
+    """
     if shape.is_tuple:
         return (
             isinstance(value, tuple)
             and len(value) == len(shape.tuple_shapes)
-            and all(map(has_shape, value, shape.tuple_shapes))
+            and all(
+                has_shape(*pair, is_dynamic) for pair in zip(value, shape.tuple_shapes, strict=True)
+            )
         )
     if shape.is_array:
         return (
             isinstance(value, np.ndarray)
             and value.dtype == shape.element_type.dtype
-            and (value.shape == shape.dimensions or _is_within(value.shape, shape))
+            and (value.shape == shape.dimensions or _is_within(value.shape, shape, is_dynamic))
         )
     return isinstance(value, Token)
 
 
-def _is_within(sizes: tuple[int, ...], shape: Shape) -> bool:
+def _is_within(sizes: tuple[int, ...], shape: Shape, is_dynamic: bool) -> bool:
     return len(sizes) == shape.rank and all(
-        size <= bound if shape.is_dynamic(number) else size == bound
+        size <= bound if is_dynamic or shape.is_dynamic(number) else size == bound
         for number, (size, bound) in enumerate(zip(sizes, shape.dimensions, strict=True))
     )
 

@@ -185,7 +185,12 @@ def test_jax_s_objects_are_programs(client: xc.Client) -> None:
         return jax.numpy.sin(x) @ y.T
 
     lowered = jax.jit(f).lower(X, X)
-    exported = export.export(jax.jit(f))(*(jax.ShapeDtypeStruct((2, 3), np.float32),) * 2)
+    static, symbolic = (
+        (jax.ShapeDtypeStruct(shape, np.float32),) * 2
+        for shape in ((2, 3), export.symbolic_shape("a, b"))
+    )
+    exported = export.export(jax.jit(f))(*static)
+    refined = export.export(jax.jit(export.export(jax.jit(f))(*symbolic).call))(*static)
     expected = np.sin(X) @ X.T
     for program in (
         lowered,
@@ -195,6 +200,8 @@ def test_jax_s_objects_are_programs(client: xc.Client) -> None:
         exported,
         exported.mlir_module(),
         exported.mlir_module_serialized,
+        refined,
+        refined.mlir_module(),
         lower(f, X, X),
         xc.Computation.from_any(lowered).proto,
     ):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.examples import ADD, Example, assert_gives, result_of
+from tests.corpus.root_text import run_text
 from xla_client import Builder, Op, Shape, ops
 from xla_client.lib import constants
 from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedError
@@ -269,6 +270,13 @@ def test_a_program_is_dynamic_where_a_computation_it_calls_is() -> None:
     module = _module(lambda c: ops.call(inner, [c(LINE)]))
     assert has_dynamic_shapes(module)
     assert has_dynamic_shapes(module.entry)
+
+
+def test_a_dimension_that_is_declared_static_may_be_smaller() -> None:
+    # Shapes are compatible whether or not a dimension is dynamic.
+    root = "f32[6] set-dimension-size(x0, x1), dimensions={0}"
+    found: Any = run_text(["f32[6]", "s32[]"], root, [LINE, np.int32(2)])
+    np.testing.assert_array_equal(found, LINE[:2])
 
 
 def test_a_value_may_be_smaller_only_where_its_shape_is_dynamic() -> None:

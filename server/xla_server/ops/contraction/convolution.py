@@ -3,7 +3,8 @@
 Gaps of a dilated input become zeros, padding too; negative padding cuts off. The windows of the
 padded input are a strided view, which one copy turns into the matrix. Gaps and padding take no part
 in sums. If a weight is not finite, its product with zero is not zero: then sums are made window
-element by window element, over the positions at which it meets the input.
+element by window element, over the positions at which it meets the input. So are they where gaps
+and padding are more than memory could hold.
 
 Sums begin with +0, so that sums of zeros are +0, whatever their signs. But a convolution with a
 window of one element without strides, padding and base dilation is a dot: there a sum of one
@@ -18,7 +19,7 @@ from typing import cast
 import numpy as np
 
 from xla_contract.ops.contraction.convolution import ConvolutionAttributes
-from xla_contract.types.dimension_numbers import PaddingDimension, Window
+from xla_contract.types.dimension_numbers import PaddingDimension, Window, dilated
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.numerics.products import compute_type, matrix_product, to_result
@@ -28,6 +29,9 @@ from xla_server.ops.shaping.pad import padded
 
 _IM2COL_BYTES = 2**26
 """About how much the patch matrix may take at once; the batch is cut in pieces to keep to it."""
+
+_MAX_PADDED_ELEMENTS = 2**30
+"""Spatial positions of an input with its gaps and padding, beyond which these are left out."""
 
 
 def evaluate_convolution(
@@ -62,13 +66,19 @@ def evaluate_convolution(
     depth = kernel.shape[0] * math.prod(kernel.shape[2:])
     matrix = np.moveaxis(weights, (1, 2), (0, -1)).reshape(groups, depth, columns)
     is_dot = attributes.window.is_pointwise
-    is_finite = is_dot or bool(np.isfinite(matrix).all())
+    padded_sizes = [
+        d.padding_low + dilated(size, d.base_dilation) + d.padding_high
+        for d, size in zip(attributes.window.dimensions, base.shape[2:], strict=True)
+    ]
+    is_dense = is_dot or (
+        bool(np.isfinite(matrix).all()) and math.prod(padded_sizes) <= _MAX_PADDED_ELEMENTS
+    )
     per_item = max(1, groups * depth * math.prod(spatial) * wide.itemsize)
     step = max(1, _IM2COL_BYTES // per_item)
     for start in range(0, sizes[0], step):
         frame.check_cancelled()
         piece = round_to(grouped[:, start : start + step], wide)
-        if is_finite:
+        if is_dense:
             rows = _patches(piece, attributes.window, spatial)
             product = matrix_product(rows.reshape(groups, -1, depth), matrix)
             if depth > 1 or not is_dot:

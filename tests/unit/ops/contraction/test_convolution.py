@@ -63,3 +63,17 @@ def test_sums_without_products_are_zeros(lhs: str, rhs: str, root: str) -> None:
     ]
     found: Any = run_text([lhs, rhs], root, ones)
     assert not found.any()
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        "stride=1000000000000 pad=1_0 lhs_dilate=1000000000000",
+        "pad=1000000000000_0 rhs_dilate=1000000000000",
+    ],
+)
+def test_gaps_and_padding_take_no_memory(window: str) -> None:
+    root = f"f32[1,2,1] convolution(x0, x1), window={{size=2 {window}}}, dim_labels=b0f_0io->b0f"
+    given = [np.array([[[3], [5]]], np.float32), np.array([[[2]], [[7]]], np.float32)]
+    found: Any = run_text(["f32[1,2,1]", "f32[2,1,1]"], root, given)
+    assert found.ravel().tolist() == [21, 35]

@@ -123,5 +123,7 @@ def test_complex_parts_keep_infinities_apart() -> None:
     result = result_of(Opcode.COMPLEX, f32(np.inf), f32(1))
     assert (result.real[0], result.imag[0]) == (np.inf, 1)
     assert result_of(Opcode.LOGISTIC, np.array([1000 + 1j], np.complex64))[0] == 1
+    large = np.array([1.7e308 + 1e308j])
+    np.testing.assert_allclose(result_of(Opcode.DIVIDE, large * 0.25, large), 0.25, rtol=1e-15)
     tiny = np.array([1e-20 + 1e-20j])
     np.testing.assert_array_equal(result_of(Opcode.LOG_PLUS_ONE, tiny), tiny)

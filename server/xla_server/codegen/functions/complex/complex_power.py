@@ -139,7 +139,9 @@ def power(base: Complex, exponent: Complex) -> Complex:
     part = exp_of_sum(values.clamped(size[0], -1490.0, 1419.5) * share, size[1] * share)
     again = values.select(is_split, part, part.constant(1))
     cosine, sine = cos_f64_inline(turn[0]), sin_f64_inline(turn[0])
-    x = values.fma(-sine, turn[1], cosine)
-    y = values.fma(cosine, turn[1], sine)
+    # The second float of a large angle is an angle too; of others the sine is the float itself.
+    along, across = cos_f64_inline(turn[1]), sin_f64_inline(turn[1])
+    x = values.fma(-sine, across, cosine * along)
+    y = values.fma(cosine, across, sine * along)
     y = values.select(turn[0].equals(0), values.with_sign(y, turn[0]), y)
     return Complex(part * x * again, part * y * again)

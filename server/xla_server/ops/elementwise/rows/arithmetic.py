@@ -76,7 +76,10 @@ def _complex_minimum(x: Array, y: Array) -> Array:
 
 def _complex_divide(x: Array, y: Array) -> Array:
     """x / y, where infinite numbers are as in C's Annex G: by zero infinite, by infinite zero."""
-    quotient = np.divide(x, y)
+    # The reciprocal of a larger number, by which numpy multiplies, is subnormal.
+    is_large = np.maximum(np.abs(y.real), np.abs(y.imag)) > np.finfo(y.dtype).max / 16
+    scale = np.where(is_large, 1 / 16, 1).astype(y.real.dtype)
+    quotient = np.divide(*(from_parts(z.real * scale, z.imag * scale) for z in (x, y)))
     infinite = np.copysign(np.inf, y.real).astype(y.real.dtype)
     by_zero = (y == 0) & ~(np.isnan(x.real) & np.isnan(x.imag))
     undefined = np.isnan(quotient.real) & np.isnan(quotient.imag) & ~by_zero

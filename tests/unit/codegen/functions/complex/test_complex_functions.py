@@ -33,6 +33,14 @@ def test_powers_beyond_all_numbers() -> None:
     np.testing.assert_allclose(found.imag[-1], 2e295, rtol=1e-12)
 
 
+def test_powers_of_large_angles() -> None:
+    # 1e12 log 2 modulo 2 pi is beyond f64, but not beyond a sum of two.
+    base, exponent = np.full(3, 2 + 0j), np.array([1e12j, 1e15j + 3, 1e18j])
+    found = called("pow_c128", np.complex128, base, exponent)
+    turned = np.array([2.047041027435149, -1.2773827053964355, -1.8960880389794712])
+    np.testing.assert_allclose(found, [1, 8, 1] * np.exp(1j * turned), rtol=1e-9)
+
+
 def test_arc_tangents_are_angles_of_quotients() -> None:
     right = X * np.sign(X.real)
     found = called("atan2_c128", np.complex128, right * 0.25, right)
