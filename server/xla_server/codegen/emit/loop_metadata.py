@@ -5,12 +5,7 @@ from typing import Any, TypeAlias
 
 from llvmlite import ir
 
-from xla_server.codegen.kernel_ir.analysis.vectors import (
-    gains_by_masks,
-    is_costly,
-    is_of_stores,
-    sums_elements_apart,
-)
+from xla_server.codegen.kernel_ir.analysis import vectors
 from xla_server.codegen.kernel_ir.statements import For
 from xla_server.codegen.kernel_ir.unrolling import constant_iterations
 from xla_server.target.machine import Machine
@@ -19,13 +14,11 @@ from xla_server.target.tuning import tuning_of
 Request: TypeAlias = Mapping[str, bool | int | None]
 """Properties of a loop by their names; None for those that have no value."""
 
+UNROLLED: Request = {"llvm.loop.unroll.full": None}
 VECTORISED: Request = {"llvm.loop.vectorize.enable": True}
 MASKED: Request = {"llvm.loop.vectorize.predicate.enable": True}
 """The last iterations run under a mask and take as long as one vector does. Only processors with
 masks in registers gain by it: on others a masked store takes longer than it saves."""
-
-ONE_VECTOR: Request = {"llvm.loop.interleave.count": 1}
-"""One vector at once; by itself LLVM takes up to four."""
 
 
 def vector_request(loop: For, machine: Machine) -> Request | None:
@@ -35,35 +28,26 @@ def vector_request(loop: For, machine: Machine) -> Request | None:
     the one before has computed, and for sums of elements that are loaded one by one.
     """
     iterations, short = constant_iterations(loop), tuning_of(machine).short_loops
-    if sums_elements_apart(loop):
-        narrow = {"llvm.loop.vectorize.width": short.elements_apart}
-        return ONE_VECTOR if is_costly(loop) else {**ONE_VECTOR, **narrow}
+    if vectors.sums_elements_apart(loop):
+        # By itself LLVM takes up to four vectors at once.
+        return {"llvm.loop.vectorize.width": short.elements_apart, "llvm.loop.interleave.count": 1}
     if iterations is None or iterations >= short.max_iterations:
         return None
     if not iterations % short.vector_elements:
         return None
-    if not is_of_stores(loop):
+    if not vectors.is_of_stores(loop):
         return None
     # Four and eight are narrower vectors. A load waits for a masked store before it to be done.
-    if machine.has_masks and iterations not in (4, 8) and gains_by_masks(loop):
+    if machine.has_masks and iterations not in (4, 8) and vectors.gains_by_masks(loop):
         return MASKED
     return VECTORISED if iterations < short.vector_elements else None
 
 
-def request_vectors(back: Any, request: Request) -> None:
-    """Request vectors for a loop, on the branch back to the loop's beginning."""
-    _name_loop(back, request)
-
-
-def request_unrolling(back: Any) -> None:
-    """Request that a loop is unrolled, on the branch back to its beginning."""
-    _name_loop(back, {"llvm.loop.unroll.full": None})
-
-
-def _name_loop(back: Any, request: Request) -> None:
+def request(back: Any, properties: Request) -> None:
+    """Request properties of a loop, on the branch back to its beginning."""
     module = back.function.module
     requested = []
-    for name, value in request.items():
+    for name, value in properties.items():
         bits = ir.IntType(1 if isinstance(value, bool) else 32)
         values = [] if value is None else [ir.Constant(bits, int(value))]
         requested.append(module.add_metadata([ir.MetaDataString(module, name), *values]))

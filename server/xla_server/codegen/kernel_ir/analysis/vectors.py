@@ -6,7 +6,7 @@ from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.statements import Accumulate, Declare, For, Let, Set, Store
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.kernel_ir.walk import read_by, walk, within
+from xla_server.codegen.kernel_ir.walk import read_by, within
 from xla_server.ops.elementwise.elementwise_op import CostClass
 
 
@@ -60,19 +60,13 @@ def is_of_functions(loop: For) -> bool:
 
 
 def sums_elements_apart(loop: For) -> bool:
-    """Return whether each iteration adds to a sum what copies of a loop inside load next to others.
+    """Return whether each iteration adds neighbours to a sum, by copies of a loop inside.
 
-    LLVM makes vectors across the iterations, so it loads each element of each copy by itself.
+    LLVM makes vectors across the iterations, so it loads each element by itself.
     """
-    inside = [each for each in loop.body if isinstance(each, For) and each.unrolled]
-    sums = any(isinstance(each, Accumulate) for inner in inside for each in inner.body)
-    loads = [load for inner in inside for load in _loads(_read_by(inner))]
-    return sums and any(_step(load.index, loop) not in (0, 1) for load in loads)
-
-
-def is_costly(loop: For) -> bool:
-    """Return whether a function in a loop takes as long as a division, or longer."""
-    return any(_is_costly(each) for s, _ in walk(loop.body) for each in read_by(s))
+    copies = [each for each in loop.body if isinstance(each, For) and each.unrolled]
+    sums = [copy for copy in copies if any(isinstance(each, Accumulate) for each in copy.body)]
+    return any(_step(load.index, copy) == 1 for copy in sums for load in _loads(_read_by(copy)))
 
 
 def gains_by_masks(loop: For) -> bool:
@@ -81,10 +75,11 @@ def gains_by_masks(loop: For) -> bool:
     They do where a function takes as long as a division, or longer. Under a mask LLVM moves the
     pairs of complex elements one by one, as it does elements at loaded indices.
     """
+    found = _read_by(loop)
     types = {each.type for each in loop.body if isinstance(each, Store)}
-    types |= {each.type for each in _loads(_read_by(loop))}
+    types |= {each.type for each in _loads(found)}
     is_complex = not types.isdisjoint((Type.C64, Type.C128))
-    return is_costly(loop) and not is_complex and not is_of_lookups(loop)
+    return any(map(_is_costly, found)) and not is_complex and not is_of_lookups(loop)
 
 
 def _read_by(loop: For) -> list[ir.Expression]:
@@ -98,21 +93,12 @@ def _loads(found: Sequence[ir.Expression]) -> list[ir.Load]:
 def _step(index: ir.Expression, loop: For) -> int | None:
     """Return how far apart the elements of neighbouring iterations are; None where that changes."""
     terms = index.terms if isinstance(index, ir.Index) else ((index, 1),)
-    lets = {each.value: each.expression for each in loop.body if isinstance(each, Let)}
-    counted = {loop.axis, *(value for value, given in lets.items() if _counts(given, loop))}
-    others = [term for term, _ in terms if term not in counted]
+    inside = {loop.axis, *(each.value for each in loop.body if isinstance(each, Let))}
+    others = [term for term, _ in terms if term != loop.axis]
     values = (each for term in others for each in within(term) if isinstance(each, ir.Value))
-    if not (lets.keys() | counted).isdisjoint(values):
+    if not inside.isdisjoint(values):
         return None
-    return sum(by for term, by in terms if term in counted)
-
-
-def _counts(given: ir.Expression, loop: For) -> bool:
-    """Return whether a value is the number of the iteration, from that of a loop around it on."""
-    match given:
-        case ir.Apply("add", (ir.Value(), axis)):
-            return axis == loop.axis
-    return False
+    return sum(by for term, by in terms if term == loop.axis)
 
 
 def _is_costly(expression: ir.Expression) -> bool:
