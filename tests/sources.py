@@ -37,6 +37,5 @@ def source_module(
 def without_loop_requests() -> Iterator[None]:
     """Have kernels emitted without the metadata of loops, which no source states."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("request_unrolling", "request_vectors"):
-            patch.setattr(llvm, name, lambda *_: None)
+        patch.setattr(llvm, "request", lambda *_: None)
         yield

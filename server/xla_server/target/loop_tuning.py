@@ -201,7 +201,7 @@ class LoopNests:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ShortLoops:
-    """Loops that LLVM is requested to vectorise (codegen/emit/loop_metadata.py).
+    """Loops that LLVM is requested how to vectorise (codegen/emit/loop_metadata.py).
 
     LLVM by itself vectorises none of fewer than 16 iterations, and runs the iterations that do not
     fill a vector one by one. Quotients of rows of 9 to 15 took 2.9 to 3.3 of XLA's time before,
@@ -213,3 +213,8 @@ class ShortLoops:
 
     max_iterations: int = 64
     """Iterations of a loop beyond which the last ones are a small part of it."""
+
+    elements_apart: int = 8
+    """Elements of a vector that are loaded one by one, next to copies of the loop. With four
+    vectors of 16 at once sums of runs of four took five times as long to compile, and a third
+    longer to run (LOG, compile time of programs that nobody tuned)."""

@@ -15,7 +15,7 @@ from numba.core.dispatcher import Dispatcher
 from xla_server.codegen.compiler.blocks import BlockWriter, module_of
 from xla_server.codegen.compiler.python_compiler import write_inlined
 from xla_server.codegen.compiler.python_values import FORMS, WORD, Typed, constant, parts, whole
-from xla_server.codegen.emit.loop_metadata import request_unrolling, request_vectors, vector_request
+from xla_server.codegen.emit.loop_metadata import UNROLLED, Request, request, vector_request
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.instructions.instruction import Instruction
 from xla_server.codegen.instructions.memory import COMPUTED
@@ -228,15 +228,12 @@ class Emitter(BlockWriter):
     def _loop(self, loop: stmt.For) -> None:
         low, high = self._value(loop.low)[1], self._value(loop.high)[1]
         back = self._count_axis(loop.axis, low, high, loop.step, loop.body)
-        if back is not None and loop.unrolled:
-            request_unrolling(back)
-        elif back is not None:
-            self._request_vectors(loop, back)
+        requested = UNROLLED if loop.unrolled else self._vector_request(loop)
+        if back is not None and requested:
+            request(back, requested)
 
-    def _request_vectors(self, loop: stmt.For, back: Any) -> None:
-        """Request vectors for a loop that is marked for them, by metadata of its back edge."""
-        if request := vector_request(loop, self._machine):
-            request_vectors(back, request)
+    def _vector_request(self, loop: stmt.For) -> Request | None:
+        return vector_request(loop, self._machine)
 
     def _count_axis(
         self, axis: expr.Value, low: Any, high: Any, step: int, body: Sequence[stmt.Statement]

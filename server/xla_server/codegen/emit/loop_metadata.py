@@ -1,57 +1,58 @@
-"""LLVM's metadata of loops: requests to unroll a loop, or to vectorise a short one."""
+"""LLVM's metadata of loops: requests to unroll a loop, or how to vectorise it."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 from llvmlite import ir
 
-from xla_server.codegen.kernel_ir.analysis.vectors import gains_by_masks, is_of_stores
+from xla_server.codegen.kernel_ir.analysis import vectors
 from xla_server.codegen.kernel_ir.statements import For
 from xla_server.codegen.kernel_ir.unrolling import constant_iterations
 from xla_server.target.machine import Machine
 from xla_server.target.tuning import tuning_of
 
-VECTORISED = "llvm.loop.vectorize.enable"
-MASKED = "llvm.loop.vectorize.predicate.enable"
+Request: TypeAlias = Mapping[str, bool | int | None]
+"""Properties of a loop by their names; None for those that have no value."""
+
+UNROLLED: Request = {"llvm.loop.unroll.full": None}
+VECTORISED: Request = {"llvm.loop.vectorize.enable": True}
+MASKED: Request = {"llvm.loop.vectorize.predicate.enable": True}
 """The last iterations run under a mask and take as long as one vector does. Only processors with
 masks in registers gain by it: on others a masked store takes longer than it saves."""
 
 
-def vector_request(loop: For, machine: Machine) -> str | None:
-    """Return the name of the request to vectorise a loop; None where there is none.
+def vector_request(loop: For, machine: Machine) -> Request | None:
+    """Return the request how to vectorise a loop; None where there is none.
 
-    The loop has a constant and small number of iterations, stores values, and has no iteration
-    that reads what the one before has computed.
+    It is for constant and small numbers of iterations that store values, of which none reads what
+    the one before has computed, and for sums of elements that are loaded one by one.
     """
     iterations, short = constant_iterations(loop), tuning_of(machine).short_loops
+    if vectors.sums_elements_apart(loop):
+        # By itself LLVM takes up to four vectors at once.
+        return {"llvm.loop.vectorize.width": short.elements_apart, "llvm.loop.interleave.count": 1}
     if iterations is None or iterations >= short.max_iterations:
         return None
     if not iterations % short.vector_elements:
         return None
-    if not is_of_stores(loop):
+    if not vectors.is_of_stores(loop):
         return None
     # Four and eight are narrower vectors. A load waits for a masked store before it to be done.
-    if machine.has_masks and iterations not in (4, 8) and gains_by_masks(loop):
+    if machine.has_masks and iterations not in (4, 8) and vectors.gains_by_masks(loop):
         return MASKED
     return VECTORISED if iterations < short.vector_elements else None
 
 
-def request_vectors(back: Any, request: str) -> None:
-    """Request vectors for a loop, on the branch back to the loop's beginning."""
-    one = ir.Constant(ir.IntType(1), 1)
-    _name_loop(back, [ir.MetaDataString(back.function.module, request), one])
-
-
-def request_unrolling(back: Any) -> None:
-    """Request that a loop is unrolled, on the branch back to its beginning."""
-    _name_loop(back, [ir.MetaDataString(back.function.module, "llvm.loop.unroll.full")])
-
-
-def _name_loop(back: Any, request: Sequence[Any]) -> None:
+def request(back: Any, properties: Request) -> None:
+    """Request properties of a loop, on the branch back to its beginning."""
     module = back.function.module
-    requested = module.add_metadata(request)
+    requested = []
+    for name, value in properties.items():
+        bits = ir.IntType(1 if isinstance(value, bool) else 32)
+        values = [] if value is None else [ir.Constant(bits, int(value))]
+        requested.append(module.add_metadata([ir.MetaDataString(module, name), *values]))
     # The name of a loop is the first part of itself; until then the number tells it from others.
     number = ir.MetaDataString(module, str(len(module.metadata)))
-    name = module.add_metadata([number, requested])
-    name.operands = (name, requested)
-    back.set_metadata("llvm.loop", name)
+    loop = module.add_metadata([number, *requested])
+    loop.operands = (loop, *requested)
+    back.set_metadata("llvm.loop", loop)

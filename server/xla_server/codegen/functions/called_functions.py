@@ -105,7 +105,7 @@ VARIANTS: dict[str, SharedFunction] = {
 
 LIKELY = frozenset(
     each.symbol
-    for name in map(out_of_line, ("exp_f32", "log_f32"))
+    for name in map(out_of_line, ("exp_f32", "log_f32", "cos_f32", "sin_f32"))
     for each in (CALLED[name], *CALLED[name].variants)
 )
 """Symbols of what is worth to have before a program asks for it."""

@@ -11,7 +11,7 @@ from xla_server.codegen.kernel_ir.unrolling import MAX_COPIES
 from xla_server.codegen.trace.elementwise import arithmetic, converted, zero
 from xla_server.codegen.trace.graph import Node, ReductionResult
 from xla_server.codegen.trace.reductions import sum_of, window_position
-from xla_server.codegen.trace.tracer import Index, Tracer
+from xla_server.codegen.trace.tracer import NEVER, Index, Tracer
 from xla_server.ir.affine import ZERO, Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
@@ -140,6 +140,8 @@ def _product(
         moved, inside = window_position(t, position, offset, dimension, base.dimensions[d])
         spatial.append(moved)
         guard = t.both(guard, inside)
+    if guard is NEVER:
+        return zero(wide)
     at = _ordered((batch, read, *spatial), numbers.input_order)
     weight_at = _ordered((feature_of_group, feature, *offsets), numbers.kernel_order)
 

@@ -118,7 +118,9 @@ class Tracer:
         return node
 
     def select(self, predicate: Node, on_true: Node, on_false: Node) -> Node:
-        """Return one of two values of one type; both are computed."""
+        """Return one of two values of one type; both are computed, unless the first never is."""
+        if predicate is NEVER:
+            return on_false
         is_complex = on_true.type in ("c64", "c128")
         name = f"select_{on_true.type}" if is_complex else "select"
         return self.apply(name, [predicate, on_true, on_false], on_true.type)

@@ -6,12 +6,18 @@ from tests.processors import MACHINES, assembles
 from tests.unit.codegen.assembled import assembly_of, optimised
 from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, WRITE, ZERO, kernel_of, parallel
 from xla_server.codegen.emit.llvm import kernel_module
-from xla_server.codegen.emit.loop_metadata import MASKED, VECTORISED, vector_request
+from xla_server.codegen.emit.loop_metadata import (
+    MASKED,
+    VECTORISED,
+    Request,
+    vector_request,
+)
 from xla_server.codegen.kernel_ir.builder import Body, Loop
 from xla_server.codegen.kernel_ir.expressions import (
     STOP,
     Apply,
     Buffer,
+    Cell,
     Expression,
     Index,
     Load,
@@ -20,7 +26,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     integer_op,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import For, Let, Store
+from xla_server.codegen.kernel_ir.statements import Accumulate, Declare, For, Let, Order, Store
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.namespace import vocabulary
 from xla_server.target.machine import Machine
@@ -56,7 +62,7 @@ def of_stores(iterations: int | None) -> For:
     ],
 )
 def test_the_request_follows_iterations_and_processor(
-    iterations: int | None, avx2: str | None, avx512: str | None
+    iterations: int | None, avx2: Request | None, avx512: Request | None
 ) -> None:
     assert vector_request(of_stores(iterations), MACHINES["avx2"]) == avx2
     assert vector_request(of_stores(iterations), MACHINES["avx512"]) == avx512
@@ -67,7 +73,7 @@ def test_the_request_follows_iterations_and_processor(
 )
 @pytest.mark.parametrize("element", [quotient(LOOKUP), quotient(PAIR), ELEMENT, ZERO])
 def test_lookups_complex_elements_and_short_operations_have_no_masks(
-    iterations: int, expected: str | None, element: Expression
+    iterations: int, expected: Request | None, element: Expression
 ) -> None:
     store = Store(WRITE, Type.F32, AXIS, element)
     loop = For(AXIS, Index(0), Index(iterations), (store,), 1)
@@ -81,7 +87,8 @@ def test_loops_without_stores_have_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("iterations", "expected"), [(8, "llvm.loop.unroll.full"), (9, VECTORISED), (16, None)]
+    ("iterations", "expected"),
+    [(8, "llvm.loop.unroll.full"), (9, "llvm.loop.vectorize.enable"), (16, None)],
 )
 def test_the_code_of_a_loop_has_its_request(iterations: int, expected: str | None) -> None:
     body = Body()
@@ -92,6 +99,38 @@ def test_the_code_of_a_loop_has_its_request(iterations: int, expected: str | Non
     text = str(kernel_module(kernel, vocabulary(machine).names, "kernel", machine))
     assert ("!llvm.loop " in text) is (expected is not None)
     assert expected is None or f'!"{expected}"' in text
+
+
+TOTAL = Cell("s", Type.F32)
+
+
+def sum_of_runs(step: int) -> For:
+    """A loop that adds four elements to a sum in each of 128 iterations, `step` further on."""
+    body = Body()
+    with Loop(body, "i", 128) as loop:
+        number = loop.let("n", integer_op("add", ITEM, loop.axis))
+        with Loop(loop, "j", 4) as inner:
+            place = Index(0, ((number, step), (inner.axis, 8 - step)))
+            element = Load(READ, Type.F32, place)
+            inner.add(Accumulate(TOTAL, "add_in_any_order", element, Order.ANY))
+    (found,) = body.statements
+    assert isinstance(found, For)
+    return found
+
+
+def test_sums_of_runs_that_are_apart_have_narrow_vectors_one_at_once() -> None:
+    narrow = {"llvm.loop.vectorize.width": 8, "llvm.loop.interleave.count": 1}
+    assert vector_request(sum_of_runs(7), MACHINES["avx2"]) == narrow
+    # The elements of neighbouring iterations are neighbours.
+    assert vector_request(sum_of_runs(1), MACHINES["avx2"]) is None
+
+
+@assembles
+def test_sums_of_runs_load_each_element_of_a_narrow_vector(machine: Machine) -> None:
+    store = Store(WRITE, Type.F32, ITEM, TOTAL)
+    kernel = kernel_of(parallel(Declare(TOTAL, ZERO), sum_of_runs(7), store), stack=())
+    module = kernel_module(kernel, vocabulary(machine).names, "kernel", machine)
+    assert optimised(str(module), machine).count("load float") == 8 * 4
 
 
 @assembles

@@ -41,6 +41,11 @@ def test_inside_tests_only_what_an_index_can_be() -> None:
     ]
 
 
+def test_a_value_that_is_never_chosen_is_not_computed() -> None:
+    tracer, (one, other) = Tracer(RULES, {}), (integer(1), integer(2))
+    assert tracer.select(NEVER, one, other) is other
+
+
 def test_a_clamped_number_is_an_index_within_bounds() -> None:
     tracer = Tracer(RULES, {})
     index = tracer.clamped(Immediate.of("i32", 7), 3)

@@ -185,8 +185,8 @@ class _GridEmitter(Emitter):
                 if isinstance(statement, Let):
                     values[statement.value] = self._values[statement.value]
 
-    def _request_vectors(self, loop: For, back: Any) -> None:
-        """Request nothing: a thread has no vectors."""
+    def _vector_request(self, loop: For) -> None:
+        """Return no request: a thread has no vectors."""
 
     def _part(self, part: ParallelFor) -> None:
         """Write a parallel loop: each thread does its item, if it is one of these."""

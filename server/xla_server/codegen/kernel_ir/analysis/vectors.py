@@ -1,4 +1,4 @@
-"""Loops that become vector code even where they are short."""
+"""Loops that become vector code even where they are short, or as vectors of few elements."""
 
 from collections.abc import Sequence
 
@@ -57,6 +57,16 @@ def is_of_functions(loop: For) -> bool:
     is_on_stack = any(isinstance(each.memory, ir.StackArray) for each in loads)
     is_apart = any(_step(each.index, loop) not in (0, 1) for each in loads)
     return is_of_stores(loop) and not (is_on_stack or is_apart) and any(map(_is_costly, found))
+
+
+def sums_elements_apart(loop: For) -> bool:
+    """Return whether each iteration adds neighbours to a sum, by copies of a loop inside.
+
+    LLVM makes vectors across the iterations, so it loads each element by itself.
+    """
+    copies = [each for each in loop.body if isinstance(each, For) and each.unrolled]
+    sums = [copy for copy in copies if any(isinstance(each, Accumulate) for each in copy.body)]
+    return any(_step(load.index, copy) == 1 for copy in sums for load in _loads(_read_by(copy)))
 
 
 def gains_by_masks(loop: For) -> bool:

@@ -24,7 +24,13 @@ def collapsed(
     merged, and with the merged loops. `divide` may then split the last loop but one in two.
     """
     single = [Variable(size, "i") for size in dimensions]
-    stores = tuple(make(tuple(variable(loop) for loop in single)))
+    return collapsed_loops(single, tuple(make(tuple(map(variable, single)))), make, divide)
+
+
+def collapsed_loops(
+    single: Sequence[Variable], stores: tuple[Store, ...], make: Make, divide: Divide | None = None
+) -> tuple[tuple[Variable, ...], tuple[Store, ...]]:
+    """Return what `collapsed` does, of stores that were traced with a loop for each dimension."""
     groups = groups_of(single, list(indices_of(stores)))
     loops, indices = merged(groups)
     parts = divide(loops, stores) if divide else 1

@@ -21,7 +21,7 @@ from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Address, Expression, integer_op
 from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.schedules.builders.collapse import Make, collapsed
+from xla_server.codegen.schedules.builders.collapse import Make, collapsed_loops
 from xla_server.codegen.schedules.builders.launches.scheduled import ScheduledKernel
 from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest, close
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
@@ -161,13 +161,14 @@ class _Cutting:
         while waiting:
             part = waiting.pop()
             loops, index = _walked(part)
-            found = _cuts(self._make(index), loops, self._tuned).items()
+            stores = tuple(self._make(index))
+            found = _cuts(stores, loops, self._tuned).items()
             kept = {
                 d: self._worthwhile(loops[d].size, cuts, self._shortest[d]) for d, cuts in found
             }
             cuts = {d: values for d, values in kept.items() if values}
             if not cuts:
-                self.add_whole(part)
+                self._add_nest(part, loops, stores)
                 self._check()
                 continue
             first, last = min(cuts), max(cuts)
@@ -209,11 +210,16 @@ class _Cutting:
 
     def add_whole(self, box: Box) -> None:
         """Add a piece as one nest of loops."""
+        loops, index = _walked(box)
+        self._add_nest(box, loops, tuple(self._make(index)))
+
+    def _add_nest(self, box: Box, single: Sequence[Variable], stores: tuple[Store, ...]) -> None:
+        """Add a piece as one nest of loops, which was traced with a loop for each dimension."""
 
         def made(index: tuple[Affine, ...]) -> Sequence[Store]:
             return self._make(tuple(at + low for at, (low, _) in zip(index, box, strict=True)))
 
-        loops, stores = collapsed([high - low for low, high in box], made)
+        loops, stores = collapsed_loops(single, stores, made)
         self._add(Piece(loops[:-1], (InnerLoops(loops[-1:], stores),)))
 
     def add_runs(self, parts: Sequence[Box], dimension: int) -> None:
