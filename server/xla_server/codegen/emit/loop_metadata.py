@@ -24,9 +24,12 @@ masks in registers gain by it: on others a masked store takes longer than it sav
 def vector_request(loop: For, machine: Machine) -> Request | None:
     """Return the request how to vectorise a loop; None where there is none.
 
-    It is for constant and small numbers of iterations that store values, of which none reads what
-    the one before has computed, and for sums of elements that are loaded one by one.
+    It is for loops that are marked for vectors, for sums of elements that are loaded one by one, and
+    for a constant and small number of iterations that store values, none of which reads what the
+    one before has computed.
     """
+    if loop.vectorised:
+        return VECTORISED
     iterations, short = constant_iterations(loop), tuning_of(machine).short_loops
     if vectors.sums_elements_apart(loop):
         # By itself LLVM takes up to four vectors at once.

@@ -49,6 +49,8 @@ def constant_iterations(loop: For | While) -> int | None:
 
 
 def _is_short(loop: For | While) -> bool:
+    if isinstance(loop, For) and loop.vectorised:
+        return False
     iterations = constant_iterations(loop)
     return iterations is not None and iterations <= MAX_UNROLLED_ITERATIONS
 
