@@ -7,11 +7,13 @@ compilers keep is given back now and then.
 import dataclasses
 import gc
 import json
+import os
 import sys
 
 import jax
 
 from tests.benchmarks.compilation import prepared
+from tests.benchmarks.isa import limit_products
 from tests.benchmarks.sweep.catalogue import program
 from tests.benchmarks.sweep.measuring import Record, measure
 from tests.command_line import command_line
@@ -22,6 +24,7 @@ CLEAR_AFTER = 20
 
 def main(seed: int, seconds: float, directory: str) -> None:
     """Measure each number that is read; one record is written for each."""
+    limit_products(os.environ)
     _, cpu = prepared(directory)
     gc.collect()
     gc.freeze()

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.isa import description, limited, run_as_asked
+from tests.benchmarks import ynnpack
+from tests.benchmarks.isa import description, limit_products, limited, run_as_asked
 from tests.processors import HOST
 from xla_server.target.machine import Machine
 
@@ -21,7 +22,20 @@ def test_the_log_names_the_machine_and_what_xla_is_limited_to() -> None:
     line = description(Machine.avx512(cores=9), {})
     assert line == "machine: skylake-avx512, AVX-512 (64 bytes), 9 cores, L2 512 KiB"
     flags = {"XLA_FLAGS": "--xla_dump_to=x --xla_cpu_max_isa=AVX2"}
-    assert description(Machine.avx2(), flags).endswith(", XLA with --xla_cpu_max_isa=AVX2")
+    end = ", XLA and YNNPACK with --xla_cpu_max_isa=AVX2"
+    assert description(Machine.avx2(), flags).endswith(end)
+
+
+def test_products_of_xla_are_limited_with_it() -> None:
+    flags = ynnpack.supported()
+    before = flags.value
+    try:
+        limit_products({})
+        assert flags.value == before
+        limit_products({"XLA_FLAGS": "--xla_cpu_max_isa=AVX2"})
+        assert ynnpack.supported().value == before & 0x7F
+    finally:
+        flags.value = before
 
 
 def test_both_sides_are_limited_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
