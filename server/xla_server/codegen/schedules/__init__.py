@@ -1,7 +1,7 @@
 """Schedules: the loops that evaluate a scalar graph, as kernels in the loop IR.
 
-`table.py` is the tuple of schedules; each states what it fits and why, and the first that fits
-is taken. `builders/collapse.py` merges dimensions that all indices traverse alike.
+`table.py` is the tuple of schedules; each states what it fits and why, and the first that fits is
+taken. `builders/collapse.py` merges dimensions that all indices traverse like one.
 `builders/graph_builder.py` evaluates each node in the innermost loop it varies with;
 `builders/loop_builder.py` has loops of reductions; `nests/columns.py` reductions over leading
 dimensions. Costly values of a row are kept in row buffers on the stack (`builders/row_buffers.py`).

@@ -1,4 +1,4 @@
-"""THE schedules, in the order they are tried in: the first that fits a graph makes its kernel."""
+"""The table of schedules, in order: the first one that fits a graph builds its kernel."""
 
 import dataclasses
 import functools
@@ -26,10 +26,10 @@ from xla_server.target.target import Target
 
 @dataclasses.dataclass(frozen=True)
 class ElementGraph:
-    """A result of these dimensions, and what makes the stores of one of its elements.
+    """The dimensions of a result, and the function that makes the stores of one element.
 
-    Argument number `cancellation` of a kernel that needs it has the cancellation flag. A loop runs
-    the kernel many times if it `is_repeated`.
+    Argument number `cancellation` of a kernel that polls is the cancellation flag. `is_repeated`: a
+    loop runs the kernel many times.
     """
 
     dimensions: Sequence[int]
@@ -64,7 +64,7 @@ class ElementGraph:
         return split_dimension(sizes, make)
 
     def in_pieces(self) -> ScheduledKernel | None:
-        """Return the kernel of the nest cut at the edges that its elements are tested for."""
+        """Return the kernel of the nest, split at the indices at which tests change."""
         return piece_kernel(self.nest, *self._interleaved, is_repeated=self.is_repeated)
 
 
@@ -76,9 +76,9 @@ Build: TypeAlias = Callable[[ElementGraph], ScheduledKernel | None]
 class Schedule:
     """A way to turn a scalar graph into loops.
 
-    `fits` says which graphs it is for, `reason` why it is there, before those behind it. Where it
-    `reads_first`, each element is read before it is written, so a result may be written over an
-    operand that is read at the same index.
+    `fits` tests a graph, `reason` explains the schedule and its position in the table. If it
+    `reads_first`, each element is read before it is written, so a result may overwrite an operand
+    that is read at the same index.
     """
 
     name: str

@@ -1,1 +1,1 @@
-"""Parts that schedules build loops of: statements of nodes, row buffers, work items."""
+"""Builders that schedules share: statements of nodes, row buffers, work items."""

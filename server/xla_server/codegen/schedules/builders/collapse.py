@@ -20,8 +20,8 @@ def collapsed(
 ) -> tuple[tuple[Variable, ...], tuple[Store, ...]]:
     """The loops over `dimensions`, as few as possible, and the stores inside.
 
-    The stores are traced once with a loop for each dimension, to see how indices move, and once
-    more with the loops that are left. A loop that is divided is two of these.
+    The stores are traced once with a loop for each dimension, to find mergeable ones, and again
+    with the remaining loops. A loop that is divided becomes two.
     """
     single = [Variable(size, "i") for size in dimensions]
     stores = tuple(make(tuple(variable(loop) for loop in single)))

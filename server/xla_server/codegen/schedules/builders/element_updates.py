@@ -30,7 +30,7 @@ def chain_of(
 
 
 def update_stores(tracer: Tracer, update: HloInstruction, argument: int) -> list[Store]:
-    """The stores of an update into the buffer `argument`, where its first operand is."""
+    """The stores of an update into the buffer `argument`, which has its first operand."""
     box, sizes = update.operands[1].shape.dimensions, update.shape.dimensions
     first = result_of(start_indices(tracer, update, 2, box))
     kernel_type = KERNEL_TYPE[update.shape.element_type]

@@ -1,6 +1,6 @@
 """One loop over all elements of a result whose rows are shorter than a vector.
 
-A vector of a costly function takes as long for two elements as for sixteen. One loop over all
+A vectorised costly function takes as long for two elements as for sixteen. One loop over all
 elements fills every vector, whatever the dimensions are; operands that are broadcast or transposed
 are gathered at quotients and remainders of the element's number.
 """
@@ -28,10 +28,9 @@ def flat_loop(
     stores: Sequence[Store],
     target: Target,
 ) -> tuple[Variable, tuple[Store, ...]] | None:
-    """Return the loop over all elements and its stores; None where loops over rows are faster.
+    """Return the loop over all elements and its stores; None if loops over rows are faster.
 
-    `loops` and `stores` are the nest made of the dimensions and `make`, by as few loops as there
-    may be.
+    `loops` and `stores` are the nest of the dimensions and `make`, with as few loops as possible.
     """
     has_narrow_indices = math.prod(dimensions) < 1 << 31
     if len(loops) < 2 or target.machine.gpu is not None or not has_narrow_indices:
@@ -47,7 +46,7 @@ def flat_loop(
     lanes = target.machine.vector_bytes // max(map(_component_bytes, functions))
     loop = Variable(math.prod(dimensions), "i")
     flat = tuple(make(multi_index(variable(loop), dimensions)))
-    # Other indices are reached without a division.
+    # Other indices need no division.
     gathered = sum(
         any(not isinstance(atom, Variable) for atom, _ in i.terms) for i in indices_of(flat)
     )
@@ -63,9 +62,9 @@ def _vectors_of_row(
 ) -> float:
     """Return the number of vectors that the elements of a row take.
 
-    Copies of the elements become vectors across the rows of the loop around them, if that is long
-    enough. Otherwise elements that do not fill a vector share a masked one, or are done one by one,
-    each in as much time.
+    Unrolled elements are vectorised across the rows of the loop around them, if that is long
+    enough. Otherwise elements that do not fill a vector share a masked one, or are computed one by
+    one, each in the time of a vector.
     """
     row, rows = loops[-1].size, loops[-2].size
     if _is_copied(loops[-1], stores):
@@ -80,7 +79,7 @@ def _vectors_of_row(
 
 
 def _is_copied(loop: Variable, stores: Sequence[Store]) -> bool:
-    """Return whether kernels have copies of the innermost loop's body (kernel_ir/unrolling.py)."""
+    """Return whether kernels unroll the innermost loop (kernel_ir/unrolling.py)."""
     factors = {by for index in indices_of(stores) for atom, by in index.terms if atom is loop}
     is_short = loop.size <= MAX_UNROLLED_ITERATIONS
     return loop.size < MIN_LEFT or (is_short and factors != {1})

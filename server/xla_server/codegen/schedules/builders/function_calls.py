@@ -10,10 +10,10 @@ from xla_server.target.loop_tuning import LoopNests
 
 
 class FunctionCalls:
-    """Calls for what is computed seldom, or for elements of short rows.
+    """Calls functions that are computed seldom, or for elements of short rows.
 
-    A short row is a vector or two: between them there is as much else to do. `outer` are the loops
-    that the others are inside of.
+    A short row is a vector or two, with as much other work between them. `outer` are the loops
+    around the others.
     """
 
     def __init__(self, nodes: Sequence[Node], outer: Sequence[Variable], tuned: LoopNests) -> None:
@@ -39,7 +39,7 @@ class FunctionCalls:
         return called(node.function) if is_seldom or self._in_short_rows else node.function
 
     def _turns(self, node: Node) -> int:
-        """Return how often all work items of a kernel together compute a node."""
+        """Return the number of evaluations of a node in all work items of a kernel together."""
         return _size({*self._outer, *node.variables}) if node.variables else 1
 
 

@@ -1,7 +1,7 @@
 """Building statements of the loop IR from the nodes of a scalar graph.
 
-Each node is evaluated in the innermost open loop among those it varies with, so what is the same
-for a whole row is computed once for it.
+Each node is evaluated in the innermost open loop among those it varies with, so values that are
+constant along a row are computed once for it.
 """
 
 import abc
@@ -39,7 +39,7 @@ class GraphBuilder(abc.ABC):
         self._invariants: Body | None = None
         """The level at which loop-invariant values are evaluated, if it is not the outermost."""
         self._has_narrow_indices = False
-        """Indices have 32 bits, so that vectors of them are divided by multiplications."""
+        """True if indices have 32 bits: divisions of their vectors become multiplications."""
         self._stored: dict[graph.Node, ir.Expression] = {}
         stored = {store.argument for store in stores}
         read = {node.argument for node in all_nodes(stores) if isinstance(node, graph.Load)}
@@ -58,7 +58,7 @@ class GraphBuilder(abc.ABC):
         return self._shared[-1]
 
     def _origin(self, what: graph.Node | graph.Reduction) -> int | None:
-        """Return the number of what a statement evaluates; None if it is not counted."""
+        """Return the number of the node that a statement evaluates; None if it is not counted."""
         self._origins.append(what)
         return len(self._origins) - 1
 
@@ -72,7 +72,7 @@ class GraphBuilder(abc.ABC):
         return body
 
     def _store(self, stores: Sequence[graph.Store], outermost: Body) -> None:
-        # A result may be in the memory of an operand: all is read before anything is written.
+        # A result may be in the memory of an operand: all loads precede all stores.
         values = [self._narrowed(store) for store in stores]
         for store, value in zip(stores, values, strict=True):
             body = self._body_of(graph.variables_of(store.offset) | store.value.variables)
@@ -84,7 +84,7 @@ class GraphBuilder(abc.ABC):
         return StoreStatement(self._buffers[store.argument], kind, index, value)
 
     def _narrowed(self, store: graph.Store) -> ir.Expression:
-        """Return what is stored: the bits as they were read if nothing changed them."""
+        """Return the stored value: the bits as they were loaded if nothing changed them."""
         kernel_type, node = store.kernel_type, store.value
         if isinstance(node, graph.Apply) and node.function == kernel_type.widen:
             return self._value(node.operands[0])
@@ -161,8 +161,8 @@ class GraphBuilder(abc.ABC):
     def _guarded(self, node: graph.Load) -> Deep[tuple[ir.Expression, ir.Expression | None]]:
         """Return the index of a load, and its guard if the load has to test it.
 
-        A guard that is the same for a row chooses where the row begins: its elements are
-        neighbours then, whatever is chosen.
+        A guard that is constant along a row selects the row's start: then its elements are
+        contiguous in either case.
         """
         guard, loops = node.guard, (v for v in reversed(self._bodies) if v in node.variables)
         # The loop inside of the others, or the last one of a work item.
@@ -207,14 +207,15 @@ class GraphBuilder(abc.ABC):
 
 
 def applied(function: str | None, value: ir.Expression, kind: str) -> ir.Expression:
-    """Return a conversion of a value; the value itself where there is nothing to convert."""
+    """Return a conversion of a value; the value itself without a function."""
     return value if function is None else ir.Apply(function, (value,), Type(kind))
 
 
 def _row_start(node: graph.Load, guard: graph.Node, loop: Variable) -> Affine | None:
-    """Return where the elements begin that a loop goes through one by one.
+    """Return the index of the first of the contiguous elements that a loop loads.
 
-    The result is None where it does not, changes the guard, or may be longer than the buffer.
+    Returns None if they are not contiguous, the guard varies, or there may be more than the buffer
+    has.
     """
     rest = node.offset + variable(loop) * -1
     is_row = (loop, 1) in node.offset.terms and loop.size <= node.size

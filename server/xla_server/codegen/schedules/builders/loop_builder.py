@@ -1,6 +1,6 @@
 """Loops of a kernel: those over elements, and those of reductions.
 
-Reductions whose order is free are cut into runs, whose results are combined in a fixed tree.
+Reductions of free order are split into runs, whose results are combined in a fixed tree.
 """
 
 import dataclasses
@@ -37,9 +37,9 @@ _WIDE_NEUTRAL = Immediate.of("f64", 1 << 63)
 class Nest:
     """Loops over the elements of a kernel's results, outermost first, and the stores inside.
 
-    Argument number `cancellation` of the kernel has the cancellation flag, if it `looks`: where
-    work items are long. Builders append to `origins` what their statements name by numbers. One
-    loop over all elements `is_flat`: its variable has 32 bits, and is divided.
+    Argument number `cancellation` of the kernel is the cancellation flag, if it `looks`, because
+    work items are long. Builders append to `origins` the nodes that statements refer to by number.
+    If `is_flat`, there is one loop over all elements, whose 32-bit variable is divided.
     """
 
     loops: tuple[Variable, ...]
@@ -68,7 +68,7 @@ class LoopBuilder(GraphBuilder):
         self._effort = Effort.OPTIMISED
 
     def _scheduled(self) -> ScheduledKernel:
-        """Return the kernel, whose parallel loops stand in the outermost level by now."""
+        """Return the kernel of the parallel loops that were appended to the outermost level."""
         return scheduled(self._kernel(), self._origins, self._tuned.chunks)
 
     def _kernel(self) -> Kernel:
@@ -94,7 +94,7 @@ class LoopBuilder(GraphBuilder):
             self._row_buffers[row.number] = array
 
     def _open_outer(self, loops: Sequence[Variable], item: ir.Value, body: Body) -> None:
-        """Bind the outer variables, which one loop over work items runs over."""
+        """Bind the variables of outer loops from the number of a work item."""
         for loop in loops:
             self._bodies[loop] = body
         if len(loops) == 1:
@@ -117,7 +117,7 @@ class LoopBuilder(GraphBuilder):
         low: int | ir.Expression = 0,
         iterations: float | None = None,
     ) -> Loop:
-        """Begin the loop of a variable, over all of its range if not over a part of it."""
+        """Begin the loop of a variable, over its whole range by default."""
         high = loop.size if high is None else high
         name, unrolled = self._names("i"), loop.unrolled
         body = Loop(outside, name, high, low, iterations=iterations, unrolled=unrolled)
@@ -147,7 +147,7 @@ class LoopBuilder(GraphBuilder):
         return opened
 
     def _elements_inside(self, loops: Sequence[Variable]) -> int:
-        """Return how often one iteration of the last of these does what is in loops inside."""
+        """Return the number of innermost iterations in one iteration of the last of these loops."""
         open_loops = {*self._bodies, *loops}
         return max(
             (
@@ -197,7 +197,7 @@ class LoopBuilder(GraphBuilder):
         most = lengths.long_run_elements if is_long_sum else lengths.run_elements
         steps = steps_of(sizes, most if is_cut else count, lengths.parts)
         opened: list[Loop] = []
-        # Every level of sums but the innermost adds up the results of the level inside it.
+        # Every level of sums but the innermost adds the results of the level inside it.
         levels = sum(step.begins for step in steps)
         sums = [(body, self._neutral(forms, body, joins=levels > 0))]
         bounds: dict[int, tuple[ir.Expression, ir.Expression]] = {}
@@ -243,7 +243,7 @@ class LoopBuilder(GraphBuilder):
         *,
         is_even: bool,
     ) -> Loop:
-        """Begin a loop of sums, within `bounds` of the loops of reductions, which it narrows."""
+        """Begin a loop of sums within the reductions' loop `bounds`, and narrow these."""
         low, high = bounds.get(step.loop, (ir.Index(0), ir.Index(step.length)))
         name, iterations = self._names("i"), step.length / step.span
         if step.span > 1:
@@ -268,7 +268,7 @@ class LoopBuilder(GraphBuilder):
     def _neutral(
         self, forms: Sequence[VectorReduction], body: Body, *, joins: bool = False
     ) -> list[ir.Cell]:
-        """Declare accumulators of nothing yet; `joins`: of the results of runs."""
+        """Declare accumulators with neutral elements; `joins`: for results of runs."""
         cells = []
         for form in forms:
             neutral: Node = _WIDE_NEUTRAL if joins and form.is_wide else form.neutral

@@ -1,9 +1,8 @@
 """Row buffers: values of a row that are computed once, spilled to the stack, and reloaded.
 
-Several loops over the row share them. Softmax adds up exponentials and then divides each of them.
-The loops of both have variables of their own, so the values are different nodes. They are
-recognised by their structure, with a loop's own variable taken for that of any other loop of its
-length.
+Several loops over the row share them. Softmax adds exponentials and then divides each of them. Both
+loops have their own variables, so the values are different nodes. Equal values are recognised by
+structure, with the variables of loops of one length identified.
 """
 
 import dataclasses
@@ -35,9 +34,9 @@ class RowBuffer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RowBuffers:
-    """The rows of a kernel, the nodes that are written to them and those that are read.
+    """The row buffers of a kernel, with the nodes that are stored to them and loaded from them.
 
-    `same` has nodes that are the value of another node of the same loop.
+    `same` maps nodes to others with the same value in the same loop.
     """
 
     rows: Collection[RowBuffer]
@@ -51,10 +50,10 @@ NO_ROW_BUFFERS = RowBuffers((), {}, {}, {})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Span:
-    """A loop over a row: its variables, with what each of them computes there.
+    """A loop over a row: its variables, and the values that each of them computes.
 
-    Each reduction of a group has variables of its own in their one loop. The loop over results has
-    no reduction.
+    Reductions of a group share one loop, in which each has its own variables. The loop over results
+    has no reduction.
     """
 
     roots: tuple[tuple[Variable, tuple[graph.Node, ...]], ...]
@@ -67,7 +66,7 @@ def row_buffers(
     groups: Sequence[tuple[graph.Reduction, ...]],
     tuned: LoopNests,
 ) -> RowBuffers:
-    """Return the row buffers that pay in a kernel with the outer loops `loops[:-1]`."""
+    """Return the row buffers that save time in a kernel with the outer loops `loops[:-1]`."""
     outer = frozenset(loops[:-1] if len(loops) > 1 else loops)
     spans = [
         _Span(tuple((reduction.loops[0], reduction.combined) for reduction in group), group[0])
@@ -85,7 +84,7 @@ def row_buffers(
 
 
 _Made: TypeAlias = tuple[graph.Node, Variable, graph.Reduction | None]
-"""A node that is computed, the variable of its loop, and the reduction that identifies the loop."""
+"""A computed node, the variable of its loop, and the reduction that identifies the loop."""
 
 
 class _Keeping:
@@ -105,7 +104,7 @@ class _Keeping:
         self._bytes = 0
 
     def kept(self, spans: Sequence[_Span]) -> RowBuffers:
-        """Go through the loops in order; each reads what an earlier one has made."""
+        """Process the loops in order; each loads values that an earlier one has stored."""
         for span in spans:
             new: dict[int, _Made] = {}
             for loop, roots in span.roots:
@@ -120,7 +119,7 @@ class _Keeping:
         reduction: graph.Reduction | None,
         new: dict[int, _Made],
     ) -> None:
-        """Find what a loop need not compute, and add to `new` what it does."""
+        """Find values that a loop can load, and add to `new` those that it computes."""
         seen: set[graph.Node] = set()
         waiting = list(roots)
         while waiting:
@@ -141,7 +140,7 @@ class _Keeping:
                 waiting += node.inputs()
 
     def _keep(self, number: int, node: graph.Node, loop: Variable) -> bool:
-        """Let `node` be read from a row, if that pays and there is room; whether it is."""
+        """Load `node` from a row buffer, if that saves time and fits; return whether it is."""
         original, source, reduction = self._made[number]
         if source.size != loop.size:
             return False
@@ -159,7 +158,7 @@ class _Keeping:
         return True
 
     def _number(self, node: graph.Node, loop: Variable) -> Deep[int]:
-        """A number that nodes of different loops share where they are the same value."""
+        """A value number: nodes of different loops with the same value have the same one."""
         if loop not in node.variables and not isinstance(node, graph.Immediate):
             return self._numbered("same", node)
         known = self._known.get((node, loop))

@@ -1,4 +1,4 @@
-"""Computations on scalars inside of kernels that writers build."""
+"""Computations on scalars inside hand-written kernels."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ class _ScalarBuilder(GraphBuilder):
         return [self._value(node) for node in nodes]
 
     def _origin(self, what: Node | Reduction) -> None:
-        """Return None: what writers build is not counted."""
+        """Return None: hand-written kernels are not counted by node."""
 
     def _reduced(self, reduction: Reduction) -> Deep[Sequence[Expression]]:
         raise AssertionError("a computation on scalars has no reductions")
@@ -59,8 +59,8 @@ def apply_computation(
 ) -> list[Expression]:
     """Return the results of a computation on elements, evaluated in a body.
 
-    Its parameters and results may have types of their own: `arguments` are computed values of an
-    element type each, `results` the element types that its results are converted to.
+    Its parameters and results may have types of their own: `arguments` are computed values with
+    their element types, `results` the element types to which its results are converted.
     """
     tracer = Tracer(RULES, {})
     known: dict[Node, Expression] = {Named("", value.type): value for value, _ in arguments}

@@ -1,7 +1,7 @@
-"""The innermost dimension made two where every index divides it by one number.
+"""Splitting of an innermost dimension that every index divides by one number.
 
-Repeated elements and tiles are read at quotients and remainders of their index, which takes longer
-than to copy them. One of two loops runs over the quotient, the other over the remainder.
+Repeated elements and tiles are read at quotients and remainders of an index, which cost more than
+the copy. One of two loops runs over the quotient, the other over the remainder.
 """
 
 from collections.abc import Sequence
@@ -33,10 +33,10 @@ def split_dimension(dimensions: Sequence[int], make: Make) -> tuple[Sequence[int
 
 
 def _divisor(stores: Sequence[Store], loop: Variable) -> int | None:
-    """Return what quotients and remainders of a loop's variable divide by, if it is one number.
+    """Return the only divisor of quotients and remainders of a loop's variable, or None.
 
-    The result is None where the index is tested, as tests are cut by one loop, and where computing
-    an element takes longer than dividing its index.
+    Returns None if the index is tested, as tests need one loop to be split, and if computing an
+    element takes longer than dividing its index.
     """
     for node in all_nodes(stores):
         if isinstance(node, ReductionResult):

@@ -1,1 +1,1 @@
-"""Schedules: each file the loop nests of one form, and which graphs fit it."""
+"""Schedules: each file has the loop nests of one form, and the test that a graph fits it."""

@@ -1,9 +1,9 @@
 """Reductions over anything but the last dimension: rows are added to a row of sums.
 
-One loop for each result would stride through memory. Here a block of neighbouring results is
-kept in the result's own memory and every row read is combined into it in one run. Sums of many rows
-are sums of sums of fewer, which are kept on the stack, and so are results that are narrower in
-memory than they are computed.
+One loop for each result would stride through memory. Here a block of neighbouring results
+accumulates in the result's own memory, and every row that is read is combined into it in one loop.
+Sums of many rows are sums of partial sums, which are on the stack, as are results that are narrower
+in memory than their computed type.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ from xla_server.ir.affine import Affine, Variable, variable
 
 
 def column_kernel(nest: Nest) -> ScheduledKernel | None:
-    """Return the kernel of stores made of reductions that read rows; None for other nests."""
+    """Return the kernel of stores of reductions that read rows; None for other nests."""
     homes = _homes(nest)
     reductions = list(dict.fromkeys(result.reduction for result in homes))
     if not reductions or not nest.loops or not reductions[0].loops:
@@ -52,8 +52,7 @@ def column_kernel(nest: Nest) -> ScheduledKernel | None:
         isinstance(node, Load) and node.guard is not None for node in all_nodes(nest.stores)
     )
     # Unrolled loops leave one loop around them, which is vectorised and keeps its accumulators in
-    # registers. Tests of a window's edges are short text only where each of its elements has a
-    # loop.
+    # registers. Tests of a window's edges are little code only if each of its elements has a loop.
     window = [loop.size for loop in reductions[0].loops]
     if is_short_window(window, nest.target.capability) and not is_tested:
         return None
@@ -107,7 +106,7 @@ def _is_home(store: Store, homes: Mapping[ReductionResult, Store]) -> bool:
 
 
 def _results_in(value: Node) -> list[ReductionResult]:
-    """Return the results of reductions that a node is computed from."""
+    """Return the results of reductions among a node's transitive inputs."""
     return [node for node in reached([value], own_inputs) if isinstance(node, ReductionResult)]
 
 
@@ -115,10 +114,10 @@ def _results_in(value: Node) -> list[ReductionResult]:
 class _Columns:
     """A block of neighbours along `last`: `size` from `low` on, or all up to `high`.
 
-    It has `mean` of them in the mean. `high` is None if all blocks are equally long, `low` too if
-    there is one. `kept` have the results that are not in their own memory, `partial` the sums that
-    are added to sums in turn, `depth` blocks of each. Where it `calls`, runs that only begin or
-    join sums are calls.
+    `mean` is the mean number of neighbours. `high` is None if all blocks are equally long, and
+    `low` too for a single block. `kept` has the stack arrays of results that are not in their own
+    memory, `partial` those of partial sums, with `depth` blocks each. If it `calls`, loops that
+    only begin or join sums are calls.
     """
 
     last: Variable
@@ -148,22 +147,22 @@ class _Element:
     index: ir.Expression
 
     def load(self) -> ir.Load:
-        """Return its value."""
+        """Return the load of the element."""
         return ir.Load(self.memory, self.type, self.index)
 
     def store(self, body: Body, value: ir.Expression, origin: int | None = None) -> None:
-        """Change it."""
+        """Append a store to the element."""
         body.add(StoreStatement(self.memory, self.type, self.index, value, origin=origin))
 
 
 class _ColumnBuilder(LoopBuilder):
-    """Builds, for each block, the initial values, then a run over it for each row reduced.
+    """Builds, for each block, the initial values, then a loop over it for each reduced row.
 
-    A last run is for what is made of the results.
+    A last loop computes the stores from the results.
     """
 
     def built(self, homes: Mapping[ReductionResult, Store], size: int) -> ScheduledKernel:
-        """Return the kernel of blocks of `size` neighbouring results, which are kept at `homes`."""
+        """Return the kernel of blocks of `size` adjacent results, which accumulate in `homes`."""
         reductions = list(dict.fromkeys(result.reduction for result in homes))
         last = self._nest.loops[-1]
         outer = self._nest.loops[:-1]
@@ -211,7 +210,7 @@ class _ColumnBuilder(LoopBuilder):
         for reduction in reductions:
             for own, loop in zip(reduction.loops, reductions[0].loops, strict=True):
                 self._indices[own] = self._indices[loop]
-                # Accumulators change with every element, and so does what is made of them.
+                # Accumulators, and values computed from them, change with every element.
                 self._bodies[own] = run
         elements = [self._element(depth, store, v) for store, v in results]
         for (_, result), element in zip(results, elements, strict=True):
@@ -232,7 +231,7 @@ class _ColumnBuilder(LoopBuilder):
         close(opened)
 
     def _may_call(self) -> bool:
-        """Return whether runs along a block that begin or join results can be calls."""
+        """Return whether loops along a block that begin or join results can be calls."""
         columns, results, tuned = self._columns, self._homes, self._tuned
         last, size, summed = columns.last, columns.size, columns.partial
         rows = math.prod(loop.size for loop in results[0][1].reduction.loops)
@@ -254,7 +253,7 @@ class _ColumnBuilder(LoopBuilder):
     def _open_rows(
         self, reductions: Sequence[Reduction], steps: Sequence[SumLoop], body: Body
     ) -> list[Loop]:
-        """Begin the loops over rows: as they are, or cut where there are sums of sums."""
+        """Begin the loops over rows, split if there are partial sums."""
         columns = self._columns
         if not columns.partial:
             return self._open_loops(reductions[0].loops, body)
@@ -269,7 +268,7 @@ class _ColumnBuilder(LoopBuilder):
         return opened
 
     def _element(self, depth: int, store: Store, result: ReductionResult) -> _Element:
-        """Return where a run of results is at a depth: that of 0 is the result itself."""
+        """Return an element of a block's results at a depth: 0 for the result itself."""
         columns = self._columns
         is_inside = result in columns.partial and depth > 0
         array = columns.partial[result] if is_inside else columns.kept.get(result)
@@ -284,7 +283,7 @@ class _ColumnBuilder(LoopBuilder):
         return _Element(array, Type(result.type), own)
 
     def _address(self, depth: int, store: Store, result: ReductionResult) -> ir.Address:
-        """Return where the first of a run of results is at a depth."""
+        """Return the address of the first of a block's results at a depth."""
         columns = self._columns
         width = Type(result.type).byte_size
         if result in columns.partial and depth:
@@ -293,9 +292,9 @@ class _ColumnBuilder(LoopBuilder):
         return ir.Address(self._buffers[store.argument], index, width)
 
     def _open_columns(self, body: Body) -> Loop:
-        """Begin a run over a block of neighbours.
+        """Begin a loop over a block of neighbours.
 
-        The loop says how long equally long blocks are: LLVM then needs no remainder.
+        If blocks are equally long, its length is constant: LLVM then needs no remainder loop.
         """
         columns = self._columns
         if columns.low is None:
@@ -309,8 +308,8 @@ class _ColumnBuilder(LoopBuilder):
         return run
 
     def _finish(self, body: Body, made: Sequence[Store]) -> None:
-        """Store what is made of a block of results."""
-        # Values of the runs before this one are out of scope here.
+        """Append the loop that computes the stores from a block of results."""
+        # Values of earlier loops are out of scope here.
         known_values, last = self._values.items(), self._columns.last
         self._values = {n: value for n, value in known_values if last not in n.variables}
         run = self._open_columns(body)
@@ -321,7 +320,7 @@ class _ColumnBuilder(LoopBuilder):
         run.close()
 
     def _begin_columns(self, body: Body) -> None:
-        """Set a block of results to the initial values, and sums of sums to nothing."""
+        """Set a block of results to the initial values, and partial sums to neutral elements."""
         columns, results = self._columns, self._homes
         starts = [self._value(v.reduction.initial[v.number]) for _, v in results]
         if columns.calls:
@@ -343,7 +342,7 @@ class _ColumnBuilder(LoopBuilder):
         run.close()
 
     def _join(self, depth: int, body: Body) -> None:
-        """Add the sums at a depth to those outside, and begin new ones."""
+        """Add the sums at a depth to those of the next outer one, and begin new ones."""
         columns = self._columns
         summed = [(store, result) for store, result in self._homes if result in columns.partial]
         if columns.calls:
@@ -370,7 +369,7 @@ def _reassociation(result: ReductionResult) -> Reassociation:
 
 
 def _row_start(store: Store, last: Variable) -> Affine:
-    """Return where a row of a store begins: `last` is in it if neighbours are not contiguous."""
+    """Return the index of a row's start; it has `last` unless neighbours are contiguous."""
     return store.offset + variable(last) * -1
 
 

@@ -1,8 +1,8 @@
-"""Results that lie between each other, as padding between elements leaves them, done side by side.
+"""Unrolling of interleaved results, such as elements and interior padding.
 
 The remainder of an index decides whether an element of a dilated array is an operand's or a padding
-value. Where the innermost loop takes as many steps at once as that repeats after, nothing is left
-to be decided, and no index is divided.
+value. If the innermost loop is unrolled by the period of such tests, they become constant, and no
+index is divided.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def interleaved(
 
 
 def _side_by_side(make: Make, steps: int) -> Make:
-    """The stores of so many neighbours."""
+    """The stores of `steps` neighbours."""
 
     def stores(index: Index) -> Sequence[Store]:
         *outer, last = index

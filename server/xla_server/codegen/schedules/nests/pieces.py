@@ -1,12 +1,12 @@
-"""Loop nests cut where the operands of a concatenate meet, and at the edges of a pad.
+"""Loop nests split where the operands of a concatenate meet, and at the edges of a pad.
 
-A test for each element would keep both sides of it in every loop. The tests have one outcome
-between two cuts, and only loops of loads and stores remain. Where there are too many cuts, as in a
-sum of shifted arrays, those between short parts are left out, and elements there are tested; or all
-but those of rows, where the tests that are left choose between rows.
+A test for each element would keep both branches in every loop. The tests are constant between two
+cuts, so only loops of loads and stores remain. If there are too many cuts, as in a sum of shifted
+arrays, those between short parts are left out, and elements there are tested; or only the cuts of
+rows are made, and the remaining tests choose between rows.
 
-Cuts of the innermost dimension that has any make runs, loops one after the other in one work item,
-so that neighbours are written together; other cuts make pieces, which have work items of their own.
+Cuts of the innermost dimension that has any make runs: consecutive loops in one work item, so that
+neighbours are written together. Other cuts make pieces, which have work items of their own.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ from xla_server.target.loop_tuning import Pieces
 from xla_server.target.target import Target
 
 _LINE = 64
-"""Bytes of a line of the cache."""
+"""Bytes of a cache line."""
 
 Box = tuple[tuple[int, int], ...]
 """The range of each dimension."""
@@ -42,7 +42,7 @@ Box = tuple[tuple[int, int], ...]
 class InnerLoops:
     """Loops inside of a work item, outermost first, and the stores inside of them.
 
-    One that `is_joined` does what several runs of copies did.
+    If `is_joined`, several runs of copies were merged into it.
     """
 
     loops: tuple[Variable, ...]
@@ -59,15 +59,15 @@ class Piece:
 
 
 class _TooManyError(Exception):
-    """There would be more code than it is worth."""
+    """Splitting would cost more in code than it saves in time."""
 
 
 def piece_kernel(
     nest: Nest, dimensions: Sequence[int], make: Make, *, is_repeated: bool = False
 ) -> ScheduledKernel | None:
-    """Return the kernel of a nest in pieces; None where it has no tests that could be cut away.
+    """Return the kernel of a nest in pieces; None if it has no tests that cuts remove.
 
-    Where a loop runs it many times, so that it `is_repeated`, fewer elements pay for more code.
+    If a loop runs the kernel many times (`is_repeated`), fewer elements pay for more code.
     """
     nodes = all_nodes(nest.stores)
     tuned = nest.target.tuning.loops.pieces
@@ -94,9 +94,9 @@ def piece_kernel(
 
 
 def are_few(elements: int, tests: int, tuned: Pieces, *, is_long: bool) -> bool:
-    """Return whether so many elements may each be tested so often rather than have more code.
+    """Return whether `elements`, each with so many `tests`, are too few to pay for more code.
 
-    More elements are few where the code `is_long` and runs once.
+    More elements are few if the code `is_long` and runs once.
     """
     few, least = tuned.few_tests, tuned.min_costly if is_long else tuned.min_elements
     return elements * max(tests, few) < least * few
@@ -107,10 +107,10 @@ def box_kernels(
 ) -> list[ScheduledKernel]:
     """Return kernels that each compute some of these boxes of a result.
 
-    The boxes follow each other in `dimension` and reach from end to end in all others. Elements of
-    a box are made without a test for it, which `make` must be able to do. Each has a limited
-    number of boxes, so that the time to compile all of them grows with their number alone. Where a
-    loop runs them many times, so that they are `is_repeated`, few elements have vectors, too.
+    The boxes are adjacent in `dimension` and whole in all others. `make` must be able to compute
+    elements of a box without a test for it. Each kernel has a limited number of boxes, so that
+    compile time is linear in the number of boxes. If a loop runs them many times (`is_repeated`),
+    few elements are vectorised, too.
     """
     kernels, tuned = [], target.tuning.loops.pieces
     for first in range(0, len(boxes), tuned.max_runs):
@@ -124,9 +124,9 @@ def box_kernels(
 
 
 def _cut_boxes(make: Make, boxes: Sequence[Box], dimension: int, tuned: Pieces) -> Sequence[Piece]:
-    """Return the pieces of boxes, cut where operands inside of them meet, if those are not many.
+    """Return the pieces of boxes, split where operands inside of them meet, unless there are many.
 
-    Boxes that are rows together stay so: cuts of dimensions outside of rows divide all of them.
+    Boxes that form rows together stay so: cuts of dimensions outside of rows split all of them.
     """
     elements = sum(math.prod(high - low for low, high in box) for box in boxes)
     for is_cut in (True, False) if elements >= tuned.min_costly else (False,):
@@ -147,7 +147,7 @@ def _cut_boxes(make: Make, boxes: Sequence[Box], dimension: int, tuned: Pieces) 
 
 
 class _Cutting:
-    """Finds pieces of a nest; none is cut where both parts are under its dimension's `shortest`."""
+    """Finds pieces of a nest; a cut needs a part of at least its dimension's `shortest`."""
 
     def __init__(self, make: Make, tuned: Pieces, shortest: Sequence[int] = ()) -> None:
         self._make, self._tuned, self._shortest = make, tuned, shortest
@@ -199,7 +199,7 @@ class _Cutting:
 
     @staticmethod
     def _worthwhile(size: int, cuts: Sequence[int], shortest: int) -> list[int]:
-        """Return the cuts of a dimension that have a part of some length on one side."""
+        """Return the cuts of a dimension with a part of at least `shortest` on one side."""
         edges = [0, *cuts, size]
         return [
             cut
@@ -238,7 +238,7 @@ class _Cutting:
         self._add(Piece(items, _joined(runs)))
 
     def are_rows(self, box: Box, dimension: int) -> bool:
-        """Return whether boxes that meet in a dimension are better done row by row than in turn."""
+        """Return whether boxes adjacent in a dimension are better done row by row than in turn."""
         sizes = [high - low for low, high in box]
         row, rows = math.prod(sizes[dimension:]), math.prod(sizes[:dimension])
         return row <= self._tuned.max_row and rows >= self._tuned.min_rows
@@ -255,13 +255,13 @@ class _Cutting:
 
 
 def _walked(box: Box) -> tuple[list[Variable], tuple[Affine, ...]]:
-    """A loop for each dimension, and the index that they go through."""
+    """A loop for each dimension of a box, and the index in their variables."""
     loops = [Variable(high - low, "i") for low, high in box]
     return loops, tuple(variable(loop) + low for loop, (low, _) in zip(loops, box, strict=True))
 
 
 def _parts(box: Box, dimension: int, cuts: Sequence[int]) -> list[Box]:
-    """A box in parts, cut at these indices counted from its own beginning."""
+    """Split a box at these indices, counted from its own beginning."""
     low, high = box[dimension]
     edges = [low, *(low + cut for cut in cuts), high]
     return [(*box[:dimension], pair, *box[dimension + 1 :]) for pair in itertools.pairwise(edges)]
@@ -282,7 +282,7 @@ def _cuts(
 
 
 def _changes(test: Apply, tuned: Pieces) -> tuple[Variable, Sequence[int]] | None:
-    """The variable that a test of an index is about, and the first values of other outcomes."""
+    """The variable that a test of an index depends on, and values at which its outcome changes."""
     if test.function not in ("ge", "lt"):
         return None
     position, limit = test.operands
@@ -294,7 +294,7 @@ def _changes(test: Apply, tuned: Pieces) -> tuple[Variable, Sequence[int]] | Non
     ((loop, factor),) = index.terms
     if not isinstance(loop, Variable):
         return _changes_of_parts(index, least, tuned)
-    # factor * loop + constant >= limit, from this value on or up to the one before it.
+    # factor * loop + constant >= limit changes at this value.
     least -= index.constant
     cut = -(-least // factor) if factor > 0 else least // factor + 1
     return loop, [cut] if 0 < cut < loop.size else []
@@ -303,7 +303,7 @@ def _changes(test: Apply, tuned: Pieces) -> tuple[Variable, Sequence[int]] | Non
 def _changes_of_parts(
     index: Affine, least: int, tuned: Pieces
 ) -> tuple[Variable, Sequence[int]] | None:
-    """The same for quotients and remainders of a variable with few values, by trying them all."""
+    """Try all values of a variable with few values: `_changes` for quotients and remainders."""
     loops = {atom for atom in index.atoms() if not isinstance(atom, Quotient | Modulus)}
     if len(loops) != 1:
         return None
@@ -316,7 +316,7 @@ def _changes_of_parts(
 
 
 class _PieceBuilder(LoopBuilder):
-    """Builds the pieces one after the other, each with the work items that are its own."""
+    """Builds the pieces one after the other, each with its own work items."""
 
     def __init__(
         self, pieces: Sequence[Piece], target: Target, effort: Effort = Effort.OPTIMISED
@@ -333,11 +333,11 @@ class _PieceBuilder(LoopBuilder):
         return self._scheduled()
 
     def _build_piece(self, piece: Piece, before: int) -> int:
-        """Build the loop of a piece behind `before` work items of others; return its own."""
+        """Build the loop of a piece after `before` work items; return the number of its own."""
         rows = math.prod(loop.size for loop in piece.loops)
         last = piece.runs[0].loops[-1:] if len(piece.runs) == 1 else ()
         length = last[0].size if last else 1
-        # Many rows are work items as they are; of few, blocks are.
+        # Many rows are a work item each; few rows are split into blocks.
         block, tuned = length, self._tuned.pieces
         if rows < tuned.blocks and length > tuned.block:
             block = max(tuned.block, -(-length // tuned.blocks))
@@ -384,10 +384,10 @@ class _PieceBuilder(LoopBuilder):
         close(opened)
 
     def _copy(self, run: InnerLoops) -> Call | None:
-        """Return the call that copies a run as bytes, if that is what it does to many.
+        """Return the call that copies a run of many elements as bytes, if it is a copy.
 
-        Vector loops are as fast if every row begins at the start of a cache line. A call for runs
-        that were joined takes a quarter of the time to compile.
+        Vector loops are as fast if every row begins at a cache line. For joined runs a call
+        compiles in a quarter of the time.
         """
         copy = _Copy.of(run)
         if copy is None or copy.load.kernel_type != copy.store.kernel_type:
@@ -410,7 +410,7 @@ class _PieceBuilder(LoopBuilder):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Copy:
-    """A run that does nothing but load `count` neighbours and store them as neighbours.
+    """A run that only loads `count` contiguous elements and stores them contiguously.
 
     `load` and `store` are those of its first element.
     """
@@ -421,7 +421,7 @@ class _Copy:
 
     @classmethod
     def of(cls, run: InnerLoops) -> "_Copy | None":
-        """Return what a run copies; None for runs that do something else."""
+        """Return the copy that a run is; None for other runs."""
         (store, *others), load = run.stores, run.stores[0].value
         if len(run.loops) > 1 or others or not isinstance(load, Load) or load.guard is not None:
             return None
@@ -432,7 +432,7 @@ class _Copy:
         return cls(*_moved(load, store, starts), loop.size)
 
     def extended(self, following: "_Copy") -> "_Copy | None":
-        """Return this with a copy that goes on where this one ends; None where it does not."""
+        """Return the copy extended by one that begins where it ends; None if that is elsewhere."""
         pairs = ((self.load, following.load), (self.store, following.store))
         if not all(
             (before.argument, before.kernel_type) == (after.argument, after.kernel_type)
@@ -443,7 +443,7 @@ class _Copy:
         return dataclasses.replace(self, count=self.count + following.count)
 
     def run(self) -> InnerLoops:
-        """Return the run that does it."""
+        """Return the run of the copy."""
         loop = Variable(self.count, "i")
         offsets = [part.offset + variable(loop) for part in (self.load, self.store)]
         _, store = _moved(self.load, self.store, offsets)
@@ -451,15 +451,15 @@ class _Copy:
 
 
 def _moved(load: Load, store: Store, offsets: Sequence[Affine]) -> tuple[Load, Store]:
-    """Return the load and the store of it at other offsets."""
+    """Return the load, and the store of its value, at other offsets."""
     moved = Load(load.argument, load.kernel_type, offsets[0], load.size)
     return moved, dataclasses.replace(store, offset=offsets[1], value=moved)
 
 
 def _joined(runs: Sequence[InnerLoops]) -> tuple[InnerLoops, ...]:
-    """Return runs, with copies that go on where the ones before end made one.
+    """Return runs, with adjacent copies merged.
 
-    Slices of an array that are moved by one position each, as under a window, are such runs.
+    Slices of an array that are shifted by one position each, as under a window, are such runs.
     """
     found: list[InnerLoops] = []
     last: _Copy | None = None

@@ -17,15 +17,15 @@ from xla_server.codegen.trace.kernel_types import KernelType
 from xla_server.target.target import Target
 
 _WORK_UNSEEN = 1 << 16
-"""Time between two tests of the cancellation flag, in additions."""
+"""Time between two polls of the cancellation flag, in additions."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Register:
-    """An element of the state in a variable: where it comes from, and where it goes.
+    """An element of the state in a variable, with its source and target.
 
-    `source` and `target` are numbers of arguments; what the body never changes has no target and
-    no next value.
+    `source` and `target` are numbers of arguments; an invariant element has no target and no next
+    value.
     """
 
     variable: Named
@@ -38,10 +38,10 @@ class Register:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScalarLoop:
-    """A loop on scalars: goes on while `condition`, does `stores`, then all registers change.
+    """A loop on scalars: while `condition` holds, executes `stores`, then updates all registers.
 
     `order` has every node after those it reads. `cancellation` is the number of the flag's buffer;
-    None for a loop that is not stopped. `time` is that of an iteration, in additions.
+    None for a loop that does not poll it. `time` is that of an iteration, in additions.
     """
 
     registers: Sequence[Register]
@@ -107,17 +107,17 @@ class _ScalarLoopBuilder(LoopBuilder):
         self._variables[part] = self._values[part.variable] = bind(name, start)
 
     def _evaluate_all(self, wanted: Container[Node]) -> None:
-        """Evaluate nodes in the order they were made in, so that none waits for a deep chain."""
+        """Evaluate nodes in the order of their creation, so that no chain of inputs is deep."""
         for node in self._loop.order:
             if node in wanted and not node.variables:
                 self._value(node)
 
     def _change(self, body: Body) -> None:
-        """Build one iteration: everything is computed before the first element changes."""
+        """Build one iteration: everything is computed before the first register changes."""
         loop = self._loop
         roots = [*(store.value for store in loop.stores), *_next(loop.registers)]
         self._evaluate_all(set(reached(roots)))
-        # Whatever is in an index is computed before the first element is stored.
+        # All indices are computed before the first element is stored.
         stores = [self._store_statement(store, self._narrowed(store)) for store in loop.stores]
         changes = [
             (cell, self._value(part.next))

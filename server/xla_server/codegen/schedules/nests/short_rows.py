@@ -1,9 +1,9 @@
-"""Kernels over short rows: what is computed once for a row is computed for many rows at once.
+"""Kernels over short rows: values computed once per row are vectorised across rows.
 
-The logarithm of a row's sum takes as long as those of sixteen rows' sums. Where rows are short that
-is a large share of the time, so blocks of 64 rows take three loops. The first reduces each row, the
-second computes what follows from the results, vectorised across rows, and the third goes over the
-rows again and reads the other two's results from the stack.
+The logarithm of a row's sum takes as long as those of sixteen rows' sums. If rows are short that is
+a large share of the time, so blocks of 64 rows take three loops. The first reduces each row, the
+second computes values from the results, vectorised across rows, and the third loops over the rows
+again and loads the results of both from the stack.
 """
 
 import math
@@ -34,7 +34,7 @@ from xla_server.ir.traversal import in_post_order
 
 
 def short_row_kernel(nest: Nest) -> ScheduledKernel | None:
-    """Return the kernel of many short rows; None where their heads are cheap or not there."""
+    """Return the kernel of many short rows; None without costly heads."""
     sizes, tuned = [loop.size for loop in nest.loops], nest.target.tuning.loops
     if not sizes or sizes[-1] > tuned.max_short_row:
         return None
@@ -45,7 +45,7 @@ def short_row_kernel(nest: Nest) -> ScheduledKernel | None:
     if max(costs, default=0) < tuned.min_head_work:
         return None
     kept = row_buffers(nest.loops, nest.stores, reduction_groups(nest.stores), tuned)
-    # A row's values are kept for one row, not for a block.
+    # A row buffer has the values of one row, not of a block.
     if kept.rows or kept.same:
         return None
     return _ShortRowBuilder(nest, heads).built()
@@ -65,7 +65,7 @@ def _heads(nest: Nest) -> list[Node]:
 
 
 def _behind(heads: Sequence[Node]) -> list[Node]:
-    """Return the nodes that heads are computed from, with them, up to results of reductions.
+    """Return heads and their transitive inputs, up to results of reductions.
 
     Nodes that follow no reduction are left out: any kernel can vectorise them across rows.
     """
@@ -140,7 +140,7 @@ class _ShortRowBuilder(LoopBuilder):
         }
 
     def _bind(self, body: Loop) -> Loop:
-        """Have rows' values evaluated in a loop."""
+        """Evaluate values of rows in this loop."""
         for loop in self._nest.loops[:-1]:
             self._bodies[loop] = body
         return body
@@ -155,12 +155,12 @@ class _ShortRowBuilder(LoopBuilder):
         return body, number
 
     def _keep(self, nodes: Sequence[Node], body: Body, at: Value) -> None:
-        """Compute what later loops read."""
+        """Store nodes on the stack for later loops."""
         for node in nodes:
             body.store(self._arrays[node], node.type, at, self._value(node))
 
     def _recall(self, nodes: Sequence[Node], body: Body, at: Value) -> None:
-        """Read what an earlier loop has kept."""
+        """Load nodes that an earlier loop has stored."""
         for node in nodes:
             load = LoadExpression(self._arrays[node], Type(node.type), at)
             self._values[node] = body.let(self._names("v"), load)

@@ -27,12 +27,12 @@ MakeBy: TypeAlias = Callable[[Index, Mapping[Opcode, Rule]], Sequence[Store]]
 
 
 class OtherWindowsError(Exception):
-    """Windows that tiles are not for: of several forms, or of an operation with an order."""
+    """Windows that do not fit tiles: of several forms, or of an operation with an order."""
 
 
 @dataclasses.dataclass(eq=False)
 class Windowed(Node):
-    """The elements under a window, combined by `function`; `neutral` changes nothing.
+    """The elements under a window, combined by `function` with the neutral element `neutral`.
 
     `element` is an element of the operand, at variables of its own; `loops` are those over results.
     """
@@ -59,7 +59,7 @@ class Windowed(Node):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Walk:
-    """A loop over an axis and the whole axes behind it, with `inner` elements per position.
+    """A loop over an axis and the whole axes inside it, with `inner` elements per position.
 
     `last` is the number of the last of these axes.
     """
@@ -85,12 +85,12 @@ class WindowGraph:
 
     @property
     def bases(self) -> tuple[int, ...]:
-        """The dimensions of what the windows are over."""
+        """The dimensions of the operands of the windows."""
         return self._first.operands[0].shape.dimensions
 
     @property
     def elements(self) -> tuple[Store, ...]:
-        """The elements as stores, for what looks at these."""
+        """The elements as stores, for functions that analyse stores."""
         kind = KERNEL_TYPE[self._first.shape.element_type]
         return tuple(Store(0, kind, Affine(0), each.element) for each in self.windows)
 
@@ -136,14 +136,14 @@ def traced(make: MakeBy, loops: Iterable[Variable], index: Index, positions: Ind
 
 
 class AxisFinder:
-    """Finds which dimensions are one axis of tiles, and which axes one loop runs over."""
+    """Finds dimensions that merge into one axis of tiles, and axes that merge into one loop."""
 
     def __init__(self, dimensions: Sequence[int], make: MakeBy) -> None:
-        """Look at the kernel of these dimensions. Raises OtherWindowsError."""
+        """Trace the kernel of these dimensions. Raises OtherWindowsError."""
         self._dimensions = dimensions
         results = [Variable(size, "i") for size in dimensions]
         index = tuple(map(variable, results))
-        # The operand's dimensions are not known before.
+        # The operand's dimensions are only known after tracing.
         self._bases = traced(make, results, index, (Affine(0),) * len(dimensions)).bases
         elements = [Variable(size, "p") for size in self._bases]
         graph = traced(make, results, index, tuple(map(variable, elements)))
@@ -162,7 +162,7 @@ class AxisFinder:
         self.axes = self._axes()
 
     def _joints(self, loops: Sequence[Variable], indices: Sequence[Affine]) -> set[int]:
-        """Return the dimensions that could be one loop with the kept one before them."""
+        """Return the dimensions that can merge with the previous remaining one."""
         pairs = zip(self._kept, self._kept[1:], strict=False)
         return {
             after
@@ -231,5 +231,5 @@ class AxisFinder:
 
 
 def _keeps_order(axis: TiledAxis) -> bool:
-    """Return whether neighbouring elements along an axis are neighbours in a tile."""
+    """Return whether adjacent elements along an axis are adjacent in a tile."""
     return axis.axis.window.stride == axis.axis.window.base_dilation == 1

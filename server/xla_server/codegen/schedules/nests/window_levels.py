@@ -1,7 +1,7 @@
 """Reduction of the elements under a window: directly, or from partial results.
 
-Partial results are shared with the windows beside it. A window of 64 elements needs 63 operations.
-Combined from windows of 8, each of which is computed once and shared by 8 others, it needs 14.
+Partial results are shared with neighbouring windows. A window of 64 elements needs 63 operations.
+Combined from windows of 8, each of which is computed once and shared by 8 windows, it needs 14.
 Every result is a tree over exactly the elements under its window, the same tree at every position.
 No result is the difference of two others, so errors of sums are no larger than those of adding in
 sequence, and do not depend on where blocks are cut.
@@ -16,18 +16,18 @@ TAP = 2
 """Cost of one operand of a combination: its load and the operation."""
 
 PASS = 5
-"""Cost of one more loop for each element: its store, and what the loop takes itself."""
+"""Cost per element of one more loop: its store, and the overhead of the loop."""
 
 MAX_RATIO = 8
-"""Most elements of one level that are combined to one of the next."""
+"""Largest number of elements of one level that are combined to one of the next."""
 
 MAX_LEVELS = 3
-"""Most levels between the elements and the windows."""
+"""Largest number of levels between the elements and the windows."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tap:
-    """An operand of a combination: `offset` positions behind its own in the values of `source`.
+    """An operand of a combination: the value of `source` at `offset` positions after the result's.
 
     Source 0 has the elements, source k the results of level k.
     """
@@ -49,9 +49,9 @@ class Spacing:
     """Positions of the elements under windows that are `stride` apart.
 
     There are `size` of them for each window, `dilation` apart. Elements are stored by phase: those
-    at multiples of the stride first, then those after these, so that the elements with one offset
-    in neighbouring windows are neighbours. `span` of them are under the windows of a block, `row`
-    of one phase.
+    at multiples of the stride first, then those one after these, and so on, so that elements with
+    one offset in neighbouring windows are contiguous. `span` of them are under the windows of a
+    block, `row` of one phase.
     """
 
     size: int
@@ -70,13 +70,13 @@ class Spacing:
         return -(-self.span // self.stride)
 
     def offset(self, element: int) -> int:
-        """Return where an element under the first window is stored."""
+        """Return the offset at which an element under the first window is stored."""
         step, phase = divmod(element * self.dilation, self.stride)
         return phase * self.row + step
 
     @property
     def unit(self) -> int | None:
-        """Elements between two positions of a level; None where windows share no levels."""
+        """Elements between two positions of a level; None if windows share no levels."""
         if self.stride == 1:
             return 1
         return self.stride if self.dilation == 1 else None
@@ -96,7 +96,7 @@ def levels_of(spacing: Spacing, *, is_idempotent: bool) -> tuple[Level, ...]:
 
 
 def _widths(spacing: Spacing) -> Iterator[tuple[int, ...]]:
-    """Yield how many elements each level between may combine."""
+    """Yield the numbers of elements that intermediate levels may combine."""
     yield ()
     unit = spacing.unit
     if unit is None:
@@ -121,7 +121,7 @@ def _cost(spacing: Spacing, widths: Sequence[int], *, is_idempotent: bool) -> in
 def _cover(
     spacing: Spacing, size: int, widths: Sequence[int], *, is_idempotent: bool
 ) -> list[tuple[int, int]]:
-    """Return (source, first element) of what a window of `size` is combined from."""
+    """Return (source, first element) of the operands from which a window of `size` is combined."""
     found, at = [], 0
     for number in reversed(range(len(widths))):
         while at + widths[number] <= size:
@@ -147,7 +147,7 @@ def _levels(spacing: Spacing, widths: Sequence[int], *, is_idempotent: bool) -> 
     made = [
         taps(width, widths[:number][-1:], may_overlap=False) for number, width in enumerate(widths)
     ]
-    # A level is read from the one before it, whichever number that has.
+    # A level reads the one before it, whose number is only known later.
     made = [
         tuple(Tap(number, tap.offset) if tap.source else tap for tap in own)
         for number, own in enumerate(made)

@@ -24,7 +24,7 @@ class WindowAxis:
 
     @property
     def is_covered(self) -> bool:
-        """Return whether windows do more along the axis than to take one element each."""
+        """Return whether windows have more than one element each along the axis."""
         return self.window != WindowDimension(1)
 
 
@@ -53,7 +53,7 @@ class TiledAxis:
 
     @property
     def is_clipped(self) -> bool:
-        """Return whether blocks may reach beyond the elements, or lie between them."""
+        """Return whether blocks may reach beyond the elements, or between them."""
         window, last = self.axis.window, self.axis.size - self.length
         first = -window.padding_low
         end = last * window.stride + first + self.spacing.span
@@ -111,7 +111,7 @@ def tile_of(
         tiled = _cut(axes, aimed, segment // width)
         segment //= 2
         if math.prod(axis.pitch for axis in tiled) * width > tuned.max_stack_bytes:
-            # Levels are not sought in vain: that takes as long as windows have elements.
+            # No search for levels that cannot exist: its time is linear in the window's elements.
             continue
         tile = WindowTile(tiled, _passes(tiled, is_idempotent=is_idempotent))
         if stack_elements(tile, tuned.short_row) * width <= tuned.max_stack_bytes:
@@ -121,9 +121,9 @@ def tile_of(
 
 
 def _cut(axes: Sequence[WindowAxis], aimed: int, segment: int) -> tuple[TiledAxis, ...]:
-    """Cut axes so that a tile has about `aimed` elements.
+    """Split axes so that a tile has about `aimed` elements.
 
-    An axis inside of one that windows cover is cut to `segment`.
+    An axis inside of one that windows cover is split to `segment`.
     """
     covered = [number for number, axis in enumerate(axes) if axis.is_covered]
     tiled: list[TiledAxis] = []
@@ -135,7 +135,8 @@ def _cut(axes: Sequence[WindowAxis], aimed: int, segment: int) -> tuple[TiledAxi
         room = (aimed if is_first else min(aimed, segment)) // inner
         length = (room - window.dilated_size) // window.stride + 1
         if axis.is_covered:
-            # Elements beside a tile, which the next one loads again, are at most half as many.
+            # The elements at a tile's edges, which the next tile loads again, are at most half as
+            # many.
             length = max(length, 2 * (window.dilated_size // window.stride))
         length = max(1, min(axis.size, length))
         length = -(-axis.size // -(-axis.size // length))
@@ -145,7 +146,7 @@ def _cut(axes: Sequence[WindowAxis], aimed: int, segment: int) -> tuple[TiledAxi
 
 
 def _passes(axes: Sequence[TiledAxis], *, is_idempotent: bool) -> tuple[AxisPass, ...]:
-    """Return the passes: those that leave fewest elements to the others first."""
+    """Return the passes; those that leave the fewest elements to later ones come first."""
     found = [
         AxisPass(number, levels_of(axis.spacing, is_idempotent=is_idempotent))
         for number, axis in enumerate(axes)
@@ -155,7 +156,7 @@ def _passes(axes: Sequence[TiledAxis], *, is_idempotent: bool) -> tuple[AxisPass
 
 
 def stack_elements(tile: WindowTile, short_row: int) -> int:
-    """Return how many elements the tile and all levels take on the stack."""
+    """Return the number of elements of the tile and all levels on the stack."""
     pitches = [axis.pitch for axis in tile.axes]
     total = math.prod(pitches)
     for each in tile.passes:

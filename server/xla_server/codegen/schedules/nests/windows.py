@@ -1,8 +1,8 @@
 """Loop nests of reduce-windows: tiles of elements on the stack, combined along one axis at a time.
 
-A work item loads the elements under a block of windows once, whatever computes them, with the
-neutral element where there is padding. Loops over neighbouring positions then combine them, without
-tests and in vectors, and what is made of the windows' results is computed in the last of these.
+A work item loads or computes the elements under a block of windows once, with the neutral element
+as padding. Vectorised loops over neighbouring positions then combine them without tests, and the
+last of these loops computes the stores from the windows' results.
 """
 
 import dataclasses
@@ -56,7 +56,7 @@ def window_kernel(
     tile = tile_of(finder.axes, width, tuned, is_idempotent=is_idempotent)
     if tile is None:
         return None
-    # Few loads, none of which needs a test, are as fast without a tile.
+    # Few loads without tests are as fast without a tile.
     is_short = is_short_window([axis.window.size for axis in finder.axes], target.capability)
     if is_short and not any(axis.is_clipped for axis in tile.axes):
         return None
@@ -75,12 +75,12 @@ class _Values:
     pitches: tuple[int, ...]
 
     def stride(self, axis: int) -> int:
-        """Return how far neighbours along an axis are from each other."""
+        """Return the stride along an axis, in elements."""
         return math.prod(self.pitches[axis + 1 :])
 
 
 class _Loops:
-    """Nested loops while they are built, from `body` inward."""
+    """Builder of nested loops, from `body` inward."""
 
     def __init__(self, body: Body) -> None:
         self.body = body
@@ -105,7 +105,7 @@ class _Loops:
 
 
 _Taps = Sequence[tuple[_Values, int]]
-"""Values that are combined, and how far behind the index of the result each is."""
+"""Values that are combined, and the distance of each from the index of the result."""
 
 
 class _WindowBuilder(LoopBuilder):
@@ -163,7 +163,7 @@ class _WindowBuilder(LoopBuilder):
     def _fill(self, window: Windowed, body: Body) -> _Values:
         """Build the loops that load the elements under the windows of the tile."""
         values = self._array([axis.pitch for axis in self._tile.axes], window.type)
-        # Values of the loops for another window are out of scope here.
+        # Values of the loops of another window are out of scope here.
         self._values = {node: v for node, v in self._values.items() if not node.variables}
         self._fill_neutral(values, window, body)
         loops = _Loops(body)
@@ -264,7 +264,7 @@ class _WindowBuilder(LoopBuilder):
                 for end in self._bounds(walk.axis, loops.body)
             ]
         outer = loops.open(self._names("i"), stride)
-        # Elements of this phase that are before either end.
+        # Number of elements of this phase before either end.
         low, high = (
             self._bound(
                 ir.integer_op(
@@ -285,7 +285,7 @@ class _WindowBuilder(LoopBuilder):
         return self._tile.axes[walk.axis].elements * walk.inner
 
     def _combine(self, window: Windowed, values: _Values, body: Body) -> _Taps:
-        """Build the passes over a tile; return what the loops over results have to combine."""
+        """Build the passes over a tile; return the values that the loops over results combine."""
         taps: _Taps = [(values, 0)]
         for each in self._tile.passes:
             sources = [values]

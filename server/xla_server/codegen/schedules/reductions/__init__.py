@@ -1,1 +1,1 @@
-"""Reductions: how they are split, combined in vectors, and share loops."""
+"""Reductions: splitting, vectorisation, and loops shared by several."""

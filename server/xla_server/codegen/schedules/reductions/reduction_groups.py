@@ -1,4 +1,4 @@
-"""Reductions that can share a loop: equal lengths, and none needs another's result."""
+"""Groups of reductions that can share a loop: of equal lengths and mutually independent."""
 
 import math
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from xla_server.ir.traversal import in_post_order
 def reduction_groups(stores: Sequence[graph.Store]) -> list[tuple[graph.Reduction, ...]]:
     """Return all reductions of a kernel in groups, in an order in which they can be executed.
 
-    Only what may be combined in any order is put together: other loops do not become vector code,
-    and what they were joined with would not either.
+    Only reductions of free order share loops: others are not vectorised, and would prevent it for
+    those that they share a loop with.
     """
     groups: dict[tuple[int, object], list[graph.Reduction]] = {}
     levels: dict[graph.Reduction, int] = {}
@@ -31,7 +31,7 @@ def reduction_groups(stores: Sequence[graph.Store]) -> list[tuple[graph.Reductio
 def is_free(reduction: graph.Reduction) -> bool:
     """Return whether elements may be combined in any order, as those of short reductions are.
 
-    Keys of floats are combined in less time even one after the other.
+    Keys of floats are combined faster, even one after the other.
     """
     form = vector_reduction(reduction)
     if form is None:
@@ -41,7 +41,7 @@ def is_free(reduction: graph.Reduction) -> bool:
 
 
 def reductions_of(stores: Sequence[graph.Store]) -> list[graph.Reduction]:
-    """Return every reduction, after those whose results it needs."""
+    """Return all reductions; each comes after those whose results it needs."""
     roots = reversed(graph.roots_of(stores))
     nodes = in_post_order(roots, lambda node: reversed([*node.inputs()]))
     results = (node for node in nodes if isinstance(node, graph.ReductionResult))

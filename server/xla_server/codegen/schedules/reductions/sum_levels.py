@@ -1,7 +1,7 @@
 """Pairwise summation of long sums: short runs first, then runs of their results, and so on.
 
-Errors of a sum grow with how many numbers are added one to the other in sequence. Lengths follow
-from sizes alone, so sums are the same on any number of threads.
+Errors of a sum grow with the number of sequential additions. Lengths follow from sizes alone, so
+sums are the same for any number of threads.
 """
 
 import dataclasses
@@ -9,21 +9,20 @@ import math
 from collections.abc import Sequence
 
 RUN = 64
-"""Elements added in sequence."""
+"""Number of elements added in sequence."""
 
 PARTS = 16
-"""Results added in sequence: fewer, as their errors count most, and as they are few anyway."""
+"""Number of partial results added in sequence: fewer, as their errors count most."""
 
 SHORTEST = 16
-"""Elements of a run of whole inner loops, below which it takes turns of the next loop as well."""
+"""Elements of a run of whole inner loops below which it also has iterations of the next loop."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SumLoop:
-    """One loop of a sum over loops: over `length` turns of loop number `loop`, `span` at once.
+    """One loop of a sum over loops: over `length` iterations of loop number `loop`, by `span`.
 
-    Where `begins` each of its turns adds to a sum of its own, which then is added to the one
-    outside.
+    If it `begins`, each iteration computes a sum of its own, which is then added to the outer one.
     """
 
     loop: int
@@ -56,6 +55,6 @@ def is_even(steps: Sequence[SumLoop], step: SumLoop) -> bool:
 
 
 def turn_of(steps: Sequence[SumLoop], number: int) -> int:
-    """The elements of one turn of a step."""
+    """The number of elements of one iteration of a step."""
     inside = (-(-step.length // step.span) for step in steps[number + 1 :])
     return math.prod(inside)

@@ -1,8 +1,8 @@
-"""Reductions in any order, and how loops combine their elements so that LLVM can vectorise them.
+"""Reductions of free order, in forms that LLVM can vectorise.
 
-Sums and products of floats say that their order is free. The larger of two floats takes several
-instructions, one waiting for the other, because of NaN and zeros of either sign; integers that are
-in the same order (keys) take one. Integers are combined in vectors as they are.
+Sums and products of floats allow reassociation. The maximum of two floats takes several dependent
+instructions, because of NaN and signed zeros; that of integers in the same order (keys) takes one.
+Integers are vectorised as they are.
 """
 
 import dataclasses
@@ -14,8 +14,9 @@ from xla_server.codegen.trace.graph import Apply, Immediate, Reduction
 class VectorReduction:
     """Vectorised reduction of a loop.
 
-    `run` combines a partial result with an element, which `enter` makes what is combined, `join`
-    two partial results, and `neutral` changes none; `leave` makes the result.
+    `enter` converts an element to the combined form, `run` combines it with a partial result,
+    `join` two partial results, and `leave` converts to the result. `neutral` is the neutral
+    element.
     """
 
     neutral: Immediate
@@ -26,20 +27,20 @@ class VectorReduction:
 
     @property
     def rounds(self) -> bool:
-        """Return whether errors grow with how many elements are combined one after the other."""
+        """Return whether errors grow with the number of elements that are combined in sequence."""
         return self.run != self.join
 
     @property
     def is_wide(self) -> bool:
-        """Return whether results of runs are joined in f64: sums of f32, of as many as there are.
+        """Return whether results of runs are joined in f64, as for sums of f32.
 
-        A join is one of a thousand additions, and then only their last sum is rounded.
+        Joins are few, one in a thousand additions, and then only the last sum is rounded.
         """
         return self.run == "add_in_any_order" and self.neutral.type == "f32"
 
     @property
     def has_keys(self) -> bool:
-        """Return whether what is combined are keys."""
+        """Return whether keys are combined instead of floats."""
         return self.leave is not None
 
 
@@ -57,7 +58,7 @@ def vector_reduction(reduction: Reduction) -> VectorReduction | None:
         return None
     function = combined.function
     if kind in ("f32", "f64") and function in ("maximum", "minimum"):
-        # The keys of the two infinities.
+        # Keys of the two infinities.
         bits = {"f32": 0x7F800000, "f64": 0x7FF << 52}[kind]
         key = bits if function == "minimum" else ~bits
         word = f"i{kind[1:]}"
@@ -71,7 +72,7 @@ def vector_reduction(reduction: Reduction) -> VectorReduction | None:
 
 
 def _integer_neutral(kind: str, function: str) -> int | None:
-    """Return the integer, or truth value, that a function leaves others as they are with."""
+    """Return the neutral element of a function on integers or predicates."""
     if kind == "b1":
         return {"bit_and": 1, "bit_or": 0}.get(function)
     if kind[0] not in "iu":

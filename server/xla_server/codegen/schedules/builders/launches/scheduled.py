@@ -16,7 +16,7 @@ Evaluations: TypeAlias = Mapping["Node | Reduction", float]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScheduledKernel:
-    """A kernel; `evaluations` says how often a launch, cut into chunks, evaluates each node."""
+    """A kernel, and the `evaluations` of each node in a launch that is cut into chunks."""
 
     kernel: Kernel
     evaluations: Evaluations

@@ -23,20 +23,20 @@ LONG_WORK_ITEM = 3 << 22
 """Time in additions from which a work item is long: some milliseconds."""
 
 SPAN = 1 << 14
-"""Elements that are done between two looks where each may cost a microsecond."""
+"""Elements between two polls, if each element may cost a microsecond."""
 
 
 def is_long(kernel: Kernel, items: int = 1) -> bool:
     """Return whether work items are so long that they have to poll the cancellation flag.
 
-    One work item may come to do what others would, as much as that of `items`.
+    In the worst case one work item does the work of all `items`.
     """
     item, prologue = kernel.work.times
     return items * item + prologue >= LONG_WORK_ITEM
 
 
 def looking(build: Callable[[bool], Kernel]) -> Kernel:
-    """Return the kernel that is built, which polls the cancellation flag if work items are long."""
+    """Build a kernel, which polls the cancellation flag if work items are long."""
     kernel = build(False)
     return build(True) if is_long(kernel) else kernel
 
@@ -51,7 +51,7 @@ def watched_loop(
     word: Buffer | None,
     span: int,
 ) -> Iterator[Loop]:
-    """Begin a loop that tests the cancellation flag, if there is one, before each span of it."""
+    """Begin a loop that polls the cancellation flag, if any, before each span of iterations."""
     if word is None:
         with Loop(outside, name, high, low, iterations=iterations) as loop:
             yield loop
@@ -68,8 +68,8 @@ def watched_loop(
 def span_of(sizes: Sequence[int], inside: int = 1) -> tuple[int, int]:
     """Return which of nested loops, outermost first, polls, and after how many iterations.
 
-    It is the innermost one that does at least SPAN elements, else the outermost; `inside` are
-    those of a turn of the last loop.
+    It is the innermost one with at least SPAN elements per iteration, else the outermost; `inside`
+    is the number of elements of an iteration of the last loop.
     """
     for number in reversed(range(len(sizes))):
         if inside * sizes[number] >= SPAN or number == 0:

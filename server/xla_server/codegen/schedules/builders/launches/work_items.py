@@ -10,11 +10,11 @@ from xla_server.target.loop_tuning import LoopNests
 
 
 def parts_of_items(loops: Sequence[Variable], stores: Sequence[Store], tuned: LoopNests) -> int:
-    """Return into how many parts the last loop but one is divided; 1 where it stays whole.
+    """Return the number of parts of the last loop but one; 1 if it stays whole.
 
-    A part of it and the last loop are a work item, where the whole of it would leave too few items
-    and none of it would divide the index of an item for each few elements. The parts are equal, as
-    few as there may be.
+    A work item is a part of it and the last loop, if with the whole loop there were too few items
+    and without it an item's index were divided for too few elements. The parts are equal, and as
+    few as possible.
     """
     if len(loops) < 3 or loops[-1].size >= tuned.item_elements or reductions_of(stores):
         return 1
@@ -29,8 +29,8 @@ def inner_loops(
 ) -> tuple[Variable, ...]:
     """Return the loops of a work item: the last one, and more around it if it is short.
 
-    The index of a work item is divided by the size of each loop around it, which takes as long as
-    some elements do. Nests with reductions have a single loop in an item, beside those of the
+    The index of a work item is divided by the size of each loop around it, which costs as much as
+    some elements. Nests with reductions have a single loop in an item, beside those of the
     reductions.
     """
     count = min(1, len(loops) - 1)
