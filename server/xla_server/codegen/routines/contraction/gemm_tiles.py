@@ -1,4 +1,4 @@
-"""Tiles of products of matrices: a panel of either side, multiplied with all sums in registers.
+"""Tiles of matrix products: two panels are multiplied, with all sums in registers.
 
 A panel is a few rows of the left matrix, or columns of the right one, ordered by k index. The left
 one is packed; the right one has a given stride between k indices, so that a matrix may also be read
