@@ -79,9 +79,9 @@ class Client:
 
     @property
     def session_token(self) -> str:
-        """The token with which `connect` goes on with this session, from another process too.
+        """The token with which `connect` resumes this session, also from another process.
 
-        It gives access to all that is in the session: keep it secret.
+        It gives access to everything in the session: keep it secret.
 
         Raises:
             UnimplementedError: The server has sessions for connections only.
@@ -342,7 +342,7 @@ class Client:
 
     @brief
     def device(self, ordinal: int = 0) -> Device:
-        """The device with this number, unchecked; using one that is not there raises."""
+        """The device with this number, unchecked; using one that does not exist raises."""
         return Device(self._session, ordinal)
 
     @brief

@@ -200,7 +200,7 @@ def _away_from_zero(value: Op) -> Op:
 
 
 def _converged(step: _Step, initial: list[Op]) -> list[Op]:
-    """The values once no element goes on, at most after so many steps; `step` counts from 1."""
+    """Iterate `step` until it changes no element, at most _MAX_STEPS times; steps count from 1."""
     builder = initial[0].builder
 
     def again(values: list[Op]) -> Op:

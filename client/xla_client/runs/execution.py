@@ -189,7 +189,7 @@ class _ExecutionFuture(concurrent.futures.Future[Any]):
 
 
 class LaunchedExecution(Execution[R]):
-    """A run that goes on at the server by itself."""
+    """A run that continues on the server without a call."""
 
     def __init__(self, session: Session, handle: int, buffers: R, timeout: float | None) -> None:
         super().__init__()

@@ -105,7 +105,7 @@ class SharedMemory:
     def __init__(
         self, path: str, token: str, call: Call, in_pieces: RingCalls | None = None
     ) -> None:
-        """`in_pieces` is there if the server takes arrays so."""
+        """`in_pieces` has the calls for uploads in pieces; None if the server has none."""
         self._path = path
         self._token = token
         self._call = call

@@ -179,7 +179,7 @@ class Transport:
         """The rpcs and features of the server beyond XlaService."""
 
     def open(self, timeout: float | None, resume_token: str = "") -> None:
-        """Connect and open a session, or go on with one, in one call.
+        """Connect and open or resume a session, in one call.
 
         With `timeout` this waits as many seconds for a server that does not listen yet; without,
         only for one that listens and has not answered, CONNECT_SECONDS. A server without sessions

@@ -21,11 +21,9 @@ DOMAIN = "xla-service"
 _MAX_MESSAGE_BYTES = 2048
 _MAX_HINT_BYTES = 800
 _MAX_NAME_BYTES = 256
-"""Largest texts of an error, in bytes.
-
-Together they fit into the 8 KiB of headers that a client accepts: the message is sent twice, and
-each byte that is not ASCII takes three. A hint may list all passes.
-"""
+"""Largest texts of an error, in bytes. Together they fit into the 8 KiB of headers that a client
+accepts: the message is sent twice, and each byte that is not ASCII takes three. A hint may list
+all passes."""
 
 
 def client_error(error: BaseException, op: str = "") -> XlaError:

@@ -306,7 +306,7 @@ class Session:
         cancellation: Cancellation,
         done: Lent,
     ) -> None:
-        """Lend the next value of outfeed to `done`, once it is there.
+        """Lend the next value of outfeed to `done`, once it is queued.
 
         Raises, or gives to `done`, as `DeviceFeeds.transfer_from_outfeed`; FailedPreconditionError
         for a replica_id out of range, InvalidArgumentError without a shape. (A fed value of another

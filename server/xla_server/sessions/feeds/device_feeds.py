@@ -67,7 +67,7 @@ class FeedPair:
         cancellation: Cancellation,
         done: Lent,
     ) -> None:
-        """Lend the next value of outfeed, of this shape, to `done` once it is there.
+        """Lend the next value of outfeed, of this shape, to `done` once it is queued.
 
         The value leaves the queue when `BorrowedItems.keep` is called. If no stream is connected,
         values that the last one did not acknowledge come first.

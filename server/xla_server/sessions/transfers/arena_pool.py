@@ -172,8 +172,7 @@ class ArenaPool:
             with self._lock:  # Held while the thread is started.
                 warming = self._warming
             if warming is not None and warming is not threading.current_thread():
-                # The warm arena is for a session that may never come, and can be dropped once it is
-                # made.
+                # The warm arena is for a session that may never come, and can be dropped.
                 warming.join()
             self._drop_spare()
         # Callers beyond their shares take no memory that others keep warm.
@@ -230,10 +229,7 @@ class ArenaPool:
             self._count(account, -byte_size)
 
     def _exceeded(self, account: _Account, byte_size: int) -> Level | None:
-        """Return the level of an arena's caller that may not have so many more.
-
-        Under the lock.
-        """
+        """Return the level of an arena's caller that may not have so many more. Under the lock."""
         if account.caller is None:
             return None
         used = self._used + self._strays

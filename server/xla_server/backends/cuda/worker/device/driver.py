@@ -64,10 +64,10 @@ class Driver(Protocol):
         """
 
     def upload(self, address: int, source: memoryview, stream: int) -> None:
-        """Copy bytes of the host to the device; `source` must stay until the stream has done it."""
+        """Copy bytes of the host to the device; `source` must live until the stream is done."""
 
     def download(self, target: memoryview, address: int, stream: int) -> None:
-        """Copy bytes of the device to the host; they are there once the stream has done it."""
+        """Copy bytes of the device to the host; `target` is valid once the stream is done."""
 
     def copy(self, target: int, source: int, byte_size: int, stream: int) -> None:
         """Copy bytes on the device."""
@@ -79,7 +79,7 @@ class Driver(Protocol):
         """Launch a kernel."""
 
     def prepare(self, plan: LibraryPlan) -> Any:
-        """Return what computes a plan, with all memory and handles that it needs."""
+        """Return the executable form of a plan, with all memory and handles that it needs."""
 
     def call(self, prepared: Any, addresses: Sequence[int], stream: int) -> None:
         """Let a library compute a prepared plan on its operands, then its results."""
