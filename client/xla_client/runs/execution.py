@@ -121,7 +121,7 @@ class Execution(abc.ABC, Generic[R]):
         Raises:
             XlaError: The run failed.
             CancelledError: The run was cancelled.
-            DeadlineExceededError: There was no result in time; the run goes on.
+            DeadlineExceededError: There was no result in time; the run continues.
         """
         try:
             # More is an OverflowError.

@@ -59,7 +59,7 @@ _LOG = logging.getLogger(__name__)
 
 _SIZE = struct.Struct("<Q")
 _POPULATE_WRITE = 23
-"""MADV_POPULATE_WRITE: maps pages that are there in one go."""
+"""MADV_POPULATE_WRITE: maps allocated pages at once."""
 
 
 def is_enabled(choice: bool | None) -> bool:
@@ -359,7 +359,7 @@ class SharedMemory:
                 self._call("FreeShared", request, GREETING_SECONDS)
 
     def _connected(self) -> Array | None:
-        """The memory; None where there is none, and while another thread asks for it."""
+        """The memory; None if there is none, and while another thread requests it."""
         memory = self._memory
         if memory is not None or self._is_off:
             return memory

@@ -103,8 +103,8 @@ class PythonFunction(SharedFunction):
 class TextFunction(SharedFunction):
     """A shared function whose code is LLVM's text.
 
-    `code` writes the body and returns the name of the result, if there is one; `begin` makes what
-    it is written to.
+    `code` writes the body and returns the name of the result, if there is one; `begin` makes the
+    writer for it.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ masks in registers gain by it: on others a masked store takes longer than it sav
 
 
 def vector_request(loop: For, machine: Machine) -> str | None:
-    """Return the name of the request to vectorise a loop; None where there is none.
+    """Return the name of the request to vectorise a loop; None to request nothing.
 
     The loop has a constant and small number of iterations, stores values, and has no iteration
     that reads what the one before has computed.

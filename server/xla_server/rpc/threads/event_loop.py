@@ -25,8 +25,8 @@ from xla_server.rpc.threads.fair_queue import FairQueue
 from xla_server.sessions.limits.shares.caller import Flow
 
 MAX_WAITING_CALLS = 16_384
-"""Arrived calls, of all connections, that may wait for their turns. Further ones wait in grpc's core,
-in order. Each takes a few KiB; a connection may have a third (HTTP/2's limit of streams)."""
+"""Arrived calls, of all connections, that may wait for their turns. Others wait in grpc's core, in
+order. Each takes a few KiB; a connection may have a third of them (HTTP/2's limit of streams)."""
 
 _MAX_COMPLETIONS = 16
 """Completions of operations that are handled before the next call begins. They belong to calls that

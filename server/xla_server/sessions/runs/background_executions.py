@@ -1,7 +1,7 @@
 """Executions that no call waits for: launched ones, and those of a batch.
 
 A launched execution has handles for its outputs before it has begun. Executions that name them
-begin when the outputs are there: they are chained by callbacks, and no thread waits.
+begin when the outputs are computed: they are chained by callbacks, and no thread waits.
 """
 
 import contextlib

@@ -195,7 +195,7 @@ class TimeSlicer:
         long: list[TimeSlice] = []
         for turn in turns:
             if turn.worker.is_waiting or not turn.since:
-                # A waiting program uses no core; it counts as new when it goes on.
+                # A waiting program uses no core; it counts as new when it resumes.
                 turn.since = turn.last = now
                 turn.pause(False)
                 continue

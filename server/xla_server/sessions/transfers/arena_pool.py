@@ -117,7 +117,7 @@ class ArenaPool:
         return arena
 
     def release(self, arena: Arena) -> None:
-        """Free an arena; harmless when it is free."""
+        """Free an arena; no effect if it is free."""
         with self._lock:
             account = self._arenas.pop(arena, None)
             if account is not None:

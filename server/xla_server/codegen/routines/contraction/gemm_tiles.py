@@ -103,7 +103,7 @@ class GemmTileText(VectorText):
     def multiply(self) -> None:
         """Write all of it."""
         rows, vectors = self._rows, self._vectors
-        # Memory of the stack is taken at the start, or it would be taken anew each time.
+        # Stack memory is allocated at the start, or each iteration would allocate it.
         kept = self.let(f"alloca [{rows * vectors} x {self.vector}], align {self.bytes}")
         carried = [("ptr", self.pointer("%left")), ("ptr", self.pointer("%right"))]
         carried += [(self.vector, "zeroinitializer")] * (rows * vectors)

@@ -187,8 +187,8 @@ def _keep(heap: Update, count: Count, seen: Count, key: Number) -> None:
 KEEP = routine_of("keep_entry", _keep, lambda n: 8 * n["count"].bit_length())
 """Puts entry number `seen` into a heap of the `count` smallest, the largest first.
 
-Numbers count up from 0. The entry is one of the first `count`, or its key is less than the largest
-that is there. Equal keys are ordered by their numbers.
+Numbers count up from 0. The entry is one of the first `count`, or its key is less than the heap's
+largest. Equal keys are ordered by their numbers.
 """
 
 

@@ -1,6 +1,6 @@
 """The interface of one device, as its worker uses it. Addresses and streams are numbers.
 
-The work that a stream is given is done in order, later; `synchronise` waits for it. Any call may
+The work of a stream is executed asynchronously, in order; `synchronise` waits for it. Any call may
 raise DeviceLostError, after which nothing works any more. A driver is made with the device's number
 and raises NoDeviceError where there is none. Several threads use it at the same time, each a stream
 of its own: what `prepare` returns is called in several streams at once.
@@ -110,4 +110,4 @@ class Driver(Protocol):
     def capture_case(
         self, index: int, byte_size: int, cases: Sequence[Callable[[int], None]], stream: int
     ) -> None:
-        """Let the graph do the case with the number at `index`, the last where there is none."""
+        """Add to the graph a choice by the number at `index`; the last case for other numbers."""
