@@ -66,7 +66,7 @@ class Client:
 
     Every method that calls the server takes `timeout`, the seconds until DeadlineExceededError;
     None means the client's own. Closing ends the session and frees everything it has on the server;
-    `detach` leaves it, for who has its token to come back to.
+    `detach` leaves it, so that a process with its token can resume it.
     """
 
     def __init__(self, transport: Transport, shared_memory: bool | None = None) -> None:
@@ -79,9 +79,9 @@ class Client:
 
     @property
     def session_token(self) -> str:
-        """The token with which `connect` goes on with this session, from another process too.
+        """The token with which `connect` resumes this session, also from another process.
 
-        It gives access to all that is in the session: keep it secret.
+        It gives access to everything in the session: keep it secret.
 
         Raises:
             UnimplementedError: The server has sessions for connections only.
@@ -342,7 +342,7 @@ class Client:
 
     @brief
     def device(self, ordinal: int = 0) -> Device:
-        """The device with this number, unchecked; using one that is not there raises."""
+        """The device with this number, unchecked; using one that does not exist raises."""
         return Device(self._session, ordinal)
 
     @brief
@@ -419,8 +419,8 @@ class Client:
         """Return the session's token, and disconnect; the server keeps the session.
 
         The server keeps all of it for its grace period (60 s, where the operator says nothing
-        else), in which `connect(target, session=token)` goes on with it: values, executables,
-        launched executions, feeds. Objects of this client cannot be used any more; what was garbage
+        else), in which `connect(target, session=token)` resumes it: values, executables, launched
+        executions, feeds. Objects of this client cannot be used any more; what was garbage
         collected is freed. Raises UnimplementedError as `session_token`, and does nothing then.
         """
         token = self.session_token

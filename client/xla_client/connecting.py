@@ -106,7 +106,7 @@ def preload() -> None:
 
 
 class ConnectOptions(TypedDict, total=False):
-    """The options of `connect`, which says what they are."""
+    """The options of `connect`, which documents them."""
 
     credentials: ChannelCredentials | Tls | None
     token: TokenSource | None

@@ -1,4 +1,4 @@
-"""A server of one's own, for notebooks and tests."""
+"""A local server in a child process, for notebooks and tests."""
 
 import contextlib
 import importlib
@@ -22,7 +22,7 @@ from xla_client.transport.credentials import forget, remember
 from xla_contract import server_extra
 from xla_contract.errors import FailedPreconditionError, UnavailableError
 
-# The path runs it: as a module of this package it would load the client in the server's process.
+# Run by its path: as a module of this package it would load the client in the server's process.
 _CHILD = (
     sys.executable,
     "-c",
@@ -34,7 +34,7 @@ START_TIMEOUT = 60.0
 STOP_TIMEOUT = 10.0
 _LOG_TAIL = 4000
 _TOKEN_BYTES = 32
-"""Seconds for a server to start and to stop, bytes of its log in errors, and of a token."""
+"""Seconds for a server to start and to stop; bytes of its log in errors; bytes of a token."""
 
 
 class Local:
@@ -62,7 +62,7 @@ class Local:
         require_known(options)
         self._command = _command(platform, devices, options)
         self._timeout = timeout
-        # Other users of this machine may not call, unless the options let them in.
+        # Other users of this machine may not call unless the options permit it.
         self._has_token = not {"insecure", "token_file"} & options.keys()
         self._process: subprocess.Popen[bytes] | None = None
         self._client: Client | None = None
@@ -107,7 +107,7 @@ class Local:
             _preload()
             target = self._listening()
             if token is not None:
-                # For other clients of this process, too.
+                # The token is also for other clients of this process.
                 remember(target, token)
             self._client = connect(target, timeout=self._timeout)
         except BaseException:  # Ctrl-C while waiting must not leave the server running either.
@@ -116,7 +116,7 @@ class Local:
         return self._client
 
     def stop(self) -> None:
-        """Disconnect and stop the server; harmless when there is none."""
+        """Disconnect and stop the server; no effect without one."""
         if self._client is not None:
             self._client.close()
             forget(self._client.target)
@@ -173,7 +173,7 @@ class Local:
 
 @contextlib.contextmanager
 def _inherited(token: str | None) -> Iterator[int | None]:
-    """The end of a pipe with a token, for a child: no file and no environment has it."""
+    """The end of a pipe with a token, for a child: no file or environment has the token."""
     if token is None:
         yield None
         return
@@ -187,9 +187,9 @@ def _inherited(token: str | None) -> Iterator[int | None]:
 
 
 def _preload() -> None:
-    """Load what programs are written with, and what connecting needs, before their first use.
+    """Load the modules for building programs and for connecting before their first use.
 
-    It takes a fifth of a second of the time that the child needs until it listens.
+    Loading takes a fifth of a second, while the child starts.
     """
     for name in ("xla_client.programs.builder", "xla_client.ops", "xla_host.environment_variables"):
         importlib.import_module(name)
@@ -197,7 +197,7 @@ def _preload() -> None:
 
 
 def _require_server() -> None:
-    """Raise FailedPreconditionError, which says what to install, where the server is not."""
+    """Raise FailedPreconditionError, with what to install, if the server is not installed."""
     missing = [name for name in server_extra.MODULES if not _is_installed(name)]
     if missing:
         raise FailedPreconditionError(

@@ -11,7 +11,7 @@ import os
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EnvironmentVariable:
-    """A variable of the process's environment, and what it is read for, in words."""
+    """A variable of the process's environment, with its purpose for documentation."""
 
     name: str
     purpose: str

@@ -96,7 +96,7 @@ class UnknownError(XlaError):
 
 
 class InvalidArgumentError(XlaError):
-    """The request is wrong whatever the state of the server."""
+    """The request is wrong in every state of the server."""
 
     code = StatusCode.INVALID_ARGUMENT
 
@@ -122,7 +122,7 @@ class NotFoundError(XlaError):
 
 
 class AlreadyExistsError(XlaError):
-    """The thing to be made is there already."""
+    """The object to create exists already."""
 
     code = StatusCode.ALREADY_EXISTS
 

@@ -124,7 +124,7 @@ class Infeed(FeedBlock):
 
     @brief
     def close(self) -> None:
-        """Wait until the server has received all values, and leave; harmless when done before."""
+        """Wait until the server has received all values, and leave; no effect when done before."""
         if not self._is_closed:
             self._is_closed = True
             try:
@@ -399,7 +399,7 @@ class _StreamedInfeed(ResumableStream):
             self._refusals.append(error_of_status("Infeed", refused.status))
 
     def _resume_at(self, number: int) -> None:
-        """Go on behind what the server has; what it lacks is to be sent again."""
+        """Continue after the last value that the server has; later ones are sent again."""
         expected = (self._sent[0][0] if self._sent else self._next), self._next
         if self._next and not expected[0] <= number <= expected[1]:
             kind = DataLossError if number < expected[0] else AbortedError

@@ -113,9 +113,9 @@ class Outfeed(FeedBlock):
         self._call("DrainFeed", drain_request(self._address, _DIRECTION), timeout)
 
     def close_queue(self, *, discard: bool = False, timeout: float | None = None) -> int:
-        """Let programs put nothing into the device's outfeed any more; those that try to fail.
+        """Refuse further values in the device's outfeed; instructions that put one fail.
 
-        The values that are there still come, and then the end. Another feed opens the queue again.
+        The queued values are still delivered, then the end. Another feed opens the queue again.
 
         Args:
             discard: Whether to drop the arrays that were not acknowledged.

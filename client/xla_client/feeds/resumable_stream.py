@@ -1,4 +1,4 @@
-"""One end of a feed stream that connects again by itself."""
+"""One end of a feed stream that reconnects by itself."""
 
 import abc
 import threading
@@ -54,7 +54,7 @@ class FeedBlock(abc.ABC):
 
     @abc.abstractmethod
     def _leave(self, *, has_failed: bool) -> None:
-        """Let go of the feed at the end of a block, which an error may have ended."""
+        """Leave the feed at the end of a block, which may have failed."""
 
     @abc.abstractmethod
     async def _aleave(self, *, has_failed: bool) -> None:
@@ -71,9 +71,9 @@ class ResumableStream(abc.ABC):
         self.session = session
         self.changes = NotifyingLock()
         self.error: XlaError | None = None
-        """The error that ended the link."""
+        """The error that ended the stream."""
         self.is_closing = False
-        """True if nothing but the end is still to be received."""
+        """True if only the end of the stream is still to be received."""
         self.is_over = False
         self.wake_at: float | None = None
         """Time at which `next_message` is called again without a change."""
@@ -84,30 +84,32 @@ class ResumableStream(abc.ABC):
         self._stream: ClientStream | None = None
         """The stream for sending, once the server has answered."""
         self._serving: ClientStream | None = None
-        """The call of this connection, or of the last."""
+        """The call of the current connection, or of the last one."""
         self._half_closed: ClientStream | None = None
         self._has_served = False
         self._threads: tuple[threading.Thread, ...] = ()
         session.feeds.add(self)
 
-    # For the ends to say --------------------------------------------------------------------
+    # For derived classes to define
+    # --------------------------------------------------------------------
 
     @abc.abstractmethod
     def start_request(self) -> Any:
-        """The first request of a connection. Called inside."""
+        """The first request of a connection. Called with `changes` held."""
 
     @abc.abstractmethod
     def take_response(self, response: Any) -> None:
-        """Take in a response, the first of a connection too; raises XlaError to end the link.
+        """Handle a response, the first of a connection included; raises XlaError to end the stream.
 
-        Called inside.
+        Called with `changes` held.
         """
 
     @abc.abstractmethod
     def next_message(self) -> Any:
-        """The next message to send; None when there is none. Called inside, when connected."""
+        """The next message to send, or None. Called with `changes` held, when connected."""
 
-    # What they have -------------------------------------------------------------------------
+    # Methods of derived classes' callers
+    # -------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Connect, in the background."""
@@ -120,7 +122,7 @@ class ResumableStream(abc.ABC):
 
     @property
     def state(self) -> str:
-        """Return whether the link is connected, in words."""
+        """Return a phrase that says whether the stream is connected."""
         if self.error is not None:
             return f"failed: {self.error}"
         if self.is_over:
@@ -133,24 +135,24 @@ class ResumableStream(abc.ABC):
         return self._stream is not None
 
     def check(self) -> None:
-        """Raise why the link has ended before its time. To be called inside."""
+        """Raise the error that ended the stream, if any. Called with `changes` held."""
         if self.error is not None:
             raise self.error
         if self.is_over:
             raise CancelledError(f"{self._rpc}: the feed must be open to be used, got a closed one")
 
     def close(self) -> None:
-        """Send what there is and end the stream; waits for that for a while, and not for ever."""
+        """Send the remaining messages and end the stream; waits at most END_SECONDS for that."""
         with self.changes:
             self.is_closing = True
             self.changes.notify()
-            # One of the link's own threads may come here when it collects garbage.
+            # The garbage collector may call this in one of the stream's own threads.
             if threading.current_thread() not in self._threads:
                 self.changes.wait_for(lambda: self.is_over, END_SECONDS)
         self.abandon()
 
     def abandon(self) -> None:
-        """End the stream whatever is under way; harmless when it has ended."""
+        """End the stream at once, in any state; no effect when it has ended."""
         with self.changes:
             self.is_over = True
             self._stream = None
@@ -160,7 +162,7 @@ class ResumableStream(abc.ABC):
             serving.cancel()
 
     def leave_to_parent(self) -> None:
-        """End the object in a forked child, which has none of the threads.
+        """End the object in a forked child, which does not have its threads.
 
         It takes no lock: a thread of the parent may hold it.
         """
@@ -185,7 +187,7 @@ class ResumableStream(abc.ABC):
         while True:
             try:
                 self._serve()
-            # Whoever ends the link here has said so: this is a server that stops.
+            # A local end sets `is_over` first, so this cancellation comes from a server that stops.
             except (UnavailableError, CancelledError) as error:
                 now = time.monotonic()
                 with self.changes:
@@ -213,7 +215,7 @@ class ResumableStream(abc.ABC):
                 return
 
     def _serve(self) -> None:
-        """Serve one connection to its good end; raises XlaError."""
+        """Serve one connection to its regular end; raises XlaError."""
         with self.changes:
             if self.is_over:
                 return

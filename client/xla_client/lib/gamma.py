@@ -127,7 +127,7 @@ def digamma_of_double(x: Op) -> Op:
 
 
 def _log_gamma_above_zero(z: Op) -> Op:
-    """Stirling's series, for small numbers at one moved up."""
+    """Stirling's series; small arguments are shifted up first."""
     is_small = ops.lt(z, float(_SHIFT))
     moved = ops.select(is_small, z + float(_SHIFT), z)
     product = z

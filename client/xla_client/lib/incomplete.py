@@ -23,7 +23,7 @@ _MAX_STEPS = 10_000
 _NAN, _INF = float("nan"), float("inf")
 
 _Step: TypeAlias = Callable[[Op, list[Op]], tuple[Op, list[Op]]]
-"""The number of a step and the values; where it goes on and the new values."""
+"""Maps the number of a step and the values to a mask of unfinished elements and the new values."""
 
 
 class _Expansion(NamedTuple):
@@ -101,7 +101,7 @@ def _inside(a: Op, x: Op, value: Op) -> Op:
 def _expanded(a: Op, x: Op) -> tuple[Op, Op, _Expansion, _Expansion]:
     """Return where to take the fraction, x^a e^-x / gamma(a), the series and the fraction.
 
-    Each is computed of harmless numbers where the other is taken.
+    Each is computed from valid dummy numbers where the other is selected.
     """
     by_fraction = ops.and_(ops.gt(x, 1.0), ops.gt(x, a))
     is_valid = ops.and_(ops.gt(a, 0.0), ops.and_(ops.ge(x, 0.0), ops.lt(x, _INF)))
@@ -200,7 +200,7 @@ def _away_from_zero(value: Op) -> Op:
 
 
 def _converged(step: _Step, initial: list[Op]) -> list[Op]:
-    """The values once no element goes on, at most after so many steps; `step` counts from 1."""
+    """Iterate `step` until it changes no element, at most _MAX_STEPS times; steps count from 1."""
     builder = initial[0].builder
 
     def again(values: list[Op]) -> Op:

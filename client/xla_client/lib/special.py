@@ -1,4 +1,4 @@
-"""Functions of probability that are no operations of their own."""
+"""Special functions of probability that are no XLA operations."""
 
 from collections.abc import Callable, Sequence
 

@@ -10,7 +10,7 @@ from xla_contract.errors import CancelledError, XlaError
 
 
 class CallSequence:
-    """Calls one after the other, until they are stopped. One thread makes them, any may stop."""
+    """A sequence of calls that one thread makes and any thread may stop."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -18,7 +18,7 @@ class CallSequence:
         self._pending: Pending[Any] | None = None
 
     def result(self, start: Callable[[], Pending[Any]]) -> Any:
-        """The response to the next call; raises XlaError, CancelledError once stopped."""
+        """Make the next call; raises XlaError, and CancelledError once stopped."""
         with self._lock:
             if self._is_stopped:
                 raise CancelledError("the run must go on to make its next call, got its end")
@@ -26,7 +26,7 @@ class CallSequence:
         return pending.result()
 
     def stop(self) -> None:
-        """Give the call up that is under way, and make no more."""
+        """Cancel the call in progress, and make no more."""
         with self._lock:
             self._is_stopped = True
             pending = self._pending
@@ -35,9 +35,9 @@ class CallSequence:
 
 
 class BackgroundExecution(UnlaunchedExecution[Any]):
-    """A run whose calls are made in a thread of its own: `work` makes them and gives the result.
+    """A run whose calls are made in a thread of its own: `work` makes them and returns the result.
 
-    For servers that cannot launch what is to be run.
+    For servers that cannot launch the run.
     """
 
     def __init__(self, work: Callable[[CallSequence], Any]) -> None:
@@ -46,7 +46,7 @@ class BackgroundExecution(UnlaunchedExecution[Any]):
         threading.Thread(target=self._run, args=(work,), name="xla-run", daemon=True).start()
 
     def cancel(self) -> bool:
-        """Stop the run; False when it had finished before."""
+        """Stop the run; False if it had finished before."""
         if self._future.done():
             return False
         self._calling.stop()

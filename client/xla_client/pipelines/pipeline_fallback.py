@@ -85,7 +85,7 @@ class PipelineFallback(PipelineTransport):
 
 
 class _Results:
-    """The results of steps that were called one by one."""
+    """The results of steps that were executed by separate calls."""
 
     def __init__(self) -> None:
         self.whole: dict[int, Buffer] = {}
@@ -101,7 +101,7 @@ class _Results:
         return self._elements[result.step][result.index[0]]
 
     def given(self, output: Output, timeout: float | None) -> Any:
-        """An output as `run` gives it."""
+        """An output in the form in which `run` returns it."""
         buffer = self.part(output.result)
         if output.is_fetched:
             return buffer.to_numpy(timeout=timeout)

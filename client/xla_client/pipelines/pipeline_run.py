@@ -93,7 +93,7 @@ class PipelineTransport(abc.ABC):
 
     @abc.abstractmethod
     def submit(self, outputs: Sequence[Output], timeout: float | None) -> Execution[Any]:
-        """Start to run all and return at once; every output is to be kept."""
+        """Start the run and return at once; every output must be kept."""
 
 
 class OneRun(PipelineTransport):
@@ -215,9 +215,9 @@ class OneRun(PipelineTransport):
         return await self._session.acall("Run", request, timeout)
 
     def _bring_up_to_date(self, request: Any) -> None:
-        """Name the executables as they are in the present session.
+        """Replace handles of executables by those of the current session.
 
-        Compiles anew those of a session that is gone. Raises LostError for a step that names a
+        Compiles the executables of an ended session again. Raises LostError for a step that names a
         value of that session.
         """
         generation = self._session.generation

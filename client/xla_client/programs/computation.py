@@ -114,7 +114,7 @@ class Computation:
 
     @classmethod
     def from_any(cls, program: Any, client: ModuleConverter | None = None) -> "Computation":
-        """The program of whatever says one; as `as_computation`."""
+        """The Computation of a program in any form; as `as_computation`."""
         return as_computation(program, client)
 
     def to_text(self, client: ModuleConverter) -> str:
@@ -164,7 +164,7 @@ class Computation:
 
 
 def as_computation(program: ProgramLike, client: ModuleConverter | None = None) -> Computation:
-    """Return a program in whatever form as a Computation.
+    """Return a program, in any of its forms, as a Computation.
 
     Args:
         program: The program.

@@ -12,7 +12,7 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 
 Argument: TypeAlias = Any
-"""A Buffer, a Literal, or anything numpy makes an array of; tuples for tuple parameters.
+"""A Buffer, a Literal, or a value that numpy converts to an array; tuples for tuple parameters.
 
 Python's numbers and lists of them take the element type of the parameter; see `coercion.literals`.
 """
@@ -91,7 +91,7 @@ def as_literal(value: Argument, shape: Shape | None = None) -> Literal:
 def as_buffer(
     session: Session, argument: Argument, shape: Shape, device: int, timeout: float | None
 ) -> Buffer:
-    """One argument as `on_device` gives it; raises InvalidArgumentError."""
+    """Convert one argument as `on_device` does; raises InvalidArgumentError."""
     if not isinstance(argument, Buffer):
         literal = as_literal(argument, shape)
         return Buffer(session, session.upload(literal, device, timeout), literal.shape)

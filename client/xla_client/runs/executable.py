@@ -70,7 +70,7 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
         source: Callable[[], xla_pb2.CompileRequest] | None = None,
         donated: frozenset[int] = frozenset(),
     ) -> None:
-        """`source` gives the request that compiles the program anew where the server lost it.
+        """`source` returns the request that compiles the program again if the server lost it.
 
         `donated` are the parameters that its module gives up by itself.
         """
@@ -98,11 +98,11 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
 
     @property
     def handle(self) -> int:
-        """The execution handle on the wire; another one after the server was started again.
+        """The execution handle on the wire; another one after a restart of the server.
 
         Raises:
             InvalidArgumentError: The executable was deleted.
-            LostError: The server lost an adopted executable; others are compiled anew.
+            LostError: The server lost an adopted executable; others are compiled again.
         """
         if not self._finalizer.alive:
             raise InvalidArgumentError(

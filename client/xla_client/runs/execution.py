@@ -121,7 +121,7 @@ class Execution(abc.ABC, Generic[R]):
         Raises:
             XlaError: The run failed.
             CancelledError: The run was cancelled.
-            DeadlineExceededError: There was no result in time; the run goes on.
+            DeadlineExceededError: There was no result in time; the run continues.
         """
         try:
             # More is an OverflowError.
@@ -189,7 +189,7 @@ class _ExecutionFuture(concurrent.futures.Future[Any]):
 
 
 class LaunchedExecution(Execution[R]):
-    """A run that goes on at the server by itself."""
+    """A run that continues on the server without a call."""
 
     def __init__(self, session: Session, handle: int, buffers: R, timeout: float | None) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Runs of one executable that coroutines begin in one turn of their event loop, in one message.
+"""Runs of one executable that coroutines begin in one iteration of the event loop, in one message.
 
 A message of RunBatch costs little more than one of Run, so `asyncio.gather` of many runs is as fast
 as `run_batch`. Each run has its own outcome; all that were sent together are answered together.
@@ -17,7 +17,7 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.wire.varint import encode_varint
 
 MAX_RUNS = 64
-"""Runs of one message: what is answered together should not be too much."""
+"""Largest number of runs in one message, as their responses arrive together."""
 
 _RUNS_TAG = encode_varint(extension_pb2.RunBatchRequest.RUNS_FIELD_NUMBER << 3 | 2)
 """The tag of each run in a serialized RunBatchRequest: its field number, with a length."""
@@ -35,7 +35,7 @@ class GatheredRuns:
         )
 
     async def run(self, request: bytes) -> extension_pb2.RunResult:
-        """Run a serialized RunRequest of one step; gives its result, raises XlaError."""
+        """Run a serialized RunRequest of one step; return its result. Raises XlaError."""
         loop = asyncio.get_running_loop()
         waiting = self._waiting.setdefault(loop, [])
         future: asyncio.Future[Any] = loop.create_future()
@@ -48,7 +48,7 @@ class GatheredRuns:
         return result
 
     def _send(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Send what waits; there may be nothing any more."""
+        """Send the waiting runs, if there are any left."""
         waiting = self._waiting.pop(loop, [])
         runs = [each for each in waiting if not each[1].done()]
         if not runs:
@@ -79,7 +79,7 @@ class GatheredRuns:
 
 
 def _settle(futures: "list[asyncio.Future[Any]]", pending: Any) -> None:
-    """Give each run its outcome."""
+    """Set the outcome of each run."""
     try:
         response = pending.result()
     except XlaError as error:

@@ -30,7 +30,7 @@ def require_returns(returns: Returns, result: Shape) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Program:
-    """A program with its options, kept to be compiled anew if the server loses it."""
+    """A program with its options, kept to be compiled again if the server loses it."""
 
     computation: Computation
     shape: ProgramShape

@@ -21,7 +21,7 @@ from xla_contract.types.literal import Array, Literal
 from xla_contract.types.shape import Shape
 
 _MESSAGE_BYTES = 1 << 18
-"""The largest value that coroutines fetch by a call; others are fetched in a thread."""
+"""Largest value, in bytes, that coroutines fetch by a call; others are fetched in a thread."""
 
 
 @parameter_class
@@ -44,7 +44,7 @@ class Buffer:
 
     @property
     def shape(self) -> Shape:
-        """The shape, with the layout in which the value is kept."""
+        """The shape, with the layout in which the server stores the value."""
         return self._shape
 
     @property
@@ -53,7 +53,7 @@ class Buffer:
 
         Raises:
             InvalidArgumentError: The buffer was deleted.
-            LostError: The server was started again.
+            LostError: The server was restarted.
         """
         self.require_present()
         if not self._finalizer.alive:
@@ -82,8 +82,8 @@ class Buffer:
 
         Args:
             timeout: Seconds until DeadlineExceededError; None for the client's own.
-            progress: A function that is called, now and then, with the bytes that have come and the
-                bytes of all; through shared memory, from another thread.
+            progress: A function that is called repeatedly with the bytes received so far and in
+                total; through shared memory, from another thread.
 
         Returns:
             A read-only array, a tuple for a tuple, None for a token. Type checkers take it for an
@@ -166,9 +166,9 @@ class Buffer:
             self._session.delete(self._handle, timeout)
 
     def give_up(self, *, is_freed: bool) -> None:
-        """End its life after it was donated; `is_freed` says whether the server has freed it."""
+        """Mark the buffer as donated; `is_freed` says whether the server has freed it."""
         if not is_freed:
-            # It is not known: freeing what is free does no harm.
+            # It is not known whether the server freed the handle; freeing it again does no harm.
             self._finalizer()
         elif self._finalizer.detach() is not None:
             self._session.reclaimer.forget(self._handle)
@@ -185,7 +185,7 @@ class Buffer:
 
     @property
     def dtype(self) -> "np.dtype[Any]":
-        """The element type, as numpy has it; raises TypeError for a tuple."""
+        """The numpy element type; raises TypeError for a tuple."""
         return self._array_shape("a dtype").element_type.dtype
 
     @property

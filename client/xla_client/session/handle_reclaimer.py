@@ -1,4 +1,4 @@
-"""Freeing what the program has dropped.
+"""Freeing of handles whose objects were garbage collected.
 
 The garbage collector may run at any point of any thread, even inside grpc, so a collected object
 only notes its handle. The notes are turned into one Unregister by the next ordinary call that
@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 
 MAX_WAITING_HANDLES = 64
 MAX_WAITING_BYTES = 16 << 20
-"""Handles and bytes of values that wait to be freed: a call is worth that many."""
+"""Numbers of handles, and of bytes of values, from which dropped ones are freed by a call."""
 
 
 class Reclaimer:
-    """The handles a client holds, and those it no longer needs."""
+    """The handles of a client: those in use, and dropped ones."""
 
     def __init__(self, unregister: Callable[[Sequence[int]], None]) -> None:
         self._unregister = unregister

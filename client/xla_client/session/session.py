@@ -328,7 +328,7 @@ class Session:
         self.call("Unregister", _unregister([handle]), timeout)
 
     def close(self) -> None:
-        """End the session with all it has, and close the transport; harmless when closed.
+        """End the session with all its objects, and close the transport; no effect when closed.
 
         The session of a server that has none but for connections is left, with every handle freed.
         """
@@ -345,7 +345,7 @@ class Session:
             self._disconnect()
 
     def detach(self) -> None:
-        """Close the transport and leave the session as it is; harmless when closed."""
+        """Close the transport and leave the session as it is; no effect when closed."""
         if self.transport.closed:
             return
         try:

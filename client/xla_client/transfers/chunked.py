@@ -205,7 +205,7 @@ class ChunkedTransfers:
             upload.send_chunks(stream, offset, self._chunk_bytes)
             stream.half_close()
             response = stream.receive()
-        except BaseException:  # An interrupt too: a stream would go on without its consumer.
+        except BaseException:  # An interrupt, too: otherwise the stream would outlive its consumer.
             stream.cancel()
             raise
         if response is None or not response.HasField("data"):
@@ -222,7 +222,7 @@ class ChunkedTransfers:
             while (message := stream.receive()) is not None:
                 download.take(message, is_first)
                 is_first = False
-        except BaseException:  # An interrupt too: a stream would go on without its consumer.
+        except BaseException:  # An interrupt, too: otherwise the stream would outlive its consumer.
             stream.cancel()
             raise
         download.check_complete()
@@ -239,7 +239,7 @@ class _Upload:
         self._device = device
         self._reader = LinearReader(literal)
         self._progress = progress
-        # CRC-32 of all bytes before an offset: where another stream may go on.
+        # CRC-32 of all bytes before an offset at which another stream may continue.
         self._checksums = {0: 0}
 
     def start(self, offset: int) -> extension_pb2.UploadStart:
@@ -354,14 +354,14 @@ class _Tries:
         self._pause = _FIRST_PAUSE
 
     def note(self, offset: int) -> None:
-        """Begin to count anew where more has arrived than ever before."""
+        """Reset the count if more bytes have arrived than ever before."""
         if offset > self._furthest:
             self._furthest = offset
             self._left = TRIES
             self._pause = _FIRST_PAUSE
 
     def failed(self, error: XlaError) -> None:
-        """Wait a while before the next try; raises `error` when there is to be none."""
+        """Wait before the next attempt; raises `error` if there is none."""
         self._left -= 1
         left = self.time_left()
         if self._left <= 0 or (left is not None and left <= self._pause):

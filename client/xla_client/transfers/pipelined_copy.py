@@ -95,7 +95,7 @@ class SharedRing:
         self._channel.settimeout(None)
 
     def shut(self) -> None:
-        """End the channel, from any thread; a thread that waits in `write` goes on."""
+        """End the channel, from any thread; a thread that waits in `write` wakes up."""
         with contextlib.suppress(OSError):  # It has ended.
             self._channel.shutdown(socket.SHUT_RDWR)
 

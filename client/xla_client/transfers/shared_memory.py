@@ -59,7 +59,7 @@ _LOG = logging.getLogger(__name__)
 
 _SIZE = struct.Struct("<Q")
 _POPULATE_WRITE = 23
-"""MADV_POPULATE_WRITE: maps pages that are there in one go."""
+"""MADV_POPULATE_WRITE: maps allocated pages at once."""
 
 
 def is_enabled(choice: bool | None) -> bool:
@@ -105,7 +105,7 @@ class SharedMemory:
     def __init__(
         self, path: str, token: str, call: Call, in_pieces: RingCalls | None = None
     ) -> None:
-        """`in_pieces` is there if the server takes arrays so."""
+        """`in_pieces` has the calls for uploads in pieces; None if the server has none."""
         self._path = path
         self._token = token
         self._call = call
@@ -359,7 +359,7 @@ class SharedMemory:
                 self._call("FreeShared", request, GREETING_SECONDS)
 
     def _connected(self) -> Array | None:
-        """The memory; None where there is none, and while another thread asks for it."""
+        """The memory; None if there is none, and while another thread requests it."""
         memory = self._memory
         if memory is not None or self._is_off:
             return memory

@@ -29,7 +29,7 @@ class Access:
 
     tls: Tls | None = None
     token: Callable[[], str] | None = None
-    """Gives the bearer token of a call; None where there is none."""
+    """Returns the bearer token of a call; None without tokens."""
 
 
 _STARTED: dict[str, str] = {}
@@ -42,7 +42,7 @@ def remember(target: str, token: str) -> None:
 
 
 def forget(target: str) -> None:
-    """Undo `remember`; harmless when done."""
+    """Undo `remember`; no effect when done before."""
     _STARTED.pop(target, None)
 
 

@@ -103,8 +103,8 @@ class InlineStream:
         self._call.cancel(self._grpc.StatusCode.cancelled, _GIVEN_UP)
 
     def close(self) -> None:
-        """Give the call up and wait for its end, which is at once; harmless when it has ended."""
-        # In a child that was forked nothing of a call goes on.
+        """Cancel the call and wait for its end, which is immediate; no effect when it has ended."""
+        # No part of a call continues in a forked child.
         if self._due and os.getpid() == self._process:
             with DeferredInterrupt(self.cancel):
                 self.cancel()

@@ -1,6 +1,6 @@
 """Unary calls on one long-lived stream, which costs less than a call each.
 
-The stream is also how the server knows that the client is there.
+The stream also keeps the session attached.
 """
 
 import threading
@@ -35,7 +35,7 @@ class MessageStream(Protocol):
         """Give the stream up; any thread may."""
 
     def close(self) -> None:
-        """Give the stream up and everything that goes with it; harmless when it has ended."""
+        """Cancel the stream and release its resources; no effect when it has ended."""
 
 
 class MultiplexedStream:

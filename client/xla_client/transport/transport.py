@@ -179,7 +179,7 @@ class Transport:
         """The rpcs and features of the server beyond XlaService."""
 
     def open(self, timeout: float | None, resume_token: str = "") -> None:
-        """Connect and open a session, or go on with one, in one call.
+        """Connect and open or resume a session, in one call.
 
         With `timeout` this waits as many seconds for a server that does not listen yet; without,
         only for one that listens and has not answered, CONNECT_SECONDS. A server without sessions
@@ -267,7 +267,7 @@ class Transport:
         """Begin a streaming call, with its one request where only the server streams.
 
         `timeout` limits the whole of it; None is no limit. Without `parse` the server's messages
-        are given as bytes. `session` is one of the past that the call is to be in, if it is there.
+        are returned as bytes. `session` is an earlier session that the call belongs to, if any.
         """
         self._check_open(name)
         if timeout is not None:
@@ -311,7 +311,7 @@ class Transport:
             raise _exception(name, error) from None
 
     def _converse(self, conversation: MultiplexedStream, name: str, request: bytes) -> Any:
-        """Make a call on the stream; None when it is to be made otherwise."""
+        """Make a call on the stream; None if it must be a call of its own."""
         path, deserialize = self._conversed[name]
         try:
             answer = conversation.call(path, request)

@@ -100,7 +100,7 @@ class TextScanner:
         return numbers
 
     def integer(self, what: str) -> int:
-        """The number without sign that begins here; `what` names it where there is none."""
+        """The unsigned number at this position; `what` names it in the error."""
         self.space()
         digits = _INTEGER.match(self.text, self.at)
         if digits is None or int(digits[0]) > _LARGEST_SIZE:

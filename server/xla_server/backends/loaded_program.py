@@ -30,11 +30,11 @@ class ProgramInTurns(Protocol):
         records: Sequence[int],
         grid: DeviceGrid,
     ) -> tuple[Sequence[tuple[Mapping[int, Memory], int]], Mapping[int, int]]:
-        """Return what `LoadedProgram.run` gives for each participant, and who cannot go on.
+        """Return the result of `LoadedProgram.run` for each participant, and the blocked ones.
 
         The participants' addresses are in the order of `records`, those of their records of
-        meetings. Those that wait for others in vain come with the number of the meeting; then there
-        are no results.
+        meetings. Participants that wait for others that never arrive are returned with the number
+        of the meeting; then there are no results.
         """
 
 

@@ -42,10 +42,10 @@ class Assignment:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """Bytes that an execution needs, by what they are for. Known before anything is allocated.
+    """Bytes that an execution needs, by purpose. Known before anything is allocated.
 
     `results` are those with memory of their own, not those that share a parameter's or constant's,
-    and `copies` of arguments that are laid out anew.
+    and `copies` are those of arguments in another layout.
     """
 
     parameters: int

@@ -164,9 +164,9 @@ class Label:
 class MeetThunk:
     """Meet the others of a group in native code, each participant with its placement.
 
-    The `kernels`, which are the rows up to `end`, then make the results from `Gathered` operands.
-    Elsewhere `host` makes them, and the run goes on at `end`. Results may be written over operands
-    that others do not refer to.
+    The `kernels`, the thunks up to `end`, then compute the results from `Gathered` operands.
+    Without native meetings `host` computes them, and the run continues at `end`. Results may be
+    written over operands that others do not refer to.
     """
 
     kind: ClassVar[str] = "meet"
@@ -229,7 +229,7 @@ class Branch:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Switch:
-    """Go on at the label with the index's number, at the last where there is none."""
+    """Jump to the label with the index's number; to the last one for other numbers."""
 
     kind: ClassVar[str] = "switch"
     index: Value

@@ -50,7 +50,7 @@ class _Way(NamedTuple):
 
 
 class _Visited(NamedTuple):
-    """A visit of this rank, for which rank 0 gives no word."""
+    """A visit of this rank that needs no permission of rank 0."""
 
     way: _Way
     number: int
@@ -98,7 +98,7 @@ class Crossings:
         """The last visit of each meeting by members of it, which rank 0 does not know of."""
 
     def go(self, go: messages.Go) -> None:
-        """Let a meeting begin."""
+        """Handle rank 0's message that a meeting may begin."""
         self._tickets[go.key].put(go)
 
     def fail(self, error: XlaError) -> None:
@@ -207,7 +207,7 @@ class Crossings:
         self._send(messages.Post(self._options.run, meeting, value))
 
     def ended(self, number: int) -> None:
-        """Say that a participant of this rank has ended."""
+        """Report that a participant of this rank has ended."""
         self._note((number,))
         self._tell()
         self._send(messages.Ended(self._options.run, number))
@@ -243,7 +243,7 @@ class Crossings:
             raise
 
     def _until(self, is_over: Callable[[], bool], key: messages.MeetingKey, visit: int) -> None:
-        """Wait at a visit of a meeting; rank 0 is told of it, and when its time is over."""
+        """Wait at a visit of a meeting; report it to rank 0, now and after its timeout."""
         parcels = self._exchange.parcels
         back_off, late = BackOff(LOOKS), time.monotonic() + self._options.timeout_seconds
         with releasing_slot():

@@ -36,8 +36,8 @@ class Leader:
     """Runs participants on the devices of all ranks. Implements sessions.runs.hosts.Hosts.
 
     Device d is in rank d // `devices`, the number each has. When a rank ends or falls silent,
-    executions on several ranks end with UNAVAILABLE, now and from then on; what runs on rank 0
-    alone goes on. If it `is_fast`, MPI reduces what ranks exchange where it has the operation.
+    executions on several ranks end with UNAVAILABLE, now and from then on; executions on rank 0
+    alone continue. If it `is_fast`, MPI reduces what ranks exchange where it has the operation.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Leader:
         jobs = {number: participants[number].run for number in run.here}
         try:
             return run_participants(jobs, run.meetings, cancellation)
-        except BaseException as error:  # The other ranks must not go on, whatever it was.
+        except BaseException as error:  # Any exception must end the other ranks.
             run.stop(error)
             return {}
 

@@ -158,7 +158,7 @@ class _Walk:
 
     def _while(self, i: HloInstruction, state: _Parts) -> _Parts:
         body, condition = (self._summaries[called] for called in i.called)
-        # The state before is there while the next one is made.
+        # The previous state is alive while the next one is computed.
         before = sum(part.own_bytes for part in body.root)
         self._note(before + max(condition.peak, body.peak))
         return tuple(

@@ -56,8 +56,8 @@ class Cancellation(Completion):
     def word(self) -> int:
         """The address of an int64 with a value of `cancellation_flag`.
 
-        It says whether the run goes on, stops or waits. Native code reads it; it lives as long as
-        this object.
+        The value says whether the run continues, stops or waits. Native code reads it; it lives as
+        long as this object.
         """
         word = self._word
         if word is None:
@@ -91,7 +91,7 @@ class Cancellation(Completion):
                 self._tell(WAIT)
 
     def proceed(self) -> None:
-        """Let the run go on after `pause`."""
+        """Resume the run after `pause`."""
         with self._lock:
             if self.error is None:
                 self.is_called = False

@@ -113,7 +113,7 @@ class GridParticipants(Protocol):
         """The addresses of all participants' records; none unless all meetings are native."""
 
     def stop(self, waiting: Mapping[int, int]) -> None:
-        """Fail, as none of these participants can go on, each at a native meeting, by number."""
+        """Fail, as all these participants wait forever, each at a native meeting, by number."""
 
 
 class NoCollectives:

@@ -1,8 +1,8 @@
-"""Loop fusion, output fusion and multi-output fusion: which instructions share a kernel.
+"""Loop fusion, output fusion and multi-output fusion: the choice of instructions for each kernel.
 
-`pipeline.py` has the passes in order, whose docstrings say what they fuse. Reductions over trailing
-dimensions whose result is the same for a row are computed at the head of the row's loop, so softmax
-and layer norm are one kernel. Elements that are read at several indices are computed once for each;
+`pipeline.py` has the passes in order; their docstrings say what they fuse. Reductions over trailing
+dimensions, with one result per row, are computed at the head of the row's loop, so softmax and
+layer norm are one kernel. Elements that are read at several indices are computed once for each;
 `analysis/index_maps.py` counts them, and an instruction with more than a few is stored. Kernels on
 the longest path to an instruction (`analysis/levels.py`) exclude cycles of fusions.
 

@@ -1,4 +1,4 @@
-"""Comparisons with 0 of the operand of a relu, as comparisons of its result."""
+"""Comparisons of a relu's operand with 0, as comparisons of the relu's result."""
 
 from collections.abc import Mapping
 

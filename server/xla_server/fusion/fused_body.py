@@ -1,4 +1,4 @@
-"""Computations of fusions put together from instructions and other fusions."""
+"""Builder of fused computations from instructions and other fusions."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ from xla_server.passes.framework.editor import Editor, rearrange, renew_operands
 class FusedBody:
     """Builder of a fusion's computation. `operands` are those of the fusion, in order.
 
-    `instructions` are those inside that are no parameters.
+    `instructions` are those of the computation, without parameters.
     """
 
     def __init__(self, editor: Editor) -> None:
@@ -60,9 +60,9 @@ class FusedBody:
     def fusion(
         self, results: Sequence[HloInstruction], name: str, kind: FusionKind = FusionKind.LOOP
     ) -> list[HloInstruction]:
-        """Return what has each of the results: the fusion itself, or an element of its tuple.
+        """Return the instruction of each result: the fusion itself, or an element of its tuple.
 
-        The fused computation is one of the `inner` ones of the editor.
+        The fused computation becomes one of the editor's `inner` ones.
         """
         editor, root = self._editor, results[0]
         if len(results) > 1:

@@ -38,7 +38,7 @@ Set = frozenset[HloInstruction]
 
 @dataclasses.dataclass(frozen=True)
 class LoopFusion:
-    """Fuses everything that one loop nest can compute without evaluating it again and again.
+    """Fuses producers that a loop nest can compute without repeated evaluation.
 
     Reductions along rows are computed at the head of the loop over a row that reads them, so that
     softmax and normalisations pass over memory once.
@@ -57,7 +57,7 @@ class LoopFusion:
 
 
 class _Plan:
-    """The kernels that compute each instruction, and the loops in them."""
+    """The choice of kernels: those that compute each instruction, and the loops in them."""
 
     def __init__(self, computation: HloComputation, target: Target) -> None:
         self._tuning = target.tuning.fusions
@@ -66,7 +66,7 @@ class _Plan:
         self.fusible = {
             i for i in computation.instructions if is_fusible(i) or is_variadic_reduction(i)
         }
-        # The users of each instruction, with the number of the operand that it is.
+        # Instruction -> its users, with the operand number at each.
         self.uses: dict[HloInstruction, list[tuple[HloInstruction, int]]] = {}
         for i in computation.instructions:
             for number, operand in enumerate(i.operands):
@@ -125,7 +125,7 @@ class _Plan:
     def _may_take_in(self, reader: HloInstruction) -> bool:
         """Return whether a reader may compute its operands.
 
-        A stored reshape moves nothing, and a tiled transpose reads its operand from memory.
+        A stored reshape is no kernel, and a tiled transpose reads its operand from memory.
         """
         is_alias = reader.opcode is Opcode.RESHAPE and self.is_stored(reader)
         return reader in self.fusible and not is_alias and not is_tiled(reader, self._capability)
@@ -149,7 +149,7 @@ class _Plan:
         )
 
     def _are_few(self, i: HloInstruction, evaluations: frozenset[Evaluation]) -> bool:
-        """Return whether a kernel may compute an instruction at all these indices."""
+        """Return whether a kernel may repeat an instruction for all these evaluations."""
         tuning = self._tuning
         if any(each.terms > tuning.max_index_terms for each in evaluations):
             return False
@@ -183,7 +183,7 @@ class _Plan:
         return elements >= self._tuning.min_vector_elements
 
     def _parts(self, kernel: HloInstruction) -> int:
-        """Return how many kernels of the largest size a fusion's loops may be."""
+        """Return how many times the largest kernel size a fusion's loops may have."""
         if kernel.opcode is not Opcode.CONCATENATE:
             return 1
         return max(1, len(kernel.operands) // self._tuning.max_selected_operands)
@@ -191,8 +191,8 @@ class _Plan:
     def _is_cut(self, i: HloInstruction, kernels: Set) -> bool:
         """Return whether a concatenate is computed by a loop for each of its operands.
 
-        Where the kernel's loops are not the concatenate's, each element of each operand would be
-        tested for, and computed, at each element of the kernel.
+        If the kernel's loops are not the concatenate's, each element of the kernel would test for,
+        and compute, an element of each operand.
         """
         tuning = self._tuning
         if len(i.operands) <= tuning.max_selected_operands or self._are_index_vectors(i):
@@ -208,7 +208,7 @@ class _Plan:
         )
 
     def _are_index_vectors(self, i: HloInstruction) -> bool:
-        """Return whether a concatenate joins what gathers read, each index from an operand."""
+        """Return whether a concatenate joins gathers' index vectors, each index from an operand."""
         joined = i.attributes.dimension
         return all(part.shape.dimensions[joined] == 1 for part in i.operands) and all(
             reader.opcode is Opcode.GATHER
@@ -218,9 +218,10 @@ class _Plan:
         )
 
     def _is_read_in_order(self, i: HloInstruction) -> bool:
-        """Return whether a transpose costs no more where its result is read than by itself.
+        """Return whether a transpose costs no more inside its readers than by itself.
 
-        A large one does in tiles or runs, or if another loop is its readers' innermost, or several.
+        A large one costs more if it works by tiles or runs, or if its readers' innermost loops are
+        others or differ.
         """
         if i.shape.element_count < self._capability.MIN_TILED_TRANSPOSE:
             return True
@@ -233,13 +234,13 @@ class _Plan:
         return not self._is_read_by(i, {Opcode.RESHAPE, Opcode.CONCATENATE})
 
     def _is_read_by(self, i: HloInstruction, opcodes: Collection[Opcode]) -> bool:
-        """Return whether one of these opcodes reads an instruction or what is computed from it.
+        """Return whether one of these opcodes reads an instruction, directly or transitively.
 
-        Computations in other kernels do not count, nor do those after a reduction.
+        Readers in other kernels do not count, nor do those after a reduction.
         """
 
         def readers_of(part: HloInstruction) -> list[HloInstruction]:
-            """Return what reads a part and may be computed in the same kernel."""
+            """Return the readers of a part that may be in the same kernel."""
             if part is not i and self.is_stored(part):
                 return []
             fusible = [each for each in self.readers[part] if each in self.fusible]
@@ -250,8 +251,8 @@ class _Plan:
     def _tests_each_element(self, i: HloInstruction) -> bool:
         """Return whether a reduction of a large pad or concatenate tests the index of each element.
 
-        The loop of a reduction is not cut where the parts meet: a test keeps it scalar, unless it
-        is the same for many elements in a row, or constant in an unrolled loop.
+        The loop of a reduction is not split at the parts' boundaries: a test keeps it scalar,
+        unless the test is constant for many consecutive elements, or in an unrolled loop.
         """
         if i.shape.element_count <= self._tuning.max_tested_elements:
             return False
@@ -367,7 +368,7 @@ class _Plan:
         return reader.opcode in ONE_TO_ONE and reader.shape.dimensions == i.shape.dimensions
 
     def _ends_in_rows(self, start: HloInstruction, rank: int) -> bool:
-        """Return whether everything computed from broadcast rows is reduced along the rows."""
+        """Return whether all values computed from broadcast rows are reduced along the rows."""
         reduced = list(range(rank, start.shape.rank))
         computed = reached(
             self.readers[start], lambda i: () if i.opcode is Opcode.REDUCE else self.readers[i]
@@ -387,18 +388,18 @@ def _dimensions(kernel: HloInstruction) -> tuple[int, ...]:
 
 
 def _chains(computation: HloComputation, max_operations: int) -> dict[HloInstruction, Set]:
-    """Return what computes an element of each instruction from loads, as far as it is cheap."""
+    """Return the operations that compute an element of each instruction from loads, if cheap."""
     found: dict[HloInstruction, Set] = {}
     for i in computation.instructions:
         chain: Set = frozenset()
         if i.opcode not in COSTLY and i.opcode is not Opcode.REDUCE and is_fusible(i):
             chain = frozenset([i]) if i.opcode in ONE_TO_ONE else chain
             for operand in i.operands:
-                # Few elements of a small operand are computed for many of a result.
+                # For many elements of the result, few of a small operand are computed.
                 is_small = 2 * operand.shape.element_count < i.shape.element_count
                 if not is_small and len(chain) <= max_operations:
                     chain |= found[operand]
-        # All that matters of a longer one is that it is longer.
+        # A longer chain only has to exceed the limit.
         found[i] = frozenset(itertools.islice(chain, max_operations + 1))
     return found
 

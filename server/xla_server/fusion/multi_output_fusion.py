@@ -1,4 +1,4 @@
-"""Multi-output fusion: kernels of several results, whose common operands are read once."""
+"""Multi-output fusion: kernels of several results, whose shared operands are read once."""
 
 import dataclasses
 import functools
@@ -26,10 +26,9 @@ from xla_server.target.target import Target
 class MultiOutputFusion:
     """Makes one fusion of loops over the same elements that read the same array, or each other.
 
-    Siblings do not depend on each other: the way to each from the parameters has the same number of
-    kernels, or the way from each to the root. A loop that reads another's result at its own index
-    joins it where that way is longer by one: no other way leads from one to the other. So no cycle
-    can arise.
+    Siblings do not depend on each other: their longest paths from the parameters, or to the root,
+    have the same number of kernels. A loop that reads another's result at its own index joins it if
+    its path is longer by one: no other path leads from one to the other. So no cycle can arise.
     """
 
     target: Target
@@ -78,7 +77,7 @@ def _space(i: HloInstruction, capability: Capability) -> _Space:
     if root.opcode is Opcode.REDUCE:
         reduced = tuple(sorted(root.attributes.dimensions))
         return _Space("reduce", root.operands[0].shape.dimensions, reduced)
-    # A window or a large transposition has a loop nest of its own kind.
+    # A window or a large transpose has a loop nest of another kind.
     is_own = root.opcode in (Opcode.REDUCE_WINDOW, Opcode.TRANSPOSE, Opcode.CONCATENATE)
     if is_own and not (capability.MOVES_RUNS and _keeps_runs(root)):
         return _Space(f"only {i.name}", root.shape.dimensions)
@@ -97,7 +96,7 @@ def _size(i: HloInstruction) -> int:
 
 
 def _scalars(i: HloInstruction) -> int:
-    """Return how many elements a loop computes for one of its result."""
+    """Return the number of elements that a loop computes per element of its result."""
     if i.opcode is not Opcode.FUSION:
         return 1
     counts = scalars(i.called[0])
@@ -107,7 +106,7 @@ def _scalars(i: HloInstruction) -> int:
 def _siblings(
     computation: HloComputation, levels: Mapping[HloInstruction, int], target: Target
 ) -> list[list[HloInstruction]]:
-    """Return groups of loops over one space, of one level, that all read one large array."""
+    """Return groups of loops over one space, of one level, that read the same large array."""
     tuning = target.tuning.fusions
     groups: dict[tuple[int, _Space, HloInstruction], list[HloInstruction]] = {}
     taken: set[HloInstruction] = set()
@@ -148,7 +147,7 @@ def _origin(operand: HloInstruction) -> HloInstruction:
 
 
 def _chains(computation: HloComputation, target: Target) -> list[list[HloInstruction]]:
-    """Return pairs of a loop and one that reads its result at the same index, one pair per level.
+    """Return pairs of a loop and a reader of its result at the same index, one pair per level.
 
     With two pairs of one level, each might need the other's result.
     """
@@ -179,7 +178,7 @@ def _kernel_of(operand: HloInstruction) -> HloInstruction:
 
 
 def _is_tuple_loop(i: HloInstruction, readers: Sequence[HloInstruction]) -> bool:
-    """Return whether an instruction is one loop nest with several results, each read by itself."""
+    """Return whether an instruction is one loop nest with several results, read by element."""
     return (
         i.opcode is Opcode.FUSION
         and i.attributes.kind is FusionKind.LOOP
@@ -195,7 +194,7 @@ def _results_of_both(
     reader: HloInstruction,
     readers: Mapping[HloInstruction, Sequence[HloInstruction]],
 ) -> int:
-    """Return the number of results of a kernel that computes a loop and one that reads it."""
+    """Return the number of results of a kernel that joins a loop and its reader."""
     parts = readers[producer] if producer.shape.is_tuple else (producer,)
     kept = sum(any(user is not reader for user in readers[part]) for part in parts)
     return kept + (len(readers[reader]) if reader.shape.is_tuple else 1)
@@ -230,7 +229,7 @@ def _continues(reader: HloInstruction, producer: HloInstruction, target: Target)
     ]
     if not all(maps_rows(called, start, columns) for start in starts):
         return False
-    # Sums along rows compute the producer once more.
+    # Sums along rows would compute the producer again.
     counts = scalars(called)
     repeated = sum(counts[start] for start in starts)
     return _scalars(reader) + repeated * _scalars(producer) <= tuning.max_scalars
@@ -250,7 +249,7 @@ def _goes_on_with_rows(reader: HloInstruction, producer: HloInstruction, tuning:
 def _reads_alias(reader: HloInstruction, producer: HloInstruction) -> bool:
     """Return whether a reader also reads its producer's result under another shape.
 
-    Such a reshape would be made of the result of the fusion that reads it.
+    Such a reshape would need the result of the fusion that reads it.
     """
     others = (part for part in reader.operands if _kernel_of(part) is not producer)
     return producer in reached(others, lambda part: part.operands if part.opcode in ALIASES else ())

@@ -18,11 +18,11 @@ _REDUCTIONS = (Opcode.REDUCE, Opcode.REDUCE_WINDOW)
 
 @dataclasses.dataclass(frozen=True)
 class OutputFusion:
-    """Fuses a product with a loop that reads it; where others read it too, it is a second result.
+    """Fuses a product with a loop that reads it; for other readers it is a second result.
 
     The loop must compute each element from the product's element of the same index; the epilogue of
     a dot may also take values that are constant along a row of the product, as softmax does. It is
-    run over each block of the product that is in the cache because it was just computed.
+    run over each block of the product just after that was computed, from the cache.
     """
 
     target: Target
@@ -33,7 +33,7 @@ class OutputFusion:
         """Fuse in the entry and in the computations of its loops and branches."""
         editor = Editor(module)
         changed = [self._fuse(module, computation, editor) for computation in module.sequential()]
-        # The loops whose computations are now part of others.
+        # The loops that were fused.
         drop_uncalled(module)
         return any(changed)
 
@@ -46,7 +46,7 @@ class OutputFusion:
                 return False
             others = [part for part in i.operands if part is not producer]
             is_only = readers[producer] == [i] and producer is not computation.root
-            # Otherwise the other operands of the epilogue must be computed before the product: then
+            # Otherwise the epilogue's other operands must be computed before the product, so that
             # no cycle can arise.
             return self._is_epilogue(i, producer) and (
                 is_only or all(levels[part] < levels[producer] for part in others)
@@ -77,7 +77,7 @@ class OutputFusion:
         return i.opcode is Opcode.CONVOLUTION or continues_product(i, self.target.capability)
 
     def _is_epilogue(self, i: HloInstruction, producer: HloInstruction) -> bool:
-        """Return whether an instruction can be computed where the product is."""
+        """Return whether an instruction can be an epilogue of the product."""
         is_alike = i.shape.is_array and i.shape.element_count == producer.shape.element_count
         if not is_alike or i.control_predecessors:
             return False
@@ -99,7 +99,7 @@ class OutputFusion:
 def _reduces_others(called: HloComputation, start: HloInstruction, max_reduced: int) -> bool:
     """Return whether a loop reduces a large array other than the product to one element.
 
-    Each call of the product's kernel would do it again.
+    Each call of the product's kernel would repeat that.
     """
     behind = {start}
     for i in called.instructions:

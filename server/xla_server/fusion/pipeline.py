@@ -1,4 +1,4 @@
-"""The passes that decide what is one kernel, in their order."""
+"""The fusion passes, in their order."""
 
 from xla_server.fusion.activation_masks import ActivationMasks
 from xla_server.fusion.loop_fusion import LoopFusion
@@ -14,22 +14,22 @@ from xla_server.target.target import Target
 
 
 def fusions(target: Target, cost_model: CostModel) -> tuple[Pass, ...]:
-    """Return what runs after the pipeline of passes. Programs also compile without any of them."""
-    # Before loops take in what is done to elements of products.
+    """Return the steps after the pipeline of passes. Programs also compile without them."""
+    # Before loop fusion takes the epilogues of products.
     epilogues = (ActivationMasks(), ProductEpilogues()) if target.capability.ENDS_PRODUCTS else ()
     return (
-        # What it stores cannot be fused.
+        # Before fusion: values that it stores cannot be fused.
         UpdateBarriers(target),
         *epilogues,
         LoopFusion(target),
-        # After loops are whole, as the epilogue of a product is one of them.
+        # After loop fusion, as an epilogue of a product is a fused loop.
         OutputFusion(target, producers=target.capability.EPILOGUES),
-        # A loop with several results is no epilogue.
+        # After output fusion, as a loop with several results is no epilogue.
         MultiOutputFusion(target),
-        # Counts loop nests, which are complete now.
+        # After the loop nests, whose evaluations it counts, are complete.
         RecomputationGuard(cost_model),
-        # Barriers have kept apart what is not to be fused.
+        # After fusion, for which the barriers were made.
         OptimizationBarrierExpander(),
-        # Last, as an order that nothing changes any more.
+        # Last, as later passes would change the order.
         InPlaceOrder(),
     )

@@ -1,4 +1,4 @@
-"""Epilogues of products that a library computes: they are done to elements in registers.
+"""Epilogues of products that a library computes on elements in registers.
 
 Semantics: XLA's GPU backend, GemmRewriter, which finds the same forms.
 """
@@ -20,9 +20,9 @@ from xla_server.target.epilogue import NO_EPILOGUE, Activation, Epilogue
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProductChain:
-    """A dot and what follows it up to `last`, which are an epilogue together.
+    """A dot and the instructions after it, up to `last`, that one epilogue computes.
 
-    `inside` are the instructions behind the dot, and the constants that they read. The addend has
+    `inside` are the instructions after the dot, and the constants that they read. The addend has
     the elements of the product in order, under any dimensions.
     """
 
@@ -55,7 +55,7 @@ class ProductChain:
 
 
 class ProductChains:
-    """The chains behind the dots of a computation."""
+    """The chains after the dots of a computation."""
 
     def __init__(self, computation: HloComputation) -> None:
         self._root = computation.root
@@ -64,10 +64,10 @@ class ProductChains:
         self._stored: set[HloInstruction] = set()
 
     def take(self, dot: HloInstruction) -> ProductChain:
-        """Return the longest chain behind a dot, which no later one has a part of.
+        """Remove and return the longest chain after a dot; later chains do not overlap with it.
 
-        Only the next of a chain reads each instruction but the last. So an addend cannot need the
-        product.
+        Each instruction but the last has only the next one as its reader, so no addend depends on
+        the product.
         """
         found = longest = ProductChain(dot)
         columns, batch = dot.shape.dimensions[-1:], math.prod(dot.shape.dimensions[:-2])
@@ -76,14 +76,14 @@ class ProductChains:
             if longer is None or longer.epilogue.problem(dot.shape.element_type, batch) is not None:
                 break
             found = longer
-            # A reshape at the end moves nothing, and may stay outside.
+            # A reshape at the end moves no data, and may stay outside.
             longest = longest if found.last.opcode is Opcode.RESHAPE else found
         self._taken.update(longest.inside)
         self._stored.add(longest.last)
         return longest
 
     def _longer(self, chain: ProductChain, columns: tuple[int, ...]) -> Iterator[ProductChain]:
-        """Yield the chain with what follows it, if an epilogue does that."""
+        """Yield the chain with the next instruction, if an epilogue can compute it."""
         last, epilogue, readers = chain.last, chain.epilogue, self._readers[chain.last]
         if last is self._root or epilogue.activation is not Activation.NONE or not readers:
             return
@@ -120,7 +120,7 @@ class ProductChains:
         return i in self._stored or i.opcode is Opcode.CONSTANT or not is_fusible(i)
 
     def _gelu(self, chain: ProductChain) -> Iterator[ProductChain]:
-        """Yield the chain with a gelu behind it, if that is all that reads its last."""
+        """Yield the chain with a gelu after it, if only that reads its last instruction."""
         for i in self._readers[chain.last]:
             inside = gelu_parts(i, chain.last)
             between = [chain.last, *(part for part in inside if constant_of(part) is None)]
@@ -139,9 +139,9 @@ def _is_bias(i: HloInstruction, columns: tuple[int, ...]) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class ProductEpilogues:
-    """Fuses a dot with the scale, sum, bias and activation behind it, as far as one call does them.
+    """Fuses a dot with scale, sum, bias and activation after it, as far as one call computes them.
 
-    It comes before loop fusion, which would take them into the loops of their readers.
+    Runs before loop fusion, which would move them into the loops of their readers.
     """
 
     name: str = "product-epilogues"

@@ -17,12 +17,12 @@ from xla_server.passes.simplify.cse import EqualComputations
 
 
 class CostModel(Protocol):
-    """Counts the evaluations of a fusion's loop nest: an interface, as loop nests are above."""
+    """Interface to count the evaluations of a fusion's loop nest, as `codegen` is a layer above."""
 
     def stored(self, fusion: HloInstruction) -> frozenset[HloInstruction]:
-        """Return what is cheaper to store by kernels before a loop fusion than to evaluate in it.
+        """Return the instructions inside a loop fusion that are cheaper to store before it.
 
-        The instructions are those inside of the fusion; none of them if it is best as it is.
+        Returns none if the fusion is best as it is.
         """
 
 
@@ -31,9 +31,9 @@ _LOOPS = frozenset({FusionKind.LOOP, FusionKind.INPUT})
 
 @dataclasses.dataclass(frozen=True)
 class RecomputationGuard:
-    """Stores what a fusion evaluates again, where the cost model says that this takes less time.
+    """Stores values that a fusion evaluates repeatedly, if the cost model says that this is faster.
 
-    The other fusions decide by what fits into one loop nest. This one asks how often that nest
+    The other passes decide by what fits into one loop nest. This one asks how often that nest
     evaluates each instruction: once for each row, each reader at another index, each chunk of
     iterations. An instruction that is cheaper to store becomes a kernel before the fusion.
     """
@@ -73,20 +73,20 @@ class RecomputationGuard:
                 if reader.opcode is Opcode.GET_TUPLE_ELEMENT:
                     replaced[reader] = results[reader.attributes.index]
             replaced[fusion] = editor.add(Opcode.TUPLE, results)
-        # A fusion may read what replaces another one.
+        # A fusion may read the replacement of another one.
         replace(module, computation, replaced, editor)
         return True
 
 
 class _Plans:
-    """Plans of fusions, for which the cost model is asked once for equal ones."""
+    """Stored instructions of fusions; the cost model is asked once for equal fusions."""
 
     def __init__(self, cost_model: CostModel, module: HloModule) -> None:
         self._cost_model, self._equal = cost_model, EqualComputations.of_elements(module)
         self._known: dict[object, tuple[int, ...]] = {}
 
     def stored(self, fusion: HloInstruction) -> frozenset[HloInstruction]:
-        """Return the instructions inside of a fusion that are stored before it."""
+        """Return the instructions inside a fusion that are stored before it."""
         key, inside = self._equal.function(fusion), fusion.called[0].instructions
         numbers = self._known.get(key)
         if key is None or numbers is None:
@@ -99,8 +99,8 @@ class _Plans:
 def may_repeat(called: HloComputation) -> bool:
     """Return whether a loop nest could evaluate an instruction of a fusion more than once.
 
-    It could not where all that is made of what is computed is elementwise, as each element is
-    needed at one index then.
+    It could not if all uses of computed values are elementwise, as each element is then needed at
+    one index.
     """
     computed: set[HloInstruction] = set()
     for i in called.instructions:
@@ -120,7 +120,7 @@ class _Split:
     ) -> None:
         (self._called,) = fusion.called
         self._stored, self._editor = stored, editor
-        # Parameters and stored instructions, each with the instruction outside that has its value.
+        # Parameter or stored instruction -> the instruction outside that has its value.
         self._outside = dict(zip(self._called.parameters, fusion.operands, strict=True))
 
     def results(self) -> list[HloInstruction]:
@@ -142,7 +142,7 @@ class _Split:
         inside = [i for i in self._called.instructions if i in found and not is_scalar_constant(i)]
         computed = [i for i in inside if i not in self._outside]
         if len(computed) == 1:
-            # It needs no fusion.
+            # A single instruction needs no fusion.
             parts = computed[0].operands
             given = [self._outside.get(part) or self._editor.copy(part, ()) for part in parts]
             return [self._editor.copy(computed[0], given)]

@@ -19,7 +19,7 @@ from xla_server.target.fusion_tuning import InPlaceUpdates
 from xla_server.target.target import Target
 
 MAX_UPDATES = 4096
-"""Updates looked at in a computation: each takes a bit per instruction."""
+"""Largest number of updates analysed in a computation: each takes a bit per instruction."""
 
 Edge = tuple[HloInstruction, HloInstruction]
 """An operand and its reader."""
@@ -96,7 +96,7 @@ class _Analysis:
         self._updates = updates
         self._arguments = arguments
         self._after = dependences(storage.computation, [update.writer for update in updates])
-        # The old arrays that an instruction reads itself.
+        # Instruction -> the old arrays that it reads.
         self._own_reads: dict[HloInstruction, int] = {}
         for n, update in enumerate(updates):
             for reader in storage.readers[update.old]:
@@ -106,7 +106,7 @@ class _Analysis:
     def edges(self, allowed: int) -> dict[Edge, int]:
         """Return the edges to cut for a set of updates, with those that each is cut for."""
         found: dict[Edge, int] = {}
-        # The old arrays that a fusion whose root is the instruction would read.
+        # Instruction -> the old arrays that a fusion with it as the root would read.
         fused: dict[HloInstruction, int] = {}
         for reader in self._instructions:
             total = self._own_reads.get(reader, 0) & allowed
@@ -121,7 +121,7 @@ class _Analysis:
                         total |= updates
                 fused[reader] = total
             elif reader.opcode in (Opcode.DOT, Opcode.CONVOLUTION):
-                # A loop may be fused behind it, but none before it.
+                # A loop may be fused after it, but none before it.
                 fused[reader] = total
         return found
 

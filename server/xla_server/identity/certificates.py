@@ -102,7 +102,7 @@ def _subject(pem: bytes) -> tuple[str, float]:
 
 
 def self_signed(path: Path, certificate: Path) -> bool:
-    """Make a key and a certificate in one file unless it is there; return whether it was made.
+    """Make a key and a certificate in one file unless it exists; return whether it was made.
 
     A copy of the certificate alone is left in `certificate`, for clients. Raises CredentialsError
     when they cannot be written, or when others may read the key.

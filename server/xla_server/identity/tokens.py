@@ -105,7 +105,7 @@ def _digest(secret: str) -> bytes:
 
 
 def kept_token(path: Path) -> bool:
-    """Make a token in a file unless it is there; return whether it was made.
+    """Make a token in a file unless the file exists; return whether it was made.
 
     Raises CredentialsError when it cannot be written, or when others may read it.
     """

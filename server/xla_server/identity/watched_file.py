@@ -89,7 +89,7 @@ def read_credentials(path: Path) -> tuple[bytes, bool]:
 
 
 def write_once(path: Path, data: bytes) -> bool:
-    """Write a file that only its owner may read, unless it is there; return whether it was not.
+    """Write a file that only its owner may read, unless it exists; return whether it was written.
 
     A reader never finds a part of it. Makes missing directories, which only their owner may enter.
     Raises CredentialsError.

@@ -58,8 +58,8 @@ _connected = functools.lru_cache(maxsize=1024)(connected)
 def groups_of(instruction: HloInstruction, grid: DeviceGrid) -> Groups:
     """The groups that exchange values with each other, as flattened ids.
 
-    A permutation has groups that its pairs join; who is in none gets zeros. Raises ShapeError
-    for groups or pairs that do not fit the grid.
+    The groups of a permutation are the participants connected by pairs; one in no group gets zeros.
+    Raises ShapeError for groups or pairs that do not fit the grid.
     """
     if instruction.opcode in _PERMUTES:
         return _connected(pairs_of(instruction, grid))

@@ -51,7 +51,7 @@ _LOCAL: tuple[Pass, ...] = (
     TupleSimplifier(),
     # Before constant evaluation, which would compute values that can be dropped.
     AlgebraicSimplifier(),
-    # Its reshapes meet in the next round.
+    # Its reshapes merge with others in the next round.
     Squeeze(),
     ConstantFolding(),
     # Last, as all others make equal instructions.
@@ -65,78 +65,77 @@ def pipeline(target: Target) -> tuple[Pass, ...]:
     capability = target.capability
     control: tuple[Pass, ...] = (
         ConditionalSimplifier(target),
-        # Before the state is shrunk, which takes from it where the counter starts.
+        # Before the state is shrunk, which removes the counter's initial value from it.
         WhileSimplifier(target),
         WhileState(),
-        # After constants were written into bodies, which makes more of them invariant.
+        # After constants were written into bodies, which makes more instructions invariant.
         WhileHoisting(target),
     )
     return (
-        # First: it is the only one that reads layouts, and no pass keeps them.
+        # First: only this pass reads layouts, and no pass keeps them.
         BitcastExpander(),
         # Before calls are inlined, because the halves of an asynchronous call become one.
         CollectiveExpander(),
-        # Before calls are inlined as well: its loops call the step.
+        # Before calls are inlined, too, as its loops call the step.
         ScanExpander(),
-        # So that all that follows sees through calls.
+        # Early, so that all later passes see through calls.
         FusionInliner(),
         CallInliner(),
         MapInliner(),
         StaticSizes(),
-        # Before simplification, which sees through what is marked no more.
+        # Before simplification, which no longer meets the markers.
         CustomCallExpander(),
-        # These write operations out in terms of those that are simplified and fused.
+        # Expansions into operations that are simplified and fused.
         BatchNormExpander(),
         RaggedDotExpander(),
         ScaledDotExpander(),
-        # After those that may leave a formula of a computation on scalars, out of which it may
-        # bring rng.
+        # After passes that may reduce a scalar computation to a formula; it may introduce rng.
         ElementLoops(),
         # Before simplification, which evaluates operations on bounds that are constants.
         RngExpander(),
-        # Its slices are simplified where the index turns out to be known.
+        # Before simplification of its slices, whose indices may be known.
         SingleScatter(),
-        # After it, which needs no more than one row. Processors scatter in one kernel.
+        # After the single scatter, which handles one row. Processors scatter in one kernel.
         *((OneHotScatter(),) if capability.COMPARES_INDICES else ()),
-        # Before narrow sums are widened, which single ones are.
+        # Before narrow sums are widened, as single reductions are.
         VariadicReduction(),
-        # After those that make dots and reductions.
+        # After passes that make dots and reductions.
         FloatWidening(target),
-        # Before simplification, whose rules take it that there is an element to speak of.
+        # Before simplification, whose rules assume that arrays have elements.
         EmptyArrays(),
-        # Simplification brings together the transposes that meet.
+        # With TransposeMover inside, as simplification merges the transposes that it moves.
         Fixpoint("simplification", (*_LOCAL, TransposeMover(), *control)),
-        # After simplification, which brings transposes together, and before all that chooses by the
-        # order of dimensions in which dots and convolutions read their operands.
+        # After simplification, which merges transposes, and before passes that choose by the order
+        # of dimensions in which dots and convolutions read their operands.
         TransposeFolding(target),
-        # After simplification, which brings reshapes and broadcasts together.
+        # After simplification, which merges reshapes and broadcasts.
         StackedElements(target),
-        # After it, whose operations on parts it combines, and after constant evaluation: initial
-        # values of reductions are constants then.
+        # After the pass above, whose operations on parts it combines, and after constant
+        # evaluation, by which initial values of reductions are constants.
         ConcatenateReduction(target),
-        # Before convolutions with windows of one element become products if channels are last.
-        # Libraries of GPUs take any order of dimensions.
+        # Before convolutions with channels last and windows of one element become products. GPU
+        # libraries take any order of dimensions.
         *((ChannelsLast(target),) if capability.lays_out_convolutions else ()),
         ConvolutionCanonicaliser(),
-        # After those that are products as they are.
+        # After convolutions that are products became dots.
         *((LibraryConvolution(target),) if capability.has_convolutions else ()),
-        # After those that need no im2col.
+        # After the passes for convolutions that need no im2col.
         ConvolutionIm2col(target),
-        # Before they are brought into the forms of routines.
+        # Before dots are brought into the forms of routines.
         SmallDotExpander(target),
-        # Before dots become products of matrices, behind which reshapes stand in between.
+        # Before dots become products of matrices, which are followed by reshapes.
         TransposedDot(),
-        # After simplification, which finds the true sizes and the transposes that are none.
+        # After simplification, which removes dimensions of size 1 and transposes that move nothing.
         DotCanonicaliser(target),
-        # After features are last, which leaves windows as they are.
+        # After channels are last, which does not change windows.
         DisjointWindows(target),
-        # After simplification, which shows what reductions start from and which results are read.
+        # After simplification, which exposes initial values of reductions and unread results.
         ArgumentOfExtremum(),
-        # After the dots, some of which became reductions, and that split, which makes others.
+        # After dots, some of which became reductions, and after the split, which makes others.
         TreeReduction(target),
-        # Both leave reshapes.
+        # The two passes above leave reshapes.
         Fixpoint("clean-up", (*_LOCAL, EmptyArrays())),
-        # Last, so that nothing without a reader is compiled.
+        # Last, so that no dead code is compiled.
         DeadCode(),
     )
 
@@ -155,10 +154,10 @@ NEEDED: frozenset[str] = frozenset(
         ScaledDotExpander.name,
         ElementLoops.name,
         RngExpander.name,
-        # Sums of narrow floats are rounded once; LAPACK knows no narrow floats at all.
+        # Sums of narrow floats are rounded once; LAPACK has no narrow floats at all.
         FloatWidening.name,
-        # Without it other passes and kernels would meet arrays without elements.
+        # Other passes and kernels assume arrays with elements.
         EmptyArrays.name,
     }
 )
-"""Passes that no option leaves out: programs would not compile, or compile to something else."""
+"""Passes that no option disables: without them programs would not compile, or change meaning."""

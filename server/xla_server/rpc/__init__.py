@@ -5,7 +5,7 @@
 - `calls/`: one call from request to response, in each calling style.
 - `threads/`: thread pools, and the order in which calls get threads.
 - `limits/`: admission of calls, and what ends idle and slow clients when memory is short.
-- `peers/`: who calls: connections, credentials, identities.
+- `peers/`: callers: connections, credentials, identities.
 - `decode/`: messages to records; nothing below this package imports the generated messages.
 - `errors`: the statuses that clients get; `grpc_internals`: all private interfaces of grpc.
 """

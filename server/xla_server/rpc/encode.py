@@ -1,4 +1,4 @@
-"""Encoding of messages that several rpcs answer with."""
+"""Encoding of parts of responses that several rpcs share."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ def profile_to_proto(profile: Profile) -> xla_data_pb2.ExecutionProfile:
 
 
 def fill_profile(message: xla_data_pb2.ExecutionProfile, profile: Profile) -> None:
-    """Set a message that is part of another one: copying it there costs more than setting it."""
+    """Set a profile that is part of another message: copying one there would cost more."""
     (
         message.compilation_cache_hit,
         message.compile_time_ms,

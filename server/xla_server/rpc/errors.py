@@ -1,8 +1,8 @@
 """Errors as gRPC statuses, and which error a client gets for an exception.
 
 A status carries, in grpc-status-details-bin, a google.rpc.ErrorInfo: reason is the name of the
-exception class, domain DOMAIN, and the metadata holds op, instruction, hint and incident where
-there are any. The client makes the same exception of it again.
+exception class, domain DOMAIN, and the metadata holds op, instruction, hint and incident if set.
+The client raises the same exception from it.
 """
 
 import urllib.parse
@@ -21,13 +21,13 @@ DOMAIN = "xla-service"
 _MAX_MESSAGE_BYTES = 2048
 _MAX_HINT_BYTES = 800
 _MAX_NAME_BYTES = 256
-"""Largest texts of an error, in bytes: together they fit into the 8 KiB of headers that a client
-accepts, the message twice and what is not ASCII written with three bytes for one. A hint may list
+"""Largest texts of an error, in bytes. Together they fit into the 8 KiB of headers that a client
+accepts: the message is sent twice, and each byte that is not ASCII takes three. A hint may list
 all passes."""
 
 
 def client_error(error: BaseException, op: str = "") -> XlaError:
-    """Return the error that a client gets for any exception; no other function decides it.
+    """Return the error that a client gets for any exception; no other function decides this.
 
     A fault of the server is an incident, whose id is in the message. The log has its cause: an
     execution's already, and the caller logs that of others. `op` is the rpc.
@@ -60,15 +60,15 @@ def _memory_error(context: str, subject: str, op: str) -> ResourceExhaustedError
 
 
 def status_of(error: XlaError) -> grpc.Status:
-    """The status that tells a client of an error, as the end of a call."""
+    """The status of an error, to end a call with."""
     told: grpc.Status = rpc_status.to_status(status_proto_of(error))
     return told
 
 
 def status_proto_of(error: XlaError) -> status_pb2.Status:
-    """The status that tells a client of an error.
+    """The status of an error, as a message.
 
-    The texts are cut in the middle where they would not fit in the headers a client accepts.
+    Texts that would not fit in the headers a client accepts are cut in the middle.
     """
     error = client_error(error)
     texts = {
@@ -94,7 +94,7 @@ def status_proto_of(error: XlaError) -> status_pb2.Status:
 
 
 def fit_header(text: str, limit: int) -> str:
-    """`text`, its middle left out where it takes more than `limit` bytes in a header."""
+    """Return `text`, without its middle if it would take more than `limit` bytes in a header."""
     if _header_size(text) <= limit:
         return text
     # One character takes 12 bytes at most: 4 in UTF-8, each written as %XX.
@@ -105,7 +105,7 @@ def fit_header(text: str, limit: int) -> str:
 
 
 def _header_size(text: str) -> int:
-    # Cut first: percent-encoding a long text only to learn that it is long is wasted.
+    # Cut first, so that a long text is not percent-encoded only to measure it.
     if len(text) > 4 * _MAX_MESSAGE_BYTES:
         return len(text)
     return len(

@@ -1,6 +1,6 @@
-"""The private interfaces of grpc that the server uses, and whether this grpc has them.
+"""The private interfaces of grpc that the server uses, and a test that this grpc has them.
 
-Where grpc is not as it is described here, its users do without, each in the way that it states.
+With another grpc their users fall back to public interfaces, each as its docstring states.
 """
 
 import importlib
@@ -63,9 +63,9 @@ VALUES = (
 
 
 def known_server() -> Any:
-    """Return grpc's module of servers; None if it is not the one that is described here.
+    """Return grpc's module of servers; None if it differs from this description.
 
-    Also None if a plugin observes calls, which the functions that are left out would notify.
+    Also None if a plugin observes calls: the functions that are bypassed here would notify it.
     """
     try:
         server = importlib.import_module("grpc._server")
@@ -73,7 +73,7 @@ def known_server() -> Any:
         is_whole = all(map(known_function, FUNCTIONS))
         is_whole = is_whole and all(hasattr(server, name) for name in VALUES)
         is_whole = is_whole and hasattr(server.cygrpc, "ReceiveMessageOperation")
-        # A handler that answers later knows its call by its context alone.
+        # A handler that responds later has only the context of its call.
         state = object()
         is_whole = is_whole and server._Context(None, state, None)._state is state
         with observability.get_plugin() as plugin:
@@ -98,15 +98,15 @@ def end_call(event: Any, state: Any, status: grpc.Status) -> None:
     told: Any = status
     state.code, state.details = told.code, told.details.encode()
     state.trailing_metadata = told.trailing_metadata
-    # The status that was set before is the one that is sent.
+    # grpc sends the status that was set first.
     server._abort(state, event.call, server.cygrpc.StatusCode.unknown, b"")
 
 
 class EndableCalls:
-    """Calls that anyone may end. Thread-safe.
+    """Calls that any thread may end.
 
-    Whoever takes a call out of `events` answers it. It stays empty if this grpc is not the known
-    one.
+    Thread-safe. The thread that removes a call from `events` must answer it. `events` stays empty
+    if grpc is not the known one.
     """
 
     def __init__(self) -> None:
@@ -114,9 +114,9 @@ class EndableCalls:
         """grpc's state of a call -> the event with which it came, oldest first."""
 
     def end(self, state: Any, status: grpc.Status) -> bool:
-        """End a call with a status; return False, and do nothing, if it is not there any more.
+        """End a call with a status; return False, without effect, if it was removed before.
 
-        grpc frees what it has of the request a little later, in threads of its own.
+        grpc frees the received part of the request a little later, in its own threads.
         """
         with state.condition:
             event = self.events.pop(state, None)
@@ -127,7 +127,7 @@ class EndableCalls:
 
 
 def reject_call(event: Any, state: Any) -> None:
-    """End a call that sent no request, in grpc's own words; do nothing if it was cancelled."""
+    """End a call that sent no request, with grpc's own text; no effect if it was cancelled."""
     server: Any = importlib.import_module("grpc._server")
     if state.client is server._OPEN:
         state.client = server._CLOSED
@@ -138,7 +138,7 @@ def reject_call(event: Any, state: Any) -> None:
 
 
 def fail_call(event: Any, state: Any, error: Exception) -> None:
-    """End a call with an exception of its behaviour, in grpc's own words."""
+    """End a call with an exception of its behaviour, with grpc's own text."""
 
     def fail(*_: object) -> None:
         raise error

@@ -1,4 +1,4 @@
-"""The health of a server, asked from outside: apart from the server's own modules, to be fast."""
+"""A client of the health service. It imports none of the server's modules, to start fast."""
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -13,10 +13,10 @@ def health_fault(
     *,
     service: str = SERVICE_NAME,
 ) -> str:
-    """Return why the server at `target` does not serve; empty if it says that it does.
+    """Return the reason why the server at `target` does not serve; empty if it reports SERVING.
 
-    No answer comes within `timeout` seconds of 0 or less; grpc sometimes lets one through. With
-    `credentials` TLS is spoken.
+    A `timeout`, in seconds, of 0 or less fails without a call, which grpc might let through. With
+    `credentials` the connection uses TLS.
     """
     if timeout <= 0:
         return f"no answer in {timeout:g} s"

@@ -18,12 +18,12 @@ _PROBE_SECONDS = 1.0
 
 
 class CannotListenError(Exception):
-    """The address cannot be listened on; the message says which and why."""
+    """An address cannot be listened on; the message has the address and the reason."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _SocketFile:
-    """A unix socket in the file system, and which file it is."""
+    """A unix socket in the file system, with the identity of its file."""
 
     path: str
     device: int
@@ -46,11 +46,11 @@ class Listeners:
         bind: Callable[[str], int],
         socket_mode: int = PRIVATE_MODE,
     ) -> None:
-        """Bind all addresses with `bind`, grpc's, which gives the port or raises RuntimeError.
+        """Bind all addresses with grpc's `bind`, which returns the port or raises RuntimeError.
 
         `socket_mode` is the mode of unix sockets; by default this user alone may connect. The file
-        of a socket without a listener is replaced. Raises CannotListenError, with nothing left
-        behind.
+        of a socket without a listener is replaced. Raises CannotListenError, and leaves no address
+        bound.
         """
         self._socket_mode = socket_mode
         self._files: list[_SocketFile] = []
@@ -64,7 +64,7 @@ class Listeners:
             raise
 
     def close(self) -> None:
-        """Remove the files of sockets; harmless when done."""
+        """Remove the files of sockets; no effect when done before."""
         while self._files:
             self._files.pop().remove()
 
@@ -85,7 +85,7 @@ class Listeners:
 
 
 def is_socket(address: str) -> bool:
-    """Return whether an address is that of a unix socket, in the file system or not."""
+    """Return whether an address is a unix socket, in the file system or abstract."""
     return bool(socket_path(address)) or address.startswith(_ABSTRACT)
 
 
@@ -98,7 +98,7 @@ def socket_path(address: str) -> str:
 
 
 def _make_way(address: str, path: str) -> None:
-    """Remove a socket that a server left behind; grpc would take one away from a live server."""
+    """Remove a dead server's socket; grpc would remove a live server's as well."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
@@ -125,7 +125,7 @@ def _make_way(address: str, path: str) -> None:
 
 @contextlib.contextmanager
 def _files_of_mode(mode: int) -> Iterator[None]:
-    """Sockets made meanwhile have this mode from their first moment."""
+    """Create sockets with this mode during the block, without a moment of another mode."""
     before = os.umask(0o777 & ~mode)
     try:
         yield

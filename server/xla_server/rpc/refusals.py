@@ -15,7 +15,7 @@ _LOG_SECONDS = 1.0
 """Least seconds between two log lines about refused calls, whose rate clients choose."""
 
 _KEPT_STATUSES = 64
-"""Statuses that are kept: repeated refusals are equal, and making one costs more than refusing."""
+"""Number of cached statuses: repeated refusals are equal, and making a status costs more."""
 
 
 class Refusals:

@@ -40,7 +40,7 @@ from xla_server.sessions.session_registry import SessionRegistry
 _LOG = logging.getLogger(__name__)
 
 _ANSWER_SECONDS = 0.5
-"""Timeout of cancelled calls, in seconds. Then they are answered, whatever they do."""
+"""Seconds after which cancelled calls are answered even if their threads are busy."""
 
 _STOP_SECONDS = 0.1
 """Grace period of grpc's own stop for clients that do not leave, in seconds."""
@@ -49,13 +49,13 @@ _CLOSE_SECONDS = 0.1
 """Timeout of grpc and of threads after that, in seconds. All together are less than a second."""
 
 _UNREAD_CALLS = 1024
-"""Calls of a connection beyond those in progress; further ones wait in its client."""
+"""Calls of a connection, beyond those in progress, that grpc accepts; others wait in the client."""
 
 _PENDING_CALLS = 16_384
 """Calls of all connections together; each takes a few KiB."""
 
 _PENDING_SECONDS = 3600
-"""Seconds for which a call may wait for Python: longer than any deadline, which ends it."""
+"""Seconds for which a call may wait for Python: longer than any deadline."""
 
 _ENDING_CALLS = 1024
 """Calls that grpc still counts after their slots were released."""
@@ -90,22 +90,22 @@ def channel_arguments(options: RpcOptions) -> list[tuple[str, int]]:
         ("grpc.compression_enabled_algorithms_bitset", 1),
         # Identifies connections.
         ("grpc.enable_channelz", 1),
-        # An answer that is not read is no call in progress any more, but takes memory.
+        # A response that is not read takes memory, though its call is no longer in progress.
         ("grpc.max_concurrent_streams", options.calls.limit + _UNREAD_CALLS),
         # A second server on the port must fail, not take half of the calls.
         ("grpc.so_reuseport", 0),
-        # A client that vanished without a word must not wait in a queue for ever.
+        # A client that vanished silently must not wait in a queue forever.
         ("grpc.keepalive_time_ms", 30_000),
         ("grpc.keepalive_timeout_ms", 10_000),
-        # Pings that measure the way, too: while one is not answered no other is sent.
+        # Also for pings that measure bandwidth: while one is unanswered no other is sent.
         ("grpc.http2.ping_timeout_ms", 40_000),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-        # Else a ping that comes just after a call has ended is taken for one too many.
+        # Otherwise a ping just after the end of a call would count as excessive.
         ("grpc.keepalive_permit_without_calls", 1),
-        # Calls that wait for Python to take them. Beyond 1,000 grpc would cancel some at random,
-        # and all after 30 seconds: a client that behaves would pay for one that does not. Those
-        # that wait too long end at their deadlines.
+        # Calls that wait for Python to take them. grpc's defaults cancel some at random beyond
+        # 1,000, and all after 30 seconds: well-behaved clients would pay for others. Calls that
+        # wait too long end at their deadlines.
         ("grpc.server.max_pending_requests", _PENDING_CALLS),
         ("grpc.server.max_pending_requests_hard_limit", 2 * _PENDING_CALLS),
         ("grpc.server_max_unrequested_time_in_server", _PENDING_SECONDS),
@@ -130,7 +130,7 @@ class RpcServer:
         self._memory_pressure = MemoryPressure(
             self._pools.expected, self._pools.silences, options.max_resident_bytes
         )
-        # All handlers name threads of their own; grpc wants some all the same.
+        # All handlers name threads of their own; grpc requires an executor nevertheless.
         self._default_threads = ThreadPoolExecutor(1, thread_name_prefix="grpc")
         self._server, self._connections = connected_server(lambda: self._made(options))
         self._shared_memory = _shared_memory(sessions, options)
@@ -179,7 +179,7 @@ class RpcServer:
         )
 
     def _binder(self, certificates: WatchedFile[KeyPair] | None) -> Callable[[str], int]:
-        """Return what binds an address: TLS is for those that are not on this machine alone."""
+        """Return a function that binds an address: with TLS unless it is a unix socket."""
         insecure = self._server.add_insecure_port
         if certificates is None:
             return insecure
@@ -203,7 +203,7 @@ class RpcServer:
         return self._listeners.addresses[0]
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start serving."""
         self._presence = SessionReaper(self._sessions, self._connections)
         self._memory_pressure.start()
         self._leases.start()
@@ -212,7 +212,7 @@ class RpcServer:
 
     @property
     def device_bytes(self) -> int:
-        """Bytes of all sessions on the devices, and of the calls that set some aside."""
+        """Bytes of all sessions on the devices, reservations of calls included."""
         return self._sessions.engine.memory.used_bytes
 
     @property
@@ -221,7 +221,7 @@ class RpcServer:
         return self._sessions.engine.arenas.lent_bytes
 
     def set_distributed(self, *, is_whole: bool) -> None:
-        """Say by health whether the devices of all processes can be used."""
+        """Report by health whether the devices of all processes can be used."""
         self._discovery.set_distributed(is_whole=is_whole)
 
     def cancel(self) -> None:
@@ -231,12 +231,12 @@ class RpcServer:
         self._is_cancelled.set()
 
     def drain(self, grace_seconds: float) -> bool:
-        """Refuse calls, let calls and launched executions end for a while, then cancel them.
+        """Refuse new calls, wait for calls and launched executions, then cancel them.
 
         New calls, on open connections or new ones, end with UNAVAILABLE at once; health says
-        NOT_SERVING. Gives False when threads are still busy at the end: a call in the middle of one
-        long operation sees its cancellation only after it, and is answered all the same. Less than
-        a second after the grace period all is over; a second time nothing is done.
+        NOT_SERVING. Returns False if threads are still busy at the end: a call in one long
+        operation polls its cancellation only after it, but is answered. All ends less than a second
+        after the grace period; a second drain has no effect.
         """
         if self._has_drained is None:
             self._has_drained = self._drain(grace_seconds)
@@ -247,7 +247,7 @@ class RpcServer:
         self._discovery.set_draining()
         self._draining.begin()
         self._conversations.drain()
-        # Calls may wait for executions, and executions for streams: all have the same time.
+        # Calls may wait for executions, and executions for streams: all share one deadline.
         has_ended = self._draining.wait(grace_seconds, self._is_cancelled)
         if not has_ended and not self._is_cancelled.is_set():
             _LOG.warning(
@@ -259,9 +259,9 @@ class RpcServer:
         self.cancel()
         if not self._draining.wait(_ANSWER_SECONDS):
             _LOG.warning("answered %d calls that are busy", self._draining.end_busy())
-        # A call that comes in this moment may hang, or be cancelled, for as long as this takes.
+        # A call that arrives during grpc's stop may hang, or be cancelled, until it is over.
         all_ended = self._server.stop(_STOP_SECONDS).wait(_STOP_SECONDS + _CLOSE_SECONDS)
-        if all_ended:  # grpc may otherwise still hand calls to the threads.
+        if all_ended:  # Otherwise grpc might still submit calls to the threads.
             self._default_threads.shutdown(wait=False, cancel_futures=True)
             self._discovery.close()
         self._presence.close()
@@ -281,7 +281,7 @@ class RpcServer:
 
 @contextlib.contextmanager
 def serving(sessions: SessionRegistry, options: RpcOptions) -> Iterator[RpcServer]:
-    """A server that answers until the block ends; then calls in progress are cancelled.
+    """A server that serves for the block; at its end calls in progress are cancelled.
 
     Raises CannotListenError.
     """
@@ -294,7 +294,7 @@ def serving(sessions: SessionRegistry, options: RpcOptions) -> Iterator[RpcServe
 
 
 def _most_calls(options: RpcOptions) -> int:
-    """Return how many calls grpc admits: more than have slots, so that refusals state a reason.
+    """Return the limit of calls for grpc: more than have slots, so that refusals state a reason.
 
     grpc refuses further calls. Without slots for calls, this is the only limit.
     """
@@ -305,7 +305,7 @@ def _most_calls(options: RpcOptions) -> int:
 
 
 def _shared_memory(sessions: SessionRegistry, options: RpcOptions) -> SharedMemorySocket | None:
-    """The socket for shared memory; None where it is turned off, or the system has none."""
+    """The socket for shared memory; None if it is turned off or the system refuses one."""
     if not sessions.engine.limits.shared_memory_bytes or not hasattr(os, "memfd_create"):
         return None
     try:

@@ -2,11 +2,11 @@
 
 A client connects, sends the session's token and a line feed, and gets eight bytes, the size of the
 arena as a little-endian number, with a file descriptor of it (SCM_RIGHTS). A client without
-permission is disconnected without a message. The arena is there as long as the connection; the
-session counts as attached meanwhile. One thread serves all connections and never waits for any.
+permission is disconnected without a message. The arena lasts as long as the connection; the session
+counts as attached meanwhile. One thread serves all connections and never waits for any.
 
-A client that sends a space and an offset behind the token has a channel of the allocation, which
-belongs to the session from then on.
+If a client sends a space and an offset after the token, its connection becomes a channel of the
+allocation and belongs to the session from then on.
 """
 
 import array
@@ -39,19 +39,19 @@ GREETING_SECONDS = 5.0
 _PREFIX = "xla-server-"
 _NAME = "shared-memory"
 _MOST_DEAD = 64
-"""Most directories of earlier servers that a new one examines, to remove those of dead ones."""
+"""Largest number of directories of earlier servers that are examined, to remove dead ones."""
 
 _LONGEST_TOKEN = 256
 """Bytes of the first message of a client: a token of 43 characters, a space and an offset fit."""
 
 _LONGEST_PARENT = 72
-"""Bytes of the path of a directory below which there is room for a socket's: 108 in all."""
+"""Largest path of a directory, in bytes: a socket's path below it has at most 108."""
 
 _ATTACHED = b"\1"
 """Response to a new channel."""
 
 _TICK_SECONDS = 1.0
-"""Seconds between two looks at clients whose token is late, while there are any."""
+"""Seconds between two checks of clients whose token is late, while there are any."""
 
 _SIZE = struct.Struct("<Q")
 _CREDENTIALS = struct.Struct("3i")
@@ -59,7 +59,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 @dataclasses.dataclass(slots=True, eq=False)
 class _Connection:
-    """A client that is connected; without an arena until its token has come."""
+    """A connected client; without an arena until its token has arrived."""
 
     connection: socket.socket
     since: float
@@ -69,7 +69,7 @@ class _Connection:
 
 
 def peer_user(connection: socket.socket) -> int:
-    """The user of the process at the other end, as the system knows it."""
+    """The user id of the process at the other end, from the system."""
     size = _CREDENTIALS.size
     _, user, _ = _CREDENTIALS.unpack(
         connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
@@ -78,10 +78,10 @@ def peer_user(connection: socket.socket) -> int:
 
 
 class SharedMemorySocket:
-    """Listens from the beginning until `close`. Raises OSError when it cannot.
+    """Listens from its construction until `close`. Raises OSError if it cannot.
 
-    No more than `max_connections` clients are connected at the same time, all of this process's own
-    user, as `user_of` says, with as many channels in all.
+    No more than `max_connections` clients are connected at the same time, with as many channels.
+    All of them are of this process's own user, by `user_of`.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class SharedMemorySocket:
             self.path = os.path.join(self._directory, _NAME)
             self._listener = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
             self._listener.setblocking(False)
-            # Under its name there is only a socket that is listened on, or a dead one.
+            # The final name only ever names a socket that is listened on, or a dead one.
             unnamed = os.path.join(self._directory, "unnamed")
             self._listener.bind(unnamed)
             os.chmod(unnamed, stat.S_IRUSR | stat.S_IWUSR)
@@ -124,7 +124,7 @@ class SharedMemorySocket:
         return len(self._connections)
 
     def close(self) -> None:
-        """Cut all connections, free their arenas and remove the socket; harmless when done."""
+        """Cut all connections, free their arenas and remove the socket; no effect when repeated."""
         if self._is_closing:
             return
         self._is_closing = True
@@ -132,7 +132,7 @@ class SharedMemorySocket:
         self._thread.join()
         for connection in list(self._connections):
             self._drop(connection)
-        for channel in self._channels:  # A call may use it, which closes it then.
+        for channel in self._channels:  # A call that uses the channel closes it.
             shutdown_socket(channel)
         self._selector.close()
         for each in (self._listener, self._woken, self._wake):
@@ -201,7 +201,7 @@ class SharedMemorySocket:
             self._greet(client)
 
     def _greet(self, client: _Connection) -> None:
-        """Give the client an arena for its token, or cut it off."""
+        """Send the client an arena for its token, or disconnect it."""
         try:
             token, space, offset = client.received[:-1].decode("ascii").partition(" ")
             client.received = b""
@@ -214,8 +214,7 @@ class SharedMemorySocket:
             memory = session.service.shared_memory
             client.arena = memory.connect()
             client.leaving.callback(memory.disconnect, client.arena)
-            # Before the response, so that offsets in the new arena are not taken for some in the
-            # old one.
+            # Before the response, so that offsets of the new arena are not used in the old one.
             self._end_replaced()
             descriptor = client.arena.duplicate()
             try:
@@ -226,14 +225,14 @@ class SharedMemorySocket:
         except (OSError, ValueError, XlaError) as error:
             _LOG.info("a client was refused shared memory: %s", error)
             self._drop(client)
-        except Exception:  # The thread is there for the others too.
+        except Exception:  # The thread serves the other clients, too.
             _LOG.exception("a client was refused shared memory")
             self._drop(client)
 
     def _add_channel(self, client: _Connection, memory: SessionArena, offset: int) -> None:
-        """Give a connection to the session, as a channel of the allocation at `offset`.
+        """Pass a connection to the session, as a channel of the allocation at `offset`.
 
-        Raises ResourceExhaustedError when there are as many as clients may be.
+        Raises ResourceExhaustedError beyond `max_connections` channels.
         """
         channel = client.connection
         if len(self._channels) >= self._max_connections:
@@ -247,7 +246,7 @@ class SharedMemorySocket:
         channel.send(_ATTACHED)
 
     def _end_overdue(self) -> None:
-        """Disconnect clients that are silent or without their arena; forget channels that ended."""
+        """Disconnect clients that are silent or whose arena was replaced; forget ended channels."""
         oldest = time.monotonic() - self._greeting_seconds
         for client in list(self._connections):
             if client.arena is None and client.since < oldest:
@@ -256,13 +255,13 @@ class SharedMemorySocket:
         self._channels = {channel for channel in self._channels if channel.fileno() >= 0}
 
     def _end_replaced(self) -> None:
-        """Cut off those whose arenas are no more."""
+        """Disconnect clients whose arenas were replaced."""
         for client in list(self._connections):
             if client.arena is not None and client.arena.is_closed:
                 self._drop(client)
 
     def _drop(self, client: _Connection) -> None:
-        if client not in self._connections:  # Its word came in the moment in which it was cut off.
+        if client not in self._connections:  # Disconnected meanwhile.
             return
         self._connections.discard(client)
         self._selector.unregister(client.connection)
@@ -293,7 +292,7 @@ def private_directory() -> str:
 
 
 def _remove_dead(parent: str) -> None:
-    """Remove the directories of servers that are no more; raises OSError."""
+    """Remove the directories of dead servers; raises OSError."""
     with os.scandir(parent) as entries:
         mine = [entry.path for entry in entries if entry.name.startswith(_PREFIX)]
     for directory in mine[:_MOST_DEAD]:

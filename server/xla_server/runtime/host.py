@@ -20,7 +20,7 @@ Array = Any
 
 
 class HostRun(Environment):
-    """One execution, as host rows see it. Values that leave are copied: their memory goes on."""
+    """One execution, for thunks of the host. Values that leave it are copied: it reuses memory."""
 
     __slots__ = ()
 

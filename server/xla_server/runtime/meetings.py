@@ -164,7 +164,7 @@ class Visit:
         ]
 
     def rise(self, participant: int) -> None:
-        """Say that a member does not sleep any more: the caller, or one that cannot go on yet."""
+        """Record that a member no longer sleeps: the caller, or one that is still blocked."""
         self._seats[self.meeting.members.index(participant)][SEAT_SLEEPS] = 0
 
 

@@ -111,7 +111,7 @@ def _take_chunks(board: int, slot: int, count: int) -> None:
 
 @callee  # type: ignore[untyped-decorator]
 def _neediest(board: int) -> int:
-    """The slot with work left that the fewest helpers are at; -1 where there is none."""
+    """The slot with work left and the fewest helpers; -1 if no slot has work."""
     found, fewest = -1, SLOTS * _SLOT_WORDS
     for number in range(SLOTS):
         slot = _HEADER_WORDS + number * _SLOT_WORDS

@@ -6,6 +6,6 @@
 - `feeds/`, `programs/`: infeed, outfeed and channels; compiled programs by content.
 - `values/`: handles, and the values behind them. `limits/`: quotas and fair shares.
 
-A part is given what it uses; folders import downward in this order. No messages are known here:
-`rpc.decode` makes records of them.
+Each part receives what it uses through its constructor; folders import downward in this order.
+Protobuf messages are unknown here: `rpc.decode` converts them to records.
 """

@@ -12,13 +12,13 @@ _LOG = logging.getLogger(__name__)
 class ExecutionFaultError(InternalError):
     """A fault of the server ended an execution; the log has the cause under the incident's id.
 
-    The message is only the context, as `with_context` puts it in front. `rpc/errors.py` says the
-    status and the text that a client gets.
+    The message holds only the context that `with_context` adds. `rpc/errors.py` decides the status
+    and the text that a client receives.
     """
 
 
 class ExecutionMemoryError(ResourceExhaustedError):
-    """An execution ran out of memory; the message is as of ExecutionFaultError."""
+    """An execution ran out of memory; the message holds the same as ExecutionFaultError's."""
 
 
 def reported(error: BaseException) -> XlaError:
@@ -33,7 +33,7 @@ def reported(error: BaseException) -> XlaError:
 
 
 def copy_of(error: XlaError, context: str = "") -> XlaError:
-    """Return an error to raise once more, with `context` in front of its message.
+    """Return a copy of an error to raise again, with `context` in front of its message.
 
     Each raise writes a traceback of its own.
     """
@@ -68,6 +68,6 @@ class part_of_request:  # noqa: N801 - a context manager, named as a function
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Raise an XlaError of the block anew."""
+        """Raise an XlaError of the block again, `with_context`."""
         if isinstance(error, XlaError):
             raise with_context(self._part, error) from error.__cause__

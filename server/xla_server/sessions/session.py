@@ -1,4 +1,4 @@
-"""The service as one session sees it: one method per rpc, on the contract's own types.
+"""One session: a method per rpc, on the contract's own types.
 
 Semantics: those the contract states in xla_service.proto. Deviations from the reference are
 documented where they are.
@@ -50,7 +50,7 @@ from xla_server.sessions.values.handles import HandleFactory, HandleKind, Handle
 from xla_server.sessions.values.value_table import Reservation, ValueTable, checked_layout
 
 _numbers = itertools.count(1)
-"""Names of sessions for schedulers, which are never used again."""
+"""Names of sessions for schedulers; none is reused."""
 
 
 class Session:
@@ -150,14 +150,14 @@ class Session:
     # The session ----------------------------------------------------------------------------
 
     def submit(self, do: Callable[..., object], /, *arguments: Any) -> None:
-        """Let a thread for executions call `do` when it is the session's turn."""
-        # The threads end only with the server; no client waits for a result then.
+        """Call `do` in a thread for executions when it is the session's turn."""
+        # The threads end only with the server, when no client waits for a result.
         with contextlib.suppress(RuntimeError):
             self.engine.execution_threads.submit_for(self.flow, do, *arguments)
 
     @contextlib.contextmanager
     def calling(self, cancellation: Cancellation) -> Iterator[None]:
-        """A call of the session: it is cancelled when the session ends before it."""
+        """Run a call of the session, which is cancelled if the session ends first."""
         try:
             self.begin_call(cancellation)
             yield
@@ -166,7 +166,7 @@ class Session:
 
     def begin_call(self, cancellation: Cancellation) -> None:
         """Begin a call as `calling` does; `end_call` ends it."""
-        # One step each, so no lock: `close` says that it has begun before it looks at the set.
+        # Each operation is atomic, so no lock: `close` sets its flag before it reads the set.
         self._calls.add(cancellation)
         if self.is_closed:
             raise UnauthenticatedError("a session must be open to be used, got one that has ended")
@@ -191,7 +191,7 @@ class Session:
         self.executables.close()
 
     def use(self) -> Quotas:
-        """The use of the session's quotas; of queues, that of the fullest."""
+        """The use of the session's quotas; for queues, of the fullest one."""
         feeds = [size for each in self.devices.all_feeds() for size in each.sizes()]
         return Quotas(
             device_bytes=self.data.used_bytes + self.data.reserved_bytes,
@@ -230,7 +230,7 @@ class Session:
             return reservation.keep(self.engine.backend.to_device(value, target))
 
     def transfer_to_client(self, handle: int, shape: Shape | None) -> Literal:
-        """The value under a handle, laid out as `shape` or else as it is kept.
+        """The value under a handle, in the layout of `shape` or else in its own.
 
         Raises InvalidArgumentError when `shape` has no layout or is not compatible (the reference
         lets that pass), ResourceExhaustedError when no message could hold the value.
@@ -244,7 +244,8 @@ class Session:
 
         The first error is raised.
 
-        Executables by the value of their ExecutionHandle: the reference cannot free them at all.
+        Executables are freed by the number of their ExecutionHandle; the reference cannot free
+        them.
         """
         first: XlaError | None = None
         for handle in handles:
@@ -283,8 +284,7 @@ class Session:
         if literal is None:
             raise InvalidArgumentError("the request must hold a literal, got none")
         shape = literal.shape
-        # A literal that waits for the queue is not counted by it, and there may be any number of
-        # them.
+        # A literal that waits for the queue is not counted there, and any number may wait.
         waiting = self.data.reserve(shape.byte_size, f"a literal of {shape} on its way to infeed")
 
         def queued(error: XlaError | None) -> None:
@@ -306,7 +306,7 @@ class Session:
         cancellation: Cancellation,
         done: Lent,
     ) -> None:
-        """Lend the next value of outfeed to `done`, once it is there.
+        """Lend the next value of outfeed to `done`, once it is queued.
 
         Raises, or gives to `done`, as `DeviceFeeds.transfer_from_outfeed`; FailedPreconditionError
         for a replica_id out of range, InvalidArgumentError without a shape. (A fed value of another
@@ -352,13 +352,13 @@ class Session:
             )
 
     def get_computation_graph_stats(self, program: ProgramSource) -> Cost:
-        """The cost of a program as it is given; raises as import and verification do."""
+        """The cost of a program before any pass; raises as import and verification."""
         module = program.load(self.limits.max_device_bytes)
         verify(module)
         return module_cost(module)
 
     def check_sendable(self, shape: Shape) -> None:
-        """Refuse before anything is allocated what no message could carry.
+        """Refuse, before anything is allocated, a value larger than a message.
 
         Raises ResourceExhaustedError, with the limit, for a value that takes more laid out so.
         """

@@ -35,11 +35,11 @@ _TOKEN = re.compile(f"[A-Za-z0-9_-]{{{_TOKEN_LENGTH}}}")
 
 @dataclasses.dataclass(slots=True, eq=False)
 class SessionEntry:
-    """A session and its users. The registry alone changes its counts."""
+    """A session and its users. Only the registry changes the counts."""
 
     service: Session
     caller: Caller
-    """The caller that opened it. A caller of another principal has no part in it."""
+    """The caller that opened it. Callers of another principal may not use it."""
     token: str = ""
     """Empty for a default session."""
     is_temporary: bool = False
@@ -47,24 +47,22 @@ class SessionEntry:
     users: int = 0
     """Calls in progress, streams among them."""
     attached: int = 0
-    """Streams that say that the client is there."""
+    """Number of streams that keep the session attached."""
     left_at: float = 0.0
     """Time at which it was last seen in use."""
     has_been_used: bool = False
     """True once a call named it."""
     kept_by: str = ""
-    """Reason that a client with a token counts as attached without a stream, after the server ended
-    it.
-    """
+    """Reason that a client counts as attached after the server ended its stream."""
 
     @property
     def connection(self) -> str:
-        """The connection of a default session, and the one over which another was opened."""
+        """The connection of a default session, or the one over which a session was opened."""
         return self.caller.connection
 
     @property
     def is_idle(self) -> bool:
-        """True if no caller uses it and there is nothing in it to lose."""
+        """True if no caller uses the session and it is empty."""
         return not self.users and not self.attached and self.service.is_empty
 
 
@@ -81,7 +79,7 @@ class SessionRegistry:
         self.engine = engine
         self.grace_seconds = grace_seconds
         self.instance = secrets.token_hex(8)
-        """Random id of this server's process, by which clients see that it was started again."""
+        """Random id of this server's process, by which clients detect a restart."""
         self._clock = clock
         self._by_token: dict[str, SessionEntry] = {}
         self._by_connection: dict[str, SessionEntry] = {}
@@ -93,7 +91,7 @@ class SessionRegistry:
         return len(self._by_token) + len(self._by_connection)
 
     def all(self) -> list[SessionEntry]:
-        """Return the sessions there are."""
+        """Return all sessions."""
         with self._lock:
             return self._all()
 
@@ -103,11 +101,11 @@ class SessionRegistry:
         return 0.0 if is_used else max(0.0, self._clock() - session.left_at)
 
     def open(self, resume_token: str = "", caller: Caller = LOCAL) -> SessionEntry:
-        """Open a session, or go on with the one of a token.
+        """Open a session, or resume the one of a token.
 
-        Raises InvalidArgumentError for what cannot be a token, NotFoundError when no live session
-        of the caller's has the token, ResourceExhaustedError when there are too many. The token is
-        a secret, and not in the messages.
+        Raises InvalidArgumentError for a malformed token, NotFoundError when no live session of the
+        caller's has the token, ResourceExhaustedError when there are too many. The token is a
+        secret, and not in the messages.
         """
         if resume_token and not _TOKEN.fullmatch(resume_token):
             raise InvalidArgumentError(
@@ -117,7 +115,7 @@ class SessionRegistry:
         with self._lock:
             if resume_token:
                 found = self._by_token.get(resume_token)
-                # A caller is not told that the session of another one is there.
+                # A caller must not learn that another caller's session exists.
                 if found is None or found.caller.principal != caller.principal:
                     raise NotFoundError(
                         "resume_token must be that of a live session, got one that has ended or "
@@ -135,7 +133,7 @@ class SessionRegistry:
         return session
 
     def account_of(self, token: str) -> Caller | None:
-        """Return whose resources the live session of a token uses; None if there is none."""
+        """Return the caller whose resources the live session of a token uses; None without one."""
         # One step, so no lock.
         session = self._by_token.get(token)
         return None if session is None else session.service.caller
@@ -149,8 +147,8 @@ class SessionRegistry:
         Args:
             token: The session's token in the call, if any.
             caller: The identity; None where the token alone is enough.
-            is_stateless: True for a call that needs nothing of a session: it gets one of its own
-                where it names none and its connection cannot be identified.
+            is_stateless: True for a call that needs no state: it gets a temporary session if it
+                names none and its connection cannot be identified.
 
         Raises UnauthenticatedError for a token of no live session of the caller's, and for a call
         without one whose connection cannot be identified; ResourceExhaustedError when a default
@@ -192,7 +190,7 @@ class SessionRegistry:
     def _default(
         self, caller: Caller, is_stateless: bool
     ) -> tuple[SessionEntry, SessionEntry | None]:
-        """Return the session of a connection, and the one that ends to make room for it.
+        """Return the session of a connection, and the one that is ended to make room for it.
 
         Called with the lock held.
         """
@@ -219,7 +217,7 @@ class SessionRegistry:
         return session, ended
 
     def _new(self, caller: Caller, token: str = "") -> SessionEntry:
-        """Return a session, which is counted from now on. Under the lock."""
+        """Return a new session, which is registered. Under the lock."""
         # Sessions of unidentified connections do not share a connection's limits.
         name = caller.connection or f"session {next(self._numbers)}"
         account = dataclasses.replace(caller, connection=name)
@@ -237,7 +235,7 @@ class SessionRegistry:
             session.service.close()
 
     def keep(self, session: SessionEntry, connection: str) -> None:
-        """Say that the client of a token is there as long as its connection, or until `attached`.
+        """Count the client of a token as attached while its connection lasts, or until `attached`.
 
         For clients whose stream the server ends, which may learn of it late.
         """
@@ -259,7 +257,7 @@ class SessionRegistry:
                 session.left_at = self._clock()
 
     def of(self, service: Session) -> SessionEntry:
-        """The session a service is of; UnauthenticatedError when that has ended."""
+        """The entry of a session; UnauthenticatedError if it has ended."""
         with self._lock:
             for session in self._all():
                 if session.service is service:
@@ -278,20 +276,20 @@ class SessionRegistry:
         session.service.close()
 
     def expire(self, is_connected: Callable[[str], bool]) -> int:
-        """End the sessions whose clients have gone; gives how many.
+        """End the sessions whose clients have gone; return how many.
 
         Those with a token end after the grace period, default ones and those that no call ever
-        named as soon as the connection has gone. In the others what is kept for a while only, such
-        as uploads that broke off, is dropped. `is_connected` says whether there is a connection, or
-        another reason to keep the session.
+        named as soon as the connection has gone. In the others state with a timeout, such as
+        interrupted uploads, is dropped. `is_connected` returns whether a connection, or another
+        reason to keep its session, exists.
         """
         now = self._clock()
         with self._lock:
             kept = [(each, each.kept_by) for each in self._by_token.values() if each.kept_by]
             default = list(self._by_connection.items())
             unused = [each for each in self._by_token.values() if not each.has_been_used]
-        # Without the lock, for it may take a while; after they were listed, for what is not there
-        # now is then gone for good.
+        # Without the lock, as it may take a while; after the listing, as a connection absent now
+        # never comes back.
         kept = [(session, name) for session, name in kept if is_connected(name)]
         gone = [session for name, session in default if not is_connected(name)]
         unused = [each for each in unused if each.connection and not is_connected(each.connection)]
@@ -327,7 +325,7 @@ class SessionRegistry:
         return [*self._by_token.values(), *self._by_connection.values()]
 
     def _forget(self, session: SessionEntry) -> bool:
-        """Take a session out; False if it was out before. Under the lock."""
+        """Remove a session; False if it was removed before. Under the lock."""
         if session.token:
             is_there = self._by_token.pop(session.token, None) is not None
         else:
@@ -337,10 +335,10 @@ class SessionRegistry:
         return is_there
 
     def _make_room(self, caller: Caller) -> SessionEntry | None:
-        """Return an idle session that was taken out for a new one, if there is no room else.
+        """Return an idle session that was removed for a new one, if there is no other room.
 
-        Called with the lock held. Raises ResourceExhaustedError when there are too many, of the
-        caller or in all, and none of them is idle.
+        Called with the lock held. Raises ResourceExhaustedError when there are too many, for the
+        caller or in total, and none is idle.
         """
         used, limit = len(self), self.engine.limits.max_sessions
         level = self._use.exceeded(caller, 1, used, limit)
@@ -358,9 +356,9 @@ class SessionRegistry:
         )
 
     def _idle_of(self, level: Level | None) -> SessionEntry | None:
-        """Return the idle session to end: of the caller with most of them, the longest unused.
+        """Return the idle session to end: the longest unused one of the caller that has the most.
 
-        It is one of `level`, if that is given.
+        With `level`, a session of that level.
         """
         idle = [
             session
@@ -376,6 +374,6 @@ class SessionRegistry:
 
 
 def _close(session: SessionEntry | None) -> None:
-    """Close a session that was taken out, without the lock."""
+    """Close a session that was removed. The lock must not be held."""
     if session is not None:
         session.service.close()

@@ -25,22 +25,22 @@ class ExecutionThreads(Protocol):
     """A pool of threads for jobs of many callers."""
 
     def submit_for(self, flow: Flow, do: Callable[..., object], /, *arguments: Any) -> None:
-        """Let a thread call `do`, when it is the turn of `flow`; RuntimeError after `shutdown`."""
+        """Call `do` in a thread, at the turn of `flow`; raises RuntimeError after `shutdown`."""
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more jobs; as `Executor.shutdown`."""
+        """Refuse new jobs; as `Executor.shutdown`."""
 
 
 class _InOrder(ThreadPoolExecutor):
-    """Threads that jobs of all flows get in the order in which they come."""
+    """Threads that serve the jobs of all flows in order of arrival."""
 
     def submit_for(self, _: Flow, do: Callable[..., object], /, *arguments: Any) -> None:
-        """Let a thread call `do`."""
+        """Call `do` in a thread."""
         self.submit(do, *arguments)
 
 
 class SharedResources(RunResources):
-    """Resources of all sessions: those of runs, memory of answers and transfers, and threads.
+    """Resources of all sessions: those of runs, memory of responses and transfers, threads.
 
     `execution_threads` run the executions that no call waits for; the engine closes them.
     """
@@ -55,7 +55,7 @@ class SharedResources(RunResources):
     ) -> None:
         super().__init__(backend, limits, quotas, hosts)
         self.memory_use = CallerUse(limits.shares)
-        """The bytes that each caller has on the devices."""
+        """Bytes that each caller has on the devices."""
         self.answers = ResponseMemory(limits.max_answer_bytes, limits.shares)
         self.blocks = BlockPool()
         """Memory that values arrive in."""
@@ -74,7 +74,7 @@ class SharedResources(RunResources):
         self.launched = ActiveExecutions()
 
     def close(self, timeout: float) -> bool:
-        """Free what sessions share, when all of them are closed.
+        """Free the resources, after all sessions were closed.
 
         Waits for the threads of executions; False when some are still busy after `timeout`
         seconds.

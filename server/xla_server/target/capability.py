@@ -18,22 +18,22 @@ _NARROW_RESULTS = frozenset({*_NARROW, ElementType.U16})
 
 
 class Capability:
-    """The kernels for processors. A platform that has others derives from this."""
+    """The kernels for processors. A platform with others derives from this."""
 
     BLAS_TYPES = frozenset({ElementType.F32, ElementType.F64, ElementType.C64, ElementType.C128})
     """Element types of the products of matrices that BLAS computes."""
 
     EPILOGUES = frozenset({Opcode.DOT, Opcode.CONVOLUTION})
-    """Operations whose kernels go on with what is done to their results."""
+    """Operations whose kernels can have epilogues."""
 
     EPILOGUES_REDUCE_ROWS = True
-    """True where these go on with what is computed from a whole row of a product, as softmax."""
+    """True if these epilogues may depend on a whole row of a product, as softmax does."""
 
     ENDS_PRODUCTS = False
-    """True where libraries multiply, and go on with what an `Epilogue` is (target/epilogue.py)."""
+    """True if libraries multiply, with an `Epilogue` (target/epilogue.py)."""
 
     COMPARES_INDICES = False
-    """True where a scatter takes several launches, so that comparing indices takes less time."""
+    """True if a scatter takes several launches, so that comparing indices is faster."""
 
     MOVES_RUNS = False
     """True where a transpose that keeps its last dimension is a loop like any other, and such runs

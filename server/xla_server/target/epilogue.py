@@ -14,7 +14,7 @@ SCALED: Final = frozenset({ElementType.F16, ElementType.BF16, ElementType.F32, E
 """Element types of products that are scaled and added to a matrix."""
 
 ACTIVATED: Final = SCALED - {ElementType.F64}
-"""Those that a bias is added to, and that go on with a function."""
+"""Element types of products with a bias and an activation."""
 
 
 class Activation(enum.Enum):
@@ -47,10 +47,10 @@ class Epilogue:
         return f"{self.activation.value}({self.scale:g} * product{addend}{bias})"
 
     def problem(self, element: ElementType, batch: int) -> str | None:
-        """Return why no library has it for results of a type and so many matrices; else None."""
+        """Return the reason why no library has it for a type and so many matrices, or None."""
         if self == NO_EPILOGUE:
             return None
-        # The library takes a product by 0 for zeros, whatever its operands are.
+        # The library returns zeros for a scale of 0, even if operands are infinite or NaN.
         if not (self.scale and math.isfinite(self.scale) and math.isfinite(self.weight)):
             return f"an epilogue must have finite factors, not 0 of a product, got {self}"
         is_plain = not self.has_bias and self.activation is Activation.NONE

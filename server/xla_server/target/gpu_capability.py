@@ -25,7 +25,7 @@ _FULL_THREADS: Final = 1 << 15
 """Threads with which most of a GPU is busy. It is one number for all, as sums depend on it."""
 
 _FEW_ROWS: Final = 1 << 5
-"""Rows below which it is idle, where each has a block of threads and is long."""
+"""Number of long rows, one per block of threads, below which most of a GPU is idle."""
 
 _LONG_ROW: Final = 1 << 14
 """Elements of a row that a block reads in the time of a launch."""
@@ -71,7 +71,7 @@ class GpuCapability(Capability):
     MOVES_RUNS = True
 
     FINISHES_REDUCTIONS = True
-    """The thread, or the lanes, that have a result go on with it."""
+    """The thread, or the lanes, with a result compute its epilogue."""
 
     WIDE_SUMS = frozenset(
         {

@@ -15,7 +15,7 @@ from xla_server.target.machine import Machine
 _MAX_CACHE_SHARE = 256 << 10
 _MAX_PRODUCTS = 1 << 32
 """Multiplications that take one core a twentieth of a second: the longest that a cancelled
-execution goes on, and short enough for threads to end together."""
+execution continues, and short enough for threads to end together."""
 
 
 def cache_share(machine: Machine) -> int:

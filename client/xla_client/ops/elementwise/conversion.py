@@ -1,4 +1,4 @@
-"""Changes of element type. Semantics: XLA's ConvertElementType and its kin."""
+"""Changes of element type. Semantics: XLA's ConvertElementType, BitcastConvertType and others."""
 
 from xla_client.coercion.shapes import as_element_type
 from xla_client.programs.builder import Op

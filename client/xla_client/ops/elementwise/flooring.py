@@ -1,7 +1,7 @@
 """Division that rounds towards minus infinity, as Python's and numpy's `//` and `%`.
 
 XLA has none: `div` of integers truncates, and `rem` has the sign of the dividend. Unsigned integers
-need one operation, others a few. Integers divided by zero give no number that means anything.
+need one operation, others a few. The result of dividing an integer by zero is unspecified.
 """
 
 from xla_client.ops.elementwise.comparison import eq, gt, lt, ne
@@ -43,7 +43,7 @@ def floor_div(lhs: Op | Scalar, rhs: Op | Scalar) -> Op:
     remainder = rem(lhs, rhs)
     if element_type.is_signed_integer:
         return select(_is_below_zero(remainder, rhs), quotient - 1, quotient)
-    # The difference is a multiple of the divisor, but for rounding.
+    # The difference is a multiple of the divisor, except for rounding.
     whole = (lhs - remainder) / rhs
     whole = round_nearest_even(select(_is_below_zero(remainder, rhs), whole - 1.0, whole))
     if isinstance(rhs, Op):
@@ -82,7 +82,7 @@ def floor_mod(lhs: Op | Scalar, rhs: Op | Scalar) -> Op:
 
 
 def _is_below_zero(remainder: Op, rhs: Op | Scalar) -> Op:
-    """Where the exact quotient is less than the one with this remainder: their signs differ."""
+    """A predicate: the exact quotient is less than the one with this remainder, as signs differ."""
     if isinstance(rhs, Op):
         return and_(ne(remainder, 0), xor(lt(remainder, 0), lt(rhs, 0)))
     return lt(remainder, 0) if rhs.real >= 0 else gt(remainder, 0)

@@ -32,7 +32,7 @@ class SetDimensionSizeAttributes:
 def infer_set_dimension_size(
     operands: Sequence[Shape], attributes: SetDimensionSizeAttributes
 ) -> Shape:
-    """The operand's shape with that dimension dynamic, or static where it is to be."""
+    """The operand's shape with that dimension dynamic, or static if the attributes say so."""
     operand, size = operands
     dimension = attributes.dimension
     rules.expect_array(operand, "the operand")

@@ -24,7 +24,7 @@ class _Bounds:
         return tuple(getattr(entry, self.name) for entry in proto.slice_dimensions)
 
     def write(self, numbers: Sequence[int], proto: hlo_pb2.HloInstructionProto) -> None:
-        """Set the numbers in entries that are there, or new ones."""
+        """Set the numbers in existing entries, or in new ones."""
         for position, number in enumerate(numbers):
             if position == len(proto.slice_dimensions):
                 proto.slice_dimensions.add()

@@ -65,7 +65,7 @@ def run_until_signalled(settings: Settings) -> None:
         create_server(settings, backend, access, hosts) as server,
     ):
         if hosts is not None:
-            # Health says whether all processes are there.
+            # Health reports whether all processes are alive.
             server.set_distributed(is_whole=True)
             hosts.watch(functools.partial(server.set_distributed, is_whole=False))
         # Objects loaded by now stay: collecting among them takes longer than compiling a program.

@@ -39,7 +39,7 @@ class Events:
             os.close(self._writing)
 
     def put(self, word: int) -> None:
-        """Add a word, which must be the number of no signal; any thread may, in vain at the end."""
+        """Add a word, which must be no signal's number, from any thread; ignored after the end."""
         with self._lock:
             if self._is_open:
                 os.write(self._writing, bytes([word]))

@@ -53,7 +53,7 @@ class CompiledExecutable:
         self.fingerprint = fingerprint
         self.channel_ends = channel_ends(module.entry)
         self.memory = dataclasses.replace(program.memory, copies=relaid_bytes(program_shape))
-        # The constants are there already.
+        # The constants are on the device already.
         self._room = self.memory.added - self.memory.constants
         self.work = program.work
         self._byte_size = program.byte_size

@@ -120,7 +120,7 @@ class LastUsed(Generic[_Key, _Item]):
         return len(self._items)
 
     def get(self, key: _Key) -> _Item | None:
-        """The item of a key, None where there is none any more."""
+        """The item of a key; None if it was evicted."""
         with self._lock:
             found = self._items.get(key)
             if found is not None:

@@ -14,7 +14,7 @@ _FILE = 0o600
 
 
 def make_directories(directory: Path) -> None:
-    """Make a directory and its missing parents; one that is there stays as it is.
+    """Make a directory and its missing parents; existing ones are unchanged.
 
     Raises OSError.
     """
@@ -29,7 +29,7 @@ def make_directories(directory: Path) -> None:
 
 
 def make_directory(directory: Path) -> None:
-    """Make a directory that is not there; raises FileExistsError and OSError."""
+    """Make a new directory; raises FileExistsError and OSError."""
     directory.mkdir(mode=_DIRECTORY)
     directory.chmod(_DIRECTORY)
 

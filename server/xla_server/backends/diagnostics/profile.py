@@ -12,7 +12,7 @@ from xla_server.runtime.row_times import RowTimes
 
 @dataclasses.dataclass(slots=True)
 class TimedEntry:
-    """A row of a program, or a step between programs: what it is, and what it took in all."""
+    """A thunk of a program, or a step between programs, with its total time and count."""
 
     row: str
     what: str

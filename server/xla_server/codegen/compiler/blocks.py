@@ -1,4 +1,4 @@
-"""Writing LLVM block by block, and instructions of kernels in it."""
+"""Writer of LLVM IR by basic blocks, with the instructions of kernels."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -54,18 +54,18 @@ def write_body(code: Any, write: Callable[[Any, Any], None]) -> None:
 
 
 class BlockWriter:
-    """Writes LLVM with a builder, and knows which blocks are reached."""
+    """Writes LLVM IR with a builder, and tracks which blocks are reachable."""
 
     def __init__(self, builder: Any, reached: set[Any]) -> None:
         self._builder = builder
-        # Reached blocks of all functions that are inlined into one.
+        # Reachable blocks of all functions that are inlined into one.
         self._reached = reached
-        # The block that goes on with each open loop, and the one behind it.
+        # For each open loop the block of `continue` and that of `break`.
         self._loops: list[tuple[Any, Any]] = []
 
     @property
     def _is_left(self) -> bool:
-        """Return whether the current block is never executed."""
+        """Return whether the current position is unreachable."""
         block = self._builder.block
         return block.is_terminated or block not in self._reached
 
@@ -77,7 +77,7 @@ class BlockWriter:
             return self._builder.alloca(form)
 
     def _go_to(self, block: Any) -> Any:
-        """Go on with a block; the instruction that does it."""
+        """Branch to a block; return the instruction."""
         self._reached.add(block)
         return self._builder.branch(block)
 
@@ -89,7 +89,7 @@ class BlockWriter:
         self._builder.cbranch(condition, then, other)
 
     def _go_on_at(self, block: Any) -> None:
-        """Write on in a block, to which all ways are known but those of a loop back to itself."""
+        """Move to a block, whose predecessors are all known except back edges of its own loop."""
         if not self._builder.block.is_terminated:
             self._builder.unreachable()
         self._builder.position_at_end(block)
@@ -100,7 +100,7 @@ class BlockWriter:
         then: Callable[[], object],
         otherwise: Callable[[], object] = lambda: None,
     ) -> None:
-        """Write what is done where a condition holds, and where it does not."""
+        """Write the code for both outcomes of a condition."""
         if isinstance(condition, ir.Constant):
             (then if condition.constant else otherwise)()
             return
@@ -114,11 +114,11 @@ class BlockWriter:
         self._go_on_at(after)
 
     def _count(self, low: Any, high: Any, step: int, write: Callable[[Any], None]) -> Any | None:
-        """Write a loop over numbers, each of which is given to what writes the body.
+        """Write a loop over numbers; `write` gets the number and writes the body.
 
-        It returns the branch back to the loop's test, None if nothing leads there.
+        Returns the branch back to the loop's test; None if that is unreachable.
         """
-        # The body may give its variable another value, which does not change the count.
+        # The body may assign its variable, which does not change the count.
         b, counter = self._builder, self._alloca(WORD)
         b.store(low, counter)
         test, inside, following, after = self._blocks("test", "body", "step", "after")
@@ -138,7 +138,7 @@ class BlockWriter:
         return back
 
     def _repeat(self, condition: Callable[[], Any], write: Callable[[], None]) -> None:
-        """Write a loop that goes on while a condition holds."""
+        """Write a loop that runs while a condition holds."""
         test, inside, after = self._blocks("test", "body", "after")
         self._go_to(test)
         self._go_on_at(test)
@@ -148,7 +148,7 @@ class BlockWriter:
         self._go_on_at(after)
 
     def _run(self, write: Callable[[], None], following: Any, after: Any) -> None:
-        """Write the body of a loop, which goes on with `following` or leaves for `after`."""
+        """Write the body of a loop, which continues at `following` and breaks to `after`."""
         self._loops.append((following, after))
         write()
         self._loops.pop()
@@ -166,7 +166,7 @@ class BlockWriter:
         try:
             written = code(context, self._builder, signature, values)
         except NumbaNotImplementedError as error:
-            # Conversions by numba are known to it from its first compilation on.
+            # Numba registers its conversions at its first compilation.
             raise UnsupportedError(str(error)) from error
         return from_registers(self._builder, signature.return_type, written)
 

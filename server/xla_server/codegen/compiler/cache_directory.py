@@ -1,4 +1,4 @@
-"""The directory of compiled kernels, looked at without loading the compiler."""
+"""The directory of compiled kernels, checked without loading the compiler."""
 
 import logging
 import os
@@ -11,9 +11,9 @@ _LOG = logging.getLogger(__name__)
 
 
 def open_directory(directory: Path) -> None:
-    """Make the directory of a KernelCache if it is not there; a log line where that fails.
+    """Make the directory of a KernelCache if it is absent; log a failure.
 
-    Raises InvalidArgumentError for one that others could put code into.
+    Raises InvalidArgumentError for one into which other users could write.
     """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -31,28 +31,28 @@ MAX_BYTES = 1 << 30
 class KernelCache:
     """A directory of object code by the name of its symbol.
 
-    The names of files are hashes of the symbol and of what else the code depends on: this
+    Names of files are hashes of the symbol and of everything else that the code depends on: this
     version's own text, numba's, the processor. Any number of threads and processes may share a
-    directory. Whatever the disk does, a kernel is at worst compiled again. The least recently
-    used files go when there are more than `max_bytes` of them.
+    directory. After any error of the disk a kernel is compiled again. The least recently used files
+    are removed beyond `max_bytes`.
     """
 
     def __init__(self, directory: Path, max_bytes: int = MAX_BYTES) -> None:
-        """Make the directory if it is not there.
+        """Make the directory if it is absent.
 
-        Raises InvalidArgumentError for one that others could put code into.
+        Raises InvalidArgumentError for one into which other users could write.
         """
         self._directory = directory
         self._max_bytes = max_bytes
         self._fingerprint = fingerprint()
         self._lock = threading.Lock()
         self._is_told = False
-        # A look at the whole directory is due with the first file that is added.
+        # A scan of the whole directory is due with the first file that is added.
         self._added = max_bytes
         open_directory(directory)
 
     def get(self, symbol: str) -> bytes | None:
-        """The object code of a symbol, None where there is none that is whole."""
+        """The object code of a symbol; None if it is absent or damaged."""
         path = self._path(symbol)
         try:
             data = _read(path)
@@ -67,11 +67,11 @@ class KernelCache:
         return code
 
     def put(self, symbol: str, code: bytes) -> None:
-        """Keep the object code of a symbol; in vain where the disk does not take it."""
+        """Store the object code of a symbol; no effect if the disk fails."""
         self._try_disk(lambda: self._put(symbol, code))
 
     def tidy(self) -> None:
-        """Look at the whole directory, if the next file that is added would have it looked at."""
+        """Scan the whole directory, if a scan is due."""
         self._try_disk(lambda: self._bound(0))
 
     def _path(self, symbol: str) -> Path:
@@ -79,7 +79,7 @@ class KernelCache:
         return self._directory / f"{key}{_SUFFIX}"
 
     def _try_disk(self, work: Callable[[], None]) -> None:
-        """Do what may fail without harm; the log has the first time that it does."""
+        """Run `work`, whose failure is harmless; only the first one is logged."""
         try:
             work()
         except OSError as error:
@@ -88,19 +88,19 @@ class KernelCache:
             self._is_told = True
 
     def _put(self, symbol: str, code: bytes) -> None:
-        # Whoever reads sees no file or a whole one: a rename replaces at once.
+        # A reader sees no file or a complete one: a rename is atomic.
         handle, name = tempfile.mkstemp(prefix=_UNFINISHED, dir=self._directory)
         try:
             with open(handle, "wb") as file:
                 file.write(_header(code) + code)
             os.replace(name, self._path(symbol))
-        except BaseException:  # Whatever ended the writing, no half of a file stays.
+        except BaseException:  # After any exception no partial file remains.
             os.unlink(name)
             raise
         self._bound(len(code))
 
     def _bound(self, added: int) -> None:
-        """Remove the files used least recently, now and then: it takes a look at all of them."""
+        """Remove the least recently used files, but not each time, as it scans all of them."""
         with self._lock:
             self._added += added
             if self._added <= self._max_bytes // 16:
@@ -128,7 +128,7 @@ def _header(code: bytes) -> bytes:
 
 
 def _read(path: Path) -> bytes:
-    """The content of a file of ours, which counts as used now."""
+    """The content of a file of this user, whose time of use is set to now."""
     # Opening a pipe would wait for its writer.
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     with open(handle, "rb") as file:

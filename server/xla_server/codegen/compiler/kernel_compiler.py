@@ -1,8 +1,8 @@
 """Object code of LLVM modules.
 
 Objects define one symbol, which the caller names; everything else in them is internal to them, so
-any number of them, of whatever process, can be loaded side by side. They name what they call (the
-C library, BLAS) by symbols, and hold no addresses: they can be kept on disk.
+any number of them, of whatever process, can be loaded side by side. They refer to callees (the C
+library, BLAS) by symbols, and hold no addresses, so they can be stored on disk.
 """
 
 import functools
@@ -25,11 +25,11 @@ from xla_server.target.machine import Machine
 from xla_server.target.tuning import tuning_of
 
 PARTS = ("codegen", "runtime", "target")
-"""The packages whose text decides what a kernel's text means."""
+"""The packages whose source determines the code of a kernel's text."""
 
 
 def fingerprint() -> bytes:
-    """Return a digest of what object code depends on besides a kernel's text and machine."""
+    """Return a digest of all that object code depends on besides a kernel's text and machine."""
     root = Path(xla_server.__file__).parent
     digest = hashlib.sha256()
     versions = [numba.__version__, llvmlite.__version__, np.__version__]
@@ -67,10 +67,10 @@ def target_machine(machine: Machine, effort: Effort = Effort.OPTIMISED) -> Any:
 
 @functools.cache
 def _leave_addresses() -> None:
-    """Switch off the pass that looks for the best registers to make addresses of, for all of LLVM.
+    """Disable loop strength reduction, for all of LLVM.
 
-    It took a third of the code generator's time, for an addition or two in a loop: the processor
-    adds a base and an index in any case.
+    The pass took a third of the code generator's time to save an addition or two in a loop: the
+    processor adds a base and an index in any case.
     """
     llvm.set_option("xla_server", "-disable-lsr")
 
@@ -106,7 +106,7 @@ def run_passes(module: Any, machine: Machine, effort: Effort, generator: Any) ->
     if effort is Effort.OPTIMISED:
         _run(builder.getModulePassManager(), module, builder)
         return
-    # A tenth of the work.
+    # Takes a tenth of the work of full passes.
     steps = llvm.create_new_module_pass_manager()
     steps.add_sroa_pass()
     steps.add_instruction_combine_pass()

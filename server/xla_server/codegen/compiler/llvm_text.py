@@ -1,4 +1,4 @@
-"""LLVM functions written as text, which takes a tenth of the time that building them does.
+"""LLVM functions written as text, in a tenth of the time of building them.
 
 Operands and results of instructions are names or constants without their types.
 """
@@ -21,9 +21,9 @@ class Declaration:
 
 
 class FunctionText:
-    """A function over int64 while it is written.
+    """Writer of a function over int64.
 
-    One that `is_plain` is compiled in less time, as nothing is done to it but what it says.
+    If it `is_plain`, it is compiled in less time, as no optimisation passes run on it.
     """
 
     def __init__(self, declared: Declaration, *, is_plain: bool = False) -> None:
@@ -46,7 +46,7 @@ class FunctionText:
         self._lines.append(f"  {text}")
 
     def later(self) -> tuple[str, int]:
-        """A new name, and the line that `fill` is to give it a value in."""
+        """A new name, and the number of the line that `fill` will write to define it."""
         self._count += 1
         self._lines.append("")
         return f"%v{self._count}", len(self._lines) - 1
@@ -56,7 +56,7 @@ class FunctionText:
         self._lines[line] = f"  {text}"
 
     def label(self) -> str:
-        """The name of a block to come."""
+        """The label of a block that is written later."""
         self._count += 1
         return f"b{self._count}"
 
@@ -195,11 +195,11 @@ class FunctionText:
         self.call("void", "llvm.memset.p0.i64", given)
 
     def opaque(self, number: str) -> str:
-        """The same number, of which LLVM does not know how it comes about."""
+        """The same number, opaque to LLVM."""
         return self.let(f'call i64 asm "", "=r,0"(i64 {number})')
 
     def text(self, result: str = "") -> str:
-        """All of it, with what it calls; it returns an int64, or nothing."""
+        """The function's text with its declarations; it returns an int64, or nothing."""
         kind, returned = ("i64", f"i64 {result}") if result else ("void", "void")
         parameters = ", ".join(f"i64 %{name}" for name in self._declaration.parameters)
         return "\n".join(
@@ -218,7 +218,7 @@ ELEMENT_BYTES = {"float": 4, "double": 8, "i32": 4, "i64": 8}
 
 
 class VectorText(FunctionText):
-    """A function on vectors of `lanes` elements of one type, `form`, while it is written.
+    """Writer of a function on vectors of `lanes` elements of one type, `form`.
 
     Vectors fill a register of the machine; they are loaded and stored at any alignment.
     """
@@ -247,9 +247,9 @@ class VectorText(FunctionText):
         return self.let(f"mul i64 {number}, {self.width}")
 
     def whole_and_rest(self, count: str) -> tuple[str, str]:
-        """Return how many of so many elements come before the last vector, and that one's mask.
+        """Return the number of elements before the last vector, and the mask of that one.
 
-        There is one element at least, and so there is in the last vector.
+        `count` is at least 1, and so is the number of elements of the last vector.
         """
         whole = self.let(f"and i64 {self.minus(count, '1')}, {-self.lanes}")
         return whole, self.mask(self.lanes, 0, self.minus(count, whole))

@@ -1,4 +1,4 @@
-"""Object code in memory, where the processor can run it."""
+"""Loading of object code into executable memory."""
 
 import threading
 from collections.abc import Collection, Mapping
@@ -11,7 +11,7 @@ from xla_server.target.machine import Machine
 
 
 class UnresolvedSymbolsError(Exception):
-    """Object code calls what is not loaded: LLVM would call address 0.
+    """Object code calls symbols that are not loaded: LLVM would call address 0.
 
     `symbol` is what the object code defines, `missing` are the symbols that it calls.
     """
@@ -27,7 +27,7 @@ class UnresolvedSymbolsError(Exception):
 
 
 class Loader:
-    """Object code made executable, which it is as long as this loader lives. Any thread may ask.
+    """Executable code, which lives as long as this loader. Thread-safe.
 
     Its code may call functions that `base` has loaded, which it keeps alive.
     """
@@ -35,7 +35,7 @@ class Loader:
     def __init__(self, machine: Machine, base: "Loader | None" = None) -> None:
         generator = target_machine(machine)
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), generator)
-        # The first object would otherwise wait for this, which takes as long as all else here.
+        # Done here, as it would double the time of loading the first object.
         self._engine.finalize_object()
         self._base = base
         self._addresses: dict[str, int] = {}
@@ -61,8 +61,8 @@ class Loader:
         """The addresses of symbols by the object code that defines each.
 
         Objects loaded together share pages: the system limits the number of memory mappings of a
-        process. A symbol is loaded once. Raises UnresolvedSymbolsError, and loads nothing, where
-        code calls what is not loaded.
+        process. A symbol is loaded once. Raises UnresolvedSymbolsError, and loads nothing, if code
+        calls undefined symbols.
         """
         with self._lock:
             added = {
@@ -80,14 +80,14 @@ class Loader:
             return {symbol: self._addresses[symbol] for symbol in codes}
 
     def _resolve(self, added: Mapping[str, bytes]) -> None:
-        """Declare what code calls of `base`; raise UnresolvedSymbolsError if one is nowhere."""
+        """Declare symbols of `base` that code calls; raise UnresolvedSymbolsError for others."""
         known = self._declared | self._addresses.keys() | added.keys()
         called = {symbol: undefined_symbols(code) - known for symbol, code in added.items()}
         names = frozenset[str]().union(*called.values())
         found = {name: self._base.address(name) for name in names} if self._base else {}
         of_base = {name: address for name, address in found.items() if address is not None}
         for symbol, calls in called.items():
-            # LLVM finds the others where the system's loader does: in the process.
+            # LLVM finds the others among the process's symbols, as the system's loader does.
             others = calls - of_base.keys()
             missing = {name for name in others if llvm.address_of_symbol(name) is None}
             if missing:
@@ -96,7 +96,7 @@ class Loader:
             self._declare(of_base)
 
     def _declare(self, addresses: Mapping[str, int]) -> None:
-        """Say where functions of `base` are: engines know nothing of each other."""
+        """Declare addresses of functions of `base`: engines do not share symbols."""
         declared = llvm.parse_assembly("".join(f"declare void @{each}()\n" for each in addresses))
         for symbol, address in addresses.items():
             self._engine.add_global_mapping(declared.get_function(symbol), address)

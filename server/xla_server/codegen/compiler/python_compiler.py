@@ -1,10 +1,9 @@
-"""The compiler of functions of Python to LLVM, in a tenth of the time that numba's front end takes.
+"""A compiler of Python functions to LLVM, in a tenth of the time of numba's front end.
 
-It knows what routines and functions of the runtime are written in: calls of instructions, whole
+It supports the subset that routines and functions of the runtime use: calls of instructions, whole
 numbers, tuples and records of values, loops over ranges, while, if. `UnsupportedError` is raised
-for all else. A function has the same meaning as in numba: variables keep one type, integers are
-int64. Calls are inlined, for the operands that they have; a branch is left out where these decide
-that it is not taken.
+for all else. Semantics are numba's: variables keep one type, integers are int64. Calls are inlined
+and specialised to constant operands, so that branches that these decide are dropped.
 """
 
 import ast
@@ -28,11 +27,11 @@ from xla_server.codegen.kernel_ir.routine import arguments_of
 from xla_server.target.machine import Machine
 
 _DEEPEST = 16
-"""Calls inside of calls at most; one that calls itself is refused."""
+"""Largest depth of nested calls; recursion is refused."""
 
 _PARSING = threading.Lock()
-"""Python 3.11 counts the depth of syntax trees for all threads together: two that parse at once may
-both get SystemError.
+"""Python 3.11 counts the depth of syntax trees for all threads together: two concurrent parses may
+both raise SystemError.
 """
 
 
@@ -57,7 +56,7 @@ def function_module(function: Callable[..., None], symbol: str, machine: Machine
 
 
 def write_function(code: Any, machine: Machine, function: Callable[..., Any]) -> None:
-    """Give an LLVM function of int64 the code of one of Python, whose parameters may be records.
+    """Write the code of a Python function, whose parameters may be records, to an LLVM function.
 
     Raises UnsupportedError.
     """
@@ -82,7 +81,7 @@ def write_inlined(
     given: Sequence[typed.Typed],
     machine: Machine,
 ) -> typed.Typed | None:
-    """Write a function of Python where a builder stands, for these operands; return its result.
+    """Inline a Python function at a builder's position, for these operands; return its result.
 
     Raises UnsupportedError.
     """
@@ -90,9 +89,9 @@ def write_inlined(
 
 
 def _source(function: Callable[..., Any]) -> str:
-    """The text that a function was read from, up to the last line of it that does something.
+    """The source of a function, up to its last line with code.
 
-    `inspect.getsource` looks for the end word by word, which takes longer than all the rest.
+    `inspect.getsource` finds the end token by token, which takes longer than everything else.
     """
     code = function.__code__
     lines = linecache.getlines(code.co_filename)
@@ -101,7 +100,7 @@ def _source(function: Callable[..., Any]) -> str:
 
 
 class _Text:
-    """A function's text, and the values of the names that are not its own."""
+    """A function's source, and the values of its global names and closure."""
 
     def __init__(self, function: ast.FunctionDef, names: Mapping[str, Any]) -> None:
         taken = function.args
@@ -117,7 +116,7 @@ class _Text:
     @staticmethod
     @functools.cache
     def of(function: Callable[..., Any]) -> "_Text":
-        """The text that a function of Python was read from."""
+        """Return the text of a Python function."""
         try:
             found = _parsed(textwrap.dedent(_source(function))).body[0]
         except (OSError, SyntaxError, IndexError) as error:
@@ -131,9 +130,9 @@ class _Text:
 
 
 class _Function(BlockWriter):
-    """One function while it is emitted at a builder's position, for these operands.
+    """Emitter of one function at a builder's position, for these operands.
 
-    `depth` is how many calls may still be inside of each other.
+    `depth` is the number of further nested calls that are allowed.
     """
 
     def __init__(
@@ -163,7 +162,7 @@ class _Function(BlockWriter):
                 self._known[name] = value
 
     def write(self) -> typed.Typed | None:
-        """Write all of it; what it returns, None where that is nothing."""
+        """Write the function; return its result, or None."""
         self._do_all(self._text.body)
         if not self._is_left:
             self._leave(None)
@@ -311,7 +310,7 @@ class _Function(BlockWriter):
         return typed.widened(self._builder, self._value(expression))[1]
 
     def _shortened(self, is_and: bool, values: Sequence[ast.expr]) -> typed.Typed:
-        """Truth values that are asked for until one decides."""
+        """Write a short-circuit `and` or `or`."""
         decided = []
         (end,) = self._blocks("decided")
         for number, expression in enumerate(values):
@@ -365,7 +364,7 @@ class _Function(BlockWriter):
         return inner.write() or (types.void, None)
 
     def _merged(self, values: Sequence[tuple[Any, typed.Typed]]) -> typed.Typed:
-        """The value that came from the block that was run, at the beginning of one they go to."""
+        """Write a phi node of values from several blocks."""
         if len({kind for _, (kind, _) in values}) > 1:
             raise typed.UnsupportedError("values of several types")
         if len(values) == 1:

@@ -1,7 +1,7 @@
-"""Numbers as the compiler of functions knows them: a type of numba and an LLVM value of it.
+"""Values of the Python compiler: a numba type and an LLVM value of it.
 
-Python's operators mean to them what they mean to numba: whole numbers are widened to int64 before
-anything is done to them. Types that numba would infer otherwise are not supported here.
+Operators have numba's semantics: whole numbers are widened to int64 before an operation. Types that
+numba would infer otherwise are not supported here.
 """
 
 import ast
@@ -33,7 +33,7 @@ _RELATIONS: dict[type[ast.cmpop], tuple[str, Callable[[int, int], bool]]] = {
     ast.Gt: (">", operator.gt),
     ast.GtE: (">=", operator.ge),
 }
-"""LLVM's name of each comparison, and what it is of numbers that are known."""
+"""Python's comparison -> LLVM's name, and the function of constants."""
 
 _OPERATORS: dict[type[ast.operator], tuple[str, Callable[[int, int], int], int]] = {
     ast.Add: ("add", operator.add, 0),
@@ -41,11 +41,11 @@ _OPERATORS: dict[type[ast.operator], tuple[str, Callable[[int, int], int], int]]
     ast.Mult: ("mul", operator.mul, 1),
     ast.BitOr: ("or_", operator.or_, 0),
 }
-"""The builder's method of each operator, what it is of known numbers, and its neutral element."""
+"""Python's operator -> the builder's method, the function of constants, the neutral element."""
 
 
 class UnsupportedError(Exception):
-    """A function has something that the compiler of function text does not know."""
+    """A function uses Python outside of the compiler's subset."""
 
 
 def whole(number: int) -> Typed:
@@ -56,7 +56,7 @@ def whole(number: int) -> Typed:
 
 
 def constant(value: Any) -> Typed:
-    """A global name's value: a number of numpy's, or one of Python's."""
+    """A global name's value, a number of numpy or of Python, as a constant."""
     if isinstance(value, bool):
         return types.boolean, ir.Constant(BIT, int(value))
     if type(value) is int:
@@ -74,7 +74,7 @@ def constant(value: Any) -> Typed:
 
 
 def is_known(value: Typed) -> bool:
-    """Return whether a truth value is a constant."""
+    """Return whether a predicate is a constant."""
     return isinstance(value[1], ir.Constant)
 
 
@@ -124,7 +124,7 @@ def from_registers(builder: Any, kind: Any, code: Any) -> Typed:
 
 
 def truth(builder: Any, value: Typed) -> Any:
-    """The bit that says whether a value counts as true."""
+    """The i1 of a value's truth."""
     kind, code = value
     if kind == types.boolean:
         return code
@@ -136,7 +136,7 @@ def truth(builder: Any, value: Typed) -> Any:
 
 
 def negated(builder: Any, bit: Any) -> Any:
-    """The other truth value."""
+    """The negation of a predicate."""
     if isinstance(bit, ir.Constant):
         return ir.Constant(BIT, 1 - int(bit.constant))
     return builder.not_(bit)
@@ -222,4 +222,4 @@ BUILT_IN: dict[Any, Callable[..., Typed]] = {
     min: _extreme("<"),
     int: widened,
 }
-"""Python's own functions that texts may call."""
+"""Python's built-in functions that sources may call."""

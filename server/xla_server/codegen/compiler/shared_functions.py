@@ -1,8 +1,8 @@
-"""Functions that any number of kernels call and that are compiled by themselves, once.
+"""Functions that many kernels call and that are compiled once.
 
-Code that a kernel spends most of its time in, and that depends on no program, is such a function:
-the kernels that call it are short, and quickly compiled. A kernel's object code names the functions
-it calls by symbols. The functions that it calls must have been loaded before.
+Hot code that depends on no program is such a function, so that the kernels that call it are short,
+and quickly compiled. A kernel's object code refers to its callees by symbols. These must have been
+loaded before.
 """
 
 import functools
@@ -32,8 +32,8 @@ _LOCK = threading.Lock()
 class SharedFunction(Instruction):
     """The function of a routine, over int64; what it returns is an int64, or nothing.
 
-    `write` gives it its code. One that `is_for_elements` is called for many at once where LLVM
-    makes vectors of a loop.
+    `write` writes its code. If it `is_for_elements`, a vectorised loop calls it for a vector of
+    elements.
     """
 
     is_for_elements = False
@@ -65,12 +65,12 @@ class SharedFunction(Instruction):
         super().__init__(define)
 
     def _declared(self, module: Any) -> Any:
-        """The function as a module names it."""
+        """Declare the function in a module."""
         known = module.globals.get(self.symbol)
         return known or ir.Function(module, self._form, self.symbol)
 
     def address(self) -> Instruction:
-        """Return an instruction that gives the function's address, to be passed as an argument."""
+        """Return an instruction for the function's address, to be passed as an argument."""
         address: Instruction = instruction_of(types.int64())(
             lambda b: b.ptrtoint(self._declared(b.module), _WORD)
         )
@@ -103,8 +103,8 @@ class PythonFunction(SharedFunction):
 class TextFunction(SharedFunction):
     """A shared function whose code is LLVM's text.
 
-    `code` writes the body and returns the name of the result, if there is one; `begin` makes what
-    it is written to.
+    `code` writes the body and returns the name of the result, if there is one; `begin` makes the
+    writer for it.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The symbols that object code names and does not define."""
+"""Undefined symbols of object code."""
 
 import struct
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ _UNDEFINED = 0
 """SHT_SYMTAB and SHN_UNDEF of ELF."""
 
 _LINKERS_OWN = frozenset({"_GLOBAL_OFFSET_TABLE_"})
-"""Symbols that the loader of object code defines."""
+"""Symbols that LLVM's loader defines itself."""
 
 
 def undefined_symbols(code: bytes) -> frozenset[str]:
-    """Return the symbols that object code needs from elsewhere.
+    """Return the symbols that object code refers to and does not define.
 
     The code is ELF of 64 bits, little-endian: what LLVM's just-in-time compiler emits on Linux.
     The result is empty for other formats.

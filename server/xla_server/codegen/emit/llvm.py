@@ -139,7 +139,7 @@ class Emitter(BlockWriter):
                 self._go_to(self._loops[-1][1])
 
     def _flag(self, word: expr.Buffer) -> Any:
-        """Return what the cancellation flag says: 0 to go on."""
+        """Return the value of the cancellation flag: 0 to continue."""
         return self._apply("watch_i64", self._memory[word])[1]
 
     def _exchange(self, exchange: stmt.Shuffle) -> None:

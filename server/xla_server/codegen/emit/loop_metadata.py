@@ -22,7 +22,7 @@ masks in registers gain by it: on others a masked store takes longer than it sav
 
 
 def vector_request(loop: For, machine: Machine) -> Request | None:
-    """Return the request how to vectorise a loop; None where there is none.
+    """Return the request to vectorise a loop; None to request nothing.
 
     It is for loops that are marked for vectors, for sums of elements that are loaded one by one,
     and for a constant and small number of iterations that store values, none of which reads what

@@ -1,9 +1,9 @@
 """Elementary functions that kernels call: of one number, and of as many as registers hold.
 
-A copy of a function costs a kernel some milliseconds of compilation, in each loop anew. Where
-little of the time is spent in it a call is as good. An attribute of each function names its vector
-variants for LLVM's vectoriser, which calls one of them for all lanes of a vector. They are written
-by the same formulas as the copies and give the same bits; each is compiled by itself, once.
+A copy of a function costs a kernel some milliseconds of compilation in each loop. If little time is
+spent in it a call is as fast. An attribute of each function names its vector variants for LLVM's
+vectoriser, which calls one of them for all lanes of a vector. They are written by the same formulas
+as the copies and give the same bits; each is compiled by itself, once.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Functions whose text is kept: writing one anew takes as long as a kernel that calls it."""
+"""Functions whose text is cached: writing one takes as long as a kernel that calls it."""
 
 import dataclasses
 from typing import Any

@@ -40,7 +40,7 @@ class GridKernel:
 
     @property
     def key(self) -> str:
-        """The text, with all else that the machine code depends on.
+        """The text, and everything else that the machine code depends on.
 
         Threads compare their numbers with those of the work items, which the source does not have.
         """
@@ -54,9 +54,8 @@ class GridKernel:
 
 
 def index_bits(elements: int) -> int:
-    """Return the bits that the indices of so many elements are computed in.
+    """Return the bits in which indices of so many elements are computed.
 
-    Registers of a GPU have 32: an addition of twice as many takes two instructions, a division
-    many.
+    Registers of a GPU have 32 bits: an addition of 64 bits takes two instructions, a division many.
     """
     return 32 if elements < 1 << 31 else 64

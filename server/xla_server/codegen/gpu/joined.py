@@ -1,4 +1,4 @@
-"""Several kernels as one: each has blocks of its own of the grid."""
+"""Horizontal fusion of kernels into one: each has its own blocks of the grid."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ from xla_server.target.gpu import STATIC_SHARED_BYTES, WARP
 
 
 def joined_grid(grids: Sequence[GridKernel], numbers: Sequence[Sequence[int]]) -> GridKernel | None:
-    """Return one kernel that does all of these; None where their blocks do not go together.
+    """Return one kernel for all of these; None if their sizes of blocks conflict.
 
-    `numbers` has, for each kernel, the arguments that its buffers become. A kernel whose threads
-    meet in blocks decides how many threads these have, and all others take as many.
+    `numbers` has, for each kernel, the arguments that its buffers become. A kernel with barriers
+    decides the number of threads of a block, and the others use the same.
     """
     fixed = {grid.threads for grid in grids if _meets_in_blocks(grid)}
     threads = max(fixed or {grid.threads for grid in grids})
@@ -47,7 +47,7 @@ def joined_grid(grids: Sequence[GridKernel], numbers: Sequence[Sequence[int]]) -
         first += grid.kernel.items
         rest = -first % threads
         if rest and number < len(grids) - 1:
-            # The next one begins with a block of its own.
+            # The next kernel begins with a new block.
             body.append(ParallelFor(Value(f"idle_{number}", Type.I64), rest, (), first))
             first += rest
     ordered = tuple(buffers[number] for number in sorted(buffers))
@@ -61,7 +61,7 @@ def _meets_in_blocks(grid: GridKernel) -> bool:
 
 
 def _moved(part: ParallelFor, first: int, suffix: str) -> ParallelFor:
-    """Return a parallel loop whose threads begin later, with the numbers that it had."""
+    """Return a parallel loop whose threads begin later, with unchanged item numbers."""
     if not first or part.axis is None:
         return dataclasses.replace(part, first=part.first + first)
     axis = Value(f"joined{suffix}", part.axis.type)
@@ -70,7 +70,7 @@ def _moved(part: ParallelFor, first: int, suffix: str) -> ParallelFor:
 
 
 def _renamed(part: Any, suffix: str, known: dict[Any, Any]) -> Any:
-    """Return a statement or expression with names and memory of its own."""
+    """Return a statement or expression with renamed values and memory."""
     if isinstance(part, Value | Cell) and part not in known:
         known[part] = type(part)(f"{part.name}{suffix}", part.type)
     if isinstance(part, Value | Cell | Buffer | SharedArray):

@@ -1,4 +1,4 @@
-"""Building the loop IR: statements in the order that they are executed in, inside of open loops."""
+"""Builders of the loop IR: statements in order of execution, inside of open loops."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from xla_server.codegen.kernel_ir.unrolling import is_unrolled
 
 
 class Names:
-    """Names of values and cells: each is given once."""
+    """Names of values and cells; none is issued twice."""
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
@@ -25,7 +25,7 @@ class Names:
 
 
 class Body:
-    """The statements of one level while they are built; `depth` levels are around it."""
+    """Builder of the statements of one level, with `depth` levels around it."""
 
     def __init__(self, outside: "Body | None" = None) -> None:
         self.outside = outside
@@ -59,7 +59,7 @@ class Body:
     def store_at(
         self, kind: str, address: ir.Expression, index: int | ir.Expression, value: ir.Expression
     ) -> None:
-        """Store an element of those from an address on, in memory of any use."""
+        """Store an element relative to an address, in memory of any use."""
         self.store(ir.Region(address, ir.Usage.SCRATCH), kind, ir.whole(index), value)
 
     def store(
@@ -70,7 +70,7 @@ class Body:
 
 
 class Block(Body):
-    """The body of a statement, which is made of it and stands in the body around once closed."""
+    """The body of a statement, which is appended to the body around it when this one is closed."""
 
     def __init__(
         self, outside: Body, made: Callable[[tuple[stmt.Statement, ...]], stmt.Statement]
@@ -91,7 +91,7 @@ class Block(Body):
 
 
 class Items(Block):
-    """The body of a parallel loop over work items, or of a range of them: then without `axis`."""
+    """The body of a parallel loop over work items, or, without `axis`, of a range of them."""
 
     def __init__(self, outside: Body, items: int, name: str | None = "t") -> None:
         axis = self._axis = None if name is None else ir.Value(name, Type.I64)
@@ -108,7 +108,7 @@ class Items(Block):
 
 
 class Branch(Block):
-    """Statements under a condition, and in `orelse` those where it does not hold."""
+    """Statements under a condition; `orelse` has those for the other case."""
 
     def __init__(self, outside: Body, test: ir.Expression, share: float = 1.0) -> None:
         orelse = self.orelse = Body(outside)
@@ -116,7 +116,7 @@ class Branch(Block):
 
 
 class Repeat(Block):
-    """The body of a loop under a condition, with about so many iterations."""
+    """The body of a loop while a condition holds, with about so many iterations."""
 
     def __init__(self, outside: Body, test: ir.Expression, expected: float) -> None:
         super().__init__(outside, lambda body: stmt.While(test, body, expected))
@@ -147,7 +147,7 @@ class Loop(Block):
         self.iterations = iterations
 
         def made(body: tuple[stmt.Statement, ...]) -> stmt.For:
-            """Unroll the loop where it is short or was to be."""
+            """Unroll the loop if it is short or was requested to be."""
             loop = stmt.For(axis, begin, end, body, iterations, step, vectorised=vectorised)
             return dataclasses.replace(loop, unrolled=unrolled or is_unrolled(loop))
 
@@ -155,7 +155,7 @@ class Loop(Block):
 
 
 def dealt(item: ir.Expression, tasks: int, items: int) -> tuple[ir.Expression, ir.Expression]:
-    """Return the first task of a work item and the one behind its last, of evenly dealt tasks."""
+    """Return the range of tasks of a work item, if tasks are divided evenly."""
     ends = ir.times(item, tasks), ir.times(ir.plus(item, 1), tasks)
     first, last = (ir.integer_op("whole_div", end, items) for end in ends)
     return first, last

@@ -6,9 +6,9 @@ import enum
 class Effort(enum.Enum):
     """Optimisation, by the level of LLVM's code generator.
 
-    UNOPTIMISED (O0) code calls routines that take far longer, and is compiled in a third of the
-    time. PLAIN code has registers and is simplified, without vectors. WRITTEN code is LLVM as it is
-    to be executed: only instructions and registers are chosen for it.
+    UNOPTIMISED (O0) code only calls routines, which take far longer than it, and compiles in a
+    third of the time. PLAIN code has registers and is simplified, but not vectorised. WRITTEN code
+    is final LLVM IR: only instructions and registers are selected for it.
     """
 
     UNOPTIMISED = 0

@@ -55,7 +55,7 @@ class Buffer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Region:
-    """Memory from an address on that the kernel computes, such as a part of a buffer."""
+    """Memory from a computed address on, such as a part of a buffer."""
 
     address: "Expression"
     usage: Usage
@@ -86,7 +86,7 @@ Memory: TypeAlias = Buffer | Region | StackArray | SharedArray
 
 
 class Integer:
-    """Operators of i64 expressions, computed here as far as they are known.
+    """Operators of i64 expressions, which evaluate constants.
 
     A dividend is never negative.
     """
@@ -219,12 +219,12 @@ def operands_of(expression: Expression) -> tuple[Expression, ...]:
 
 
 def addresses_of(memory: Memory) -> tuple[Expression, ...]:
-    """Return the expressions that say where memory is."""
+    """Return the expressions of memory's address."""
     return (memory.address,) if isinstance(memory, Region) else ()
 
 
 def load_at(kind: str, address: Expression, index: "int | Expression") -> Load:
-    """Return the load of an element of those from an address on, in memory of any use."""
+    """Return the load of an element relative to an address, in memory of any use."""
     return Load(Region(address, Usage.SCRATCH), Type(kind), whole(index))
 
 
@@ -239,7 +239,7 @@ def known(expression: Expression) -> int | None:
 
 
 def simplified(expression: Apply) -> Expression:
-    """Return an instruction on integers, or what equals it by the rules."""
+    """Return an instruction on integers, simplified by the rules."""
     numbers = [_number(operand) for operand in expression.operands]
     number = folded(expression.function, numbers)
     if number is not None and expression.type is Type.I64:
@@ -251,7 +251,7 @@ def simplified(expression: Apply) -> Expression:
 
 
 def _number(expression: Expression) -> int | None:
-    """Return an integer or a truth value that is known."""
+    """Return the value of a constant integer or predicate."""
     if isinstance(expression, Const) and expression.type is Type.B1:
         return expression.parts[0]
     return known(expression)
@@ -263,19 +263,19 @@ def integer_op(function: str, *operands: "int | Expression") -> Expression:
 
 
 def condition(function: str, *operands: "int | Expression") -> Expression:
-    """Return an instruction whose result is a truth value, simplified."""
+    """Return an instruction whose result is a predicate, simplified."""
     return simplified(Apply(function, tuple(map(whole, operands)), Type.B1))
 
 
 def all_of(tests: Sequence[Expression]) -> Expression:
-    """Return whether all tests hold, of which there must be one."""
+    """Return the conjunction of tests, at least one."""
     return functools.reduce(functools.partial(condition, "bit_and"), tests)
 
 
 def opaque(number: int) -> Const:
-    """Return an integer that `known` does not see.
+    """Return an integer that `known` does not recognise.
 
-    A loop up to it is neither unrolled nor made of vectors where it is short.
+    A short loop up to it is neither unrolled nor vectorised.
     """
     return Const(Type.I64, (number,))
 

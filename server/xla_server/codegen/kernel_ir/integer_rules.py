@@ -1,6 +1,6 @@
-"""The rules by which instructions on integers are simplified, by the names of instructions.
+"""Rules to simplify instructions on integers, by the names of instructions.
 
-They are of numbers alone, so that expressions can be simplified as they are made.
+They depend on numbers alone, so that expressions are simplified as they are made.
 """
 
 import operator
@@ -19,7 +19,7 @@ FUNCTIONS: Mapping[str, Callable[..., int]] = {
     **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
     "select": lambda test, then, other: then if test else other,
 }
-"""Instructions that are computed where all operands are known."""
+"""Instruction -> the function that computes it from constant operands."""
 
 KEPT: Mapping[tuple[str, int, int], int] = {
     ("add", 0, 0): 1,
@@ -32,7 +32,7 @@ KEPT: Mapping[tuple[str, int, int], int] = {
     ("select", 0, 1): 1,
     ("select", 0, 0): 2,
 }
-"""The operand that equals the result of an instruction, an operand of which is this number."""
+"""(instruction, constant operand) -> the operand that its result equals."""
 
 ABSORBED: Mapping[tuple[str, int, int], int] = {
     ("mul", 0, 0): 0,
@@ -42,13 +42,13 @@ ABSORBED: Mapping[tuple[str, int, int], int] = {
     ("bit_and", 0, 0): 0,
     ("bit_and", 1, 0): 0,
 }
-"""The result of an instruction, an operand of which is this number."""
+"""(instruction, constant operand) -> its result."""
 
 _DIVISIONS = {"whole_div", "whole_mod", "narrow_div", "narrow_mod"}
 
 
 def folded(function: str, numbers: Sequence[int | None]) -> int | None:
-    """Return the result of an instruction, as far as it follows from the known operands.
+    """Return the result of an instruction, if it follows from the known operands.
 
     Divisions of negative numbers and by 0 have no result, nor have numbers beyond i64.
     """
@@ -65,7 +65,7 @@ def folded(function: str, numbers: Sequence[int | None]) -> int | None:
 
 
 def kept(function: str, numbers: Sequence[int | None]) -> int | None:
-    """Return the number of the operand that the result equals, as far as operands are known."""
+    """Return the number of the operand that the result equals, if that follows from known ones."""
     for position, number in enumerate(numbers):
         if number is not None and (function, position, number) in KEPT:
             return KEPT[function, position, number]

@@ -46,7 +46,7 @@ class Kernel:
 
     @functools.cached_property
     def key(self) -> str:
-        """The text, with all else that the machine code depends on: effort and marked loops."""
+        """The text, and all else that the machine code depends on: effort and marked loops."""
         loops = [each for each, _ in walk(self.body) if isinstance(each, For)]
         unrolled = [number for number, loop in enumerate(loops) if loop.unrolled]
         vectorised = [number for number, loop in enumerate(loops) if loop.vectorised]

@@ -94,7 +94,7 @@ class NumbaText:
         return ["    " * depth + line]
 
     def _named_call(self, routine: Routine, operands: Sequence[ir.Expression], depth: int) -> str:
-        # Many numbers would say nothing without their names.
+        # Many numbers would be unreadable without their names.
         margin = "\n" + "    " * depth
         given = zip(operands, routine.names, strict=True)
         lines = [f"    {self.expression(operand)},  # {name}" for operand, name in given]
@@ -165,7 +165,7 @@ class NumbaText:
         return f"add({base}, mul({element}, {byte_size}))"
 
     def _constant(self, constant: ir.Const) -> str:
-        # Floats by their bits.
+        # Floats are written by their bits.
         written = str if constant.type.is_integer else hex
         text = f"{constant.type}({', '.join(map(written, constant.parts))})"
         return self._constants.setdefault(text, f"k{len(self._constants)}")

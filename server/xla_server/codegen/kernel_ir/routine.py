@@ -1,4 +1,4 @@
-"""Routines that kernels call: machine code of its own, whose parameters have names and units."""
+"""Routines that kernels call: separate machine code, whose parameters have names and units."""
 
 import dataclasses
 import enum
@@ -19,15 +19,14 @@ Operands: TypeAlias = Mapping[str, Word | Record]
 
 
 Cost: TypeAlias = Callable[[Mapping[str, int]], float]
-"""The time of a call in accesses, by the operands that are known numbers: of a product, it is one.
-"""
+"""The time of a call, in accesses, from the operands that are known numbers."""
 
 
 class Unit(enum.Enum):
     """Meanings of a parameter's number, which is passed as i64.
 
     OFFSET is the bytes from one element, row or matrix to the next. FLAG is 0 or 1, or a truth
-    value. FUNCTION is the address of another routine, 0 for none. BITS alone are passed as u64.
+    value. FUNCTION is the address of another routine, 0 for none. Only BITS are passed as u64.
     """
 
     READ = "address of memory that is read"
@@ -62,7 +61,7 @@ Count = Annotated[int, Unit.COUNT]
 Flag = Annotated[int, Unit.FLAG]
 Letter = Annotated[int, Unit.LETTER]
 Number = Annotated[int, Unit.NUMBER]
-"""Parameters of routines that are functions of Python, and fields of records, by their units.
+"""Annotations, by unit, of parameters of routines in Python and of fields of records.
 
 Records are of numbers that are known when a kernel is built, and of routines.
 """
@@ -78,7 +77,7 @@ class Parameter:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Routine:
-    """The signature of a routine, what calls of it cost, and whether they are inlined.
+    """The signature of a routine, its cost function, and whether calls are inlined.
 
     One that may run for long has a parameter for the cancellation flag, which it polls. One that
     only other routines call has no cost.
@@ -106,7 +105,7 @@ class Routine:
         return self.cost(numbers)
 
     def operands(self, given: Operands) -> tuple[Expression, ...]:
-        """Return the operands of a call, which gives each parameter once by its name."""
+        """Return the operands of a call in order, from those by name, one per parameter."""
         words = {name: word for each in given.items() for name, word in _words(*each)}
         missing, unknown = set(self.names) - words.keys(), words.keys() - set(self.names)
         if missing or unknown:
@@ -170,7 +169,7 @@ def arguments_of(
     words: Iterator[Any],
     joined: Callable[[list[Any], type[Record]], Any],
 ) -> list[Any]:
-    """Return the arguments of a routine's function from a word for each of its parameters.
+    """Return the arguments of a routine's function, from a word for each of its parameters.
 
     `joined` makes a record from its fields, of a class.
     """

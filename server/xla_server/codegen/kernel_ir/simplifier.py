@@ -1,4 +1,4 @@
-"""Simplification of finished kernels: statements that do nothing are dropped.
+"""Simplification of finished kernels: dead statements are dropped.
 
 Instructions are simplified as they are made (`expressions.simplified`, by `integer_rules`).
 """
@@ -16,16 +16,16 @@ Block = tuple[stmt.Statement, ...]
 
 
 def simplify(kernel: Kernel) -> Kernel:
-    """Return a kernel that does the same, without statements that do nothing.
+    """Return an equivalent kernel without dead statements.
 
-    It is the same object if there are none; so it is for each simplified kernel.
+    It is the same object if there are none, as for each simplified kernel.
     """
     body = _Simplifier().block(kernel.body)
     return kernel if body is kernel.body else dataclasses.replace(kernel, body=body)
 
 
 class _Simplifier:
-    """Goes through statements backwards, so that it has seen all uses of a value before its let."""
+    """Visits statements backwards, so that all uses of a value come before its let."""
 
     def __init__(self) -> None:
         self._used: set[ir.Expression] = set()
@@ -42,7 +42,7 @@ class _Simplifier:
         return statements if _are_same(left, statements) else tuple(left)
 
     def _statement(self, statement: stmt.Statement) -> Sequence[stmt.Statement]:
-        """Return what is left of a statement."""
+        """Return the simplified statement, or None if it is dead."""
         match statement:
             case stmt.Let(value=value) if value not in self._used:
                 return ()

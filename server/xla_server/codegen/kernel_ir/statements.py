@@ -27,7 +27,7 @@ class Let:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Declare:
-    """Begin the life of a cell."""
+    """Declare a cell with an initial value."""
 
     cell: ir.Cell
     start: ir.Expression
@@ -69,8 +69,8 @@ class Store:
 class For:
     """A serial loop of `axis` from `low` up to `high`, not included.
 
-    It has `iterations` in the mean. One that is `unrolled` becomes copies of its body, and vectors
-    are requested of one that is `vectorised`.
+    `iterations` is their mean number. If `unrolled`, it becomes copies of its body; if
+    `vectorised`, vectors are requested of LLVM.
     """
 
     axis: ir.Value
@@ -85,7 +85,7 @@ class For:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class While:
-    """A loop that goes on while `test` holds, `expected` times as far as is known."""
+    """A loop that runs while `test` holds, by estimate `expected` times."""
 
     test: ir.Expression
     body: "tuple[Statement, ...]"
@@ -96,8 +96,8 @@ class While:
 class If:
     """Statements that are executed if `test` holds, and others if it does not.
 
-    The first are executed in a `share` of the times that the test is, the others in the rest. It is
-    1 where that is not known: both then count for each time.
+    `share` is the fraction of executions in which the test holds. An unknown share is 1: both
+    branches then count for each execution.
     """
 
     test: ir.Expression
@@ -128,7 +128,7 @@ class Call:
 
     @classmethod
     def of(cls, routine: Routine, given: Operands, results: tuple[ir.Value, ...] = ()) -> "Call":
-        """Return the call that gives operands by the names of parameters.
+        """Return the call with operands by the names of parameters.
 
         Raises:
             ValueError: a parameter has no operand, or one of another type, or there are further
@@ -156,7 +156,7 @@ class Shuffle:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Barrier:
-    """Wait until all work items of the group are here; each then sees what the others shared.
+    """Wait for all work items of the group; each then sees the others' stores to shared arrays.
 
     All of them execute it together: threads of a block on a GPU.
     """
@@ -164,11 +164,11 @@ class Barrier:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ParallelFor:
-    """The parallel loop over `items` work items from number `first` on, `step` at once.
+    """The parallel loop over `items` work items from number `first` on, `step` at a time.
 
-    Each call does those in its range. Without `axis` there is one item and no loop. Where it
-    `is_range`, the body is executed once for each call, and itself goes through START to STOP.
-    Items of a `group` may exchange values and share arrays.
+    Each call executes those in its range. Without `axis` there is one item and no loop. If it
+    `is_range`, the body is executed once for each call, and itself loops from START to STOP. Items
+    of a `group` may exchange values and share arrays.
     """
 
     axis: ir.Value | None

@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Type(enum.StrEnum):
-    """A scalar type; the text is the name that instructions have it by."""
+    """A scalar type; the text is its name in instructions."""
 
     B1 = "b1"
     I8 = "i8"
@@ -30,7 +30,7 @@ class Type(enum.StrEnum):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of elements of numpy's."""
+        """The numpy type of elements."""
         return np.dtype(f"{self[0]}{self.byte_size}")
 
     @property

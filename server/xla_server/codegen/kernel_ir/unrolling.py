@@ -1,6 +1,6 @@
 """Unrolling: short loops, such as those over a window, become copies of their bodies.
 
-LLVM's own heuristics unroll far more, which took half of all compile time and made hardly a kernel
+LLVM's own heuristics unroll far more, which took half of all compile time and made almost no kernel
 faster.
 """
 
@@ -13,14 +13,14 @@ from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.target.loop_tuning import MAX_UNROLLED_ITERATIONS
 
 MAX_COPIES = 64
-"""Copies of statements that nested loops may become: a window of eight by eight."""
+"""Largest number of copies from nested loops: those of a window of eight by eight."""
 
 LOOP_COPIES = 6
-"""Copies that a loop counts for which is not unrolled itself: a window of three by three has one
+"""Copies for which a loop counts that is not unrolled itself: a window of three by three has one
 for each of its elements."""
 
 MAX_LOOP_STATEMENTS = 8
-"""Statements of a loop that is copied: copies of longer ones take more time than they save."""
+"""Limit of statements of an unrolled loop: copies of longer ones cost more than they save."""
 
 MIN_LEFT = 3
 """Iterations from which loads by loaded indices and costly functions become vectors: of two LLVM
@@ -30,8 +30,8 @@ makes none."""
 def is_unrolled(loop: For) -> bool:
     """Return whether a loop is unrolled. One that calls routines is not.
 
-    Nor are three and more iterations that store what they load by loaded indices, or results of
-    costly functions: LLVM makes vectors of them, and none of their copies.
+    Nor is one of three or more iterations that store loads at loaded indices, or results of costly
+    functions: LLVM vectorises the loop, but not its copies.
     """
     copies = _copies([loop])
     is_small = _is_short(loop) and copies <= MAX_COPIES

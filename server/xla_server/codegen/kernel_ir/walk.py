@@ -7,7 +7,7 @@ from xla_server.codegen.kernel_ir import statements as stmt
 from xla_server.codegen.kernel_ir.expressions import Expression, operands_of
 
 Path: TypeAlias = tuple[stmt.Statement, ...]
-"""The statements around one, outermost first."""
+"""The statements around a statement, outermost first."""
 
 
 def walk(

@@ -6,7 +6,7 @@ kernels of their own: products and convolutions (`contraction`), Fourier transfo
 sorts (`indexing`), running reductions, transposes, LAPACK calls by symbol (`linear_algebra`), and
 small loops of scalars (`control`). The docstrings of their modules say which form is used where.
 
-`loop_nests/epilogue.py` puts fused instructions behind a product's blocks. `recomputation.py`
-implements fusion's cost model. Results of convolutions that are NaN where a window meets padding or
-holes are summed again without these (`contraction/exact_sums.py`).
+`loop_nests/epilogue.py` computes fused instructions after each block of a product.
+`recomputation.py` implements fusion's cost model. Results of convolutions that are NaN where a
+window meets padding or holes are recomputed without these (`contraction/exact_sums.py`).
 """

@@ -1,4 +1,4 @@
-"""Lowering of fusions: loop nests, and products with what is done to them."""
+"""Lowering of fusions: loop nests, and products with epilogues."""
 
 from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.opcode import Opcode

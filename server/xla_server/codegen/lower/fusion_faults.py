@@ -1,7 +1,7 @@
 """Fusions that fail to compile: counted, logged, and compiled instruction by instruction instead.
 
-A fault in fused code costs a program speed, not its answer. A program that also fails without
-fusion has an error of its own.
+A fault in fused code costs a program speed, not its result. A program that also fails without
+fusion raises its own error.
 """
 
 import logging
@@ -31,8 +31,8 @@ class FusionFaults:
     def record(self, error: BaseException, fusion: HloInstruction) -> None:
         """Count and log a fusion that failed.
 
-        The log has an incident id, the class of the error and where it was raised, and nothing of
-        the program.
+        The log has an incident id, the class of the error and its location, and nothing of the
+        program.
         """
         with self._lock:
             self._count += 1
@@ -54,7 +54,7 @@ class FusionFaults:
 
 
 FUSED = frozenset({Opcode.FUSION, Opcode.WHILE})
-"""Instructions that are compiled to one kernel though those inside could have their own kernels."""
+"""Opcodes compiled to one kernel though the instructions inside could have their own kernels."""
 
 FUSION_FAULTS = FusionFaults()
 """The faults of this process."""

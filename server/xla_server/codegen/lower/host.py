@@ -40,25 +40,25 @@ HOST_OPCODES = frozenset(
         Opcode.SEND_DONE,
     }
 )
-"""Operations that belong to the host: they wait for other parties, or keep state between runs."""
+"""Operations of the host: they wait for other parties, or keep state between runs."""
 
 NUMBERS = frozenset({Opcode.PARTITION_ID, Opcode.REPLICA_ID})
-"""Operations that ask which participant of a grid runs."""
+"""Operations that return the number of the running participant of a grid."""
 
 
 def lower_host(lowering: Lowering, i: HloInstruction) -> Tree:
-    """One row that evaluates the instruction."""
+    """Add one thunk that evaluates the instruction."""
     return lower_evaluator(lowering, i, EVALUATORS[i.opcode])
 
 
 def lower_collective(lowering: Lowering, i: HloInstruction) -> Tree:
-    """One row that meets the other participants."""
+    """Add one thunk that meets the other participants."""
     exchange = EXCHANGES[i.opcode]
     shapes = [operand.shape.dimensions for operand in i.operands]
     results = [part.dimensions for part in array_shapes(i.shape)]
 
     def call(run: Any, arrays: Sequence[Any], targets: Sequence[Any]) -> None:
-        # Others read operands until all have made their results.
+        # Other participants read the operands until all have made their results.
         share = np.may_share_memory
         own = [each.copy() if any(share(each, to) for to in targets) else each for each in arrays]
         given = [array.reshape(shape) for array, shape in zip(own, shapes, strict=True)]
@@ -75,7 +75,7 @@ def lower_collective(lowering: Lowering, i: HloInstruction) -> Tree:
 def _add(
     lowering: Lowering, i: HloInstruction, call: Callable[..., Any], *, fills: bool = False
 ) -> Tree:
-    """Add the row that calls a function with the operands' arrays, and return its results."""
+    """Add the thunk that calls a function with the operands' arrays; return its results."""
     result = lowering.fresh(i.shape, i.name)
     reads = tuple(value for operand in i.operands for value in leaves(lowering.of(operand)))
     lowering.add(HostThunk(i.name, call, reads, tuple(leaves(result)), fills=fills))
@@ -83,7 +83,7 @@ def _add(
 
 
 def lower_custom_call(lowering: Lowering, i: HloInstruction) -> Tree:
-    """Kernels of linear algebra, or one row that calls the target that was registered."""
+    """Add kernels of linear algebra, or one thunk that calls the registered target."""
     target = lowering.custom_calls.resolve(i)
     if i.attributes.target in LAPACK_CALLS:
         return lower_lapack(lowering, i)
@@ -93,7 +93,7 @@ def lower_custom_call(lowering: Lowering, i: HloInstruction) -> Tree:
 
 
 def lower_evaluator(lowering: Lowering, i: HloInstruction, evaluate: Evaluator) -> Tree:
-    """One row that runs an evaluator on the operands' arrays."""
+    """Add one thunk that runs an evaluator on the operands' arrays."""
     shapes = [operand.shape for operand in i.operands]
 
     def call(run: Any, arrays: Sequence[Any]) -> list[Any]:
@@ -107,12 +107,12 @@ def lower_evaluator(lowering: Lowering, i: HloInstruction, evaluate: Evaluator) 
 
 @contextlib.contextmanager
 def placed(run: Any, i: HloInstruction) -> Iterator[None]:
-    """Say in errors of the block at which instruction they happened."""
+    """Add the instruction to errors of the block."""
     try:
         yield
     except XlaError as error:
         if run.options.cancellation.is_cancelled:
-            # Where the run was when it was stopped is not what was wrong.
+            # A cancellation is no error of the instruction at which it was noticed.
             raise
         raise error.at(i.opcode, i.name) from error.__cause__
 
@@ -120,7 +120,7 @@ def placed(run: Any, i: HloInstruction) -> Iterator[None]:
 def _value(shape: Shape, arrays: Iterator[Any]) -> Any:
     if shape.is_tuple:
         return tuple(_value(part, arrays) for part in shape.tuple_shapes)
-    # A reshape has the array of its operand.
+    # A reshape shares the array of its operand.
     return next(arrays).reshape(shape.dimensions) if shape.is_array else TOKEN
 
 

@@ -1,4 +1,4 @@
-"""Thunks of kernels of the loop IR: what they read and write is what their buffers say."""
+"""Thunks of loop-IR kernels, with reads and writes derived from the kernels' buffers."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -19,8 +19,8 @@ def kernel_thunk(
 ) -> KernelThunk:
     """Return the thunk that calls a kernel on these arguments, simplified.
 
-    The cancellation flag is added behind them if the kernel tests it and it is not among them.
-    `launched` gives the simplified kernel what a launch needs besides.
+    The cancellation flag is appended to them if the kernel polls it and it is not among them.
+    `launched` adds launch parameters to the simplified kernel.
     """
     kernel = simplify(kernel)
     values = (*arguments,) if CANCELLATION in arguments else (*arguments, CANCELLATION)

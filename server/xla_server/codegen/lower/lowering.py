@@ -1,4 +1,4 @@
-"""Lowering: the code of a program, one row after the other over values, from optimised HLO."""
+"""Lowering of optimised HLO to the code of a program: a sequence of thunks over values."""
 
 import dataclasses
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -24,9 +24,9 @@ Tree: TypeAlias = "Value | tuple[Tree, ...] | None"
 """The values of an instruction: one for an array, None for a token, a tuple for a tuple."""
 
 Lower: TypeAlias = Callable[["Lowering", HloInstruction], "Tree | Deep[Tree]"]
-"""Adds the rows of an instruction, whose operands have their values, and gives its own.
+"""Adds the thunks of an instruction, whose operands were lowered, and returns its values.
 
-Those that lower computations which run instruction by instruction are deep functions.
+Lowerings of instructions that call whole computations are deep functions.
 """
 
 
@@ -35,13 +35,13 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(eq=False)
 class Lowering:
-    """The code of one program while it is written.
+    """Builder of one program's code.
 
     Without `fuses`, the instructions inside of fusions are lowered one by one. `carried` are the
-    values that loops hand from one iteration to the next, `area_bytes` the bytes of what
-    participants gather at a time, of all meetings. `kernels` of loop nests, and epilogues, are kept
-    by what they compute: one for `equal` ones. `numbers` say which participant runs, by the opcodes
-    that ask.
+    values that loops pass from one iteration to the next, `area_bytes` the bytes that participants
+    gather at a time, for all meetings. `kernels` of loop nests, and epilogues, are cached by their
+    computation: one for `equal` ones. `numbers` has the values of the participant's number, by
+    opcode.
     """
 
     table: Mapping[Opcode, Lower]
@@ -67,23 +67,23 @@ class Lowering:
         return self._scope[instruction]
 
     def array(self, instruction: HloInstruction) -> Value:
-        """The value of an instruction that gives an array; a reshape has that of its operand."""
+        """The value of an instruction with an array result; a reshape shares its operand's."""
         value = self._scope[instruction]
         assert isinstance(value, Value), instruction
         return value
 
     def new(self, shape: Shape, name: str) -> Value:
-        """A value that a row to come writes."""
+        """Make a value that a later thunk writes."""
         return Value(shape.without_layout(), name)
 
     def add(self, row: Row) -> None:
-        """Append a row."""
+        """Append a thunk."""
         self.rows.append(row)
         if self._current is not None:
             self.origins[row] = self._current
 
     def take_back(self, start: int) -> list[Row]:
-        """Forget the rows from this number on, and return them."""
+        """Remove the thunks from this number on, and return them."""
         taken = self.rows[start:]
         del self.rows[start:]
         for row in taken:
@@ -91,17 +91,17 @@ class Lowering:
         return taken
 
     def give(self, instruction: HloInstruction, tree: Tree) -> None:
-        """Let an instruction that is not lowered have these values."""
+        """Set the values of an instruction that is not lowered."""
         self._scope[instruction] = tree
 
     def copy(self, target: Tree, source: Tree) -> None:
-        """Rows that copy all arrays of a tree into another of the same structure."""
+        """Append copies of all arrays of a tree into another of the same structure."""
         for to, origin in zip(leaves(target), leaves(source), strict=True):
             if to is not origin:
                 self.add(CopyThunk(to, origin))
 
     def fresh(self, shape: Shape, name: str) -> Tree:
-        """New values for everything in a shape."""
+        """Make new values for all arrays of a shape."""
         if shape.is_tuple:
             return tuple(
                 self.fresh(part, f"{name}.{n}") for n, part in enumerate(shape.tuple_shapes)
@@ -109,12 +109,12 @@ class Lowering:
         return self.new(shape, name) if shape.is_array else None
 
     def results(self, i: HloInstruction) -> tuple[Value, ...]:
-        """New values for a result that is an array, or for the arrays of a flat tuple."""
+        """Make new values for a result that is an array, or for the arrays of a flat tuple."""
         shapes = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
         return tuple(self.new(shape, f"{i.name}.{n}") for n, shape in enumerate(shapes))
 
     def call(self, computation: HloComputation, arguments: Sequence[Tree]) -> Deep[Tree]:
-        """Add the rows of a computation and return its root's values, as a deep function."""
+        """Add the thunks of a computation and return its root's values, as a deep function."""
         outer, self._scope = self._scope, {}
         try:
             self._scope.update(zip(computation.parameters, arguments, strict=True))
@@ -151,7 +151,7 @@ class Lowering:
             self._current = outer
 
     def attempt(self, i: HloInstruction, lower: Callable[[], T | None]) -> T | None:
-        """Return what lowers an instruction to fused code; None if that fails or is not wanted."""
+        """Run a lowering to fused code and return its result; None if it fails or fusion is off."""
         if not self.fuses:
             return None
         tables: tuple[dict[Any, Any], ...] = self.constants, self.costs
@@ -184,7 +184,7 @@ def lower(
     *,
     fuses: bool = True,
 ) -> Code:
-    """The code of a module for a target; raises UnimplementedError for an opcode without lowering.
+    """Return a module's code for a target; raises UnimplementedError for opcodes without lowering.
 
     Without `fuses`, the instructions inside of fusions are lowered one by one.
     """
@@ -209,5 +209,5 @@ def lower(
 
 
 def kernels_of(code: Code) -> list[KernelThunk]:
-    """The rows that call kernels."""
+    """The thunks that call kernels."""
     return [row for row in code.rows if isinstance(row, KernelThunk)]

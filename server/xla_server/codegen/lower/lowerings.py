@@ -56,8 +56,8 @@ LOWERINGS: Mapping[Opcode, Lower] = {
     Opcode.TRANSPOSE: lower_transpose,
     Opcode.TRIANGULAR_SOLVE: lower_triangular_solve,
 }
-"""The lowering of each opcode that this platform runs: a loop nest where a rule computes an element
-and the opcode has no row of its own."""
+"""The lowering of each opcode that this platform runs. Opcodes without an entry of their own but
+with a trace rule for an element become loop nests."""
 
 _DYNAMIC = "programs are compiled at known sizes, where size-specialisation leaves none"
 

@@ -1,8 +1,8 @@
 """Lowering of collectives whose participants meet in native code.
 
-A kernel makes the results of one participant from the operands of members of its group, which
-have copied them to where others read them: a fusion of what the collective computes, whose
-parameters are these operands. A reduction has the order, the start value and the types of
+A kernel computes the results of one participant from the operands of its group's members, which
+have copied them to shared memory. It is a fusion of the collective's computation, whose parameters
+are these operands. A reduction has the order, the start value and the types of
 `ops/collectives/group_reduction.py`, so it has the bits of the host's.
 """
 
@@ -32,17 +32,17 @@ from xla_server.passes.framework.editor import Editor
 from xla_server.passes.simplify.map_inliner import applied, is_liftable
 
 MAX_BYTES = 1 << 24
-"""Bytes of operands of the largest meeting in native code."""
+"""Largest size of the operands of one native meeting, in bytes."""
 
 MAX_AREA_BYTES = 1 << 24
-"""Bytes of operands of all meetings of a program; those beyond them are left to the host."""
+"""Bytes of operands of all native meetings of a program; the host does those beyond."""
 
 _OF_COMPLEX = frozenset({Opcode.ADD, Opcode.CONSTANT, Opcode.PARAMETER, Opcode.SUBTRACT})
-"""Operations on complex numbers that have the same bits in a kernel as on the host."""
+"""Operations on complex numbers with the same bits in a kernel as on the host."""
 
 
 def lower_meeting(lowering: Lowering, i: HloInstruction) -> Tree:
-    """Rows that meet the others in native code, where that fits, else one of the host."""
+    """Add thunks that meet the others in native code, if that fits, else one for the host."""
     placements, before = _placements(lowering, i), len(lowering.rows)
     host_tree = lower_collective(lowering, i)
     host = lowering.rows[-1]
@@ -78,7 +78,7 @@ def lower_meeting(lowering: Lowering, i: HloInstruction) -> Tree:
 
 
 def lower_number(lowering: Lowering, i: HloInstruction) -> Tree:
-    """A copy of what the run says of its participant, which is written before it begins."""
+    """Copy the participant's number, which is written before the run begins."""
     number = lowering.numbers.setdefault(i.opcode, thunks.Value(i.shape, str(i.opcode)))
     result = lowering.new(i.shape, i.name)
     lowering.copy(result, number)
@@ -86,7 +86,7 @@ def lower_number(lowering: Lowering, i: HloInstruction) -> Tree:
 
 
 def _placements(lowering: Lowering, i: HloInstruction) -> Sequence[Placement]:
-    """The placement of each participant; none where the host is to do it."""
+    """The placement of each participant; none if the host does the collective."""
     if i.called and not _folds_natively(*i.called):
         return ()
     try:
@@ -97,7 +97,7 @@ def _placements(lowering: Lowering, i: HloInstruction) -> Sequence[Placement]:
 
 
 def _folds_natively(reducer: HloComputation) -> bool:
-    """Return whether a kernel reduces to the same bits as the host: no function is approximated."""
+    """Return whether a kernel reduces to the same bits as the host: it approximates no function."""
     return is_liftable(reducer) and all(
         i.opcode in _OF_COMPLEX
         if i.shape.element_type.is_complex
@@ -107,7 +107,7 @@ def _folds_natively(reducer: HloComputation) -> bool:
 
 
 class _Making:
-    """The fusion that makes one result, while it is written."""
+    """Builder of the fusion that computes one result."""
 
     def __init__(
         self, i: HloInstruction, number: int, operand: thunks.Value, placements: Sequence[Placement]
@@ -122,13 +122,13 @@ class _Making:
         self.parameters: dict[thunks.Value, HloInstruction] = {}
 
     def read(self, member: int, operand: int) -> HloInstruction:
-        """An operand of a member; either number may be BY_POSITION."""
+        """Add a parameter for an operand of a member; either number may be BY_POSITION."""
         name = f"{self._operand.name}.{member}"
         shape = self.instruction.operands[self.number].shape
         return self._parameter(thunks.Gathered(self._operand.shape, name, member, operand), shape)
 
     def of_all(self) -> list[HloInstruction]:
-        """The operands of all members of the largest group."""
+        """Add parameters for the operands of all members of the largest group."""
         return [self.read(member, self.number) for member in range(max(self.sizes))]
 
     def word(self, value: thunks.Value) -> HloInstruction:
@@ -158,7 +158,7 @@ class _Making:
 
 
 def _result(lowering: Lowering, making: _Making) -> thunks.Value | None:
-    """Add the kernels that make one result; None where they do not compile."""
+    """Add the kernels that compute one result; None if they do not compile."""
     i, editor = making.instruction, making.editor
     root, values = _MAKE[i.opcode](making), tuple(making.parameters)
     parameters = tuple(making.parameters.values())
@@ -174,7 +174,7 @@ def _result(lowering: Lowering, making: _Making) -> thunks.Value | None:
 
 
 def _fold(making: _Making, operands: Sequence[HloInstruction]) -> HloInstruction:
-    """The reduction of operands in their order, of which smaller groups have the first ones.
+    """Reduce operands in their order; smaller groups have only the first ones.
 
     A participant alone keeps its operand.
     """
@@ -224,7 +224,7 @@ def _own_blocks(making: _Making, dimension: int) -> list[HloInstruction]:
 
 
 def _of_meeting(row: object) -> thunks.KernelThunk:
-    """The kernel without what members give it, which has no memory in this run."""
+    """The kernel without the operands of members, which have no memory in this run."""
     assert isinstance(row, thunks.KernelThunk)
     reads = tuple(value for value in row.reads if not is_given(value))
     return dataclasses.replace(row, reads=reads, in_place=())
@@ -239,7 +239,7 @@ _MAKE: Mapping[Opcode, Callable[[_Making], HloInstruction]] = {
     Opcode.COLLECTIVE_REDUCE: lambda m: _fold(m, m.of_all()),
     Opcode.REDUCE_SCATTER: lambda m: _fold(m, _own_blocks(m, m.instruction.attributes.dimension)),
 }
-"""The function that makes one result of each collective from the operands of members."""
+"""Collective -> the function that builds one result from the operands of members."""
 
 MEETING_OPCODES = frozenset(_MAKE)
 """Collectives that may meet in native code."""

@@ -1,6 +1,6 @@
-"""Lowering of rng-bit-generator: a loop over counters, each of which gives a few elements.
+"""Lowering of rng-bit-generator: a loop over counters, each of which yields a few elements.
 
-The counters that are drawn for a shape are defined by xla_server.ops.random.rng_bit_generator.
+xla_server.ops.random.rng_bit_generator defines the counters of a shape.
 """
 
 import math
@@ -45,7 +45,7 @@ def _in_ranges(
 def lower_rng_bit_generator(
     lowering: Lowering, i: HloInstruction, build: Build = _in_ranges
 ) -> Tree:
-    """One kernel for the bits, which moves the state on too."""
+    """Add one kernel for the bits, which also advances the state."""
     attributes: RngBitGeneratorAttributes = i.attributes
     state = lowering.array(i.operands[0])
     form = i.operands[0].shape
@@ -59,10 +59,10 @@ def lower_rng_bit_generator(
 
 
 class RandomKernel:
-    """A kernel while it is built, each call of which draws at a range of the counters.
+    """Builder of a kernel, each call of which draws at a range of the counters.
 
-    Where it does not, a work item draws at the counter of its number. The one that draws at the
-    first counter also stores the next state.
+    Without `is_range` a work item draws at the counter of its number. The one of the first counter
+    also stores the next state.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class RandomKernel:
         names = ("key", "base", "high")[:words]
         loads = [ir.Load(STATE, Type.U64, ir.Index(n)) for n in range(words)]
         known = [self._top.let(*each) for each in zip(names, loads, strict=True)]
-        # Without a third word the key is the counter's upper half too, and does not move.
+        # Without a third word the key is also the counter's upper half, and does not advance.
         self.key, self._base, self._high = *known[:2], known[-1 if words == 3 else 0]
         self.body = Items(self._top, counters, None if is_range else "t")
         end = self.later(ir.Index(counters))
@@ -94,7 +94,7 @@ class RandomKernel:
         return Loop(outside, self._names("c"), high, low, iterations=1)
 
     def later(self, counter: ir.Expression) -> ir.Apply:
-        """Return the lower half of a counter: that of the state is number 0."""
+        """Return the lower half of counter number `counter`, from 0 for the state's."""
         return ir.Apply("add", (self._base, ir.Apply("to_u64", (counter,), Type.U64)), Type.U64)
 
     def carried(self, low: ir.Expression) -> ir.Apply:
@@ -154,7 +154,7 @@ def _three_fry(element: ElementType, sizes: Sequence[int]) -> Kernel:
 
 
 def _rows(r: RandomKernel, half: int, size: int, inner: int) -> None:
-    """Elements with as many between them as the later dimensions have: two rows for a row."""
+    """Append loops over rows of counters, whose two words are stored `inner` elements apart."""
     at = r.body.declare("at", ir.START)
     with Repeat(r.body, ir.condition("lt", at, ir.STOP), 1) as rows:
         row = rows.let("row", ir.Quotient(ir.Index(0, ((at, 1),)), inner))
@@ -178,7 +178,7 @@ def _rows(r: RandomKernel, half: int, size: int, inner: int) -> None:
 
 
 def _odd_rows(r: RandomKernel, half: int, size: int) -> None:
-    """Neighbours along a last dimension of odd size: the second word of each row's end is lost."""
+    """Append loops over pairs along a last dimension of odd size: each row drops its last word."""
     at = r.body.declare("at", ir.START)
     with Repeat(r.body, ir.condition("lt", at, ir.STOP), 1) as rows:
         row = rows.let("row", ir.Quotient(ir.Index(0, ((at, 1),)), half))

@@ -1,9 +1,9 @@
 """The cost model of fusion: how often the loop nest of a fusion evaluates each instruction.
 
-A fusion's kernel is written for its sizes and counted (kernel_ir/analysis/counts.py). Where it
-evaluates elements again, and storing an instruction of the fusion first takes less time by the same
-count, that instruction is to be a kernel before it. A reduction that varies with no loop of the
-kernel is never left where it keeps a large kernel from being shared by threads.
+A fusion's kernel is built for its sizes and counted (kernel_ir/analysis/counts.py). If it evaluates
+elements repeatedly, and storing an instruction of the fusion first takes less time by the same
+count, that instruction becomes a kernel before it. A reduction that varies with no loop of the
+kernel is always stored if it would keep a large kernel from running in parallel.
 """
 
 import dataclasses
@@ -25,13 +25,13 @@ from xla_server.target.target import Target
 
 
 class LoopNestCosts:
-    """The cost model of fusion: it writes the kernels that a fusion would be, and counts them."""
+    """The cost model of fusion: builds the kernels that a fusion would be, and counts them."""
 
     def __init__(self, target: Target, write: Write = write_loops) -> None:
         self._target, self._write = target, write
 
     def stored(self, fusion: HloInstruction) -> frozenset[HloInstruction]:
-        """Return what is cheaper to store by kernels before a loop fusion than to evaluate in it.
+        """Return the instructions that are cheaper to store before a loop fusion.
 
         A fusion whose kernel cannot be written is left as it is: lowering meets the same error.
         """
@@ -39,7 +39,7 @@ class LoopNestCosts:
             return frozenset()
         try:
             planner = _Planner(_task_of(fusion, self._target), self._write)
-        except Exception:  # Lowering writes the same kernel, and reports the same error.
+        except Exception:  # Lowering builds the same kernel, and reports the same error.
             return frozenset()
         try:
             return planner.planned()
@@ -51,7 +51,7 @@ class LoopNestCosts:
 
 
 def _task_of(fusion: HloInstruction, target: Target) -> LoopTask:
-    """Return the task of a fusion's kernel, over values that stand for those of the program."""
+    """Return the task of a fusion's kernel, over placeholders for the program's values."""
     operands = {
         operand: _value(operand, operand.name)
         for operand in fusion.operands
@@ -83,12 +83,13 @@ class _Planner:
         self._left = self._costs.max_plans
 
     def planned(self) -> frozenset[HloInstruction]:
-        """Return what the plan stores that takes the least time of those tried."""
+        """Return the stored instructions of the plan that takes the least time of those tried."""
         stored: frozenset[HloInstruction] = frozenset()
         kernels = self._kernels(stored)
         while self._left > 0:
             serial = next(filter(None, map(self._serial_reduction, kernels)), None)
-            # The only result is written by the kernel itself: there would be none to read it.
+            # The kernel itself writes the only result: storing it first would leave nothing to
+            # compute.
             if serial is not None and (serial,) != self._results:
                 stored |= {serial}
                 kernels = self._kernels(stored)
@@ -146,7 +147,7 @@ class _Planner:
     def _computed_from(
         self, root: HloInstruction, stored: frozenset[HloInstruction]
     ) -> set[HloInstruction]:
-        """Return what a kernel computes or reads: all behind its root, down to stored ones."""
+        """Return the instructions that a kernel computes or reads: from its root to stored ones."""
         start = self._called.root if root is self._task.instruction else root
         ends = stored - {start}
         return set(reached([start], lambda part: () if part in ends else part.operands))
@@ -181,7 +182,7 @@ class _Planner:
     def _serial_reduction(self, kernel: LoopKernel) -> HloInstruction | None:
         """Return a reduction that each work item repeats, or one before the parallel loop.
 
-        The second counts if the kernel could have more chunks.
+        The latter matters only if the kernel could have more chunks.
         """
         repeated = [i for i in kernel.repeated_reductions if i in self._order]
         if repeated:
@@ -198,13 +199,13 @@ class _Planner:
 
 
 def _results(root: HloInstruction) -> tuple[HloInstruction, ...]:
-    """Return what a fusion computes, in the order of its results; equal ones are not told apart."""
+    """Return the instructions of a fusion's results, in order."""
     results = root.operands if root.opcode is Opcode.TUPLE else (root,)
     return tuple(results) if len(set(results)) == len(results) else (root,)
 
 
 def wasted_units(evaluated: Mapping[HloInstruction, float]) -> dict[HloInstruction, float]:
-    """Return the time that goes to evaluations of elements that were evaluated before."""
+    """Return the time of evaluations that repeat earlier ones."""
     found = {}
     for i, times in evaluated.items():
         again = times - evaluations_once(i)

@@ -1,4 +1,4 @@
-"""Functions that depend on no program and many kernels call.
+"""Routines: functions that many kernels call, independent of any program.
 
 Register tiles and panels of products and convolutions, Winograd transforms, Fourier passes,
 sorting and heaps, concatenation, blocks of factorizations, exact sums. Most are functions of

@@ -1,7 +1,7 @@
-"""Routines that kernels call before and after they add rows to a run of neighbouring sums.
+"""Routines that kernels call before and after they add rows to a block of neighbouring sums.
 
-Every reduction by columns has these loops, the same in each but for addresses and counts. They are
-a small part of its time, but were a fourth of its compilation.
+Every reduction by columns has these loops, which differ only in addresses and counts. They are a
+small part of its running time, but were a fourth of its compile time.
 """
 
 from xla_server.codegen.compiler.shared_functions import PythonFunction, by_name
@@ -32,7 +32,7 @@ def _fill(byte_width: int) -> PythonFunction:
 
 
 def _join(kind: str) -> PythonFunction:
-    """Return the routine that adds a run of sums to those outside, and resets it.
+    """Return the routine that adds a block of sums to those of the outer level, and resets it.
 
     The two do not overlap.
     """

@@ -13,7 +13,7 @@ from xla_server.ir.module import HloInstruction
 
 
 def trace_bitcast_convert(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
-    """The bits read as another type: the same element's, a part's, or those of several parts."""
+    """The bits as another type: of the same element, a part of one, or several elements."""
     old, new = i.operands[0].shape.element_type, i.shape.element_type
     node: Node
     if old.is_complex:
@@ -38,7 +38,7 @@ def trace_bitcast_convert(t: Tracer, i: HloInstruction, index: Index, number: in
 
 
 def _part(t: Tracer, i: HloInstruction, index: Index) -> Deep[Node]:
-    """The bits of the part that the last index counts, low ones first."""
+    """The bits of the part of an element that the last index selects, low ones first."""
     old, new = i.operands[0].shape.element_type, i.shape.element_type
     node: Node = yield t.operand(i, 0, index[:-1])
     bits = _bits(t, node, old)
@@ -75,7 +75,7 @@ def _complex(t: Tracer, i: HloInstruction, index: Index) -> Deep[Node]:
 
 
 def _width(element_type: ElementType) -> int:
-    """Bits that the operation moves: one of PRED, though it is stored in 8."""
+    """Width in bits as the operation counts it: 1 for PRED, though it is stored in 8."""
     return 1 if element_type is ElementType.PRED else element_type.bit_width
 
 
@@ -91,8 +91,8 @@ def _bits(t: Tracer, node: Node, element_type: ElementType) -> Node:
         if kernel_type.storage == kernel_type.computed:
             return t.apply(f"bits_{storage}", [node], storage)
         if isinstance(node, Load):
-            # The bits are loaded as they are: a conversion to F32 would make all NaNs of a type
-            # one.
+            # The bits are loaded without conversion: one to F32 would make all NaNs of a type
+            # equal.
             as_stored = KernelType(storage, storage)
             return Load(node.argument, as_stored, node.offset, node.size, node.guard)
         return t.apply(kernel_type.narrow or "", [node], storage)
@@ -104,7 +104,7 @@ def _bits(t: Tracer, node: Node, element_type: ElementType) -> Node:
 
 
 def _of_bits(t: Tracer, bits: Node, element_type: ElementType) -> Node:
-    """An element from its bits; higher ones do not count."""
+    """An element from its bits; higher bits are ignored."""
     kernel_type = KERNEL_TYPE[element_type]
     if element_type is ElementType.PRED:
         lowest = t.apply("bit_and", [bits, Immediate.of(bits.type, 1)], bits.type)
@@ -121,7 +121,7 @@ def _of_bits(t: Tracer, bits: Node, element_type: ElementType) -> Node:
 
 
 def trace_stochastic_convert(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
-    """The operand cut to an integer, moved away from zero where the random number is small."""
+    """The operand as an integer, truncated, or rounded away from zero by a small random number."""
     operand: Node = yield t.operand(i, 0, index)
     random: Node = yield t.operand(i, 1, index)
     source, drawn = (part.shape.element_type for part in i.operands)

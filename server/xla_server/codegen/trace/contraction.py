@@ -36,7 +36,7 @@ def trace_dot(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[N
         product = arithmetic(t, "mul", factors, wide)
         kept = tuple(loop for loop in loops if loop.size != 1)
         if not kept:
-            # A sum of one product is that product, -0 too.
+            # A sum of one product is that product, even -0.
             return converted(t, product, wide, result)
         reduction = sum_of(t, product, kept, wide)
         t.reductions[(i, index, t.guard)] = reduction
@@ -44,19 +44,19 @@ def trace_dot(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[N
 
 
 def type_of_sums(result: ElementType) -> ElementType:
-    """The element type that sums are kept in."""
+    """The element type in which sums accumulate."""
     if result.is_floating and result.bit_width < 32:
         return ElementType.F32
     return ElementType.S32 if result is ElementType.PRED else result
 
 
 MAX_TESTED_COPIES = 16
-"""Elements of a window that is unrolled although they are tested for padding or holes: each of
-them makes one more piece of the result at either edge."""
+"""Largest number of elements of an unrolled window that are tested for padding or holes: each adds
+a piece of the result at either edge."""
 
 
 def trace_convolution(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
-    """Products with what lies under the window, zeros in the padding, rounded once."""
+    """The sum of products with the elements under the window, zeros for padding, rounded once."""
     result = i.shape.element_type
     wide = accumulated_type([operand.shape for operand in i.operands], i.shape)
     numbers, kernel = i.attributes.dimension_numbers, i.operands[1].shape.dimensions
@@ -72,8 +72,8 @@ def trace_convolution(t: Tracer, i: HloInstruction, index: Index, number: int) -
         product: Node = yield _product(t, i, index, wide, offsets, variable(inputs))
         loops = tuple(loop for loop in (*window, inputs) if loop.size != 1)
         if not loops:
-            # A sum of one product is that product, -0 too, where the convolution is a dot. Any
-            # other begins with +0 and so is never -0.
+            # If the convolution is a dot, a sum of one product is that product, even -0. Other sums
+            # begin with +0 and so are never -0.
             is_exact = wide.is_integer or wide is ElementType.PRED
             if not (i.attributes.window.is_pointwise or is_exact):
                 product = arithmetic(t, "add", [product, zero(wide)], wide)
@@ -83,7 +83,7 @@ def trace_convolution(t: Tracer, i: HloInstruction, index: Index, number: int) -
 
 
 def is_filter(i: HloInstruction) -> bool:
-    """Return whether one feature is made of one by a window that is unrolled."""
+    """Return whether one feature is computed from one by an unrolled window."""
     numbers, kernel = i.attributes.dimension_numbers, i.operands[1].shape
     features = (numbers.kernel_input_feature_dimension, numbers.kernel_output_feature_dimension)
     most = MAX_TESTED_COPIES if _is_tested(i) else MAX_COPIES
@@ -91,7 +91,7 @@ def is_filter(i: HloInstruction) -> bool:
 
 
 def _is_tested(i: HloInstruction) -> bool:
-    """Return whether some elements under the window lie in padding or in holes."""
+    """Return whether some elements under the window are padding or holes."""
     return any(
         d.padding_low > 0 or d.padding_high > 0 or d.base_dilation > 1
         for d in i.attributes.window.dimensions
@@ -101,7 +101,7 @@ def _is_tested(i: HloInstruction) -> bool:
 def _sum_of_copies(t: Tracer, i: HloInstruction, index: Index, wide: ElementType) -> Deep[Node]:
     """Return the sum over a window without a loop, so that tests are of the result's index alone.
 
-    Loops over results are cut where such tests change their outcome.
+    Loops over results are split where such tests change.
     """
     total: Node = zero(wide)
     sizes = (d.size for d in i.attributes.window.dimensions)
@@ -119,7 +119,7 @@ def _product(
     offsets: Sequence[Affine],
     feature_of_group: Affine,
 ) -> Deep[Node]:
-    """Return the product with one element of the window, which a result sums."""
+    """Return the product with one element of the window, an addend of a result."""
     numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
     base, kernel = (operand.shape for operand in i.operands)
     batch, feature, *positions = (index[d] for d in numbers.output_order)
@@ -154,7 +154,7 @@ def _product(
     weight = converted(t, weight, kernel.element_type, wide)
     product = arithmetic(t, "mul", [factor, weight], wide)
     if guard is not None:
-        # Padding takes no part: an infinite weight would make NaN of its zeros.
+        # Padding adds no product: an infinite weight times its zeros would be NaN.
         product = t.select(guard, product, zero(wide))
     return product
 
@@ -173,5 +173,5 @@ def accumulated_type(operands: Sequence[Shape], result: Shape) -> ElementType:
         return ElementType.C128 if double else ElementType.C64
     if any(kind.is_floating for kind in types):
         return ElementType.F64 if double else ElementType.F32
-    # Truth values are counted.
+    # Predicates are counted.
     return ElementType.S32 if result.element_type is ElementType.PRED else result.element_type

@@ -38,7 +38,7 @@ def trace_elementwise(t: Tracer, i: HloInstruction, index: Index, number: int) -
 
 
 def trace_compare(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
-    """The relation; the total order is one of integers made from the bits."""
+    """The comparison; a total order of floats compares integers made from the bits."""
     operands: list[Node] = yield t.operands(i, 2, index)
     relation = i.attributes.direction.lower()
     if i.attributes.type is ComparisonType.TOTALORDER and operands[0].type in ("f32", "f64"):
@@ -100,15 +100,15 @@ def arithmetic(t: Tracer, function: str, operands: Sequence[Node], kind: Element
 
 
 _OWN_PREDICATES = (ElementType.BF16, ElementType.F8E8M0FNU)
-"""F32 and F64 take subnormal numbers for zero by the mode of the processor. BF16 keeps subnormal
-numbers, and LLVM knows that F8E8M0FNU has no zero."""
+"""Types with their own conversions to PRED. For F32 and F64 the processor's mode flushes subnormal
+numbers. BF16 keeps them, and LLVM must not assume that F8E8M0FNU has a zero."""
 
 _OWN_CONVERSION: Mapping[tuple[ElementType, ElementType], str] = {
     (ElementType.F64, ElementType.F16): "f64_to_odd_f32",
     (ElementType.F64, ElementType.F8E8M0FNU): "f64_to_f8e8m0fnu",
     (ElementType.F8E8M0FNU, ElementType.F64): "f8e8m0fnu_to_f64",
 }
-"""Conversions that going by F32 as it is would round twice or take for zero."""
+"""Conversions that would round twice, or flush to zero, if they went through F32."""
 
 
 def trace_reduce_precision(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
@@ -130,7 +130,7 @@ def trace_constant(t: Tracer, i: HloInstruction, index: Index, number: int) -> N
 
 
 def literal(value: "np.generic", element_type: ElementType) -> Immediate:
-    """An element as a constant of the type it is computed in."""
+    """An element as a constant of its computed type."""
     computed = KERNEL_TYPE[element_type].computed
     if computed in ("c64", "c128"):
         return Immediate.of(computed, *(_bits(part, computed) for part in (value.real, value.imag)))

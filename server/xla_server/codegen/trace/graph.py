@@ -1,7 +1,7 @@
-"""The scalar graph of a kernel: what one element of a result is computed from.
+"""The scalar graph of a kernel: the computation of one element of a result.
 
 Nodes are compared by identity; the tracer makes each only once. A node depends on the loop
-variables that its indices name, and is computed in the innermost loop among theirs.
+variables of its indices, and is computed in the innermost of their loops.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ class Node:
         return self._own_variables()
 
     def _own_variables(self) -> frozenset[Variable]:
-        """Return the variables, once those of all inputs are known."""
+        """Return the variables; those of all inputs must be known."""
         return frozenset[Variable]().union(*(node.variables for node in self.inputs()))
 
     def inputs(self) -> Iterable["Node"]:
@@ -53,7 +53,7 @@ class Immediate(Node):
 
 @dataclasses.dataclass(eq=False)
 class Load(Node):
-    """An element of a buffer of `size`. Where `guard` is false any other is read instead."""
+    """An element of a buffer of `size`. If `guard` is false, any other element is read instead."""
 
     argument: int
     kernel_type: KernelType
@@ -104,7 +104,7 @@ class Position(Node):
 
 
 def position_of(node: Node) -> Affine | None:
-    """Return the index that an integer is, behind conversions that keep it; None for others."""
+    """Return the index whose number a node is, through exact conversions; None for other nodes."""
     bits = 63
     while isinstance(node, Apply) and node.function == f"to_{node.type}" and node.type[0] in "iu":
         bits = min(bits, Type(node.type).byte_size * 8 - (node.type[0] == "i"))
@@ -139,11 +139,11 @@ class Reassociation:
 
 @dataclasses.dataclass(eq=False)
 class Reduction:
-    """A loop over `loops`, outermost first, that combines accumulators with what it reads.
+    """A loop over `loops`, outermost first, that combines accumulators with inputs.
 
-    `combined` are functions of `accumulators`. Where there is a function that `reassociates`, the
-    only combined value is that function of the accumulator and `element`, and the order of
-    combination is free. Without loops, `combined` combine the elements of `turns`.
+    `combined` are functions of `accumulators`. With a function that `reassociates`, the only
+    combined value is that function of the accumulator and `element`, and the order is free. Without
+    loops, `combined` combine the elements of `turns`.
     """
 
     loops: tuple[Variable, ...]
@@ -192,9 +192,9 @@ class Store:
 
 
 def as_stored(node: Node, kind: KernelType) -> Node:
-    """Return an element whose bits are chosen as they are in memory, if all it does is choose.
+    """Return a select on the stored bits, if a node only selects between loads.
 
-    Conversions of the parts would cost more than the choice, and make all NaNs of a type one.
+    Conversions of the operands would cost more than the select, and make all NaNs of a type equal.
     """
     found: dict[Node, Node] = {}
     is_choice = isinstance(node, Apply) and node.function == "select"
@@ -225,7 +225,7 @@ def as_stored(node: Node, kind: KernelType) -> Node:
 
 
 def _settle(nodes: Iterable[Node]) -> None:
-    """Find the variables of nodes and of all that they read, inputs first."""
+    """Compute the variables of nodes and of their transitive inputs, inputs first."""
     waiting = [node for node in nodes if "variables" not in vars(node)]
     while waiting:
         node = waiting[-1]
@@ -233,25 +233,25 @@ def _settle(nodes: Iterable[Node]) -> None:
         if unknown:
             waiting += unknown
         else:
-            # Cached from now on: what was pushed twice is looked up the second time.
+            # Cached from now on: a node that was pushed twice is looked up the second time.
             _ = node.variables
             waiting.pop()
 
 
 def roots_of(stores: Iterable[Store]) -> list[Node]:
-    """The nodes whose values stores write, and those that say where."""
+    """The nodes of the values that stores write, and of their indices."""
     return [node for store in stores for node in (store.value, *nodes_of(store.offset))]
 
 
 def reached(
     roots: Iterable[Node], inputs: Callable[[Node], Iterable[Node]] = lambda node: node.inputs()
 ) -> Iterator[Node]:
-    """Return roots and the nodes that they are computed from by way of `inputs`, each once."""
+    """Return roots and the nodes that are reached from them through `inputs`, each once."""
     return traversal.reached(roots, inputs)
 
 
 def own_inputs(node: Node) -> Iterable[Node]:
-    """The nodes that one reads itself: a result of a reduction has the reduction for that."""
+    """The direct inputs of a node; a result of a reduction has none, as the reduction has them."""
     return () if isinstance(node, ReductionResult) else node.inputs()
 
 

@@ -15,9 +15,9 @@ from xla_server.codegen.kernel_ir.types import Type
 class KernelType:
     """`storage` is the type in memory, `computed` the type of values.
 
-    Functions of kernels, None if there is nothing to do: `widen` makes a stored value a computed
-    one and `narrow` the reverse; `rounded` gives the computed value nearest to a computed one that
-    the element type has.
+    Kernel functions, None for the identity: `widen` converts a stored value to a computed one,
+    `narrow` the reverse; `rounded` rounds a computed value to the nearest one that the element type
+    has.
     """
 
     storage: str
@@ -28,7 +28,7 @@ class KernelType:
 
     @property
     def is_exact(self) -> bool:
-        """Return whether every computed value is one of the element type."""
+        """Return whether every computed value is a value of the element type."""
         return self.rounded is None
 
 
@@ -41,7 +41,7 @@ def _small_float(element_type: ElementType) -> KernelType:
 def _small_integer(element_type: ElementType) -> KernelType:
     storage = "i8" if element_type.is_signed_integer else "u8"
     wrapped = f"round_{element_type.text}"
-    # Above them buffers have zeros, as arrays of ml_dtypes do, and computed values the sign.
+    # Higher bits are zero in buffers, as in arrays of ml_dtypes, and the sign in computed values.
     return KernelType(storage, storage, wrapped, f"low_bits_{element_type.text}", wrapped)
 
 
@@ -54,4 +54,4 @@ KERNEL_TYPE: Mapping[ElementType, KernelType] = {
         kind: _small_integer(kind) for kind in ElementType if kind.is_integer and kind.bit_width < 8
     },
 }
-"""Every element type that arrays can have."""
+"""Array element type -> its KernelType."""

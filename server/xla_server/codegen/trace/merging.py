@@ -1,4 +1,4 @@
-"""Neighbouring loops made one where every index moves through them as through one."""
+"""Merging of adjacent loops that every index traverses like one."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -10,9 +10,9 @@ from xla_server.ir.affine import Affine, Computed, Variable, multi_index, variab
 def merged(
     groups: Sequence[Sequence[Variable]], parts: int = 1
 ) -> tuple[tuple[Variable, ...], dict[Variable, Affine]]:
-    """A loop for each group of loops, and where the old ones are then.
+    """Return a loop for each group of loops, and the old variables in terms of the new ones.
 
-    The loop before the last is divided into so many equal `parts`, over which is a loop around it.
+    The loop before the last is split into so many equal `parts`, with a loop over them around it.
     """
     loops = []
     indices: dict[Variable, Affine] = {}
@@ -31,7 +31,7 @@ def merged(
 
 
 def groups_of(loops: Sequence[Variable], indices: Sequence[Affine]) -> list[list[Variable]]:
-    """Return runs of neighbouring loops that can be merged, without loops of one iteration."""
+    """Return runs of adjacent loops that can be merged, without loops of one iteration."""
     coefficients = [
         {atom: factor for atom, factor in index.terms if isinstance(atom, Variable)}
         for index in indices
@@ -59,13 +59,13 @@ def groups_of(loops: Sequence[Variable], indices: Sequence[Affine]) -> list[list
 
 
 def indices_of(stores: Iterable[Store]) -> Iterable[Affine]:
-    """Every index that the stores and what they read use, each once."""
+    """Every index that the stores and their transitive inputs use, each once."""
     stores = list(stores)
     return dict.fromkeys([*(store.offset for store in stores), *indices_in(roots_of(stores))])
 
 
 def indices_in(nodes: Iterable[Node]) -> Iterable[Affine]:
-    """Return every index that nodes are computed with, each once."""
+    """Return every index that nodes and their transitive inputs use, each once."""
     found: dict[Affine, None] = {}
     for node in reached(nodes):
         if isinstance(node, Load):

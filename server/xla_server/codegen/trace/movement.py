@@ -1,4 +1,4 @@
-"""Rules for operations that move elements: which element of which operand is read."""
+"""Rules for operations that move elements: the operand and the index that are read."""
 
 import bisect
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def trace_mapped(t: Tracer, i: HloInstruction, index: Index, number: int) -> Dee
 
 
 def trace_dynamic_slice(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
-    """The operand's element behind start indices, which are clamped so that the box fits."""
+    """The operand's element relative to start indices, which are clamped so that the box fits."""
     starts: list[Affine] = yield start_indices(t, i, 1, i.shape.dimensions)
     moved = tuple(position + start for position, start in zip(index, starts, strict=True))
     node: Node = yield t.operand(i, 0, moved)
@@ -31,7 +31,7 @@ def start_indices(
 ) -> Deep[list[Affine]]:
     """The start indices from operand `first` on, clamped so that the box fits operand 0.
 
-    They are scalars, or one vector of all of them.
+    The start indices are scalars, or one vector.
     """
     sizes, is_vector = i.operands[0].shape.dimensions, bool(box and i.operands[first].shape.rank)
     starts = []
@@ -60,7 +60,7 @@ def trace_dynamic_update_slice(
 
 
 def trace_pad(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
-    """The operand's element where the index falls on one, else the padding value."""
+    """The operand's element if the index has one, else the padding value."""
     sizes = i.operands[0].shape.dimensions
     guard, moved = None, []
     for d, position in enumerate(index):
@@ -92,7 +92,7 @@ def trace_concatenate(t: Tracer, i: HloInstruction, index: Index, number: int) -
     d = i.attributes.dimension
     node: Node | None = None
     ends = t.ends_of(i)
-    # An index with known bounds meets only some of many operands.
+    # An index with known bounds reaches only some of many operands.
     first, last = (bisect.bisect_right(ends, bound) for bound in (index[d].low, index[d].high))
     for n in reversed(range(first, min(last + 1, len(ends)))):
         size, end = i.operands[n].shape.dimensions[d], ends[n]
@@ -118,7 +118,7 @@ def trace_iota(t: Tracer, i: HloInstruction, index: Index, number: int) -> Node:
 
 
 def trace_gather(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
-    """The operand's element in the slice that the start indices name, clamped to lie inside."""
+    """The operand's element in the slice at start indices that are clamped to be in bounds."""
     numbers, sizes = i.attributes.dimension_numbers, i.attributes.slice_sizes
     operand, indices = (part.shape for part in i.operands)
     if 0 in sizes:

@@ -32,7 +32,7 @@ _REASSOCIATED: Mapping[tuple[Opcode, str], graph.Reassociation] = {
 }
 
 LONG_WINDOW = 64
-"""Elements of a window, beyond which one that is partly padding is combined in any order too."""
+"""Elements of a window beyond which even a partly padded one is combined in any order."""
 
 
 def trace_reduce(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[graph.Node]:
@@ -56,7 +56,7 @@ def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[graph.Reduction
 
     reduction: graph.Reduction
     elements: list[graph.Node] = yield read(map(variable, loops))
-    # Tests of constants vanish, and an element of a concatenate is that of one operand.
+    # Unrolled, tests are constant, and an element of a concatenate is that of one operand.
     is_short = math.prod(loop.size for loop in loops) <= MAX_UNROLLED_ITERATIONS
     if is_short and tests(elements, loops):
         turns = itertools.product(*(map(Affine, range(loop.size)) for loop in loops))
@@ -68,7 +68,7 @@ def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[graph.Reduction
         return reduction
     groups = groups_of(loops, list(indices_in(elements)))
     if len(groups) < sum(loop.size > 1 for loop in loops):
-        # Vectors of one long loop do not end where one of several short ones does.
+        # One long loop fills its vectors better than several short ones.
         whole, indices = merged(groups)
         elements = yield read([indices.get(loop, Affine(0)) for loop in loops])
         loops = whole
@@ -77,7 +77,7 @@ def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[graph.Reduction
 
 
 def tests(nodes: Iterable[graph.Node], loops: Collection[Variable]) -> bool:
-    """Return whether nodes depend on comparisons of indices that vary with one of the loops."""
+    """Return whether nodes depend on comparisons of indices that vary with one of `loops`."""
 
     def varying(nodes: Iterable[graph.Node]) -> list[graph.Node]:
         return [node for node in nodes if not node.variables.isdisjoint(loops)]
@@ -93,7 +93,7 @@ def tests(nodes: Iterable[graph.Node], loops: Collection[Variable]) -> bool:
 def trace_reduce_window(
     t: Tracer, i: HloInstruction, index: Index, number: int
 ) -> Deep[graph.Node]:
-    """A loop over the window; what lies in the padding or between elements is passed over."""
+    """A loop over the window; padding, and gaps between elements, are skipped."""
     reduction = t.reductions.get((i, index, t.guard))
     if reduction is None:
         window = i.attributes.window.dimensions
@@ -115,7 +115,7 @@ def trace_reduce_window(
 def window_position(
     t: Tracer, position: Affine, inner: Affine, dimension: WindowDimension, size: int
 ) -> tuple[Affine, graph.Node | None]:
-    """The base index under a window's element, and whether there is one (None: always)."""
+    """The base index under a window's element, and a test for its existence (None: always)."""
     if dimension.window_reversal:
         inner = inner * -1 + (dimension.size - 1)
     base = position * dimension.stride + inner * dimension.window_dilation
@@ -134,7 +134,7 @@ def window_position(
 def sum_of(
     t: Tracer, product: graph.Node, loops: tuple[Variable, ...], wide: ElementType
 ) -> graph.Reduction:
-    """The sum of a product over loops, from zero on."""
+    """The sum of a product over loops, starting from zero."""
     computed = KERNEL_TYPE[wide].computed
     accumulator = graph.Accumulator(computed, loops)
     combined = arithmetic(t, "add", [accumulator, product], wide)
@@ -181,14 +181,14 @@ def _reduction_of(
 ) -> Deep[graph.Reduction]:
     """Return a reduction of `elements` by the instruction's computation.
 
-    Where `guard` is false the accumulators stay as they are.
+    If `guard` is false, the accumulators do not change.
     """
     (reducer,) = i.called
     pair: tuple[tuple[graph.Node, ...], list[graph.Node]] = yield _converted(t, i, elements)
     initial, elements = pair
     loops = tuple(loop for loop in loops if loop.size != 1)
     accumulators = tuple(graph.Accumulator(node.type, loops) for node in initial)
-    # Without a loop there is nothing inside of which an accumulator could change.
+    # Accumulators are only defined inside a loop.
     held = accumulators if loops else initial
     opcode = combiner(reducer)
     free = None if opcode is None else free_order(opcode, initial[0].type)
@@ -204,5 +204,5 @@ def _reduction_of(
 
 
 def free_order(opcode: Opcode, computed: str) -> graph.Reassociation | None:
-    """The function that combines numbers of a computed type in any order, where there is one."""
+    """The Reassociation of an opcode on numbers of a computed type, if there is one."""
     return _REASSOCIATED.get((opcode, computed))

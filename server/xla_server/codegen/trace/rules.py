@@ -1,4 +1,4 @@
-"""Every operation that kernels are traced through, by opcode."""
+"""The table of trace rules."""
 
 from collections.abc import Mapping
 

@@ -25,32 +25,32 @@ from xla_server.ir.module import HloComputation, HloInstruction
 T = TypeVar("T")
 
 MOST_COPIES = 5000
-"""Elements of one kernel beyond the first of each instruction: fusions are made of far fewer."""
+"""Largest number of elements of a kernel beyond the first of each instruction."""
 
 Index: TypeAlias = tuple[Affine, ...]
 
 NEVER = Immediate.of("b1", 0)
-"""The guard of an element that is never needed."""
+"""Guard of an element that is never needed."""
 
 Origins: TypeAlias = dict[Node | Reduction, HloInstruction]
 """The HLO instruction of which a node, or the loop body of a reduction, evaluates an element."""
 
 Rule: TypeAlias = Callable[["Tracer", HloInstruction, Index, int], Node | Deep[Node]]
-"""One element of an instruction's result (of element `number` of its tuple) at an index.
+"""Returns one element of an instruction's result (of element `number` of its tuple) at an index.
 
 A rule that needs elements of operands is a deep function (ir/explicit_stack.py).
 """
 
 
 class TooManyCopiesError(InternalError):
-    """One kernel would have to hold more elements than MOST_COPIES allows."""
+    """A kernel needs more elements than MOST_COPIES allows."""
 
 
 class Tracer:
     """Makes the nodes of a kernel, each once.
 
-    `arguments` are the instructions whose values are in buffers, by their number among the
-    kernel's arguments; `rules` say how the others are computed.
+    `arguments` maps instructions whose values are in buffers to the kernel's argument numbers;
+    `rules` compute the others.
     """
 
     def __init__(
@@ -62,8 +62,7 @@ class Tracer:
     ) -> None:
         """Record in `origins` which instruction each node or reduction was made for.
 
-        Tracers of the same instructions may share `ends`, which has where the operands of each
-        concatenate end.
+        Tracers of the same instructions may share `ends`: concatenate -> the ends of its operands.
         """
         self._ends = {} if ends is None else ends
         self._rules = rules
@@ -72,12 +71,12 @@ class Tracer:
         self._bound: dict[HloInstruction, Node] = {}
         self._made: dict[tuple[object, ...], Node] = {}
         self.bindings: dict[HloInstruction, HloInstruction] = {}
-        """The operands that parameters of entered computations stand for."""
+        """Parameter of an entered computation -> its operand."""
         self._met: set[HloInstruction] = set()
         self._copies = 0
         self.reductions: dict[tuple[object, ...], Reduction] = {}
         self.guard: Node | None = None
-        """Where this is false the element is not needed, and may not exist."""
+        """If the guard is false, the element is not needed, and may not exist."""
 
     def value(self, instruction: HloInstruction, index: Index, number: int = 0) -> Node:
         """The element of `instruction` at `index`. Rules yield `element` or `operand` instead."""
@@ -110,7 +109,7 @@ class Tracer:
         return found
 
     def apply(self, function: str, operands: Sequence[Node], type: str) -> Node:
-        """A function of kernels applied to nodes."""
+        """A kernel function applied to nodes."""
         key = (function, tuple(operands), type)
         node = self._made.get(key)
         if node is None:
@@ -133,7 +132,7 @@ class Tracer:
         return self.apply(f"round_{element_type.text}", [node], kernel_type.computed)
 
     def both(self, left: Node | None, right: Node | None) -> Node | None:
-        """Return the test that holds where both do; None is the test that always holds."""
+        """Return the conjunction of two tests; None is the test that always holds."""
         if left is None or right is None:
             return right if left is None else left
         if left is NEVER or right is NEVER:
@@ -141,7 +140,7 @@ class Tracer:
         return self.apply("bit_and", [left, right], "b1")
 
     def guarded(self, guard: Node | None, call: Deep[T]) -> Deep[T]:
-        """Return what `call` gives while elements are needed only where `guard` holds."""
+        """Return the result of `call`, for which elements are needed only if `guard` holds."""
         outer = self.guard
         self.guard = self.both(outer, guard)
         try:
@@ -164,7 +163,7 @@ class Tracer:
         return found
 
     def clamped(self, node: Node, high: int) -> Affine:
-        """A computed integer as an index, clamped to 0 .. high; one that is known stays itself."""
+        """A computed integer as an index, clamped to 0 .. high; a constant stays constant."""
         if high <= 0:
             return Affine(0)
         known = position_of(node)
@@ -201,7 +200,7 @@ class Tracer:
         self.bindings.update(zip(computation.parameters, operands, strict=True))
 
     def ends_of(self, concatenate: HloInstruction) -> list[int]:
-        """Return where each operand of a concatenate ends in the result."""
+        """Return the index at which each operand of a concatenate ends in the result."""
         ends = self._ends.get(concatenate)
         if ends is None:
             d = concatenate.attributes.dimension
@@ -224,7 +223,7 @@ class Tracer:
         return node
 
     def _count(self, instruction: HloInstruction) -> None:
-        """Give up where copies of copies grow beyond what any kernel can hold."""
+        """Count an element; raises TooManyCopiesError beyond MOST_COPIES."""
         self._copies += instruction in self._met
         self._met.add(instruction)
         if self._copies > MOST_COPIES:

@@ -26,7 +26,7 @@ _NAN = float("nan")
 
 
 def _no_options(text: bytes) -> Mapping[str, AttributeValue]:
-    """These targets have no options, and whatever a writer says there changes nothing."""
+    """Return no options: these targets have none, and the text is ignored."""
     return MappingProxyType({})
 
 
@@ -47,7 +47,7 @@ def eigh_shapes(call: batched.BatchedCall) -> Shape:
 
 
 def eigh(call: batched.BatchedCall, matrices: batched.Matrices) -> batched.Matrices:
-    """Sorted, exact to the last digits whatever tolerance; NaN where LAPACK gives up."""
+    """Eigenvectors and sorted eigenvalues, exact at any tolerance; NaN without convergence."""
     vectors, values, info = hermitian_parts(call, matrices[0], lower=call.flag("lower"))
     return (_NAN, _NAN) if info else (vectors, values)
 

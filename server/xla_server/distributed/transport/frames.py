@@ -73,7 +73,7 @@ def pieces(array: Bytes) -> Sequence[Bytes]:
 
 
 class Incoming:
-    """A message whose first frame is there.
+    """A message whose first frame has arrived.
 
     `missing` is the memory of the other frames, to be filled. Raises ValueError for sizes that are
     no message's of at most `max_bytes`.

@@ -27,7 +27,7 @@ ONE_TO_ONE = ELEMENTWISE | {Opcode.BITCAST_CONVERT, Opcode.COPY, Opcode.MAP}
 """Operations that read each operand at the index of the result's element."""
 
 FUSIBLE = ONE_TO_ONE | MOVEMENT | {Opcode.REDUCE, Opcode.REDUCE_WINDOW}
-"""Everything that may stand in a fusion."""
+"""Operations that may be in a fusion."""
 
 
 def is_fusible(instruction: HloInstruction) -> bool:
@@ -38,7 +38,7 @@ def is_fusible(instruction: HloInstruction) -> bool:
         and instruction.shape.element_count > 0
         and all(operand.shape.is_array for operand in instruction.operands)
         and not _needs_memory(instruction)
-        # One pass of its own computes it, where a loop nest takes one for each element.
+        # A kernel of its own takes one pass over the operand, a loop nest one for each element.
         and running_axis(instruction) is None
     )
 
@@ -56,7 +56,7 @@ def is_variadic_reduction(i: HloInstruction) -> bool:
 def _needs_memory(i: HloInstruction) -> bool:
     """Return whether bits are read from memory: loops make signalling NaNs of F16 quiet ones.
 
-    So are those of several elements of one, or one of several.
+    Also if one element becomes several, or several one.
     """
     if i.opcode is not Opcode.BITCAST_CONVERT:
         return False
@@ -79,7 +79,7 @@ def is_scalar_constant(i: HloInstruction) -> bool:
 
 
 def is_tiled(instruction: HloInstruction, capability: Capability) -> bool:
-    """Return whether an instruction is a large transpose by tiles, in which no runs stay."""
+    """Return whether an instruction is a large transpose by tiles, which breaks up all runs."""
     if instruction.opcode is not Opcode.TRANSPOSE or not instruction.shape.rank:
         return False
     permutation, sizes = instruction.attributes.permutation, instruction.shape.dimensions
@@ -102,7 +102,7 @@ def continues_product(dot: HloInstruction, capability: Capability) -> bool:
 def _merged_size(permutation: Sequence[int], sizes: Sequence[int], last: int) -> int:
     """Return the elements of `last` and of its neighbours before it in a transpose's result.
 
-    Only those count that are neighbours in the operand too.
+    Only dimensions that are adjacent in the operand, too, count.
     """
     first = last
     while first and permutation[first - 1] + 1 == permutation[first]:

@@ -22,7 +22,7 @@ _NONE: Final = frozenset[HloInstruction]()
 
 
 def constant_of(i: HloInstruction) -> float | None:
-    """Return the number that all elements of an array of floats are; None where none is known."""
+    """Return the value of all elements of an array of floats; None if unknown or different."""
     if i.opcode is Opcode.BROADCAST:
         (i,) = i.operands
     if not is_scalar_constant(i) or not i.shape.element_type.is_floating:
@@ -31,9 +31,9 @@ def constant_of(i: HloInstruction) -> float | None:
 
 
 def gelu_parts(i: HloInstruction, x: HloInstruction) -> Set[HloInstruction]:
-    """Return what is between x and i = x / 2 (1 + tanh(0.798 (x + 0.0447 x^3))).
+    """Return the instructions between x and i = x / 2 (1 + tanh(0.798 (x + 0.0447 x^3))).
 
-    The set has the constants, too. It is empty where `i` is something else.
+    The set includes the constants. It is empty if `i` has another form.
     """
     if i.opcode is not Opcode.MULTIPLY or not x.shape.element_type.is_floating:
         return _NONE
@@ -55,7 +55,7 @@ def gelu_parts(i: HloInstruction, x: HloInstruction) -> Set[HloInstruction]:
 
 
 class _Match:
-    """The instructions that were found to be parts of a formula of x."""
+    """The instructions that were matched to parts of a formula of x."""
 
     def __init__(self, x: HloInstruction) -> None:
         self.seen: set[HloInstruction] = set()
@@ -64,7 +64,7 @@ class _Match:
     def product(
         self, i: HloInstruction, constant: float, *, copies: int
     ) -> list[HloInstruction] | None:
-        """Return the factors of a product but for a constant and copies of x; None without."""
+        """Return a product's factors but for a constant and copies of x; None without those."""
         found, factors, waiting = 1.0, list[HloInstruction](), [i]
         while waiting:
             part = waiting.pop()
@@ -85,11 +85,11 @@ class _Match:
         return [part for part in factors if part is not self._x]
 
     def factor(self, factors: list[HloInstruction] | None) -> HloInstruction | None:
-        """Return the only factor of several, if there is one."""
+        """Return the factor, if there is exactly one."""
         return factors[0] if factors is not None and len(factors) == 1 else None
 
     def term(self, i: HloInstruction, is_other: Any) -> HloInstruction | None:
-        """Return the term of a sum whose other term is as asked for."""
+        """Return the term of a sum whose other term satisfies `is_other`."""
         if i.opcode is not Opcode.ADD:
             return None
         for term, other in (i.operands, i.operands[::-1]):

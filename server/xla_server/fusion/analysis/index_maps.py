@@ -1,7 +1,7 @@
 """Evaluations of instructions by a kernel, at indices that are functions of its result's indices.
 
-Readers that need the same element share it. Slices, pads, concatenates and others need another,
-which is computed once more.
+Readers at the same index share an evaluation. Slices, pads, concatenates and others read at another
+index, which is another evaluation.
 """
 
 import collections
@@ -18,9 +18,9 @@ from xla_server.ir.module import HloComputation, HloInstruction
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class IndexDependence:
-    """Dependence of an index of which only the bounds are known.
+    """The dependences of an index of which only the bounds are known.
 
-    `loops` are the instructions whose own loops it changes in. `terms` is what its text counts as:
+    `loops` are the instructions whose own loops it changes in. `terms` is the size of its code:
     twice that of the longest index it depends on.
     """
 
@@ -42,7 +42,7 @@ class Evaluation(NamedTuple):
 
     @property
     def terms(self) -> int:
-        """Return how many terms the text of the longest index has."""
+        """Return the number of terms of the longest index."""
         return max(map(_terms, self.indices), default=0)
 
 
@@ -53,11 +53,11 @@ class IndexMaps:
         self._made: dict[Hashable, tuple[Affine, ...]] = {}
 
     def start(self, kernel: HloInstruction, dimensions: tuple[int, ...]) -> Evaluation:
-        """Return that of a kernel's result, or of each of its results of these dimensions."""
+        """Return the evaluation of a kernel's result, or of each result of these dimensions."""
         return Evaluation(kernel, self._indices((kernel, dimensions), dimensions), None)
 
     def read(self, reader: HloInstruction, number: int, at: Evaluation) -> Evaluation:
-        """Return that of operand `number` for an evaluation of its reader."""
+        """Return the evaluation of operand `number` for an evaluation of its reader."""
         if not reader.operands[number].shape.rank:
             return at._replace(indices=())
         if reader.opcode in ONE_TO_ONE and reader.shape.rank == reader.operands[number].shape.rank:
@@ -75,7 +75,7 @@ class IndexMaps:
         return tuple(inner[d] if d in reduced else next(kept) for d in range(len(sizes)))
 
     def _elsewhere(self, reader: HloInstruction, number: int, at: Evaluation) -> Evaluation:
-        """Return that of an operand at an index of unknown form, which depends on the reader's."""
+        """Return the evaluation of an operand at an unknown index that depends on the reader's."""
         own = reader if reader.opcode is Opcode.REDUCE_WINDOW else None
         key, guard = (reader, number, at), at.guard
         if reader.opcode in (Opcode.CONCATENATE, Opcode.PAD, Opcode.REDUCE_WINDOW):
@@ -90,9 +90,9 @@ class IndexMaps:
         parts: Sequence[Affine] = (),
         own: HloInstruction | None = None,
     ) -> tuple[Affine, ...]:
-        """Return one index for each key, of which it is only known that it depends on `parts`.
+        """Return one index for each key, of which only the dependence on `parts` is known.
 
-        It changes in the loops of `own` besides theirs.
+        It changes in the loops of `own` and in those of `parts`.
         """
         found = self._made.get(key)
         if found is None:
@@ -124,13 +124,13 @@ def _terms(index: Affine) -> int:
 
 
 def copies(evaluations: Iterable[Evaluation]) -> int:
-    """Return how many of these evaluations are in one loop of one kernel, at most."""
+    """Return the largest number of these evaluations in one loop of one kernel."""
     counts = collections.Counter((each.kernel, each.loops) for each in evaluations)
     return max(counts.values(), default=0)
 
 
 def scalars(computation: HloComputation) -> dict[HloInstruction, int]:
-    """Return how many elements of each instruction a kernel computes for one of the root."""
+    """Return how many elements of each instruction a kernel computes per element of the root."""
     maps, root = IndexMaps(), computation.root
     found: dict[HloInstruction, set[Evaluation]] = {i: set() for i in computation.instructions}
     for result in root.operands if root.opcode is Opcode.TUPLE else (root,):

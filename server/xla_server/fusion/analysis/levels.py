@@ -17,7 +17,7 @@ ALIASES = frozenset(
 
 
 def levels_from_parameters(computation: HloComputation) -> dict[HloInstruction, int]:
-    """Return the number of kernels on the longest path to each instruction, with its own."""
+    """Return the number of kernels on the longest path to each instruction, its own included."""
     levels: dict[HloInstruction, int] = {}
     for i in computation.instructions:
         before = max((levels[part] for part in (*i.operands, *i.control_predecessors)), default=0)

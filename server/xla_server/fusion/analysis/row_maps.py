@@ -1,4 +1,4 @@
-"""Tests whether loops map elements one to one or row by row, so that one kernel has them all."""
+"""Tests whether loops map elements one to one or row by row, so that one kernel can hold them."""
 
 import dataclasses
 import math
@@ -11,7 +11,7 @@ from xla_server.passes.framework.queries import combiner
 
 
 def maps_rows(called: HloComputation, start: HloInstruction, columns: int | None) -> bool:
-    """Return whether the root's elements need their own element of `start`, or its row reduced.
+    """Return whether the root's elements need only their own element, or row, of `start`.
 
     The root may be a tuple, of which some elements may not need `start` at all.
     """
@@ -32,10 +32,10 @@ def follows_rows(
     *,
     is_first: bool = False,
 ) -> bool:
-    """Return whether all that is computed from arrays needs their own element or row.
+    """Return whether all values computed from arrays need only their own element or row.
 
-    `rows` have one value for each row of those that are `whole`; what is computed from either is
-    added to them. Where it `is_first`, rows lie along the first dimension.
+    `rows` have one value for each row of the arrays in `whole`; values computed from either are
+    added to these sets. If `is_first`, rows go along the first dimension.
     """
     for i in called.instructions:
         if i.opcode is Opcode.TUPLE or not {*i.operands} & (whole | rows):
@@ -87,13 +87,13 @@ def _is_spread(
 
 
 def _along(rank: int, kept: int, *, is_first: bool) -> range:
-    """Return the dimensions along rows, behind those kept or before them."""
+    """Return the dimensions along rows, which follow the kept ones, or precede them."""
     return range(rank - kept) if is_first else range(kept, rank)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RowKernel:
-    """A loop by the dimensions that it goes through, and the one that it reduces, if any.
+    """The dimensions of a loop's space, and the reduced one, if any.
 
     Columns are rows along the first dimension.
     """
@@ -108,7 +108,7 @@ class RowKernel:
 
     @classmethod
     def of(cls, i: HloInstruction) -> "RowKernel | None":
-        """Return those of a loop, or None if its reductions are not all along the last or first."""
+        """Return the RowKernel of a loop; None if it has reductions along other dimensions."""
         inside = i.called[0].instructions if i.opcode is Opcode.FUSION else [i]
         root = i.called[0].root if i.opcode is Opcode.FUSION else i
         roots = root.operands if root.opcode is Opcode.TUPLE else (root,)
@@ -142,8 +142,8 @@ def continues_rows(
 ) -> bool:
     """Return whether a reader can be computed by rows in the loop over its producer's rows.
 
-    `read` are operands of the reader that are results of the producer, by the rank that each has.
-    Arrays of more than `max_columns` elements do not go on with their columns.
+    `read` are operands of the reader that are results of the producer, by rank. Columns of arrays
+    of more than `max_columns` elements are not continued.
     """
     kernels = [RowKernel.of(i) for i in (reader, producer)]
     found = [kernel for kernel in kernels if kernel is not None]
@@ -157,7 +157,7 @@ def continues_rows(
     if any(kernel.reduced is not None and kernel.dimensions != whole for kernel in found):
         return False
     is_first = reducing.reduced == 0 and len(whole) > 1
-    # Results for rows and for columns of a square array look alike.
+    # Results for rows and for columns of a square array have the same shape.
     if is_first and (math.prod(whole) > max_columns or whole[1:] == whole[:-1]):
         return False
     if reader.opcode is not Opcode.FUSION:

@@ -1,6 +1,6 @@
 """Classes of reduce-windows, by which fusion and code generation choose loops.
 
-In a running window each position sees everything before it, or after it, as in cumulative sums.
+In a running window each position sees all elements before it, or after it, as in cumulative sums.
 """
 
 import math
@@ -42,10 +42,10 @@ def is_short_window(sizes: Sequence[int], capability: Capability) -> bool:
 
 
 def has_free_order(i: HloInstruction) -> bool:
-    """Return whether a reduce-window combines elements in an order that is free.
+    """Return whether a reduce-window may combine elements in any order.
 
-    Its operation has a neutral element, which padding may be taken for, and rounds no sum or
-    product to a type narrower than it is computed in.
+    Its operation has a neutral element, the value of padding, and rounds no sum or product to a
+    type narrower than its computed type.
     """
     kind, opcode = i.shape, combiner(i.called[0])
     if len(i.operands) != 2 or opcode is None or kind.is_tuple:

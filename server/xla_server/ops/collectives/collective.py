@@ -56,7 +56,7 @@ class Group(NamedTuple):
     """A group that has met: its members in order, what each gave, and the run of one of them.
 
     Results that are equal for all are made in shares by `workers`, numbers in the order of members;
-    by none if they are there already.
+    by none if they exist already.
     """
 
     instruction: HloInstruction

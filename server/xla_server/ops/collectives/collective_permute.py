@@ -1,6 +1,6 @@
-"""collective-permute: operands sent along pairs; who is the target of none gets zeros.
+"""collective-permute: operands sent along pairs; a participant that is no target gets zeros.
 
-Participants that pairs join, directly or over others, meet; all others go on.
+Participants connected by pairs, directly or through others, meet; all others continue.
 """
 
 from collections.abc import Sequence

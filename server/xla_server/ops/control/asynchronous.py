@@ -12,7 +12,7 @@ from xla_server.ops.evaluation import Frame, Value
 def evaluate_async_start(
     instruction: HloInstruction, operands: Sequence[Value], frame: Frame
 ) -> Deep[Value]:
-    """The operands, the computation's result, and zeros for whatever else was declared."""
+    """The operands, the computation's result, and zeros for other declared elements."""
     attributes: AsyncAttributes = instruction.attributes
     (computation,) = instruction.called
     result: Value = yield frame.enter(computation, operands)

@@ -58,7 +58,7 @@ def _by_blocks(
     width: int,
     check: Callable[[], None],
 ) -> Words:
-    """Words made in blocks that stay in the cache, whatever their number."""
+    """Any number of words, made in blocks that stay in the cache."""
     words = np.empty((count, width), np.uint32)
     for first in range(0, count, _BLOCK):
         check()

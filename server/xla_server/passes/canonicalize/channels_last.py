@@ -1,8 +1,8 @@
-"""Convolutions in the order batch, spatial dimensions, features (channels last, NHWC).
+"""Convolutions with channels last (NHWC): batch, spatial dimensions, features.
 
-The fastest kernels have that order: they write blocks of whole rows. Transposes move behind the
-users of a convolution, through elementwise operations, operations on dimensions and further
-convolutions, so that a network with channels first is transposed at its ends.
+The fastest kernels have that order: they write blocks of whole rows. Transposes of results move
+past the users of a convolution: elementwise operations, operations on dimensions and further
+convolutions. So a network with channels first is transposed only at its ends.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from xla_server.target.target import Target
 
 
 class _Moving:
-    """Transposes moved behind what reads them, operands first."""
+    """Moves transposes behind the instructions that read them, operands first."""
 
     def __init__(self, computation: HloComputation, editor: Editor, target: Target) -> None:
         self._target = target
@@ -29,7 +29,7 @@ class _Moving:
         self._made: set[HloInstruction] = set()
 
     def moved(self, i: HloInstruction) -> HloInstruction | None:
-        """An instruction before a transpose instead of behind it; None where it stays."""
+        """An instruction on the operands before their transposes; None if it stays behind them."""
         if i.opcode is Opcode.CONVOLUTION:
             found = self._convolution(i)
         else:
@@ -52,7 +52,7 @@ class _Moving:
             return None
         for part in i.operands:
             if part in self._made:
-                # Another reader of the original order would need the transpose in any case.
+                # For another reader of the original order the transpose would stay in any case.
                 if not all(reader.opcode in _TAKEN for reader in self._readers[part]):
                     return None
             elif part.shape.rank and part.opcode is not Opcode.BROADCAST:
@@ -88,7 +88,7 @@ class _Moving:
 
 
 def _last(order: Sequence[int]) -> tuple[int, ...]:
-    """Dimensions as batch, spatial ones, feature; `order` has the feature second."""
+    """Return dimensions as batch, spatial ones, feature; `order` has the feature second."""
     batch, feature, *spatial = order
     return (batch, *spatial, feature)
 
@@ -98,7 +98,7 @@ def _inverse(order: Sequence[int]) -> tuple[int, ...]:
 
 
 def has_one_place(i: HloInstruction) -> bool:
-    """Return whether the windows of a convolution have one element each."""
+    """Return whether the window of a convolution has a single element."""
     return all(d.size == 1 for d in i.attributes.window.dimensions)
 
 
@@ -164,7 +164,7 @@ def _elementwise(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> M
 
 
 def _reduce(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> Moved:
-    """A reduction over the dimensions where they were, whose others may stand in another order."""
+    """Reduce over the same dimensions before the transpose; the other ones are permuted."""
     if len(i.operands) != 2 or i.operands[0].opcode is not Opcode.TRANSPOSE:
         return None
     reduced = [order[d] for d in i.attributes.dimensions]
@@ -175,7 +175,7 @@ def _reduce(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> Moved:
 
 
 def _reduce_window(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> Moved:
-    """A window whose dimensions are in the order before."""
+    """Apply a window with its dimensions in the order before the transpose."""
     if len(i.operands) != 2 or i.operands[0].opcode is not Opcode.TRANSPOSE:
         return None
     window = i.attributes.window.dimensions
@@ -200,11 +200,11 @@ _RULES: Mapping[Opcode, Callable[[HloInstruction, tuple[int, ...], Editor], Move
     Opcode.CONCATENATE: _concatenate,
 }
 _TAKEN = frozenset({*_RULES, Opcode.CONVOLUTION, Opcode.TRANSPOSE})
-"""Opcodes that transposes are moved behind."""
+"""Opcodes of instructions that transposes are moved behind."""
 
 
 class ChannelsLast(TargetRewritePass):
-    """Transposes what convolutions read, and their results back, as late as possible."""
+    """Transposes the operands of convolutions, and their results back, as late as possible."""
 
     name = "features-last"
     opcodes = _TAKEN - {Opcode.TRANSPOSE}

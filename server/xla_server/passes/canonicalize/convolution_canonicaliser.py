@@ -1,4 +1,4 @@
-"""Convolutions that are products of matrices."""
+"""Convolutions that are matrix products, as dots."""
 
 from collections.abc import Sequence
 
@@ -33,7 +33,7 @@ class ConvolutionCanonicaliser(RewritePass):
             )
             return editor.transpose(by_rows, (batch, feature))
         base, kernel = i.operands
-        # The kernel's features, as they lie.
+        # The kernel's features, in memory order.
         inputs, outputs, *_ = numbers.kernel_order
         kernel = editor.reshape(
             kernel, [kernel.shape.dimensions[d] for d in sorted((inputs, outputs))]
@@ -61,7 +61,7 @@ def _dot(
     left: tuple[HloInstruction, int],
     right: tuple[HloInstruction, int],
 ) -> HloInstruction:
-    """The product over a dimension of each side."""
+    """The product that contracts one dimension of each operand."""
     contracted = DotDimensionNumbers((left[1],), (right[1],), (), ())
     attributes = DotAttributes(contracted, i.shape.element_type, i.attributes.precision)
     return editor.add(Opcode.DOT, (left[0], right[0]), attributes)

@@ -17,7 +17,7 @@ from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 
 
 class ConvolutionIm2col(TargetRewritePass):
-    """Writes a convolution as a dot of an im2col matrix and the kernel, if the target has that.
+    """Writes a convolution as a dot of an im2col matrix and the kernel, if the target wants that.
 
     A row of the matrix has the elements of the input under one position of the window. The matrix
     is a concatenation of slices of the padded input: one for each element of the window, or one for
@@ -78,7 +78,7 @@ class _Im2col:
 
     @property
     def depth(self) -> int:
-        """The columns of the matrix, which are added up."""
+        """The columns of the matrix, which the product contracts."""
         return count(self.window) * self.inputs
 
     def product(self, editor: Editor) -> HloInstruction:
@@ -88,7 +88,7 @@ class _Im2col:
         attributes = DotAttributes(form, i.shape.element_type, a.precision, a.algorithm)
         dot = editor.add(Opcode.DOT, (self._matrix(editor), self._kernel(editor)), attributes)
         result = editor.reshape(dot, (self.batch, *self.positions, self.features))
-        # The output's order names (batch, features, *spatial); here features are last.
+        # `output` lists (batch, features, *spatial); here features are last.
         last = len(self.positions) + 1
         found = dict(zip(numbers.output_order, (0, last, *range(1, last)), strict=True))
         return editor.transpose(result, [found[d] for d in range(i.shape.rank)])

@@ -1,4 +1,4 @@
-"""Dimensions of size 1 taken out of what computes and put back behind it."""
+"""Removal of dimensions of size 1 from operations, whose results are reshaped back."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ from xla_server.passes.simplify.map_inliner import applied
 
 
 def long(dimensions: tuple[int, ...]) -> list[int]:
-    """The numbers of the dimensions of a size other than 1."""
+    """Return the numbers of the dimensions whose size is not 1."""
     return [number for number, size in enumerate(dimensions) if size != 1]
 
 
@@ -31,7 +31,7 @@ def _same(i: HloInstruction, editor: Editor) -> HloInstruction:
 
 def _broadcast(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     if not i.operands[0].shape.rank:
-        # A repeated scalar is as good in any shape, and better without a reshape behind it.
+        # A broadcast scalar costs the same in any shape, and less without a reshape behind it.
         return None
     kept = long(i.shape.dimensions)
     (operand,) = i.operands
@@ -52,7 +52,7 @@ def _iota(i: HloInstruction, editor: Editor) -> HloInstruction:
 
 
 def _kept(i: HloInstruction, dimensions: Sequence[int]) -> list[int]:
-    """The new numbers of those dimensions of the first operand that are kept."""
+    """Return the new numbers of those `dimensions` of the first operand that remain."""
     kept = long(i.operands[0].shape.dimensions)
     return [kept.index(d) for d in dimensions if d in kept]
 
@@ -100,8 +100,8 @@ _SQUEEZES: Mapping[Opcode, EditorRule] = {
 class Squeeze(RewritePass):
     """Reshapes around operations so that none has dimensions of size 1; reshapes of reshapes merge.
 
-    Programs keep reduced dimensions with size 1 and stretch them again. Without them the broadcast
-    reads the reduction itself, which is how fusion knows that both belong to one row.
+    Programs keep reduced dimensions with size 1 and broadcast them again. Without them the
+    broadcast reads the reduction itself, by which fusion recognises that both belong to one row.
     """
 
     name = "squeeze"
@@ -111,7 +111,7 @@ class Squeeze(RewritePass):
         if not i.shape.is_array:
             return None
         has_ones = any(1 in part.shape.dimensions for part in (i, *i.operands))
-        # Empty dimensions are the business of another pass.
+        # `EmptyArrays` handles dimensions of size 0.
         if not has_ones or 0 in i.shape.dimensions:
             return None
         squeezed = _SQUEEZES[i.opcode](i, editor)

@@ -1,4 +1,4 @@
-"""Dots brought into the forms that are computed fast."""
+"""Canonical forms of dots, for which fast kernels exist."""
 
 import dataclasses
 import itertools
@@ -36,12 +36,12 @@ _STORED = frozenset(
 
 
 class DotCanonicaliser(TargetRewritePass):
-    """Makes of every dot a product of matrices, or of one leading batch of them.
+    """Makes every dot a product of matrices, or of one leading batch of them.
 
-    BLAS takes either operand transposed, so an operand is transposed in memory only where its
-    free or contracted dimensions do not lie together. Products that are no work for BLAS become
-    multiplications, added up where they are contracted: outer products, products of vectors and of
-    a matrix with a vector.
+    BLAS takes either operand transposed, so an operand is transposed in memory only if its free or
+    contracted dimensions are not adjacent. Products for which BLAS is slow become multiplications,
+    and reductions if anything is contracted: outer products, products of vectors and of a matrix
+    with a vector.
     """
 
     name = "dot-canonicaliser"
@@ -53,7 +53,7 @@ class DotCanonicaliser(TargetRewritePass):
 
 @dataclasses.dataclass(frozen=True)
 class _Side:
-    """One operand: its dimensions by their part in the product."""
+    """One operand: its dimensions by their role in the product."""
 
     operand: HloInstruction
     batch: tuple[int, ...]
@@ -78,7 +78,7 @@ class _Side:
 
     @property
     def is_read_in_order(self) -> bool:
-        """True if sums over the contracted dimensions read rows, or the columns of one matrix."""
+        """True if sums over contracted dimensions read rows, or the columns of one matrix."""
         rows, columns = self.arrangements
         is_batch = any(size != 1 for size in self.sizes(self.batch))
         return is_in_order(self.operand, rows) or (
@@ -87,7 +87,7 @@ class _Side:
 
     @property
     def _has_free_runs(self) -> bool:
-        """True if free elements are neighbours, in a type that is multiplied in either form."""
+        """True if free elements are contiguous, in a type whose kernels take either form."""
         shape = self.operand.shape
         has_runs = self.free[-1:] == (shape.rank - 1,) and shape.dimensions[-1] > 1
         return has_runs and not shape.element_type.is_integer
@@ -140,7 +140,7 @@ def _canonical(i: HloInstruction, editor: Editor, target: Target) -> HloInstruct
 
 
 def _is_large_and_stored(i: HloInstruction, min_bytes: int) -> bool:
-    """Return whether a matrix is stored in any case, and too large for a sum to read faster."""
+    """Return whether a matrix is stored in any case, and too large for a reduction to be faster."""
     while i.opcode is Opcode.RESHAPE:
         (i,) = i.operands
     size = i.shape.element_count * i.shape.element_type.byte_width
@@ -148,7 +148,7 @@ def _is_large_and_stored(i: HloInstruction, min_bytes: int) -> bool:
 
 
 def _has_few_rows(matrix: _Side, tuning: ThinDots) -> bool:
-    """Return whether a product with a vector has too few sums; reductions are divided further."""
+    """Return whether a product with a vector has too few sums: reductions are split further."""
     batch, rows, depth = (
         count(matrix.sizes(part)) for part in (matrix.batch, matrix.free, matrix.contracted)
     )
@@ -157,7 +157,7 @@ def _has_few_rows(matrix: _Side, tuning: ThinDots) -> bool:
 
 
 def _has_thin_kernel(i: HloInstruction, tuning: ThinDots) -> bool:
-    """Return whether there is a kernel for a canonical dot, or one reshaped, of a single vector."""
+    """Return whether a dot with a single vector, canonical or reshaped to it, has a kernel."""
     while i.opcode is Opcode.RESHAPE:
         (i,) = i.operands
     return thin_dot(i, tuning) is not None
@@ -179,7 +179,7 @@ def _widened(i: HloInstruction, editor: Editor, target: Target) -> HloInstructio
 
 
 def _sides(i: HloInstruction) -> tuple[_Side, _Side]:
-    """Both operands, contracted dimensions in the order that needs the fewest transposes."""
+    """Return both operands, contracted dimensions in the order that needs the fewest transposes."""
     lhs, rhs = i.operands
     left, right = roles_of(i.attributes.dimension_numbers, lhs.shape.rank, rhs.shape.rank)
     pairs = list(zip(left.contracting, right.contracting, strict=True))
@@ -209,7 +209,7 @@ def _matrices(
     rhs, right_is_transposed = right.matrix(editor, capability)
     first = lhs.shape.rank - 2
     if left_is_transposed and not right_is_transposed and not has_packing_kernel(i, capability):
-        # A loop nest would read both with strides.
+        # A loop nest would read both operands with strides.
         lhs, left_is_transposed = editor.transpose(lhs, [*range(first), first + 1, first]), False
     batch = (0,) if first else ()
     numbers = DotDimensionNumbers(
@@ -223,7 +223,7 @@ def _matrices(
 
 
 def _outer(i: HloInstruction, left: _Side, right: _Side, editor: Editor) -> HloInstruction:
-    """The product of every pair: there is one pair for each element of the result."""
+    """The outer product: one multiplication for each element of the result."""
     batch = tuple(range(len(left.batch)))
     rows = tuple(range(len(batch), len(batch) + len(left.free)))
     columns = tuple(range(len(batch) + len(left.free), i.shape.rank))
@@ -241,7 +241,7 @@ def _spread(
     dimensions: Sequence[int],
     editor: Editor,
 ) -> HloInstruction:
-    """The operand, of whose other dimensions each has size 1, over these dimensions."""
+    """Broadcast an operand to these dimensions; its dimensions not `kept` have size 1."""
     places = sorted(zip(kept, mapped, strict=True))
     sizes = [side.operand.shape.dimensions[d] for d, _ in places]
     return editor.broadcast(
@@ -250,7 +250,7 @@ def _spread(
 
 
 def _vector(i: HloInstruction, matrix: _Side, vector: _Side, editor: Editor) -> HloInstruction:
-    """A matrix, or another vector, times a vector: read once, in the order it lies in."""
+    """A matrix, or a vector, times a vector: read once, in memory order."""
     element_type = i.shape.element_type
     adder = editor.binary_computation(Opcode.ADD, element_type)
     sizes = matrix.operand.shape.dimensions

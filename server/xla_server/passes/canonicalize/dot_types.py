@@ -1,4 +1,4 @@
-"""Types and forms of dots, as capabilities of lowering ask for them, and orders of dimensions."""
+"""Types, forms and orders of dimensions of dots, which lowering's capabilities depend on."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from xla_server.target.capability import Capability
 
 
 def has_packing_kernel(i: HloInstruction, capability: Capability) -> bool:
-    """Return whether the kernel of a dot packs operands, for which their layout is free."""
+    """Return whether the kernel of a dot packs its operands, whatever their order."""
     types = {operand.shape.element_type for operand in i.operands}
     return capability.packs_operands(types, i.shape.element_type)
 
@@ -31,6 +31,6 @@ def is_stored_as_matrices(
 
 
 def is_in_order(i: HloInstruction, dimensions: Sequence[int]) -> bool:
-    """Return whether these dimensions ascend, those of size 1 aside."""
+    """Return whether these dimensions ascend, ignoring those of size 1."""
     long = [d for d in dimensions if i.shape.dimensions[d] != 1]
     return long == sorted(long)

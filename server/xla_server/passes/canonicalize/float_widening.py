@@ -1,4 +1,4 @@
-"""Sums and products of narrow floats computed in a wide type and rounded once."""
+"""Accumulation of narrow floats in a wide type, rounded once."""
 
 import dataclasses
 
@@ -21,11 +21,11 @@ _BY_LAPACK = frozenset({Opcode.CHOLESKY, Opcode.TRIANGULAR_SOLVE})
 
 @dataclasses.dataclass(frozen=True)
 class FloatWidening(TargetRewritePass):
-    """Puts conversions around what accumulates floats narrower than f32, and around mixed products.
+    """Converts operands of accumulations of floats narrower than f32, and of mixed products.
 
-    Reductions by any formula that rounds are done in f32 and rounded once. Minima and maxima round
-    nothing and stay as they are; integer products too. Dots of the target's WIDE_SUMS, and the
-    convolutions that its library computes, are added up in f32 as they are.
+    Reductions by any formula that rounds are computed in f32 and rounded once. Minima, maxima and
+    integer products round nothing and stay. Dots of the target's WIDE_SUMS, and convolutions that
+    its library computes, accumulate in f32 without conversions.
     """
 
     name = "float-widening"
@@ -42,7 +42,7 @@ class FloatWidening(TargetRewritePass):
         return editor.convert(editor.add(i.opcode, operands, i.attributes), i.shape.element_type)
 
     def _is_wide(self, i: HloInstruction) -> bool:
-        """Return whether what computes a product adds up in a wider type."""
+        """Return whether the kernel of a product accumulates in a wider type by itself."""
         if i.opcode is Opcode.CONVOLUTION:
             return library_convolution(i, self.target.capability) is not None
         types = _types(i)
@@ -65,14 +65,14 @@ def _reduction(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 
 
 def _by(reducer: HloComputation, i: HloInstruction, editor: Editor) -> HloInstruction:
-    """Return the reduction by a wide reducer, rounded to the types it has."""
+    """Return the reduction by a wide reducer, rounded to its result types."""
     # Initial values come last, accumulators first.
     count = len(i.operands) // 2
     narrow, wide = (
         [each.shape.element_type for each in (*parameters[count:], *parameters[:count])]
         for parameters in (i.called[0].parameters, reducer.parameters)
     )
-    # The interpreter rounds what it is given to the reducer's type first; so do these.
+    # The interpreter first rounds operands to the reducer's type; so do these conversions.
     operands = [
         editor.convert(editor.convert(operand, first), second)
         for operand, first, second in zip(i.operands, narrow, wide, strict=True)
@@ -94,7 +94,7 @@ def _own(computation: HloComputation, editor: Editor) -> HloComputation:
 
 
 def accumulation_type(types: tuple[ElementType, ...]) -> ElementType | None:
-    """The type of the sums of a product of (lhs, rhs, result), or None where all are integers."""
+    """The accumulator type of a product of (lhs, rhs, result); None if all are integers."""
     if any(item.is_complex for item in types):
         is_double = {ElementType.C128, ElementType.F64}.intersection(types)
         return ElementType.C128 if is_double else ElementType.C64
@@ -104,7 +104,7 @@ def accumulation_type(types: tuple[ElementType, ...]) -> ElementType | None:
 
 
 def _types(i: HloInstruction) -> set[tuple[ElementType, ElementType]]:
-    """Return the element types of operands, each with that of the result."""
+    """Yield the element type of each operand with that of its result."""
     return {(operand.shape.element_type, i.shape.element_type) for operand in i.operands}
 
 

@@ -1,4 +1,4 @@
-"""Convolutions in the forms that a library of GPUs has them in."""
+"""Convolutions in the forms of a GPU library."""
 
 import dataclasses
 import math
@@ -21,7 +21,8 @@ class LibraryConvolution(TargetRewritePass):
     """Brings convolutions that the target's library computes into its forms.
 
     A reversed filter becomes a window that is read backwards. A filter, or its gradient, is
-    transposed to where features are in the images: the library has one order for all three arrays.
+    transposed so that its features are at the same position as the images': the library has one
+    order for all three arrays.
     """
 
     name = "library-convolution"
@@ -36,8 +37,8 @@ class LibraryConvolution(TargetRewritePass):
 class LibraryForm:
     """An instruction as a convolution of a library.
 
-    It reads `filter` without the reverse that `window` has. The array that is w for the library,
-    an operand or the result, is to have its dimensions in the order `order`.
+    It reads `filter` without the reverse that `window` has. The library's filter w, an operand or
+    the result, must have its dimensions in `order`.
     """
 
     convolution: Convolution
@@ -46,7 +47,7 @@ class LibraryForm:
     order: tuple[int, ...]
 
     def is_ready(self, i: HloInstruction) -> bool:
-        """Return whether the instruction has this form."""
+        """Return whether the instruction has this form already."""
         return self.filter is i.operands[1] and self._lies(i)
 
     def _lies(self, i: HloInstruction) -> bool:
@@ -57,7 +58,7 @@ class LibraryForm:
         return self.convolution.direction is Direction.FILTER_GRADIENT
 
     def placed(self, i: HloInstruction, editor: Editor) -> HloInstruction:
-        """Return the instruction in this form, transposed back where that is its result."""
+        """Return the instruction in this form; a result that is w is transposed back."""
         numbers, kernel = i.attributes.dimension_numbers, self.filter
         attributes = dataclasses.replace(i.attributes, window=self.window)
         if self._lies(i):
@@ -78,7 +79,7 @@ def library_convolution(i: HloInstruction, capability: Capability) -> LibraryFor
 
 
 def form_of(i: HloInstruction) -> LibraryForm | None:
-    """Return a convolution as one of a library, or None.
+    """Return the form of a convolution for a library, or None.
 
     A dilated input, or a window that is read backwards, makes a gradient of data, as in XLA's GPU
     backend. A window with more positions than the result makes a gradient of a filter.
@@ -128,19 +129,19 @@ class _Array:
 
     @property
     def exchanged(self) -> "_Array":
-        """The array with its first two dimensions exchanged."""
+        """Return the array with its first two dimensions exchanged."""
         first, second, *spatial = self.order
         return _Array(self.i, (second, first, *spatial))
 
     def last(self, *, is_channels_last: bool) -> tuple[int, ...]:
-        """Return the order with channels last, or as it is."""
+        """Return the order, with channels last if so asked."""
         outer, features, *spatial = self.order
         return (outer, *spatial, features) if is_channels_last else self.order
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Spatial:
-    """A spatial dimension; `high` None is what the sizes ask for."""
+    """A spatial dimension; with `high` None the padding behind follows from the sizes."""
 
     stride: int
     dilation: int
@@ -148,7 +149,7 @@ class _Spatial:
     high: int | None = None
 
     def padding(self, image: int, window: int, positions: int) -> int:
-        """Return the zeros behind an image: as many as before it if that makes no difference."""
+        """Return the padding behind an image: as much as before it if that makes no difference."""
         if self.high is not None:
             return self.high
         reach = (positions - 1) * self.stride + (window - 1) * self.dilation + 1
@@ -160,7 +161,7 @@ class _Spatial:
 def _form(
     i: HloInstruction, direction: Direction, kernel: HloInstruction, window: Window
 ) -> LibraryForm | None:
-    """Return the form in a direction; None where it has no such groups, or images another order."""
+    """Return the form in a direction; None for unsupported groups or orders of images."""
     attributes: ConvolutionAttributes = i.attributes
     numbers, dimensions = attributes.dimension_numbers, window.dimensions
     image, taps, result = (
@@ -184,7 +185,7 @@ def _form(
                 for d in dimensions
             ]
         case Direction.FILTER_GRADIENT:
-            # The sums, over the library's batch, are over features here.
+            # The library accumulates over its batch, which is the features here.
             is_known, x, w, y = groups[0] == 1, image.exchanged, result.exchanged, taps
             spatial = [_Spatial(d.window_dilation, d.stride, d.padding_low) for d in dimensions]
     orders = [
@@ -200,7 +201,7 @@ def _form(
     high = [
         axis.padding(*each) for axis, *each in zip(spatial, sizes, size, positions, strict=True)
     ]
-    # Libraries have two spatial dimensions at least.
+    # Libraries require at least two spatial dimensions.
     ones, zeros = ((1,), (0,)) if len(spatial) == 1 else ((), ())
     element = i.shape.element_type
     convolution = Convolution(

@@ -1,4 +1,4 @@
-"""Products of a large matrix with few vectors, whose time is that of reading the matrix."""
+"""Products of a large matrix with few vectors, bound by the time to read the matrix."""
 
 import dataclasses
 
@@ -13,9 +13,9 @@ _TYPES = frozenset({ElementType.F32, ElementType.F64})
 class ThinDot:
     """A product of a matrix with few vectors, the rows or columns of the other operand.
 
-    There are `count` results for each vector, sums of `depth` products. `is_right` tells that the
-    matrix is the right operand, `is_inner` that its rows are summed along, `vectors_are_rows` that
-    the elements of each vector are stored side by side.
+    Each vector has `count` results, sums of `depth` products. `is_right`: the matrix is the right
+    operand. `is_inner`: sums go along its rows. `vectors_are_rows`: the elements of each vector are
+    contiguous.
     """
 
     batch: int
@@ -28,7 +28,7 @@ class ThinDot:
 
 
 def thin_dot(i: HloInstruction, tuning: ThinDots) -> ThinDot | None:
-    """Return how a canonical dot is multiplied without packing, None if another way is faster."""
+    """Return a canonical dot as a ThinDot; None if a kernel that packs is faster."""
     numbers = i.attributes.dimension_numbers
     lhs, rhs = (operand.shape for operand in i.operands)
     types = {lhs.element_type, rhs.element_type, i.shape.element_type}
@@ -61,7 +61,7 @@ def _is_faster(thin: ThinDot, width: int, tuning: ThinDots) -> bool:
         is_ready = thin.vectors_are_rows or thin.count >= tuning.min_rows_per_vector * thin.vectors
         is_thin = thin.vectors <= tuning.max_inner_vectors
         return is_ready and is_thin and thin.depth * width >= least
-    # Neighbouring sums are stored together, so they have to be neighbours in the result.
+    # Neighbouring sums are stored by one vector, so they must be contiguous in the result.
     is_contiguous = thin.is_right or thin.vectors == 1
     row = thin.count * width
     pieces = thin.batch * max(row // tuning.outer_piece_bytes, 1)

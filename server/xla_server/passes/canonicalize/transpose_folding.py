@@ -1,4 +1,4 @@
-"""Dots, convolutions and reductions that read what their operands are transposes of."""
+"""Removal of transposes that only dots, convolutions and reductions read."""
 
 import dataclasses
 
@@ -23,14 +23,14 @@ from xla_server.target.target import Target
 
 
 class TransposeFolding(TargetRewritePass):
-    """Lets dots, convolutions and reductions read what their operands are transposes of.
+    """Lets dots, convolutions and reductions read the operands of transposes.
 
-    Conversions, reshapes and other cheap operations between the transpose and the product are
-    done before the transpose instead. A transpose that something else reads as well stays for that
-    reader. The product may have dimensions of size 1 in other positions; a reshape restores them.
-    A large reduction may have its dimensions in another order, in which a transpose of the result,
-    which is smaller than the operand, puts them. XLA's TransposeFolding does the same for dots, its
-    algebraic simplifier for reductions.
+    Conversions, reshapes and other cheap operations between the transpose and the product are moved
+    before the transpose. A transpose with another reader stays for that reader. The product may
+    have dimensions of size 1 in other positions; a reshape restores them. A large reduction may
+    have its result's dimensions in another order; a transpose of the result, which is smaller than
+    the operand, restores them. XLA's TransposeFolding does the same for dots, its algebraic
+    simplifier for reductions.
     """
 
     name = "transpose-folding"
@@ -56,7 +56,7 @@ class _Folding:
         return self._dot(i) if i.opcode is Opcode.DOT else self._convolution(i)
 
     def _dot(self, i: HloInstruction) -> HloInstruction | None:
-        """Return the dot of the operands before their transposes, None if it can read neither."""
+        """Return the dot of the operands before their transposes; None if it can read neither."""
         numbers = i.attributes.dimension_numbers
         roles = [
             (numbers.lhs_batch_dimensions, numbers.lhs_contracting_dimensions),
@@ -64,7 +64,7 @@ class _Folding:
         ]
         operands = list(i.operands)
         for number, (batch, contracting) in enumerate(roles):
-            # A loop nest takes the left matrix by rows.
+            # A loop nest reads the left matrix by rows.
             if number == 0 and not has_packing_kernel(i, self.target.capability):
                 continue
             operand = operands[number]
@@ -72,12 +72,12 @@ class _Folding:
             if source is None:
                 continue
             free = free_dimensions(operand.shape.rank, batch, contracting)
-            # The result has the free dimensions in the order in which the operand has them.
+            # The result must have the free dimensions in the operand's order.
             if not is_in_order(source.value, source.of(free)):
                 continue
             before = source.of(batch), source.of(free), tuple(sorted(source.of(contracting)))
-            # An operand that is no matrix before the transpose is copied in any case, to rows of
-            # contracted elements.
+            # An operand that is no matrix before the transpose is copied to rows of contracted
+            # elements anyway.
             rows = (*batch, *free, *sorted(contracting))
             if not is_stored_as_matrices(source.value, *before) and is_in_order(operand, rows):
                 continue
@@ -103,7 +103,7 @@ class _Folding:
             return None
         attributes = dataclasses.replace(i.attributes, dimension_numbers=numbers)
         folded = dataclasses.replace(i, operands=tuple(operands), attributes=attributes)
-        # It would be brought into the order that it has now.
+        # `ChannelsLast` would restore the order that the convolution has now.
         if is_worth_it(folded, self.target):
             return None
         return self.editor.add(Opcode.CONVOLUTION, operands, attributes, shape=i.shape)

@@ -1,4 +1,4 @@
-"""Transposes of elementwise operations on transposes, brought together on the operands."""
+"""Transposes moved through elementwise operations to the operands, where they cancel others."""
 
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
@@ -10,14 +10,14 @@ _KNOWN = frozenset({Opcode.BROADCAST, Opcode.CONSTANT, Opcode.IOTA})
 """Opcodes whose results are transposed without work at run time."""
 
 _MOST_STEPS = 64
-"""Elementwise operations that one transpose goes through."""
+"""Largest number of elementwise operations that one transpose moves through."""
 
 
 class TransposeMover(RewritePass):
-    """Moves transposes behind elementwise operations in front of them.
+    """Moves transposes of elementwise results to the operands of the operations.
 
-    All arrays that these read must be transposes or known (`_KNOWN`), and nothing else may read the
-    operations' results: then no transpose is added and the outer one is gone. XLA's reshape mover
+    All arrays that these read must be transposes or known (`_KNOWN`), and no other instruction may
+    read their results: then no transpose is added and the outer one disappears. XLA's reshape mover
     does the same for reshapes.
     """
 
@@ -52,7 +52,7 @@ def _operations(
     computation: HloComputation,
     readers: dict[HloInstruction, list[HloInstruction]],
 ) -> list[HloInstruction] | None:
-    """Return the operations that a transpose goes through, readers first; None where it stays."""
+    """Return the operations that a transpose moves through, readers first; None if it stays."""
     found: dict[HloInstruction, None] = {}
     waiting = [i.operands[0]]
     unfinished: set[HloInstruction] = set()
@@ -70,7 +70,7 @@ def _operations(
         if part.control_predecessors or len(found) == _MOST_STEPS:
             return None
         if not all(reader in found or reader is i for reader in readers[part]):
-            # The last of its readers comes back to it.
+            # The last of its readers visits it again.
             unfinished.add(part)
             continue
         unfinished.discard(part)

@@ -1,4 +1,4 @@
-"""Transposes of products written as products of the operands exchanged."""
+"""Transposes of products as products of exchanged operands."""
 
 import dataclasses
 

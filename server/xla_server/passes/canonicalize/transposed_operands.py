@@ -1,4 +1,4 @@
-"""Operands followed back to the transpose that they are computed from."""
+"""Search for the transpose that an operand is computed from."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
 
 _MAX_CHAIN = 8
-"""Elementwise operations and reshapes between a transpose and its reader, at most."""
+"""Largest number of elementwise operations and reshapes between a transpose and its reader."""
 
 Readers = Mapping[HloInstruction, Sequence[HloInstruction]]
 
@@ -23,7 +23,7 @@ class TransposedOperand:
     transpose: HloInstruction
 
     def of(self, dimensions: Sequence[int]) -> tuple[int, ...]:
-        """Return the dimensions of `value` that these dimensions of the operand are."""
+        """Map dimensions of the operand to those of `value`."""
         return tuple(self.order[d] for d in dimensions)
 
 
@@ -44,7 +44,7 @@ def before_transpose(
         return None if inner is None else _reshaped(operand, inner, editor)
     if operand.opcode not in ELEMENTWISE:
         return None
-    # A conversion costs less than a transpose even if the other reader repeats it.
+    # A conversion costs less than a transpose, even if it is repeated for another reader.
     if operand.opcode is not Opcode.CONVERT and readers.get(operand) != [reader]:
         return None
     arrays = {part for part in operand.operands if not _is_uniform(part)}
@@ -55,7 +55,7 @@ def before_transpose(
 
 
 def are_reductions(i: HloInstruction, readers: Readers) -> bool:
-    """Return whether reductions alone read an instruction, or chains of elementwise ones on it."""
+    """Return whether only reductions read an instruction, maybe through elementwise chains."""
     for reader in readers.get(i, ()):
         for _ in range(_MAX_CHAIN):
             following = readers.get(reader, ())
@@ -73,7 +73,7 @@ def _is_uniform(i: HloInstruction) -> bool:
 
 
 def _computed(i: HloInstruction, inner: TransposedOperand, editor: Editor) -> TransposedOperand:
-    """Return the elementwise instruction on what its operand is a transpose of."""
+    """Return the elementwise instruction, moved before its operand's transpose."""
     dimensions = inner.value.shape.dimensions
     operands = [
         editor.broadcast(part.operands[0], (), dimensions) if _is_uniform(part) else inner.value
@@ -86,7 +86,7 @@ def _computed(i: HloInstruction, inner: TransposedOperand, editor: Editor) -> Tr
 def _reshaped(
     i: HloInstruction, inner: TransposedOperand, editor: Editor
 ) -> TransposedOperand | None:
-    """Return a reshape of what is transposed before it, None if it joins what was not adjacent."""
+    """Return a reshape, moved before a transpose; None if it joins separate dimensions."""
     before, after = i.operands[0].shape.dimensions, i.shape.dimensions
     groups = _common_factors(before, after)
     if groups is None:

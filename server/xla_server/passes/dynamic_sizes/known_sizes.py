@@ -12,10 +12,10 @@ from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.ops.evaluation import Array
 
 LARGEST = 64
-"""Largest array, in elements, that sizes may be computed from."""
+"""Largest array, in elements, from which sizes may be computed."""
 
 _LONGEST = 256
-"""Most instructions between a size and the parameters that it is computed from."""
+"""Largest number of instructions that compute one size."""
 
 _FOLLOWED = ELEMENTWISE | {
     Opcode.BROADCAST,
@@ -27,23 +27,23 @@ _FOLLOWED = ELEMENTWISE | {
 }
 
 ArgumentIndex: TypeAlias = tuple[int, int]
-"""An argument: the slot of its value, and its number among the value's arrays."""
+"""An array of an argument: the slot of the value, and the array's number in it."""
 
 
 class KnownSizes:
-    """Numbers computed from a program's arguments, which is valid for the `asked` values only."""
+    """Numbers computed from a program's arguments; valid only for the values in `asked`."""
 
     def __init__(self) -> None:
         self.asked: set[ArgumentIndex] = set()
         self._arguments: dict[HloInstruction, tuple[ArgumentIndex, Array]] = {}
 
     def bind(self, parameter: HloInstruction, place: ArgumentIndex, array: Array) -> None:
-        """Let a parameter of the program have a value that sizes may be computed from."""
+        """Bind a parameter of the program to an argument from which sizes may be computed."""
         if array.size <= LARGEST and parameter.shape.element_type.is_integer:
             self._arguments[parameter] = place, array
 
     def of(self, instruction: HloInstruction) -> int | None:
-        """The number that an instruction gives, None where only a run can tell."""
+        """The number that an instruction computes; None if it is unknown before a run."""
         needed = self._needed(instruction)
         if needed is None:
             return None
@@ -58,7 +58,7 @@ class KnownSizes:
         return int(value)  # type: ignore[arg-type]
 
     def _needed(self, instruction: HloInstruction) -> list[HloInstruction] | None:
-        """Return the instructions that an instruction is computed from, operands first."""
+        """Return the transitive operands of an instruction, operands first."""
         order = in_post_order(
             [instruction], lambda part: part.operands if self._is_followed(part) else ()
         )

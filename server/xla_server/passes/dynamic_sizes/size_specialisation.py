@@ -1,8 +1,8 @@
 """Specialisation of a part of a computation of dynamic shape to given sizes, as a static program.
 
-The sizes of its operands are known, and all others must follow from them and from a few integers.
-evaluator/dynamic_shapes.py defines an operation at these sizes; its functions, which cut and fill
-operands, write slices and pads here.
+The sizes of its operands are known, and all others must follow from these and from a few integers.
+evaluator/dynamic_shapes.py defines an operation at given sizes. Its functions cut and fill
+operands, for which slices and pads are written here.
 """
 
 import dataclasses
@@ -48,17 +48,17 @@ HOST = (ANY_SIZE - _CONTROL - SIZED_OPERATIONS.keys()) | {
     Opcode.ALL_REDUCE_DONE,
     Opcode.COLLECTIVE_PERMUTE_DONE,
 }
-"""Operations that the host does between programs: they wait for others, or keep their order."""
+"""Operations of the host between programs: they wait for other parties, or have an order."""
 
 MOST_INSTRUCTIONS = 4096
 MOST_REPETITIONS = 4
-"""Most instructions of called computations in one program: the larger of the first number and
-the second times those of the module. Each computation may call the next one twice, and so on. A
-larger program is walked call by call, which can be cancelled."""
+"""Largest number of inlined instructions in one program: the larger of the first number and the
+second times those of the module. Each computation may call the next one twice, and so on. A larger
+program is run call by call, which can be cancelled."""
 
 
 class SizeSpecialiser:
-    """Writes instructions of `module` at known sizes; `numbers` has those that programs compute."""
+    """Writes instructions of `module` at known sizes; `numbers` are values known before the run."""
 
     def __init__(self, module: HloModule, numbers: KnownSizes) -> None:
         self._module = dataclasses.replace(module, computations=[])
@@ -73,7 +73,7 @@ class SizeSpecialiser:
         self._keeps_hidden = any(map(_may_show_hidden, module.instructions()))
 
     def parameter(self, shape: Shape, extents: PaddedExtents) -> Known:
-        """The next parameters of the program: the whole arrays of a value of this shape."""
+        """Add parameters to the program: the whole arrays of a value of this shape."""
         if isinstance(extents, tuple):
             pairs = zip(shape.tuple_shapes, extents, strict=True)
             return tuple(self.parameter(part, inside) for part, inside in pairs)
@@ -84,10 +84,10 @@ class SizeSpecialiser:
         return SizedArray(self.editor, made, extents.sizes)
 
     def value(self, i: HloInstruction, operands: Sequence[Known]) -> Known:
-        """The value of an instruction for these operands.
+        """Write an instruction for these operands; return its value.
 
-        Raises UnspecialisedError where it needs what is not known before the program runs or is
-        done by the host, and what the operation raises at these sizes.
+        Raises UnspecialisedError if it needs a number that is unknown before the run or is an
+        operation of the host, and the errors of the operation at these sizes.
         """
         made = self.editor.take()
         self.editor.put_back(made)
@@ -99,7 +99,7 @@ class SizeSpecialiser:
             raise
 
     def module(self, results: Sequence[HloInstruction]) -> HloModule:
-        """The program of what was written, which gives these."""
+        """The program of the written instructions, with these results."""
         root = self.editor.add(Opcode.TUPLE, results)
         instructions, parameters = self.editor.take(), tuple(self._parameters)
         entry = HloComputation(self._module.entry.name, 0, instructions, root, parameters)
@@ -133,7 +133,7 @@ class SizeSpecialiser:
         if is_static and all(map(_is_full, i.operands, operands)):
             opcodes = (part.opcode for part in instructions_inside(i))
             if Opcode.RNG_GET_AND_UPDATE_STATE in opcodes:
-                # The states belong to the instructions of the program itself.
+                # Random states belong to the instructions of the original program.
                 raise UnspecialisedError
             inside = [packed(self.editor, operand) for operand in operands]
             copied = yield self._copied(i, inside, i.attributes, _static(i.shape))
@@ -159,7 +159,7 @@ class SizeSpecialiser:
         return known[computation.root]
 
     def _while(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
-        """A loop that keeps the sizes of its state."""
+        """Write a loop whose state keeps its sizes."""
         state = self._bounded(operands[0])
         extents, shape = extents_of(state), i.operands[0].shape
         body, after = yield self._computation(i.called[0], extents)
@@ -172,7 +172,7 @@ class SizeSpecialiser:
         return unpacked(self.editor, made, extents)
 
     def _conditional(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
-        """A choice among branches that give the same sizes."""
+        """Write a conditional whose branches return the same sizes."""
         operands = [operands[0], *map(self._bounded, operands[1:])]
         branches = []
         for called, operand in zip(i.called, operands[1:], strict=True):
@@ -198,7 +198,7 @@ class SizeSpecialiser:
             root = packed(self.editor, result)
             made = self.editor.computation(computation.name, self.editor.take(), root, (parameter,))
         except XlaError as error:
-            # It may be that this is never reached.
+            # The computation may never run.
             raise UnspecialisedError from error
         finally:
             self.editor.take()
@@ -207,7 +207,7 @@ class SizeSpecialiser:
         return made, extents_of(result)
 
     def _bounded(self, value: Known) -> Known:
-        """The value without hidden elements, which loops and branches pass on in different ways."""
+        """The value without padding elements, which loops and branches treat differently."""
         if self._keeps_hidden or isinstance(value, Token):
             return value
         if isinstance(value, tuple):
@@ -232,7 +232,7 @@ class SizeSpecialiser:
             arrays = cast(list[SizedArray], fitting)
         inside = [array.whole for array in arrays]
         if i.opcode is Opcode.BITCAST:
-            # The only operation to which it matters how its operand lies.
+            # The only operation that depends on its operand's layout.
             inside = [
                 self.editor.add(Opcode.COPY, [array], shape=_static(operand.shape))
                 for array, operand in zip(inside, i.operands, strict=True)
@@ -263,7 +263,7 @@ class SizeSpecialiser:
         return copies
 
     def _copy(self, computation: HloComputation) -> Deep[HloComputation]:
-        """A computation of static shape with all that it calls, in the program once."""
+        """Copy a computation of static shape, with its callees, into the program once."""
         if computation not in self._copies:
             for part in computation.instructions:
                 yield self._copies_of(part.called)
@@ -272,7 +272,7 @@ class SizeSpecialiser:
         return self._copies[computation]
 
     def _parts(self, made: HloInstruction) -> Known:
-        """The value of an instruction of static shape."""
+        """Return the value of an instruction of static shape, unpacked if it is a tuple."""
         if made.shape.is_tuple:
             return tuple(
                 self._parts(self.editor.element(made, number))
@@ -282,7 +282,7 @@ class SizeSpecialiser:
 
 
 def has_effect(i: HloInstruction) -> bool:
-    """Return whether an instruction, or one that it calls, has an effect outside of the program."""
+    """Return whether an instruction, or one that it calls, has an effect outside the program."""
     return _is_seen(i) or any(map(_is_seen, instructions_inside(i)))
 
 
@@ -311,7 +311,7 @@ def _static(shape: Shape) -> Shape:
 
 
 def _static_sizes(attributes: Any) -> Any:
-    """Attributes without what they say of dynamic dimensions."""
+    """Attributes without their dynamic dimensions."""
     if not dataclasses.is_dataclass(attributes) or isinstance(attributes, type):
         return attributes
     changed: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Operations on sizes, and on what has one, in a program of static shape that is being written."""
+"""Operations on sizes and on values of dynamic shape, written for a program of static shape."""
 
 import dataclasses
 import math
@@ -23,7 +23,7 @@ class UnspecialisedError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Operation:
-    """An instruction to be written for operands, with what is known of sizes."""
+    """An instruction to be written for operands of known sizes."""
 
     i: HloInstruction
     operands: Sequence[Known]
@@ -91,9 +91,10 @@ SIZED_OPERATIONS: Mapping[Opcode, Callable[[Operation], Known]] = {
     Opcode.SET_DIMENSION_SIZE: _set_dimension_size,
     Opcode.TUPLE: lambda o: tuple(o.operands),
 }
-"""Functions that give the values of operations on sizes, and on values of any size.
+"""Opcode -> the function that writes such an operation and returns its value.
 
-They raise UnspecialisedError for what is not known yet, and where the evaluator refuses.
+The functions raise UnspecialisedError for a size that is unknown before the run, and where the
+evaluator raises.
 """
 
 
@@ -121,7 +122,7 @@ def _scalars(array: SizedArray) -> list[HloInstruction]:
 
 
 def _between(editor: Editor, start: HloInstruction, last: int) -> HloInstruction:
-    """A start that is at least 0 and at most `last`."""
+    """Return a start clamped to 0 ... `last`."""
     is_unsigned = start.shape.element_type.is_unsigned_integer
     wide = ElementType.U64 if is_unsigned else ElementType.S64
     low, high = (editor.constant(number, wide) for number in (0, last))

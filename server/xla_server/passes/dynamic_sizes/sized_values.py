@@ -1,7 +1,8 @@
 """Values of dynamic shape while a program of static shape is written.
 
-An array is an instruction of static shape and the number of elements that count in each dimension,
-as in xla_server.ops.numerics.dynamic_bounds.PaddedArray, with its operations on arrays.
+An array is an instruction of static shape with its size in each dimension; elements beyond the
+sizes are padding, as in xla_server.ops.numerics.dynamic_bounds.PaddedArray, whose operations it
+has.
 """
 
 import dataclasses
@@ -22,14 +23,14 @@ from xla_server.passes.framework.editor import Editor
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PaddedExtent:
-    """Size of an array in memory, and of the part that counts."""
+    """Sizes of an array: padded, as in memory, and without padding."""
 
     whole: tuple[int, ...]
     sizes: tuple[int, ...]
 
 
 PaddedExtents: TypeAlias = "PaddedExtent | tuple[PaddedExtents, ...] | None"
-"""The extents of a value: one for an array, None for a token, a tuple for a tuple."""
+"""The extents of a value: those of an array's dimensions, None for a token, a tuple for a tuple."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +48,7 @@ class SizedArray:
 
     @property
     def plain(self) -> "SizedArray":
-        """The part that counts as an array of its own."""
+        """The array without its padding, as an array of its own."""
         if self.whole.shape.dimensions == self.shape:
             return self
         starts = [0] * self.ndim
@@ -59,7 +60,7 @@ Known: TypeAlias = "SizedArray | Token | tuple[Known, ...]"
 
 
 def array_of(editor: Editor, instruction: HloInstruction) -> SizedArray:
-    """The array that an instruction gives, all of it."""
+    """The result of an instruction, as an array without padding."""
     return SizedArray(editor, instruction, instruction.shape.dimensions)
 
 
@@ -89,7 +90,7 @@ def _(array: SizedArray, sizes: Sequence[int]) -> Any:
 
 
 def extents_of(value: "Value | Known") -> PaddedExtents:
-    """The extents of a value of a run, or of a program that is being written."""
+    """Return the extents of a value of a run, or of a program that is being written."""
     if isinstance(value, tuple):
         return tuple(map(extents_of, value))
     if isinstance(value, Token):
@@ -100,16 +101,16 @@ def extents_of(value: "Value | Known") -> PaddedExtents:
 
 
 def arrays_of(value: Value) -> Iterator[Array]:
-    """The whole arrays of a value of a run, in order, row-major in memory."""
+    """The padded arrays of a value of a run, in order, row-major in memory."""
     for leaf in leaves(value):
         if not isinstance(leaf, Token):
             whole = whole_of(leaf)
-            # numpy makes an array of rank 0 one of rank 1 on the way.
+            # numpy's function turns an array of rank 0 into one of rank 1.
             yield np.ascontiguousarray(whole).reshape(whole.shape)
 
 
 def value_of(extents: PaddedExtents, arrays: Iterator[Array]) -> Value:
-    """The value of these extents whose whole arrays come next."""
+    """Build a value of these extents from the next padded arrays."""
     if extents is None:
         return TOKEN
     if isinstance(extents, tuple):
@@ -118,7 +119,7 @@ def value_of(extents: PaddedExtents, arrays: Iterator[Array]) -> Value:
 
 
 def whole_shape(shape: Shape, extents: PaddedExtents) -> Shape:
-    """The static shape of the whole arrays of a value of this shape."""
+    """The static shape of the padded arrays of a value of this shape."""
     if isinstance(extents, tuple):
         pairs = zip(shape.tuple_shapes, extents, strict=True)
         return Shape.tuple_of([whole_shape(part, inside) for part, inside in pairs])
@@ -126,7 +127,7 @@ def whole_shape(shape: Shape, extents: PaddedExtents) -> Shape:
 
 
 def unpacked(editor: Editor, packed: HloInstruction, extents: PaddedExtents) -> Known:
-    """The value whose whole arrays an instruction gives."""
+    """The value whose padded arrays are the results of an instruction."""
     if extents is None:
         return TOKEN
     if isinstance(extents, tuple):
@@ -138,12 +139,12 @@ def unpacked(editor: Editor, packed: HloInstruction, extents: PaddedExtents) -> 
 
 
 def packed(editor: Editor, value: Known) -> HloInstruction:
-    """One instruction that gives the whole arrays of a value."""
+    """One instruction whose results are the padded arrays of a value."""
     if isinstance(value, tuple):
         return editor.add(Opcode.TUPLE, [packed(editor, part) for part in value])
     return editor.add(Opcode.AFTER_ALL, ()) if isinstance(value, Token) else value.whole
 
 
 def wholes(value: Known) -> list[HloInstruction]:
-    """The whole arrays of a value, in order."""
+    """The padded arrays of a value, in order."""
     return [leaf.whole for leaf in leaves(value) if isinstance(leaf, SizedArray)]

@@ -1,4 +1,4 @@
-"""The steps of a computation that can run as one program once sizes of operands are known."""
+"""Segments of a computation that can run as one program once operand sizes are known."""
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
@@ -23,10 +23,10 @@ from xla_server.passes.dynamic_sizes.sized_values import (
 class StaticSegment:
     """Steps written as a program of static shape.
 
-    `module` is None if no step could be taken. Its parameters are the whole arrays of the values in
-    the slots `inputs`; its result has those of `outputs`, slots with the extents of their new
-    values. It is valid for values of the same sizes, and of the same numbers at the indices
-    `asked`. `left` are the remaining steps, in order.
+    `module` is None if no step could be written. Its parameters are the padded arrays of the values
+    in the slots `inputs`; its result has those of `outputs`, slots with the extents of their new
+    values. It is valid for values of the same sizes, with the same numbers at the indices `asked`.
+    `left` are the remaining steps, in order.
     """
 
     module: HloModule | None
@@ -45,9 +45,9 @@ def first_segment(
 ) -> StaticSegment:
     """Return the longest segment of the steps that can be one program, for the available values.
 
-    `values` are those that steps read from other slots than each other's, `constants` the slots
-    of instructions that may be written into the program; the values in `wanted` are needed after
-    the last step. Steps without effects may be taken before others.
+    `values` are the inputs of the steps that none of them computes, `constants` the slots of
+    instructions that may be written into the program; the values in `wanted` are needed after the
+    last step. Steps without effects may be moved before others.
     """
     numbers = KnownSizes()
     specialiser = SizeSpecialiser(module, numbers)
@@ -85,7 +85,7 @@ def first_segment(
         try:
             known[step.result] = specialiser.value(i, operands)
         except (UnspecialisedError, XlaError):
-            # An error at these sizes is raised when the step is reached.
+            # An error at these sizes is raised when the run reaches the step.
             left.append(step)
         else:
             taken.append(step)

@@ -11,7 +11,7 @@ from xla_server.passes.framework.rewrite_pass import RewritePass
 
 
 class BatchNormExpander(RewritePass):
-    """Writes normalisations out, in f32 at least, for fusion to find their parts.
+    """Expands normalisations, in at least f32, so that their parts can be fused.
 
     With n = 1 / sqrt(variance + epsilon), a feature becomes (x - mean) * n * scale + offset.
     """

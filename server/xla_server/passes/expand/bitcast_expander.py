@@ -1,4 +1,4 @@
-"""bitcast in terms of the logical arrays it reads and gives."""
+"""bitcast in terms of operations on logical arrays."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ class BitcastExpander(RewritePass):
     opcodes = (Opcode.BITCAST,)
 
     def _rule_in(self, computation: HloComputation, editor: Editor) -> Rule:
-        # Replacements carry no layouts, so those that are read are noted first.
+        # Replacements carry no layouts, so the operands' are collected first.
         sources = {
             i: i.operands[0].shape for i in computation.instructions if i.opcode is Opcode.BITCAST
         }
@@ -30,7 +30,7 @@ def _expanded(i: HloInstruction, source: Shape, editor: Editor) -> HloInstructio
         return None
     before, after = source.element_type, target.element_type
     if before is not after and min(before.bit_width, after.bit_width) < 8:
-        # Narrow elements lie in a byte each in memory, but a bitcast-convert packs them.
+        # Narrow elements take a byte each in memory, but a bitcast-convert packs them.
         return None
     memory = editor.transpose(i.operands[0], source.layout_or_default.major_to_minor)
     if before is not after:

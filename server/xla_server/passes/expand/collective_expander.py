@@ -1,4 +1,4 @@
-"""Expansion of operations in halves, and of collectives without other participants."""
+"""Expansion of asynchronous pairs, and of collectives without other participants."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _SECOND_HALVES: Mapping[Opcode, int | None] = {
     Opcode.COLLECTIVE_PERMUTE_DONE: 1,
     Opcode.COPY_DONE: 0,
 }
-"""The element of the first half's result that the second half gives, None for all of it."""
+"""Opcode of a -done or -update -> the element of the -start's result it returns; None for all."""
 
 _EXPANDED = {
     *COLLECTIVES,
@@ -35,7 +35,7 @@ _EXPANDED = {
 
 
 class CollectiveExpander(RewritePass):
-    """Replaces halves by whole operations, and collectives of single participants by operands."""
+    """Replaces asynchronous pairs by operations, collectives of one participant by operands."""
 
     name = "collective-expander"
     opcodes = frozenset(_EXPANDED)
@@ -76,7 +76,7 @@ def _first_half(
 
 
 def _alone(i: HloInstruction, grid: DeviceGrid, editor: Editor) -> HloInstruction | None:
-    """The result of a collective where every participant is alone; None if there are groups."""
+    """The result of a collective whose groups have one participant each; None for others."""
     try:
         groups = check_participants_exist(i, grid)
     except InvalidArgumentError:

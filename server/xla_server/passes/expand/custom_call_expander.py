@@ -1,4 +1,4 @@
-"""Custom calls that say what operations say: TopK, ApproxTopK, and markers of placement."""
+"""Expansion of custom calls that have HLO operations: TopK, ApproxTopK, placement markers."""
 
 from xla_contract.errors import XlaError
 from xla_contract.ops.indexing.sort import SortAttributes
@@ -14,7 +14,7 @@ _EXPANDED = frozenset({"TopK", approximate_topk.TARGET.name, *partitioning_marke
 
 
 class CustomCallExpander(RewritePass):
-    """Expands calls to topk, a stable sort, or the marked value; lowering reports refused ones."""
+    """Expands calls to topk, to a stable sort, or to the marked value; lowering rejects others."""
 
     name = "custom-call-expander"
     opcodes = (Opcode.CUSTOM_CALL,)
@@ -35,7 +35,7 @@ class CustomCallExpander(RewritePass):
 
 
 def _first(i: HloInstruction, editor: Editor) -> HloInstruction:
-    """The first of the arrays, which are the first half of the operands, by the comparator."""
+    """Return the top elements of the arrays, the first half of the operands, by the comparator."""
     attributes = SortAttributes(approximate_topk.reduction_dimension(i), is_stable=True)
     ordered = editor.add(Opcode.SORT, i.operands[: len(i.operands) // 2], attributes, i.called)
     limits = i.shape.tuple_shapes[0].dimensions

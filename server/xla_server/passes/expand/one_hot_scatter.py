@@ -1,4 +1,4 @@
-"""A scatter of one element into each row written as a comparison with every index."""
+"""A scatter of one element into each row, as a comparison with every index."""
 
 from xla_contract.ops.elementwise.compare import ComparisonDirection
 from xla_contract.types.opcode import Opcode
@@ -12,8 +12,8 @@ from xla_server.passes.simplify.map_inliner import applied
 class OneHotScatter(RewritePass):
     """Selects the update where the index is that of the element, in rows of constants.
 
-    Gradients of gathers along rows are written so. A loop computes it where it is read, without
-    the launches that order indices. No index that is out of bounds is that of an element.
+    Gradients of gathers along rows have this form. A loop nest computes the comparison inside its
+    reader, without the launches that sort indices. An index out of bounds equals none.
     """
 
     name = "one-hot-scatter"
@@ -31,7 +31,7 @@ class OneHotScatter(RewritePass):
             return None
         pairs = list(zip(rows, numbers.scatter_indices_batching_dims, strict=True))
         sizes = [dimensions[d] for d in rows]
-        # A row has one index, and rows are in their order.
+        # Each row has one index, and rows keep their order.
         if pairs != sorted(pairs) or [b for _, b in pairs] != sorted(b for _, b in pairs):
             return None
         if count(indices.shape.dimensions) != count(sizes) or not i.shape.element_count:

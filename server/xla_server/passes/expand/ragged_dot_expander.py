@@ -1,4 +1,4 @@
-"""ragged-dot in terms of one dot for each group, of which the group's part is kept."""
+"""ragged-dot in terms of one dot for each group, whose rows outside the group are masked."""
 
 from collections.abc import Sequence
 
@@ -64,7 +64,7 @@ class _Ragged:
         return result
 
     def stacked(self) -> HloInstruction:
-        """A product for each group's part of what is contracted."""
+        """A product for each group's part of the contracted dimension."""
         there = self._i.attributes.cut_of_rhs(self._lhs.shape.rank)
         parts = []
         for members in self._members():
@@ -75,7 +75,7 @@ class _Ragged:
         return self._editor.concatenate(parts, 0)
 
     def _members(self) -> list[HloInstruction]:
-        """Return for each group whether it has each position of the ragged dimensions."""
+        """Return, for each group and position of the ragged dimension, whether the group has it."""
         editor, sizes = self._editor, [self._lhs.shape.dimensions[d] for d in self._cut]
         places = editor.iota(ElementType.S64, sizes, len(sizes) - 1)
         prefix = self._sizes.shape.dimensions[:-1]

@@ -25,7 +25,7 @@ _DRAWN = CustomCallAttributes(random_state.TARGET.name, STATE, has_side_effect=T
 
 
 class RngExpander(RewritePass):
-    """Writes rng as a state drawn for it, the words of that state, and numbers made of them."""
+    """Writes rng as a state, random words of that state, and numbers computed from the words."""
 
     name = "rng-expander"
     opcodes = (Opcode.RNG,)
@@ -60,7 +60,7 @@ class _Numbers:
         self._words = Term(editor, editor.element(drawn, 1))
 
     def uniform_integers(self) -> HloInstruction:
-        """Words as fractions times the range, whole, and the lower bound added modulo 2**64."""
+        """The lower bound plus the integer part of word / 2**64 times the range, modulo 2**64."""
         first, second = self._bounds
         low, high = (part.converted(ElementType.U64) for part in self._bounds)
         difference = high - low
@@ -76,7 +76,7 @@ class _Numbers:
         return (offset + self._wide(low)).converted(self._type).instruction
 
     def uniform_floats(self) -> HloInstruction:
-        """The lower bound and the upper one, weighed by a fraction and what it lacks."""
+        """The bounds, interpolated by a random fraction."""
         low, high = (part.converted(computed_type(self._type)) for part in self._bounds)
         below = self._wide(self._below(high))
         low, high = self._wide(low), self._wide(high)
@@ -93,7 +93,7 @@ class _Numbers:
         return (high - step).converted(self._type).converted(computed_type(self._type))
 
     def normal(self) -> HloInstruction:
-        """Box and Muller's, times the deviation and moved to the mean."""
+        """Box and Muller's normal numbers, scaled by the deviation and shifted to the mean."""
         computed = computed_type(self._type)
         mean, deviation = (self._wide(part.converted(computed)) for part in self._bounds)
         u, v = map(self._fraction, self._rows())
@@ -110,14 +110,14 @@ class _Numbers:
         return upper.converted(computed) * 2.0**-bits
 
     def _high_product(self, a: Term, b: Term) -> Term:
-        """The upper 64 bits of products of 64 bits, made of products of 32."""
+        """The upper 64 bits of products of 64-bit numbers, from products of 32-bit ones."""
         (upper, lower), (b_upper, b_lower) = ((part >> 32, part & LOW_WORD) for part in (a, b))
         middle = upper * b_lower + (lower * b_lower >> 32)
         other = lower * b_upper + (middle & LOW_WORD)
         return upper * b_upper + ((middle >> 32) + (other >> 32))
 
     def _rows(self) -> list[Term]:
-        """The two rows of words."""
+        """The words in two rows."""
         words = self._words.instruction
         return [Term(self._editor, self._editor.at(words, row)) for row in (0, 1)]
 

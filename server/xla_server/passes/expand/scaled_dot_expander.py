@@ -30,7 +30,7 @@ class ScaledDotExpander(RewritePass):
 
 
 def _dequantized(operand: HloInstruction, scale: HloInstruction, editor: Editor) -> HloInstruction:
-    """The operand times its scales, in the wider of their types; a scalar stands for none."""
+    """The operand times its scales, in the wider of their types; a scalar means no scales."""
     if not scale.shape.rank:
         return operand
     common = wider_type(operand.shape.element_type, scale.shape.element_type)

@@ -1,4 +1,4 @@
-"""scan as a while loop that reads and writes one slice each time."""
+"""scan as a while loop that reads and writes one slice per iteration."""
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
@@ -9,7 +9,7 @@ from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slic
 
 
 class ScanExpander(RewritePass):
-    """Writes scans out as loops, whose steps are then inlined and simplified as any loop's."""
+    """Expands scans to loops, whose bodies are then inlined and simplified like others."""
 
     name = "scan-expander"
     opcodes = (Opcode.SCAN,)

@@ -1,4 +1,4 @@
-"""A scatter of one window written as the update of a box."""
+"""A scatter of one window, as a dynamic-update-slice."""
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
@@ -12,8 +12,8 @@ from xla_server.passes.simplify.map_inliner import applied
 class SingleScatter(RewritePass):
     """Turns a scatter with one index vector into a dynamic-update-slice.
 
-    A loop that fuses the update writes it without a copy of the operand. Scatter skips a window
-    that does not fit, so the slice is then updated with its old elements.
+    A loop that fuses the update needs no copy of the operand. Scatter skips a window out of bounds,
+    for which the slice is updated with its old elements.
     """
 
     name = "single-scatter"
@@ -51,7 +51,7 @@ class SingleScatter(RewritePass):
 
 
 def _window_count(i: HloInstruction) -> int:
-    """Return the number of index vectors, by the updates: an empty vector has no elements."""
+    """Return the number of index vectors, from the updates: an empty vector has no elements."""
     window = i.attributes.dimension_numbers.update_window_dims
     sizes = i.operands[2].shape.dimensions
     return count([size for d, size in enumerate(sizes) if d not in window])

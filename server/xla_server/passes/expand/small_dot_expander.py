@@ -1,4 +1,4 @@
-"""Dots of many small matrices or short rows written as sums, which one loop nest computes."""
+"""Dots of many small matrices or short rows, as reductions in one loop nest."""
 
 import dataclasses
 import itertools
@@ -46,7 +46,7 @@ def _accumulator(kind: ElementType) -> ElementType:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Dot:
-    """A dot by the parts that dimensions of its operands have."""
+    """A dot, with the dimensions of its operands by role."""
 
     i: HloInstruction
     target: Target
@@ -60,7 +60,7 @@ class _Dot:
 
     @property
     def last_of_rhs(self) -> int:
-        """The dimension of the right operand whose elements are neighbours."""
+        """The minor dimension of the right operand, whose elements are contiguous."""
         sizes = self.i.operands[1].shape.dimensions
         return max((d for d, size in enumerate(sizes) if size > 1), default=-1)
 
@@ -86,7 +86,7 @@ class _Dot:
         return batch == 1 and few > 1 and many >= tuning.min_rows and is_short
 
     def expanded(self, is_inner: bool, kind: ElementType, editor: Editor) -> HloInstruction:
-        """The sum of products of this type, contracted dimensions last or before the columns."""
+        """The sum of products in this type: contracted dimensions last or before the columns."""
         (lhs, rhs), result = self.i.operands, self.i.shape
         depths = [lhs.shape.dimensions[d] for d in self.left.contracting]
         batch = len(self.left.batch)
@@ -108,7 +108,7 @@ class _Dot:
 def _spread(
     side: HloInstruction, own: Roles, places: Sequence[int], sizes: Sequence[int], editor: Editor
 ) -> HloInstruction:
-    """Return an operand broadcast to `sizes`, its dimensions, by their parts, at these."""
+    """Broadcast an operand to `sizes`; its dimensions, by role, go to these positions."""
     order = sorted(zip(places, itertools.chain(*own), strict=True))
     moved = editor.transpose(side, [d for _, d in order])
     return editor.broadcast(moved, [place for place, _ in order], sizes)

@@ -1,4 +1,4 @@
-"""Changing computations: every pass is written with these few operations."""
+"""Editing of computations: the operations that every pass is written with."""
 
 import dataclasses
 import itertools
@@ -36,11 +36,11 @@ from xla_server.ir.text.names import UniqueNames
 
 
 class Editor:
-    """Makes instructions for one computation, with names that its module does not have yet.
+    """Makes instructions for one computation, with names that are new to its module.
 
-    New instructions may call new computations. `RewritePass` puts the `shared` ones before all
-    others of the module, and the `inner` ones before the computation that it rewrites. The keys
-    of the shared ones say what they are made for.
+    New instructions may call new computations. `RewritePass` inserts the `shared` ones before all
+    others of the module, and the `inner` ones before the computation that it rewrites. The shared
+    ones are keyed by their purpose.
     """
 
     def __init__(self, module: HloModule) -> None:
@@ -56,7 +56,7 @@ class Editor:
         self.inner: list[HloComputation] = []
 
     def take(self) -> list[HloInstruction]:
-        """The instructions made since the last call."""
+        """Remove and return the instructions made since the last call."""
         made, self._made = self._made, {}
         return list(made)
 
@@ -68,7 +68,7 @@ class Editor:
             self.inner = []
 
     def put_back(self, instructions: Iterable[HloInstruction]) -> None:
-        """Let the next `take` give these again, before what is made from now on."""
+        """Return instructions to the editor: the next `take` returns them before newer ones."""
         self._made.update(dict.fromkeys(instructions))
 
     def computation(
@@ -78,7 +78,7 @@ class Editor:
         root: HloInstruction,
         parameters: Sequence[HloInstruction],
     ) -> HloComputation:
-        """A computation of instructions that this editor made, which are not taken any more."""
+        """Make a computation of instructions of this editor, which `take` no longer returns."""
         for part in instructions:
             self._made.pop(part, None)
         number = next(self._computation_ids)
@@ -95,7 +95,7 @@ class Editor:
         *,
         shape: Shape | None = None,
     ) -> HloInstruction:
-        """A new instruction of the shape its rule gives, or of `shape`."""
+        """Add an instruction, of the shape that its rule infers, or of `shape`."""
         if shape is None:
             shape = infer_shape(
                 opcode,
@@ -118,7 +118,7 @@ class Editor:
     def copy(
         self, instruction: HloInstruction, operands: Sequence[HloInstruction]
     ) -> HloInstruction:
-        """The same operation on other operands."""
+        """Add the same operation on other operands."""
         made = dataclasses.replace(
             instruction,
             name=self._names.new(instruction.name),
@@ -129,7 +129,7 @@ class Editor:
         return made
 
     def constant(self, value: Any, element_type: ElementType) -> HloInstruction:
-        """A constant array of this type; Python numbers are converted to it."""
+        """Add a constant array of this type; Python numbers are converted to it."""
         array = np.asarray(value)
         if array.dtype != element_type.dtype:
             array = array.astype(element_type.dtype)
@@ -145,7 +145,7 @@ class Editor:
     def broadcast(
         self, operand: HloInstruction, mapped: Sequence[int], dimensions: Sequence[int]
     ) -> HloInstruction:
-        """The operand with its dimensions at the `mapped` ones; itself where nothing changes."""
+        """Broadcast the operand, its dimensions to the `mapped` ones; itself if nothing changes."""
         is_in_order = list(mapped) == list(range(len(mapped)))
         if is_in_order and operand.shape.dimensions == tuple(dimensions):
             return operand
@@ -153,7 +153,7 @@ class Editor:
         return self.add(Opcode.BROADCAST, (operand,), attributes)
 
     def reshape(self, operand: HloInstruction, dimensions: Sequence[int]) -> HloInstruction:
-        """The operand under other dimensions; itself where they are its own."""
+        """Reshape the operand; itself if the dimensions are its own."""
         while operand.opcode is Opcode.RESHAPE:
             (operand,) = operand.operands
         if operand.shape.dimensions == tuple(dimensions):
@@ -161,13 +161,13 @@ class Editor:
         return self.add(Opcode.RESHAPE, (operand,), ReshapeAttributes(tuple(dimensions)))
 
     def transpose(self, operand: HloInstruction, permutation: Sequence[int]) -> HloInstruction:
-        """The operand with its dimensions permuted; itself where they stay."""
+        """Transpose the operand; itself for the identity."""
         if list(permutation) == list(range(len(permutation))):
             return operand
         return self.add(Opcode.TRANSPOSE, (operand,), TransposeAttributes(tuple(permutation)))
 
     def convert(self, operand: HloInstruction, target: ElementType) -> HloInstruction:
-        """The operand in this type; itself where it has it."""
+        """Convert the operand to this type; itself if it has it."""
         if operand.shape.element_type is target:
             return operand
         return self.add(Opcode.CONVERT, (operand,), ConvertAttributes(target))
@@ -194,12 +194,12 @@ class Editor:
     def pad(
         self, operand: HloInstruction, value: HloInstruction, padding: Iterable[PaddingDimension]
     ) -> HloInstruction:
-        """The operand with a scalar around and between its elements."""
+        """Pad the operand with a scalar, around and between its elements."""
         attributes = PadAttributes(PaddingConfig(tuple(padding)))
         return self.add(Opcode.PAD, (operand, value), attributes)
 
     def concatenate(self, parts: Sequence[HloInstruction], dimension: int) -> HloInstruction:
-        """The parts one behind the other along a dimension."""
+        """Concatenate the parts along a dimension."""
         return self.add(Opcode.CONCATENATE, parts, ConcatenateAttributes(dimension))
 
     def iota(
@@ -212,7 +212,7 @@ class Editor:
     def index_elements(
         self, indices: HloInstruction, mapped: Sequence[int], rank: int
     ) -> list[HloInstruction]:
-        """The elements of the only index vector, each at the dimension it maps to; else zeros."""
+        """Scalar start indices, by dimension: elements of the only index vector, or zeros."""
         flat = self.reshape(indices, (len(mapped),))
         zero = self.constant(0, indices.shape.element_type)
         starts = [zero] * rank
@@ -252,7 +252,7 @@ class Editor:
         return [self.element(value, n) for n in range(len(value.shape.tuple_shapes))]
 
     def zeros(self, shape: Shape) -> HloInstruction:
-        """Zeros of any shape; a token where the shape has one."""
+        """Zeros of any shape, tokens included."""
         if shape.is_tuple:
             return self.add(Opcode.TUPLE, [self.zeros(part) for part in shape.tuple_shapes])
         if shape.is_token:
@@ -273,16 +273,16 @@ class Editor:
         return self.add(Opcode.COMPARE, (lhs, rhs), CompareAttributes(direction))
 
     def tests_of_start(self, start: HloInstruction, last: int) -> Iterator[HloInstruction]:
-        """Yield whether a start in s64 is at least 0, and whether it is at most `last`."""
+        """Yield two predicates: a start in s64 is at least 0, and at most `last`."""
         for bound, direction in ((0, ComparisonDirection.GE), (last, ComparisonDirection.LE)):
             yield self.compare(start, self.constant(bound, start.shape.element_type), direction)
 
     def results_as(self, i: HloInstruction, results: Sequence[HloInstruction]) -> HloInstruction:
-        """These results in the form of the result of `i`: a tuple, or the only one itself."""
+        """Pack results like the result of `i`: as a tuple, or the only one by itself."""
         return self.add(Opcode.TUPLE, results) if i.shape.is_tuple else results[0]
 
     def binary_computation(self, opcode: Opcode, element_type: ElementType) -> HloComputation:
-        """The computation of two scalars that is one operation, made once and then `shared`."""
+        """The computation of one operation on two scalars, made once and then `shared`."""
         key = opcode, element_type
         if key not in self.shared:
             shape = Shape.scalar(element_type)
@@ -341,7 +341,7 @@ def rewrite(
 def renew_operands(
     instruction: HloInstruction, replaced: Mapping[HloInstruction, HloInstruction]
 ) -> None:
-    """Let an instruction read the replacements of what it reads."""
+    """Replace the operands of an instruction by their replacements."""
     operands, before = instruction.operands, instruction.control_predecessors
     if not replaced.keys().isdisjoint(operands):
         instruction.operands = tuple(replaced.get(part, part) for part in operands)
@@ -350,12 +350,11 @@ def renew_operands(
 
 
 def rearrange(computation: HloComputation) -> None:
-    """Bring instructions into an order of operands first, without what nothing needs.
+    """Sort instructions so that operands come first, and drop dead ones.
 
-    Parameters and what has side effects stay, and these keep their order. They come as early as
-    that allows, but for states of random numbers, which come where they are needed: thousands of
-    results that wait for their readers would take memory, and time to assign it. Raises ValueError
-    for an instruction that needs its own result.
+    Parameters and instructions with side effects stay, the latter in their order and as early as
+    possible. But random states come just before their readers: thousands of live results would take
+    memory, and time to assign it. Raises ValueError for an instruction that depends on itself.
     """
     root = computation.root
     effects = [i for i in computation.instructions if has_side_effect(i)]
@@ -378,7 +377,7 @@ def rearrange(computation: HloComputation) -> None:
             elif instruction in order:
                 continue
             elif instruction in begun:
-                # A mistake of a pass; without an end to this it would take all memory there is.
+                # A cycle is a bug of a pass; without this check it would use up all memory.
                 raise ValueError(f"%{instruction.name} must not need its own result")
             else:
                 begun.add(instruction)
@@ -392,13 +391,13 @@ def rearrange(computation: HloComputation) -> None:
 
 
 def drop_uncalled(module: HloModule) -> None:
-    """Drop computations that the entry does not lead to."""
+    """Drop computations that the entry computation does not reach."""
     needed = set(module.entry.reachable())
     module.computations = [part for part in module.computations if part in needed]
 
 
 def _is_late(i: HloInstruction) -> bool:
-    """Return whether an instruction with a side effect only draws a random state."""
+    """Return whether the only side effect of an instruction is to draw a random state."""
     if i.operands or i.control_predecessors:
         return False
     is_drawn = i.opcode is Opcode.CUSTOM_CALL and i.attributes.target == random_state.TARGET.name
@@ -408,7 +407,7 @@ def _is_late(i: HloInstruction) -> bool:
 def copy_computation(
     computation: HloComputation, called: Mapping[HloComputation, HloComputation]
 ) -> HloComputation:
-    """A computation of its own instructions, which call the copies of what those here call."""
+    """Copy a computation; the copy calls the copies, in `called`, of its callees."""
     copies: dict[HloInstruction, HloInstruction] = {}
     for part in computation.instructions:
         copies[part] = dataclasses.replace(
@@ -426,7 +425,7 @@ def copy_computation(
 
 
 def copy_module(module: HloModule) -> HloModule:
-    """A module of its own instructions, for passes to change; literals are shared."""
+    """Copy a module, for passes to change; literals are shared."""
     computations: dict[HloComputation, HloComputation] = {}
     for computation in module.computations:
         computations[computation] = copy_computation(computation, computations)

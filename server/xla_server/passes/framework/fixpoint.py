@@ -9,7 +9,7 @@ from xla_server.ir.module import HloModule
 
 
 class Pass(Protocol):
-    """One transformation of a module that keeps what it computes."""
+    """A transformation of a module that preserves its results."""
 
     @property
     def name(self) -> str:
@@ -20,13 +20,13 @@ class Pass(Protocol):
 
 
 class PassObserver(Protocol):
-    """Whoever looks on while passes run."""
+    """An observer of running passes."""
 
     def before_pass(self, name: str, module: HloModule) -> None:
         """A pass is about to run."""
 
     def after_pass(self, name: str, module: HloModule, changed: bool) -> None:
-        """It has run."""
+        """A pass has run."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,11 +38,11 @@ class Fixpoint:
     rounds: int = 8
 
     def apply(self, module: HloModule) -> bool:
-        """Run to the fixed point; whether anything was changed."""
+        """Run to the fixed point; return whether anything changed."""
         return self.repeat(lambda step: step.apply(module))
 
     def repeat(self, run: Callable[[Pass], bool]) -> bool:
-        """Do as `apply` does; `run` runs a pass and returns whether it changed anything."""
+        """Apply, with `run` to run each pass; it returns whether the pass changed anything."""
         changed = False
         # The fixed point is reached after as many idle passes in a row as there are passes.
         idle = 0
@@ -59,7 +59,7 @@ class Fixpoint:
 def run_once(
     passes: Sequence[Pass], module: HloModule, observer: PassObserver | None = None
 ) -> bool:
-    """Every pass once, in order, those in fixpoints observed too; whether any changed anything."""
+    """Run every pass once, observed, fixpoints included; return whether any changed anything."""
 
     def run(step: Pass) -> bool:
         if isinstance(step, Fixpoint):

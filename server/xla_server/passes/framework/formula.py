@@ -14,7 +14,7 @@ Operand: TypeAlias = "Term | float"
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Term:
-    """An instruction of a formula; numbers beside it stand for arrays of its shape."""
+    """An instruction with arithmetic operators; a number operand becomes an array of its shape."""
 
     editor: Editor
     instruction: HloInstruction
@@ -63,5 +63,5 @@ class Term:
         )
 
     def choose(self, on_true: "Term", on_false: "Term") -> "Term":
-        """Return one of two terms, by this truth value."""
+        """Return a select between two terms by this predicate."""
         return self.apply(Opcode.SELECT, on_true, on_false)

@@ -1,4 +1,4 @@
-"""Questions that passes ask of instructions, constants and computations."""
+"""Properties of instructions, constants and computations that several passes test."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from xla_server.ops.elementwise.elementwise_table import COMBINING, ROUNDED_SUMS
 
 
 def is_narrow_float(kind: ElementType) -> bool:
-    """Return whether kernels compute with floats as F32, and round each result to the type."""
+    """Return whether kernels compute in F32 for this type, and round each result to it."""
     return kind.is_floating and kind.bit_width < 32
 
 
@@ -30,11 +30,11 @@ FREE_ORDER = COMBINING - {Opcode.XOR}
 """Operations whose operands may be combined in any order, and that `neutral_of` knows."""
 
 IDEMPOTENT = FREE_ORDER - ROUNDED_SUMS
-"""Those that may combine an element twice. Each of them is exact."""
+"""Operations of FREE_ORDER that may combine an element twice. Each of them is exact."""
 
 
 def neutral_of(opcode: Opcode | None, kind: ElementType) -> Any:
-    """The value that an operation combines with any other into that other, or None."""
+    """The neutral element of an operation, or None."""
     if opcode not in FREE_ORDER or kind.bit_width < 8:
         return None
     if kind.is_complex:
@@ -52,7 +52,7 @@ def neutral_of(opcode: Opcode | None, kind: ElementType) -> Any:
 
 
 def _extremes(kind: ElementType) -> tuple[Any, Any]:
-    """The lowest and the highest value, which max and min change nothing with; None if unknown."""
+    """The lowest and the highest value, the neutral elements of max and min; None if unknown."""
     if kind is ElementType.PRED:
         return False, True
     if kind.is_integer:

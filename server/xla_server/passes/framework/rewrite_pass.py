@@ -1,4 +1,4 @@
-"""The form of most passes: instructions of some opcodes are replaced one by one."""
+"""Base of most passes, which replace instructions of some opcodes one by one."""
 
 import dataclasses
 from collections.abc import Callable, Collection
@@ -26,14 +26,14 @@ class RewritePass:
     opcodes: ClassVar[Collection[Opcode]]
 
     def apply(self, module: HloModule) -> bool:
-        """Rewrite everywhere; whether anything was."""
+        """Rewrite all computations; return whether anything changed."""
         return self._rewrite(module, self._rule_in)
 
     def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
         raise AssertionError(f"the pass {self.name} defines no rule for {i.opcode}")
 
     def _rule_in(self, computation: HloComputation, editor: Editor) -> Rule | None:
-        """The rule for one computation, as it is before anything is replaced; None for none."""
+        """The rule for one computation before replacements; None if the pass does not apply."""
         return lambda i: self._rule(i, editor)
 
     def _rewrite(
@@ -59,6 +59,6 @@ class RewritePass:
 
 @dataclasses.dataclass(frozen=True)
 class TargetRewritePass(RewritePass):
-    """A pass whose rule depends on the machine."""
+    """A pass whose rule depends on the target machine."""
 
     target: Target

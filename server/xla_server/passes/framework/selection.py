@@ -10,12 +10,12 @@ HIGHEST_LEVEL = 3
 """Highest xla_backend_optimization_level, LLVM's -O3 in XLA."""
 
 FUSION = "fusion"
-"""Stands for all passes that fuse, as in XLA."""
+"""Name for all fusion passes together, as in XLA."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PassOptions:
-    """Options of a program about passes.
+    """The options of a program that select passes.
 
     `disabled` are names of passes not to run. `only`, unless it is empty, has the names of the
     optional passes that run. `level` 0 disables all optional passes, 1 disables fusion, 2 and 3
@@ -30,10 +30,10 @@ class PassOptions:
 def selected(
     steps: Sequence[Pass], options: PassOptions, needed: frozenset[str], fusions: frozenset[str]
 ) -> tuple[Pass, ...]:
-    """The steps that run, a fixpoint with what is left of its passes.
+    """Return the steps that run; a fixpoint keeps its selected passes.
 
-    Those in `needed` always do; `fusions` are what level 1 leaves out. Raises InvalidArgumentError
-    for an unknown level, for names that are no optional pass's, and in `only` for names that are no
+    Those in `needed` always run; level 1 leaves out `fusions`. Raises InvalidArgumentError for an
+    unknown level, for names that are no optional pass's, and in `only` for names that are no
     pass's.
     """
     if not 0 <= options.level <= HIGHEST_LEVEL:

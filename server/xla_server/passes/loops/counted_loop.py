@@ -1,4 +1,4 @@
-"""Loops of a known number of turns, and the pieces of arrays that their turns read and write."""
+"""Loops of a known number of iterations, and the slices that iterations read and write."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias

@@ -23,7 +23,7 @@ def callers(module: HloModule) -> Counter[HloComputation]:
 
 @dataclasses.dataclass(frozen=True)
 class WhileLoop:
-    """A while whose state is a tuple that is only taken apart, in the condition by `tests`."""
+    """A while whose state is a tuple that is only read by element, in the condition by `tests`."""
 
     instruction: HloInstruction
     body: HloComputation
@@ -36,13 +36,13 @@ class WhileLoop:
         return len(self.instruction.shape.tuple_shapes)
 
     def initial(self, index: int) -> HloInstruction | None:
-        """Return the initial value of an element, None if the operand does not show it."""
+        """Return the initial value of an element; None if the operand is no tuple instruction."""
         (start,) = self.instruction.operands
         return start.operands[index] if start.opcode is Opcode.TUPLE else None
 
     @functools.cached_property
     def _arguments(self) -> dict[HloInstruction, HloInstruction]:
-        """The operands of fusions by the parameters that they are inside."""
+        """Parameters of fused computations -> the operands of the fusions."""
         parts = (*self.body.instructions, *self.condition.instructions)
         return {
             parameter: operand
@@ -52,7 +52,7 @@ class WhileLoop:
         }
 
     def seen(self, part: HloInstruction) -> HloInstruction:
-        """Return what computes an instruction's result, inside or outside of fusions."""
+        """Return the instruction that computes a value, looking through fusions."""
         while True:
             (first, *_) = part.operands or (None,)
             if part in self._arguments:
@@ -80,7 +80,7 @@ class WhileLoop:
 
 
 def loop_of(i: HloInstruction) -> WhileLoop | None:
-    """The loop of a while instruction, where it has the usual form."""
+    """The loop of a while instruction; None unless its state has the usual form."""
     if i.opcode is not Opcode.WHILE or not i.shape.is_tuple:
         return None
     body, condition = i.called
@@ -108,10 +108,10 @@ def resize(
     editor: Editor,
     handed_in: Sequence[HloInstruction] = (),
 ) -> None:
-    """Give a computation another state type: element `old` is element `numbers[old]` now.
+    """Change the state type of a computation: element `old` becomes element `numbers[old]`.
 
-    The last elements replace instructions that are `handed_in`. `root` becomes the root;
-    elements without a new index must have no users left.
+    The last elements of the new state replace the instructions `handed_in`. `root` becomes the
+    root; elements without a new index must have no users left.
     """
     (parameter,) = computation.parameters
     new = editor.parameter(0, state)
@@ -132,7 +132,7 @@ def resize(
 
 
 def trip_count(loop: WhileLoop) -> int | None:
-    """Return the number of iterations, if a counter with known start, step and end decides."""
+    """Return the number of iterations of a loop with a counter of known start, step and end."""
     test = loop.seen(loop.condition.root)
     always = splat(test)
     if always is not None:
@@ -169,7 +169,7 @@ def _counted(
 
 
 def _step(loop: WhileLoop, index: int) -> int | None:
-    """Return the constant that the body adds to an element, None if there is none."""
+    """Return the constant that the body adds to an element; None for other updates."""
     new = loop.seen(loop.body.root.operands[index])
     parameter = loop.body.parameters[0]
     if new.opcode not in (Opcode.ADD, Opcode.SUBTRACT):
@@ -184,7 +184,7 @@ def _step(loop: WhileLoop, index: int) -> int | None:
 
 
 def _value(loop: WhileLoop, limit: HloInstruction) -> int | None:
-    """A number that the condition compares with: a constant, or an element that stays one."""
+    """Return a number that the condition compares with: a constant, or a constant invariant."""
     if is_element(limit, loop.condition.parameters[0]):
         index = limit.attributes.index
         initial = loop.initial(index)

@@ -9,7 +9,7 @@ from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 from xla_server.passes.loops.while_analysis import WhileLoop, callers, is_element, loop_of, resize
 
 _FREE = frozenset({Opcode.BROADCAST, Opcode.IOTA, Opcode.RESHAPE, Opcode.REVERSE, Opcode.SLICE})
-"""Moved along with what reads them, but not worth memory of their own."""
+"""Opcodes that are moved along with a reader, but not stored by themselves."""
 
 _EXPENSIVE = frozenset(
     {
@@ -40,13 +40,13 @@ _MOVED = (
 
 
 class WhileHoisting(TargetRewritePass):
-    """Moves invariant computations out of loops, whose state hands their results in."""
+    """Moves invariant computations before loops; the state passes their results in."""
 
     name = "while-hoisting"
     opcodes = (Opcode.WHILE,)
 
     def apply(self, module: HloModule) -> bool:
-        """Hoist out of all loops; whether anything was."""
+        """Hoist out of all loops; return whether anything was."""
         free, counts = self.target.tuning.control_flow.free_hoisted_bytes, callers(module)
         return self._rewrite(module, lambda _, e: lambda i: _hoisted(i, counts, e, free))
 
@@ -77,7 +77,7 @@ def _hoisted(
 
 
 def _invariant(loop: WhileLoop) -> set[HloInstruction]:
-    """Instructions of the body that depend on nothing but invariant elements."""
+    """Instructions of the body that depend only on invariant elements."""
     parameter = loop.body.parameters[0]
     same = loop.invariants()
     known: set[HloInstruction] = set()
@@ -100,7 +100,7 @@ def _invariant(loop: WhileLoop) -> set[HloInstruction]:
 
 
 def _frontier(loop: WhileLoop, moved: set[HloInstruction], free_bytes: int) -> list[HloInstruction]:
-    """Return the invariants that the loop reads, without those that are not worth their memory."""
+    """Return the invariants to store: those that the loop reads and that are worth their memory."""
     readers = users(loop.body)
     leaving = set(moved)
     found = []
@@ -124,7 +124,7 @@ def _is_worth_memory(part: HloInstruction, free_bytes: int) -> bool:
 def _outside(
     loop: WhileLoop, handed_in: list[HloInstruction], editor: Editor
 ) -> dict[HloInstruction, HloInstruction]:
-    """Copies of instructions, and of all they depend on, that read what the loop starts from."""
+    """Copies of instructions, and of their operands, that read the loop's initial state."""
     (start,) = loop.instruction.operands
     parameter = loop.body.parameters[0]
     needed = set(handed_in)

@@ -1,4 +1,4 @@
-"""Loops that never turn, turn once or a few times, written without a loop."""
+"""Removal of loops with no iteration, one, or a few."""
 
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloInstruction
@@ -35,6 +35,6 @@ def _is_small(loop: WhileLoop, iterations: int, tuning: ControlFlow) -> bool:
     return (
         iterations <= tuning.max_unrolled_iterations
         and iterations * len(loop.body.instructions) <= tuning.max_unrolled_instructions
-        # A computation that is called twice is not simplified any more.
+        # Copies would call the inner computations twice, which ends their simplification.
         and not any(part.opcode in SEQUENTIAL_CALLERS for part in loop.body.instructions)
     )

@@ -1,4 +1,4 @@
-"""Loops that carry only what changes and is read."""
+"""Reduction of loop states to elements that change and are read."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -21,14 +21,14 @@ from xla_server.passes.loops.while_analysis import (
 class WhileState:
     """Removes constants, invariants and unused elements from a loop's state.
 
-    Constants are written at their readers. Readers of an invariant behind the loop read its initial
+    Constants are copied to their readers. Readers of an invariant after the loop read its initial
     value. An element that only its own next value depends on is dropped.
     """
 
     name: str = "while-state"
 
     def apply(self, module: HloModule) -> bool:
-        """Shrink the states of all loops; whether any was."""
+        """Shrink the states of all loops; return whether any changed."""
         if not any(i.opcode is Opcode.WHILE for i in module.instructions()):
             return False
         editor = Editor(module)
@@ -95,7 +95,7 @@ def _replace(
 
 
 def _shrink(computation: HloComputation, counts: dict[HloComputation, int], editor: Editor) -> bool:
-    """Loops replaced by loops over those elements that something depends on."""
+    """Map loops to loops over those elements that something depends on."""
     readers = users(computation)
     loops = {loop.instruction: loop for loop in _loops(computation, counts)}
     if not loops:
@@ -119,7 +119,7 @@ def _shrink(computation: HloComputation, counts: dict[HloComputation, int], edit
 
 
 def _shrunk(loop: WhileLoop, read: set[int] | None, editor: Editor) -> HloInstruction | None:
-    """A tuple of what the loop gives: read from before it, or from a loop over fewer elements."""
+    """A tuple of the loop's results: initial values, or results of a loop over fewer elements."""
     size = loop.size
     (start,) = loop.instruction.operands
     same = loop.invariants()

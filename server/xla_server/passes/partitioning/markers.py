@@ -1,4 +1,4 @@
-"""The custom calls by which a program changes between whole values and those of one partition.
+"""Markers: custom calls that convert between whole values and those of one partition.
 
 Semantics: Shardy's xla.sdy.GlobalToLocalShape and xla.sdy.LocalToGlobalShape, and
 SPMDFullToShardShape and SPMDShardToFullShape of XLA's GSPMD. A sharding in a hint is not binding.
@@ -20,7 +20,7 @@ from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.partitioning.shardy_text import read_manual_axes, read_meshes, read_shardings
 
 HINTS = frozenset({"Sharding", "xla.sdy.FuncResultSharding"})
-"""Targets of calls that give their operand and say where it would best be."""
+"""Targets of calls that return their operand and hint at its sharding."""
 
 _GSPMD_ENTRY, _GSPMD_EXIT = "SPMDFullToShardShape", "SPMDShardToFullShape"
 _SHARDY_ENTRY, _SHARDY_EXIT = "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"
@@ -33,7 +33,7 @@ _MESHES = "xla.sdy.meshes"
 class Marker:
     """An entry into a region that is written per partition, or the exit from one.
 
-    `shardings` has that of each whole value: of the operands of an entry, the results of an exit.
+    `shardings` are those of the whole values: the operands of an entry, the results of an exit.
     `automatic` names the axes of the mesh that the region leaves to the compiler.
     """
 
@@ -56,7 +56,7 @@ def is_marker(instruction: HloInstruction) -> bool:
 
 
 def stated_partitions(proto: hlo_pb2.HloModuleProto) -> int:
-    """Return the number of partitions that the mesh of a module's regions has; 1 without any.
+    """Return the number of partitions in the mesh of a module's regions; 1 without a mesh.
 
     The largest of several meshes counts. Raises InvalidArgumentError for malformed meshes.
     """
@@ -75,8 +75,8 @@ def read_markers(module: HloModule, partitions: int) -> dict[HloInstruction, Mar
     """The markers of a module for this many partitions.
 
     Raises InvalidArgumentError (ShapeError for shapes) for shardings that cannot be read, do not
-    fit their values or are for another number of partitions, and UnimplementedError for addends
-    that are no numbers. Errors name the instruction.
+    fit their values or are for another number of partitions, and UnimplementedError for unreduced
+    values that are no numbers. Errors name the instruction.
     """
     known = None
     found = {}
@@ -110,7 +110,7 @@ def stated_sharding(instruction: HloInstruction) -> Sharding | None:
 
 
 def check_partitions(sharding: Sharding, partitions: int) -> None:
-    """Raise InvalidArgumentError for another number of partitions, or one that there is not."""
+    """Raise InvalidArgumentError for another number of partitions, or an unknown partition."""
     if sharding.kind is ShardingKind.MAXIMAL and sharding.devices[0] >= partitions:
         raise InvalidArgumentError(
             f"a sharding must name one of the {partitions} partitions of the program, got "

@@ -1,4 +1,4 @@
-"""Instructions that put the parts of all partitions together, and that take a partition's part."""
+"""Instructions that assemble the parts of all partitions, and that take one partition's part."""
 
 import math
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 
 _CHANNEL = 1
-"""Collectives of one module may share a channel, as those that JAX writes do."""
+"""Channel of all added collectives; those of one module may share it, as JAX's do."""
 
 _LARGEST_S32 = 2**31 - 1
 """Largest index in S32; positions in larger dimensions are S64."""
@@ -27,7 +27,7 @@ _LARGEST_S32 = 2**31 - 1
 def gather(
     editor: Editor, local: HloInstruction, sharding: Sharding, replicas: int
 ) -> HloInstruction:
-    """The whole value, from partitions with other tiles; subgroups do not hear of each other."""
+    """The whole value, from the tiles of all partitions; subgroups exchange nothing."""
     tiles, sizes = sharding.tiles, local.shape.dimensions
     count = math.prod(tiles)
     split = [number for number, n in enumerate(tiles) if n > 1]
@@ -95,7 +95,7 @@ def addend_of(
 
 
 def _entry(editor: Editor, table: HloInstruction, partition_id: HloInstruction) -> HloInstruction:
-    """The scalar that a table has for this partition."""
+    """The scalar of a table at this partition's id."""
     return editor.reshape(editor.dynamic_slice(table, [partition_id], (1,)), ())
 
 

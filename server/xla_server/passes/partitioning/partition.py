@@ -1,11 +1,11 @@
 """Manually partitioned programs, as the program that each partition runs.
 
 Semantics: what XLA's partitioners make of Shardy's and GSPMD's markers. Operations outside of
-regions run on every partition alike, on whole values, and so do axes that a region leaves to the
-compiler. A partition takes its part of a whole value where a region begins, and an all-gather
-gives it the parts of the others where one ends. Unreduced values are summed there, and are those of
-one partition of each group where a region begins; at the program's own edges they are sums. The
-results are exact; the cost is memory and time.
+regions run on every partition alike, on whole values, as do axes that a region leaves to the
+compiler. Where a region begins, a partition takes its part of a whole value; where one ends, an
+all-gather assembles the parts. Unreduced values are summed there; where a region begins, one
+partition of each group has the value and the others zeros. In the program's own signature they are
+sums. The results are exact; the cost is memory and time.
 """
 
 import dataclasses
@@ -40,7 +40,7 @@ from xla_server.passes.partitioning.signature import (
 )
 
 WORK_ATTRIBUTE = "work_on_every_partition"
-"""The module's frontend attribute that says what every partition does alike."""
+"""The module's frontend attribute with the notes on replicated work."""
 
 _BINDING = (
     ShardingKind.REPLICATED,
@@ -48,7 +48,7 @@ _BINDING = (
     ShardingKind.MAXIMAL,
     ShardingKind.UNREDUCED,
 )
-"""Kinds of shardings that say where a value at an edge of a program is."""
+"""Kinds of shardings that bind a parameter or result of a program."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Partitioned:
 
 
 def needs_partitioning(module: HloModule) -> bool:
-    """Return whether a module has several partitions and says whole values."""
+    """Return whether a module for several partitions is written on whole values."""
     if module.grid.partitions == 1 or is_partitioned(module):
         return False
     if any(map(is_marker, module.instructions())):
@@ -74,8 +74,8 @@ def partition(module: HloModule, *, max_replicated_bytes: int | None = None) -> 
     """Turn a module into the program that each partition of its grid runs.
 
     A parameter has the sharding that it states, or that of the first region that reads it. A result
-    has the sharding that it states, or that of the region it comes from. One that is partitioned
-    already, or that says no shardings, stays as it is. WORK_ATTRIBUTE gets the notes.
+    has the sharding that it states, or that of the region it comes from. A module that is
+    partitioned already, or states no shardings, stays as it is. WORK_ATTRIBUTE gets the notes.
 
     Raises InvalidArgumentError (ShapeError for shapes) for markers and shardings that do not fit,
     UnimplementedError for tuples of tuples in tiles, and ResourceExhaustedError for more than
@@ -98,24 +98,24 @@ def partition(module: HloModule, *, max_replicated_bytes: int | None = None) -> 
 
 
 class _Partitioner:
-    """One module on its way from whole values to those of a partition."""
+    """The rewrite of one module from whole values to those of a partition."""
 
     def __init__(self, module: HloModule, markers: dict[HloInstruction, Marker]) -> None:
         self._module = module
         self._markers = markers
         self._editor = Editor(module)
         self.gathered: dict[HloInstruction, tuple[HloInstruction, Sharding]] = {}
-        """Whole values, with the part that they come from and its sharding."""
+        """Whole value -> the part that it was gathered from, and the part's sharding."""
         self._sent: dict[HloInstruction, tuple[HloInstruction, Sharding]] = {}
-        """Whole values that are sums or sent by one partition, with what each partition had."""
+        """Whole value that was summed or sent by one partition -> the value of each partition."""
         self.parts: dict[HloInstruction, HloInstruction] = {}
-        """Parts that were taken, with the whole value."""
+        """Part that was taken -> the whole value."""
         self._moves: set[HloInstruction] = set()
         self._partition_id: HloInstruction | None = None
         self._local: dict[HloInstruction, Sharding] = {}
 
     def run(self) -> ShardedSignature:
-        """Change the module and return the signature that it had, with its shardings."""
+        """Rewrite the module and return its original signature, with the shardings."""
         module, entry = self._module, self._module.entry
         whole = module.entry_program_shape
         readers = users(entry)
@@ -211,7 +211,7 @@ class _Partitioner:
             self.gathered[whole] = known, placed
         if known is not local:
             self._sent[whole] = local, sharding
-        # A value of two split dimensions comes from the collective in several steps.
+        # For a value with two split dimensions, several instructions follow the collective.
         step = whole
         while step is not local:
             self._moves.add(step)
@@ -244,7 +244,7 @@ class _Partitioner:
         return self._partition_id
 
     def _drop_unread_moves(self, computation: HloComputation) -> None:
-        """Drop collectives for whole values that nothing reads: others would keep them."""
+        """Drop collectives for unread whole values, which their side effects would keep."""
         read = {computation.root}
         kept = []
         for i in reversed(computation.instructions):
@@ -254,7 +254,7 @@ class _Partitioner:
         computation.instructions = kept[::-1]
 
     def _local_parameter(self, whole: HloInstruction, sharding: Sharding) -> HloInstruction:
-        """Replace a parameter by one of the shape that a partition holds; the whole value."""
+        """Replace a parameter by one of a partition's shape; return the whole value."""
         entry = self._module.entry
         local = self._editor.copy(whole, ())
         local.name = whole.name
@@ -264,7 +264,7 @@ class _Partitioner:
         return self._whole(local, sharding)
 
     def _share_results(self, stated: Sequence[Sharding | None]) -> list[Sharding]:
-        """Let the entry give the parts that a partition holds; the shardings of its leaves."""
+        """Make the entry return a partition's parts; return the shardings of the leaves."""
         entry, editor = self._module.entry, self._editor
         root = entry.root
         if any(part.is_tuple for part in root.shape.tuple_shapes):
@@ -284,7 +284,7 @@ class _Partitioner:
 
 
 def _drop_aliases(module: HloModule) -> None:
-    """Leave out aliases of parameters with results that have another shape on a partition."""
+    """Drop aliases between parameters and results whose shapes on a partition differ."""
     proto, signature = module.decoration, module.entry_program_shape
     if proto is None:
         return

@@ -1,4 +1,4 @@
-"""The values that a partition holds whole though others would hold parts of them."""
+"""Replicated work: values that every partition holds whole, where a part would do."""
 
 import dataclasses
 from collections.abc import Collection, Mapping
@@ -10,7 +10,7 @@ from xla_server.passes.framework.editor import users
 from xla_server.passes.partitioning.markers import Marker
 
 _MAX_SHOWN = 20
-"""Notes that are given; of the others, the number."""
+"""Largest number of notes; of the others only the number is shown."""
 
 _NO_WORK = frozenset(
     {
@@ -28,7 +28,7 @@ _NO_WORK = frozenset(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReplicatedValue:
-    """An instruction whose value every partition holds whole, and how it comes to."""
+    """An instruction whose value every partition holds whole, with the reason."""
 
     instruction: HloInstruction
     how: str
@@ -40,7 +40,7 @@ class ReplicatedValue:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReplicatedWork:
-    """The work that every partition does alike."""
+    """The work that every partition repeats."""
 
     values: tuple[ReplicatedValue, ...] = ()
     automatic: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class ReplicatedWork:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences for a log, the first of them and the number of the others."""
+        """Sentences for a log: the first ones, and the number of the others."""
         notes = [*self.automatic, *map(str, self.values)]
         more = len(notes) - _MAX_SHOWN
         return (*notes[:_MAX_SHOWN], *([f"and {more} more"] if more > 0 else []))
@@ -74,7 +74,7 @@ class ReplicatedWork:
 def find_regions(
     module: HloModule, markers: Mapping[HloInstruction, Marker]
 ) -> tuple[set[HloInstruction], tuple[str, ...]]:
-    """The calls of a module that run a region, and sentences about the axes they leave alone."""
+    """Calls that run a region, and sentences about the axes they leave to the compiler."""
     calls: set[HloInstruction] = set()
     automatic: list[str] = []
     inside: set[HloComputation] = set()
@@ -124,8 +124,8 @@ def replicated_values(
 ) -> tuple[ReplicatedValue, ...]:
     """The values of a partitioned module that are whole on every partition, in stored order.
 
-    They are those that were `gathered` from a part, those that `parts` were taken from, and what
-    is computed of them outside of `regions`, which are calls.
+    They were `gathered` from a part, or `parts` were taken from them, or they are computed from
+    such values outside of `regions`, which are calls.
     """
     inside = {module.entry: False}
     whole: set[HloInstruction] = set()

@@ -21,18 +21,18 @@ _PRIORITY = re.compile(r"\s*p[0-9]{1,9}")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MeshSharding:
-    """A sharding along axes of a mesh: `dimensions` has what splits each, the major part first."""
+    """A sharding along axes of a mesh: `dimensions` has the axes that split each, major first."""
 
     mesh: Mesh
     dimensions: tuple[tuple[AxisPart, ...], ...]
     unreduced: tuple[AxisPart, ...] = ()
 
     def along(self, axes: Sequence[str]) -> Sharding:
-        """The sharding along these axes alone; other axes have copies.
+        """The sharding along these axes alone; the value is replicated along the others.
 
-        A mesh without axes that names its device has values on that one alone. Raises
-        InvalidArgumentError for an axis that the mesh does not have, for parts that do not work
-        out, and for a dimension that other axes split first.
+        A mesh without axes that names its device has values only there. Raises InvalidArgumentError
+        for an axis that the mesh does not have, for sub-axes that do not divide one, and for a
+        dimension that other axes split first.
         """
         if self.mesh.devices and not self.mesh.sizes:
             return Sharding(ShardingKind.MAXIMAL, devices=self.mesh.devices)
@@ -91,7 +91,7 @@ def read_manual_axes(text: str) -> tuple[str, ...]:
 
 
 class _ShardyReader(HloReader):
-    """A recursive descent over Shardy's text; nothing in it nests."""
+    """A parser of Shardy's text, which has no nesting."""
 
     def __init__(self, text: str, meshes: Mapping[str, Mesh]) -> None:
         super().__init__(text)
@@ -158,7 +158,7 @@ class _ShardyReader(HloReader):
         parts: list[AxisPart] = []
 
         def read() -> None:
-            # An open dimension may be split further; here it is not.
+            # An open dimension may be split further, which is not done here.
             if not self.skip("?"):
                 parts.append(self._part(mesh))
 

@@ -1,4 +1,4 @@
-"""The signature of a program over several partitions: whole values, and where their parts are.
+"""The signature of a program over several partitions: whole values and their shardings.
 
 Semantics: the fields spmd_parameters_shardings and spmd_output_sharding that XLA's partitioners
 leave in a module, whose own signature has the shapes of one partition.
@@ -26,7 +26,7 @@ class ShardedSignature:
 def is_partitioned(module: HloModule) -> bool:
     """Return whether a partitioner made the module: its shapes are those of one partition.
 
-    HLO text has no words for the partitioner's shardings, but says that the module is scheduled,
+    HLO text cannot express the partitioner's shardings, but states that a module is scheduled,
     which XLA does after partitioning.
     """
     proto = module.decoration
@@ -40,8 +40,8 @@ def is_partitioned(module: HloModule) -> bool:
 def sharded_signature(module: HloModule) -> ShardedSignature:
     """The signature of all partitions of a module that each of them runs.
 
-    Without a partitioner's shardings those count that parameters and the result of a scheduled
-    module state, and every partition has whole other values. Raises InvalidArgumentError for
+    Without a partitioner's shardings those apply that parameters and the result of a scheduled
+    module state; other values are whole on every partition. Raises InvalidArgumentError for
     shardings that do not fit the module's signature.
     """
     local, proto = module.entry_program_shape, module.decoration or hlo_pb2.HloModuleProto()
@@ -61,7 +61,7 @@ def sharded_signature(module: HloModule) -> ShardedSignature:
 
 
 def _stated(module: HloModule, edge: HloInstruction) -> Sharding:
-    """The sharding that a value at an edge of a scheduled module states, if that splits it."""
+    """The sharding that a parameter or result of a scheduled module states, if it splits it."""
     proto = module.decoration
     if module.grid.partitions == 1 or proto is None or not proto.HasField("schedule"):
         return REPLICATED

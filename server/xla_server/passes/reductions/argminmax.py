@@ -1,7 +1,7 @@
 """Argmax and argmin of rows: the extremum first, then its index.
 
-Frameworks state it as one reduction of pairs, each step of which depends on the one before. Two
-reductions, one of values and one of indices, can be done many elements at a time.
+Frameworks write it as one reduction of pairs, each step of which depends on the previous one. Two
+reductions, one of values and one of indices, can be vectorised.
 """
 
 import ml_dtypes
@@ -21,8 +21,8 @@ _EXTREMUM = {ComparisonDirection.GT: Opcode.MAXIMUM, ComparisonDirection.LT: Opc
 class ArgumentOfExtremum(RewritePass):
     """Splits reductions of (value, index) along rows, of which only the index is read.
 
-    The index of the first of several equal extrema is wanted, or of the first NaN. Indices must
-    count the elements of the row, and the initial pair must lose against them.
+    The result is the index of the first of several equal extrema, or of the first NaN. Indices must
+    be those of the row's elements, and the initial pair must lose against all.
     """
 
     name = "argument-of-extremum"
@@ -40,14 +40,14 @@ class ArgumentOfExtremum(RewritePass):
 
 
 def _split(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """The index alone, or None where the reduction is another one."""
+    """Return the index alone; None for another form of reduction."""
     if i.opcode is not Opcode.REDUCE or len(i.operands) != 4 or len(i.attributes.dimensions) != 1:
         return None
     values, indices, first_value, first_index = i.operands
     (d,) = i.attributes.dimensions
     sizes, kind, counted = values.shape.dimensions, values.shape.element_type, indices.shape
     opcode = _extremum(i.called[0], kind)
-    # Columns are combined side by side as they are.
+    # Reductions of columns are vectorised as they are.
     if opcode is None or not sizes[d] or count(sizes[d + 1 :]) != 1:
         return None
     neutral, initial = neutral_of(opcode, kind), splat(first_value)
@@ -67,7 +67,7 @@ def _split(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     kept = [n for n in range(len(sizes)) if n != d]
     found = editor.compare(values, editor.broadcast(extremum, kept, sizes), ComparisonDirection.EQ)
     if kind.is_floating:
-        # An extremum that is NaN equals nothing, and is where there is one.
+        # A NaN extremum equals nothing: its index is that of the first NaN.
         found = editor.add(
             Opcode.OR, (found, editor.compare(values, values, ComparisonDirection.NE))
         )
@@ -87,7 +87,7 @@ def _counts(indices: HloInstruction, dimension: int) -> bool:
 
 
 def _extremum(reducer: HloComputation, kind: ElementType) -> Opcode | None:
-    """Return the extremum that a reducer of pairs selects, the lower index of equals; else None."""
+    """Return the extremum that a reducer of pairs selects, the lower index of equals; or None."""
     if len(reducer.parameters) != 4 or reducer.root.opcode is not Opcode.TUPLE:
         return None
     one, index, other, other_index = reducer.parameters

@@ -1,4 +1,4 @@
-"""Reductions of a concatenation along its dimension: the operands combined, without the whole."""
+"""Reductions of a concatenation along its dimension, done on the operands."""
 
 from collections.abc import Sequence
 
@@ -14,11 +14,11 @@ from xla_server.passes.simplify.map_inliner import applied
 class ConcatenateReduction(TargetRewritePass):
     """Reduces the operands of a concatenation instead of the concatenation.
 
-    Operands of equal shape are combined element by element, as a balanced tree, before what is
-    left of them is reduced. The operation must allow any order, and only reductions along the
-    dimension and slices of one part may read the concatenation, which then need not exist. A loop
-    over the concatenation would test for each element whose it is. Each shape makes a reduction of
-    its own, so there may be few of them.
+    Operands of equal shape are combined element by element, as a balanced tree, and the result is
+    reduced. The operation must allow any order, and only reductions along the dimension and slices
+    of one part may read the concatenation, which then need not exist. A loop over the concatenation
+    would test for each element to which operand it belongs. Each distinct shape makes a reduction
+    of its own, so their number is limited.
     """
 
     name = "concatenate-reduction"
@@ -70,7 +70,7 @@ def _combined(i: HloInstruction, whole: HloInstruction, editor: Editor) -> HloIn
 
 
 def _tree(parts: Sequence[HloInstruction], opcode: Opcode, editor: Editor) -> HloInstruction:
-    """All parts, of one shape, combined in pairs, then pairs of pairs."""
+    """All parts, of one shape, combined as a balanced binary tree."""
     while len(parts) > 1:
         pairs = [editor.add(opcode, parts[n : n + 2]) for n in range(0, len(parts) - 1, 2)]
         parts = [*pairs, *parts[2 * len(pairs) :]]

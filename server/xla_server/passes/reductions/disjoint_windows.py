@@ -1,4 +1,4 @@
-"""reduce-window as a reduction of rows, where windows have no element in common."""
+"""reduce-window as a reduction of rows, if windows do not overlap."""
 
 import math
 
@@ -10,7 +10,7 @@ from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 
 
 class DisjointWindows(TargetRewritePass):
-    """Replaces unpadded windows side by side along one dimension, or over all, by reductions."""
+    """Replaces adjacent unpadded windows along one dimension, or over all, by reductions."""
 
     name = "disjoint-windows"
     opcodes = (Opcode.REDUCE_WINDOW,)
@@ -44,6 +44,6 @@ class DisjointWindows(TargetRewritePass):
 
 
 def _is_beside(window: WindowDimension, count: int) -> bool:
-    """Return whether windows follow each other without elements between or in common."""
+    """Return whether windows are adjacent: without gaps and without overlap."""
     plain = WindowDimension(window.size, window.stride)
     return window == plain and (window.stride == window.size or count == 1)

@@ -1,4 +1,4 @@
-"""Elementwise operations on concatenations that are reduced: done on the operands."""
+"""Elementwise operations between a concatenation and its reductions, done on the operands."""
 
 from collections.abc import Sequence
 
@@ -11,17 +11,17 @@ from xla_server.passes.framework.rewrite_pass import Rule, TargetRewritePass
 from xla_server.passes.simplify.rules.slices import part_of
 
 MOST_OPERATIONS = 64
-"""Most operations that replace those on one concatenation: each is repeated per operand."""
+"""Largest number of operations that replace those on one concatenation: one per operand each."""
 
 
 class StackedElements(TargetRewritePass):
     """Makes elementwise operations on a concatenation a concatenation of operations on its parts.
 
-    All that reads the concatenation, through such operations, must be reductions along its
-    dimension and slices of one part: these need the parts alone, so that neither the concatenation
-    nor what is computed of it need exist. `logsumexp` and variances of stacked arrays have this
-    form. Other operands must be alike along the dimension, or concatenated alike. Each operation
-    becomes one for each part, so there may be few of them.
+    Its readers, through such operations, must be reductions along its dimension and slices of one
+    part: these need only the parts, so that neither the concatenation nor its elementwise results
+    need exist. `logsumexp` and variances of stacked arrays have this form. Other operands must be
+    constant along the dimension, or concatenated with the same sizes. Each operation becomes one
+    for each part, so their number is limited.
     """
 
     name = "stacked-elements"
@@ -33,7 +33,7 @@ class StackedElements(TargetRewritePass):
         chosen = dict[HloInstruction, HloInstruction]()
         for whole in wholes:
             inside = _elementwise_between(whole, readers)
-            # The root is not elementwise between the whole and what needs its parts alone.
+            # The root is read from outside, so it is not between the whole and readers of parts.
             if inside is not None and computation.root not in (whole, *inside):
                 chosen |= dict.fromkeys(inside, whole)
         if not chosen:
@@ -44,7 +44,7 @@ class StackedElements(TargetRewritePass):
 def _elementwise_between(
     whole: HloInstruction, readers: dict[HloInstruction, list[HloInstruction]]
 ) -> dict[HloInstruction, None] | None:
-    """The operations between a concatenation and what needs its parts alone; None for others."""
+    """The operations between a concatenation and readers of its parts; None for other readers."""
     inside = dict[HloInstruction, None]()
     waiting = [whole]
     while waiting:
@@ -76,7 +76,7 @@ def _sizes(whole: HloInstruction) -> list[int]:
 
 
 def _is_divisible(operand: HloInstruction, whole: HloInstruction) -> bool:
-    """True for what has parts as `whole` has: concatenated alike, or alike along its dimension."""
+    """True for an operand with parts like `whole`: concatenated alike or constant along it."""
     d = whole.attributes.dimension
     if operand.opcode is Opcode.CONCATENATE:
         return operand.attributes.dimension == d and _sizes(operand) == _sizes(whole)
@@ -100,7 +100,7 @@ def _on_parts(i: HloInstruction, whole: HloInstruction, editor: Editor) -> HloIn
 def _part(
     operand: HloInstruction, number: int, sizes: Sequence[int], editor: Editor
 ) -> HloInstruction:
-    """The part of an operand that goes with a part of these dimensions."""
+    """The part of an operand that belongs to part `number` of the concatenation."""
     if operand.opcode is Opcode.CONCATENATE:
         return operand.operands[number]
     if operand.opcode is Opcode.BROADCAST and operand.shape.rank:

@@ -1,4 +1,4 @@
-"""Long reductions cut into parts that can be computed side by side."""
+"""Long reductions split into parts that can be computed in parallel."""
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
@@ -10,17 +10,17 @@ from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 from xla_server.target.target import Target
 
 _INDEXED = frozenset({Opcode.IOTA, Opcode.REVERSE, Opcode.SLICE, Opcode.TRANSPOSE})
-"""Operations whose elements are found by their index in each dimension."""
+"""Operations whose elements are functions of their index in each dimension."""
 
 
 class TreeReduction(TargetRewritePass):
     """Reduces a few long rows, or few columns of many rows, in two steps.
 
-    The first gives partial results of fixed length, the second combines them with the initial
-    value, sums of f32 in f64 on processors: they are few, and each rounding would be one of the
-    whole sum. Only operations that may be combined in any order are cut. Where elements depend on
-    the index in one of several dimensions, rows are the first step: parts that begin within a row
-    would divide to find each index.
+    The first step computes partial results of runs of fixed length, the second combines them with
+    the initial value. Processors add partial sums of f32 in f64: they are few, and each rounding
+    would affect the whole sum. Only operations that allow any order are split. If elements depend
+    on the index in one of several dimensions, the first step reduces rows: parts that begin within
+    a row would need divisions for each index.
     """
 
     name = "tree-reduction"
@@ -44,7 +44,7 @@ class TreeReduction(TargetRewritePass):
 
 
 class _Cut:
-    """One reduction being cut in two."""
+    """The split of one reduction."""
 
     def __init__(
         self, i: HloInstruction, neutral: HloInstruction, editor: Editor, target: Target
@@ -58,7 +58,7 @@ class _Cut:
         sizes = self._operand.shape.dimensions
         reduced = sorted(self._i.attributes.dimensions)
         end = reduced[-1] + 1
-        # The last group of neighbouring dimensions begins where the one before is not reduced.
+        # The last group of adjacent reduced dimensions begins after one that is not reduced.
         begin = next(d for d in reversed(range(end)) if d - 1 not in reduced)
         length = count(sizes[begin:end])
         inner = count(sizes[end:])
@@ -84,7 +84,7 @@ class _Cut:
     def _partial(
         self, flat: HloInstruction, outer: int, length: int, inner: int, parts: int
     ) -> HloInstruction:
-        """[outer, parts, inner], or one more part for what is left over."""
+        """Partial results [outer, parts, inner]; a remainder is one more part."""
         each = length // parts
         whole = each * parts
         body = flat

@@ -1,4 +1,4 @@
-"""Reductions of several arrays at once that have nothing to do with each other, taken apart."""
+"""Splitting of variadic reductions whose results are independent."""
 
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
@@ -9,9 +9,9 @@ from xla_server.passes.framework.rewrite_pass import RewritePass
 
 
 class VariadicReduction(RewritePass):
-    """Makes a reduction for each result, where each is combined by an operation of free order.
+    """Makes a reduction for each result, if each is combined by an operation of free order.
 
-    Sums, which are then cut so that errors stay small, must be among them: what rounds nothing is
+    One of them must be a sum, which is then split so that errors stay small: exact operations are
     as good in one loop.
     """
 
@@ -40,7 +40,7 @@ class VariadicReduction(RewritePass):
 
 
 def _operations(reducer: HloComputation) -> list[Opcode] | None:
-    """The operation that makes each result of its own two parameters alone, or None."""
+    """The operations by which each result depends on only its own two parameters, or None."""
     root, parameters = reducer.root, reducer.parameters
     count = len(parameters) // 2
     if root.opcode is not Opcode.TUPLE or len(root.operands) != count:

@@ -1,4 +1,4 @@
-"""Computations on scalars that no kernel can hold, called for one element after the other."""
+"""Calls, element by element, of computations on scalars that no kernel can hold."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ TRACED = ELEMENTWISE | {
     Opcode.STOCHASTIC_CONVERT,
     Opcode.TRANSPOSE,
 }
-"""Operations each element of whose results a loop nest computes from elements of operands."""
+"""Operations that a loop nest computes: elements of results from elements of operands."""
 
 
 class ScalarComputations:
@@ -57,7 +57,7 @@ class ScalarComputations:
         return self._known[computation]
 
     def fits_text(self, computation: HloComputation) -> bool:
-        """Return whether hand-written kernels can hold it: it is a formula of scalars only."""
+        """Return whether hand-written kernels can hold a computation: a formula of scalars only."""
         return can_lift(computation, self._lifted) and self.fits_loops(computation)
 
     def _is_traced(self, i: HloInstruction) -> bool:
@@ -66,7 +66,7 @@ class ScalarComputations:
 
 @dataclasses.dataclass(frozen=True)
 class ScalarCallEmitter:
-    """Writes calls of a computation into what `editor` makes."""
+    """Writes calls of a computation with `editor`."""
 
     editor: Editor
     computation: HloComputation
@@ -82,7 +82,7 @@ class ScalarCallEmitter:
     def one_where(
         self, condition: HloInstruction, arguments: Values, otherwise: Values
     ) -> list[HloInstruction]:
-        """The results where a scalar condition holds, else others; it is not called then."""
+        """The results if a scalar condition holds, else `otherwise`, without a call."""
         editor = self.editor
         given = editor.add(Opcode.TUPLE, (*arguments, *otherwise))
         outside = editor.take()
@@ -107,8 +107,8 @@ class ScalarCallEmitter:
     ) -> list[HloInstruction]:
         """The results for each element of arrays of equal dimensions, in row-major order.
 
-        With a condition, an array too, it is called where that holds; elsewhere the results are
-        those of `otherwise`.
+        With a condition, an array too, it is called for elements where that holds; others have the
+        results `otherwise`.
         """
         editor = self.editor
         dimensions = arrays[0].shape.dimensions

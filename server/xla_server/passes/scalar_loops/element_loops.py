@@ -1,4 +1,4 @@
-"""Operations with computations on scalars that no kernel can hold, as loops that call them."""
+"""Operations that apply a computation no kernel can hold, as loops that call it."""
 
 from collections.abc import Callable, Mapping
 
@@ -15,7 +15,7 @@ from xla_server.passes.scalar_loops.window_loops import folded_under_windows, se
 
 
 def _without_wrappings(module: HloModule) -> bool:
-    """Let values through what means nothing for scalars; whether there was any."""
+    """Remove instructions that are no-ops on scalars; return whether there was any."""
     editor, changed = Editor(module), False
     calling = (i for i in module.instructions() if i.opcode in _WRITTEN)
     for computation in {called for i in calling for called in i.called}:
@@ -47,7 +47,7 @@ def _map(i: HloInstruction, callers: list[ScalarCallEmitter]) -> Values:
 
 
 def _reduce(i: HloInstruction, callers: list[ScalarCallEmitter]) -> Values:
-    """Neighbours are combined, then pairs of pairs, and the initial value last from the left."""
+    """Expand a reduce: a balanced tree over neighbours, then the initial value from the left."""
     (caller,) = callers
     editor = caller.editor
     arrays, initial = i.operands[: len(i.operands) // 2], i.operands[len(i.operands) // 2 :]
@@ -70,7 +70,7 @@ def _reduce(i: HloInstruction, callers: list[ScalarCallEmitter]) -> Values:
     if not depth:
         return start
     if types[: len(arrays)] != types[len(arrays) :]:
-        # Accumulators of another type than the elements cannot be combined with each other.
+        # Accumulators of another type than the elements cannot be combined pairwise.
         def turn(number: HloInstruction, given: Values, totals: Values) -> Values:
             return caller.each([*totals, *(read_slice(editor, array, number) for array in given)])
 
@@ -117,7 +117,7 @@ class ElementLoops(RewritePass):
     opcodes = _WRITTEN.keys()
 
     def apply(self, module: HloModule) -> bool:
-        """Write out everywhere; whether anything was."""
+        """Expand everywhere; return whether anything changed."""
         scalars = ScalarComputations()
         unwrapped = _without_wrappings(module)
         written = self._rewrite(module, lambda _, e: lambda i: _written_out(i, e, scalars))

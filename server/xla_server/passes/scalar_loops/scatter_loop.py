@@ -14,7 +14,7 @@ from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter
 
 
 def scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values:
-    """Boxes that do not fit are left as they are, and the combiner is not called for them."""
+    """Expand a scatter; boxes out of bounds keep their elements, without a call of the combiner."""
     (caller,) = callers
     editor = caller.editor
     half = len(i.operands) // 2
@@ -49,7 +49,7 @@ def scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values
 def _vectors(
     editor: Editor, indices: HloInstruction, numbers: ScatterDimensionNumbers
 ) -> tuple[HloInstruction, list[int]]:
-    """The index vectors in s64, one in each row, and the dimensions they are arranged in."""
+    """The index vectors in s64, one per row, and their batch dimensions' sizes."""
     sizes, last = indices.shape.dimensions, numbers.index_vector_dim
     kept = [d for d in range(len(sizes)) if d != last]
     order = [*kept, *(d for d in [last] if d < len(sizes))]

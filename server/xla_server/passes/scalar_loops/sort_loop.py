@@ -1,4 +1,4 @@
-"""sort as a loop that inserts one element after the other where a binary search says."""
+"""sort as a loop of insertions, each with a binary search for its position."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter
 
 
 def sorted_by_insertion(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values:
-    """Line after line; each element comes behind those it does not come before."""
+    """Expand a sort, line by line; an element is inserted behind those that it does not precede."""
     (caller,) = callers
     editor = caller.editor
     sizes, dimension = i.operands[0].shape.dimensions, i.attributes.dimension
@@ -82,7 +82,7 @@ def _place(
         return [next_low, editor.add(Opcode.SELECT, (comes_before, middle, high))]
 
     zero = editor.constant(0, ElementType.S64)
-    # A search among n elements, which are all but the last at most, has log2(n + 1) turns.
+    # A search among n elements, at most all but the last, takes log2(n + 1) iterations.
     turns = (length - 1).bit_length()
     return counted_loop(editor, name, turns, [*new, *found], (zero, many), turn)[0]
 

@@ -18,7 +18,7 @@ NOWHERE = -1
 
 
 def folded_under_windows(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values:
-    """A reduce-window. Padding is no element: the reducer is not called with it."""
+    """Expand a reduce-window. Padding is no element: the reducer is not called with it."""
     (caller,) = callers
     editor = caller.editor
     arrays, initial = i.operands[: len(i.operands) // 2], i.operands[len(i.operands) // 2 :]

@@ -41,7 +41,7 @@ Tree: TypeAlias = "AliasedBuffer | tuple[Tree, ...] | None"
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Overwrite:
-    """A write over `old`, which later readers make a copy; `new` begins as `old`, where known."""
+    """A write over `old`, a copy if `old` has later readers; `new` is the result, if known."""
 
     writer: HloInstruction
     old: AliasedBuffer
@@ -53,8 +53,8 @@ class Storage:
     """The buffers of a computation.
 
     `inputs` are the buffers of the parameters and `outputs` those of the root, as flat lists.
-    `defined` has the buffers that an instruction is the first to write, `readers` the instructions
-    that read a buffer, once for each operand.
+    `defined` has the buffers that each instruction writes first, `readers` the instructions that
+    read each buffer, once for each operand.
     """
 
     computation: HloComputation
@@ -73,7 +73,7 @@ def storage_of(
 ) -> Storage:
     """Analyse a computation that runs instruction by instruction.
 
-    `known` has those that it calls. The root of a loop body overwrites its parameter.
+    `known` has the storage of its callees. The root of a loop body overwrites its parameter.
     """
     analysis = _Analysis(known)
     for i in computation.instructions:
@@ -89,7 +89,7 @@ def storage_of(
 def dependences(
     computation: HloComputation, targets: Sequence[HloInstruction]
 ) -> dict[HloInstruction, int]:
-    """Return the targets that each instruction is or depends on: bit n stands for targets[n]."""
+    """Return the targets that each instruction is or depends on, as a set: bit n is targets[n]."""
     bits: dict[HloInstruction, int] = {}
     for n, target in enumerate(targets):
         bits[target] = bits.get(target, 0) | 1 << n
@@ -125,7 +125,7 @@ class _Analysis:
     def overwrite_state(
         self, inputs: Sequence[AliasedBuffer], outputs: Sequence[AliasedBuffer]
     ) -> None:
-        """Add an overwrite for each next value of a loop's state that is in another buffer."""
+        """Add an overwrite for each element of a loop's next state that is in another buffer."""
         begun_as = {o.new: o.old for o in self.overwrites.values() if o.new is not None}
         for old, new in zip(inputs, outputs, strict=True):
             while new is not old and new in begun_as:
@@ -209,7 +209,7 @@ class _Analysis:
 
 
 def _updated_operands(i: HloInstruction) -> int:
-    """Return how many of the first operands the results begin as."""
+    """Return how many leading operands are the initial values of the results."""
     if i.opcode is Opcode.SCATTER:
         return len(i.operands) // 2
     return int(i.opcode is Opcode.DYNAMIC_UPDATE_SLICE)

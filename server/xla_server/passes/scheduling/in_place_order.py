@@ -16,8 +16,8 @@ from xla_server.passes.scheduling.alias_analysis import (
 from xla_server.passes.scheduling.list_scheduling import SoftDependence, schedule
 
 MAX_PEAK_GROWTH = 1 / 8
-"""Largest growth of the estimated peak memory, as a fraction of it. The growth in bytes may also
-not exceed the bytes that the new order no longer copies."""
+"""Largest growth of the estimated peak memory, as a fraction of it. The growth must also not exceed
+the bytes that the new order no longer copies."""
 
 _SET_SIZE = 4096
 """Writers per pass of the reachability analysis, which takes one bit of each per instruction: 512
@@ -30,8 +30,8 @@ class InPlaceOrder:
 
     A dynamic-update-slice, a scatter, a while, and the instruction that computes the next state of
     a loop body copy an array that is read later. Where no dependence forbids it, its readers come
-    first and there is no copy. If overwrites exclude each other, the smallest array is copied. The
-    order is otherwise stable, and that of side effects never changes.
+    first and there is no copy. If overwrites exclude each other, the smallest array is copied.
+    Otherwise the order is stable, and the order of side effects never changes.
 
     Peak memory is estimated for both orders. While it grows by more than `MAX_PEAK_GROWTH` or by
     more than the bytes saved, the smaller half of the arrays is given up.
@@ -68,7 +68,7 @@ def _has_effect(i: HloInstruction, effects: Mapping[HloComputation, bool]) -> bo
 
 
 class _Orders:
-    """Copied bytes and peak memory of orders of a computation; `peaks` are those of its callees."""
+    """Copied bytes and peak memory of orders of a computation; `peaks` has its callees' peaks."""
 
     def __init__(
         self, storage: Storage, peaks: Mapping[HloComputation, int], *, is_entry: bool
@@ -85,14 +85,14 @@ class _Orders:
             for o in storage.overwrites
             if o.old not in live_out and o.old.definer.opcode is not Opcode.CONSTANT
         ]
-        # The overwrites that called computations do, by the instruction that calls them.
+        # Instruction -> the overwrites in the computations that it calls.
         self._inside: dict[HloInstruction, list[Overwrite]] = {}
         for o in self._overwrites:
             if o.new is None:
                 self._inside.setdefault(o.writer, []).append(o)
 
     def improved(self, effects: Sequence[HloInstruction]) -> list[HloInstruction] | None:
-        """Return an order with fewer copies, that of `effects` kept; None if there is none."""
+        """Return an order with fewer copies that keeps the order of `effects`; None without one."""
         missed = [o for o in self._overwrites if not self._order.is_in_place(o)]
         if not missed:
             return None
@@ -113,7 +113,7 @@ class _Orders:
         return None
 
     def peak(self, order: Sequence[HloInstruction]) -> int:
-        """Return the most bytes live at once; arguments, constants, reused operands aside."""
+        """Return the most bytes live at once, without arguments, constants and reused operands."""
         placed = _Order(order, self._storage.readers)
         reused = {
             o.new: o.old
@@ -161,7 +161,7 @@ class _Orders:
         )
 
     def _priority(self, overwrite: Overwrite) -> tuple[int, int, int]:
-        """Order overwrites by bytes saved, none for arguments; of equals the last is kept."""
+        """Return the sort key of an overwrite: bytes saved, 0 for arguments; then its position."""
         size = overwrite.old.byte_size
         saved = 0 if self._is_fixed(overwrite.old) else size
         return saved, size, self._stored[overwrite.writer]
@@ -172,7 +172,7 @@ class _Orders:
         return SoftDependence(writer, tuple(sorted(others)), self._priority(overwrite))
 
     def _predecessors(self, effects: Sequence[HloInstruction]) -> list[list[int]]:
-        """Return for each position those it depends on: operands, control, side effects."""
+        """Return the positions that each depends on: operands, control, side effects."""
         stored = self._stored
         predecessors = [
             {stored[part] for part in (*i.operands, *i.control_predecessors)}
@@ -224,7 +224,7 @@ class _Order:
         """Return whether no reader of the old array comes after the writer."""
         last = self._last.get(overwrite.old)
         if last is None:
-            # Once for each buffer: thousands of loops may overwrite the same one.
+            # Computed once per buffer: thousands of loops may overwrite the same one.
             readers = self._readers.get(overwrite.old, ())
             last = max((self.positions[reader] for reader in readers), default=-1)
             self._last[overwrite.old] = last

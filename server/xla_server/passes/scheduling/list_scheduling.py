@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SoftDependence:
-    """A node that should come after other nodes.
+    """A node that should be scheduled after other nodes.
 
     Where soft dependences form a cycle, alone or with hard ones, the one of lowest `priority`
     (any values that compare) is dropped.
@@ -93,14 +93,14 @@ class _Schedule:
 
     def _drop(self, number: int) -> None:
         self.dropped.add(number)
-        # Never reaches 0, so the node is unblocked once.
+        # Never 0 again, so the node is unblocked only once.
         self._pending[number] = -1
         self._unblock(self._soft[number].node)
 
     def _lowest_on_cycle(self) -> int:
         """Return the soft dependence of lowest priority on a cycle of blocked nodes.
 
-        The path is kept, for linear time: the nodes scheduled since the last call are at its end.
+        The path is reused, for linear time: nodes scheduled since the last call are at its end.
         """
         while self._path and self._is_scheduled[self._path[-1]]:
             self._truncate(len(self._path) - 1)

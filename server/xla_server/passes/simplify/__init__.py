@@ -1,1 +1,1 @@
-"""Passes that keep results to the bit: identities, constants, inlining, dead code."""
+"""Passes that preserve every bit of the results: identities, constants, inlining, dead code."""

@@ -1,4 +1,4 @@
-"""Instructions replaced by simpler ones that give the same bits: THE table of rules."""
+"""The algebraic simplifier: the table of rules that replace instructions, bit for bit."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,7 @@ RULES: Mapping[Opcode, tuple[EditorRule, ...]] = {**_OF_ELEMENTWISE, **SHAPE_RUL
 """Rules by opcode, in the order in which they are tried."""
 
 _MOST_STEPS = 8
-"""Rules applied to an instruction at a time, which ends rules that would undo each other."""
+"""Largest number of rules applied to one instruction in a row, in case rules undo each other."""
 
 
 class AlgebraicSimplifier(RewritePass):

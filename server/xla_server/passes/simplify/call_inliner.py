@@ -1,4 +1,4 @@
-"""call and fusion instructions replaced by what they call."""
+"""Inlining of call and fusion instructions."""
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.types.opcode import Opcode
@@ -11,7 +11,7 @@ class _Inliner(RewritePass):
     """Replaces instructions that call one computation by the instructions of that computation."""
 
     def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction:
-        # Callees come before callers, so what is inlined has been treated itself.
+        # Callees come before callers, so an inlined computation has had its own calls inlined.
         return copied(i.called[0], i.operands, editor)
 
 
@@ -23,15 +23,15 @@ class CallInliner(_Inliner):
 
 
 class FusionInliner(_Inliner):
-    """Inlines `fusion`: another compiler's partition, of operations that no kernel may hold."""
+    """Inlines `fusion`: another compiler's choice, of operations that no kernel here may hold."""
 
     name = "fusion-inliner"
     opcodes = (Opcode.FUSION,)
 
 
 MOST_INSTRUCTIONS = 1 << 19
-"""Most instructions of a program, those of a called computation counted for each of its callers.
-A chain of 20,000 loops has 300,000."""
+"""Largest number of instructions of a program, those of a computation counted for each caller. A
+chain of 20,000 loops has 300,000."""
 
 
 def require_inlinable(module: HloModule) -> None:
@@ -51,7 +51,7 @@ def require_inlinable(module: HloModule) -> None:
 def copied(
     computation: HloComputation, arguments: "tuple[HloInstruction, ...]", editor: Editor
 ) -> HloInstruction:
-    """The root of a copy of a computation's instructions that reads these arguments."""
+    """Copy a computation's instructions, with these arguments as parameters; return the root."""
     copies = dict(zip(computation.parameters, arguments, strict=True))
     for part in computation.instructions:
         if part not in copies:

@@ -1,4 +1,4 @@
-"""Conditionals whose choice is known or not worth a jump."""
+"""Conditionals with a known branch, or branches too small for a jump."""
 
 from xla_contract.ops.elementwise.compare import ComparisonDirection
 from xla_contract.types.element_type import ElementType
@@ -67,7 +67,7 @@ def _is_tiny(branch: HloComputation, tuning: ControlFlow) -> bool:
 def _selected(i: HloInstruction, editor: Editor) -> HloInstruction:
     predicate = i.operands[0]
     if predicate.shape.element_type is not ElementType.PRED:
-        # Index 0 is the first branch; whatever else, being out of range too, the last.
+        # Index 0 is the first branch; any other, out of range too, is the last.
         zero = editor.constant(0, predicate.shape.element_type)
         predicate = editor.compare(predicate, zero, ComparisonDirection.EQ)
     results = [

@@ -1,4 +1,4 @@
-"""Operations on constants done once, by the evaluators, when the program is compiled."""
+"""Operations on constants are evaluated when the program is compiled."""
 
 from xla_contract.errors import XlaError
 from xla_contract.ops.control.constant import ConstantAttributes
@@ -12,10 +12,10 @@ from xla_server.passes.framework.queries import count
 from xla_server.passes.framework.rewrite_pass import RewritePass
 
 LARGEST_RESULT = 1 << 16
-"""Largest constant, in bytes, that may exceed what it is computed from: programs store it."""
+"""Size in bytes up to which a result may be larger than its operands: programs store it."""
 
 MAX_TOUCHED_ELEMENTS = 1 << 20
-"""Bound of the elements that evaluating one instruction at compile time may touch."""
+"""Largest number of elements that evaluating one instruction at compile time may touch."""
 
 _FOLDED = ELEMENTWISE | {
     Opcode.BITCAST_CONVERT,
@@ -59,7 +59,7 @@ class ConstantFolding(RewritePass):
 
 
 def _touched(i: HloInstruction) -> int:
-    """Return the elements that the evaluator touches: what compiling takes, no running time."""
+    """Return the number of elements that the evaluator touches, a measure of compile time."""
     largest = max(part.shape.element_count for part in (i, *i.operands))
     if i.opcode is Opcode.DOT:
         contracted = i.attributes.dimension_numbers.lhs_contracting_dimensions

@@ -1,4 +1,4 @@
-"""Equal instructions made one."""
+"""Common subexpression elimination."""
 
 import dataclasses
 from typing import Any
@@ -12,7 +12,7 @@ from xla_server.passes.framework.editor import Editor, rewrite
 
 _NEVER = frozenset({Opcode.PARAMETER, Opcode.RNG})
 _LARGEST_CONSTANT = 4096
-"""Bytes: comparing larger constants costs more than it saves."""
+"""Largest compared constant, in bytes: comparing larger ones costs more than it saves."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +22,7 @@ class CommonSubexpressions:
     name: str = "cse"
 
     def apply(self, module: HloModule) -> bool:
-        """Merge within each computation; whether anything was merged."""
+        """Merge within each computation; return whether anything was merged."""
         editor, equal = Editor(module), EqualComputations()
         changed = False
         # Callees come before callers, so what a computation calls is known.
@@ -44,16 +44,16 @@ class CommonSubexpressions:
 
 
 class EqualComputations:
-    """Keys of instructions by what they compute, whatever the names in what they call."""
+    """Keys of instructions by their semantics, regardless of names in called computations."""
 
     def __init__(self) -> None:
-        # Each computation with the first equal one; None if calls of it may differ.
+        # Computation -> the first equal one; None if its calls may differ from each other.
         self._first: dict[HloComputation, HloComputation | None] = {}
         self._texts: dict[object, HloComputation] = {}
 
     @classmethod
     def of_elements(cls, module: HloModule) -> "EqualComputations":
-        """Return those of a module that compute elements: bodies of fusions, and what they call."""
+        """Return the keys for computations on elements: bodies of fusions, and their callees."""
         equal, sequential = cls(), set(module.sequential())
         for computation in module.computations:
             if computation not in sequential:
@@ -61,13 +61,13 @@ class EqualComputations:
         return equal
 
     def add(self, computation: HloComputation) -> None:
-        """Know a computation, whose callees are known."""
+        """Add a computation; its callees must have been added."""
         text = self._text(computation)
         known = None if text is None else self._texts.setdefault(text, computation)
         self._first[computation] = known
 
     def key(self, instruction: HloInstruction) -> object:
-        """Return the key of an instruction without its operands; None if each may differ."""
+        """Return the key of an instruction without its operands; None if equal ones may differ."""
         if instruction.opcode in _NEVER or instruction.control_predecessors:
             return None
         shape = instruction.shape
@@ -86,10 +86,10 @@ class EqualComputations:
         return (instruction.opcode, shape, instruction.attributes, called)
 
     def function(self, instruction: HloInstruction) -> object:
-        """Return the key of an instruction as a function of arrays; None if each may differ.
+        """Return the key of an instruction as a function of arrays; None if equal ones may differ.
 
-        Those with equal keys do the same to operands of the same shapes. Scalar constants count, as
-        does which operands are one.
+        Instructions with equal keys compute the same function of operands of the same shapes. The
+        key includes scalar constants, and which operands are identical.
         """
         key = self.key(instruction)
         numbers: dict[HloInstruction, int] = {}
@@ -104,7 +104,7 @@ class EqualComputations:
         return None if key is None else (key, operands)
 
     def _text(self, computation: HloComputation) -> object:
-        """A computation without its names; None where each call of it may do something else."""
+        """The text of a computation without names; None if its calls may differ from each other."""
         numbers = {part: number for number, part in enumerate(computation.instructions)}
         lines: list[object] = []
         for part in computation.instructions:

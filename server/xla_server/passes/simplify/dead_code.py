@@ -13,10 +13,10 @@ class DeadCode:
     name: str = "dce"
 
     def apply(self, module: HloModule) -> bool:
-        """Drop everywhere; whether anything was."""
+        """Drop dead code everywhere; return whether there was any."""
         before = [len(computation.instructions) for computation in module.computations]
         for computation in module.computations:
             rearrange(computation)
-        # Last, as what was dropped may have been the only caller.
+        # Last, as a dropped instruction may have been the only caller.
         drop_uncalled(module)
         return before != [len(computation.instructions) for computation in module.computations]

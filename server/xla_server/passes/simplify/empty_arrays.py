@@ -14,13 +14,13 @@ _MAY_NOT_END = SEQUENTIAL_CALLERS | {Opcode.FUSION}
 
 
 class EmptyArrays(RewritePass):
-    """Leaves nothing that would compute elements from arrays that have none."""
+    """Removes instructions that would compute elements from arrays without elements."""
 
     name = "empty-arrays"
     opcodes = frozenset(Opcode) - _KEPT
 
     def apply(self, module: HloModule) -> bool:
-        """Replace everywhere; whether anything was."""
+        """Replace everywhere; return whether anything was replaced."""
         if not any(
             0 in leaf.dimensions for i in module.instructions() for leaf in i.shape.leaves()
         ):
@@ -39,7 +39,7 @@ class EmptyArrays(RewritePass):
 
 
 def _initial(i: HloInstruction, editor: Editor) -> HloInstruction:
-    """The initial values everywhere."""
+    """The initial values, broadcast to the result."""
     shapes = i.shape.tuple_shapes or (i.shape,)
     results = [
         editor.broadcast(editor.convert(initial, shape.element_type), (), shape.dimensions)
@@ -49,12 +49,12 @@ def _initial(i: HloInstruction, editor: Editor) -> HloInstruction:
 
 
 def _filled(number: int, i: HloInstruction, editor: Editor) -> HloInstruction:
-    """One operand, a scalar, everywhere."""
+    """One operand, a scalar, broadcast to the result."""
     return editor.broadcast(i.operands[number], (), i.shape.dimensions)
 
 
 _RULES: Mapping[Opcode, tuple[Sequence[int], EditorRule]] = {
-    # Sums of nothing are zeros.
+    # Empty sums are zero.
     **dict.fromkeys(
         (Opcode.CONVOLUTION, Opcode.DOT, Opcode.RAGGED_DOT),
         ((0, 1), lambda i, editor: editor.zeros(i.shape)),
@@ -69,4 +69,4 @@ _RULES: Mapping[Opcode, tuple[Sequence[int], EditorRule]] = {
     ),
     Opcode.SELECT_AND_SCATTER: ((1,), partial(_filled, 2)),
 }
-"""The result of an instruction where one of these operands is empty."""
+"""Opcode -> operands, and the function that replaces the instruction if one of them is empty."""

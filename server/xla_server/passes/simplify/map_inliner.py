@@ -1,4 +1,4 @@
-"""Computations on scalars applied to arrays, instruction by instruction."""
+"""Scalar computations applied to arrays, instruction by instruction."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from xla_server.passes.framework.rewrite_pass import RewritePass
 _SAME = frozenset({Opcode.BROADCAST, Opcode.COPY, Opcode.RESHAPE, Opcode.TRANSPOSE})
 _LIFTABLE = ELEMENTWISE | _SAME | {Opcode.PARAMETER, Opcode.CONSTANT}
 LONGEST = 64
-"""Instructions of a computation that are copied to where it is called."""
+"""Largest number of instructions of a computation that is inlined."""
 
 
 class MapInliner(RewritePass):

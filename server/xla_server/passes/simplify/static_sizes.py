@@ -1,4 +1,4 @@
-"""get-dimension-size of what has one size is that size."""
+"""get-dimension-size of static dimensions, as constants."""
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
@@ -8,7 +8,7 @@ from xla_server.passes.framework.rewrite_pass import RewritePass
 
 
 class StaticSizes(RewritePass):
-    """Writes sizes down as constants where the dimension is not dynamic."""
+    """Replaces sizes of dimensions that are not dynamic by constants."""
 
     name = "static-sizes"
     opcodes = (Opcode.GET_DIMENSION_SIZE,)

@@ -7,7 +7,7 @@ from xla_server.passes.framework.rewrite_pass import RewritePass
 
 
 class TupleSimplifier(RewritePass):
-    """Reads through tuples, so that what was packed only to be taken apart is not packed."""
+    """Replaces elements of tuples by the tuples' operands, so that unneeded tuples are dropped."""
 
     name = "tuple-simplifier"
     opcodes = (Opcode.GET_TUPLE_ELEMENT,)

@@ -1,4 +1,4 @@
-"""The calls in progress, and the wish of each that it stops."""
+"""The calls in progress, and the cancellation of each."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -22,14 +22,14 @@ class ActiveCalls:
         self.are_refused = False
         """True if new calls are refused."""
         self.refused_at = 0.0
-        """Time of the last of them, by the monotonic clock."""
+        """Time of the last refusal, by the monotonic clock."""
 
     def __len__(self) -> int:
         return len(self._running)
 
     @contextlib.contextmanager
     def running(self, context: grpc.ServicerContext) -> Iterator[Cancellation]:
-        """A cancellation set when the client leaves, the deadline passes, or at `cancel_all`."""
+        """A cancellation that fires if the client leaves, at the deadline, or at `cancel_all`."""
         cancellation = self.begin(context)
         try:
             yield cancellation
@@ -41,14 +41,14 @@ class ActiveCalls:
         cancellation = Cancellation()
         running, opened = self._running, self._open
         opened.add(cancellation)
-        # One step each, so no lock: `cancel_all` says that it has begun before it looks at the set.
+        # Each operation is atomic, so no lock: `cancel_all` sets its flag before it reads the set.
         running.add(cancellation)
         if self._closed:
             cancellation.cancel(shutting_down())
 
         def on_end() -> None:
             opened.discard(cancellation)
-            # grpc tells of the end of every call; one that has been answered needs no word.
+            # grpc reports the end of every call; an answered one needs no cancellation.
             if cancellation in running:
                 cancellation.cancel(_gone(context))
 
@@ -62,22 +62,22 @@ class ActiveCalls:
         self._answers.pop(cancellation, None)
 
     def note_answer(self, cancellation: Cancellation, fail: Callable[[XlaError], object]) -> None:
-        """Say how a call in progress is answered while its thread is busy."""
+        """Register `fail`, which ends a call in progress while its thread is busy."""
         self._answers[cancellation] = fail
 
     def end_busy(self) -> int:
-        """Answer all calls that can be although their threads are busy; returns how many."""
+        """End all calls with a registered `fail`, whose threads are busy; return how many."""
         answers = list(self._answers.values())
         for fail in answers:
             fail(shutting_down())
         return len(answers)
 
     def note_serving_others(self, cancellation: Cancellation, is_idle: Callable[[], bool]) -> None:
-        """Say that a call in progress has nothing to do without others while `is_idle` holds."""
+        """Mark a call that waits for other calls while `is_idle` returns true."""
         self._serves_others[cancellation] = is_idle
 
     def left_alone(self) -> list[Cancellation]:
-        """All calls in progress, where each has nothing to do without others; else none."""
+        """All calls in progress, if each of them waits for others; else none."""
         running = list(self._running)
         return (
             running
@@ -90,7 +90,7 @@ class ActiveCalls:
         return not self._running and not self._open
 
     def cancel_all(self) -> int:
-        """End all calls, also those that come later, with UnavailableError; gives how many."""
+        """Cancel all calls, also later ones, with UnavailableError; return how many."""
         self._closed = True
         running = list(self._running)
         for cancellation in running:

@@ -57,7 +57,7 @@ class Boundary:
     def parse(self, rpc: Rpc, request: bytes, decode: Decode | None = None) -> Any:
         """The request, by protobuf or `decode`.
 
-        Raises InvalidArgumentError for bytes that are none, and as `check_parse_size`.
+        Raises InvalidArgumentError for malformed bytes, and as `check_parse_size`.
         """
         try:
             if decode is not None:
@@ -75,7 +75,7 @@ class Boundary:
     def serialize(self, rpc: Rpc, response: Response) -> bytes:
         """The bytes of a response.
 
-        Raises ResourceExhaustedError if no message may be so large, and drops it.
+        Raises ResourceExhaustedError, and drops the response, if it exceeds the limit of a message.
         """
         data: bytes | None
         if isinstance(response, bytes):
@@ -96,7 +96,7 @@ class Boundary:
         return data
 
     def status(self, rpc: Rpc, error: BaseException, peer: str, seconds: float) -> grpc.Status:
-        """The status that tells of an error; the log has the cause of faults."""
+        """The status of an error; the cause of a server's fault is logged."""
         return status_of(self._told(rpc, error, peer, seconds))
 
     def status_bytes(self, rpc: Rpc, error: BaseException, peer: str, seconds: float) -> bytes:
@@ -115,8 +115,8 @@ class Boundary:
             _LOG.debug("%s", told.message, extra=facts)
         else:
             _LOG.info("%s", told.message, extra=facts)
-        # Its frames have the call and the request, and some of them the error: a cycle, which would
-        # keep all that until Python looks for cycles.
+        # The traceback's frames refer to the call and the request, and some to the error: a cycle,
+        # which would keep all of it until a garbage collection.
         error.__traceback__ = None
         return told
 
@@ -125,21 +125,21 @@ class Boundary:
 class Handler:
     """One unary rpc: from the bytes of a request to those of a response.
 
-    grpc would parse the request before anyone of ours sees it and answer INTERNAL where it
-    cannot; so it hands over bytes, and they are parsed in here.
+    grpc would parse the request by itself and answer INTERNAL for a malformed one, so it passes
+    bytes, which are parsed here.
     """
 
     rpc: Rpc
     method: Method
     boundary: Boundary
     experimental_thread_pool: ThreadPoolExecutor
-    """Read by grpc, which otherwise runs all behaviours in one pool."""
+    """The pool of the behaviour. Read by grpc, which otherwise runs all of them in one."""
     has_session: bool = True
     is_stateless: bool = False
     decode: Decode | None = None
 
     def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        """Answer one call; whatever goes wrong becomes a status, and nothing else happens."""
+        """Answer one call; any exception becomes a status and goes no further."""
         started = time.monotonic()
         is_told = _LOG.isEnabledFor(logging.DEBUG)
         if is_told:
@@ -152,7 +152,7 @@ class Handler:
             if size >= allocator.LARGE_BYTES:
                 allocator.transferred(size)
         except BaseException as error:
-            # The boundary: what passes it reaches the client as grpc words it, cause and all.
+            # The boundary: grpc would send the client the text of any exception that passes it.
             seconds = time.monotonic() - started
             status = self.boundary.status(self.rpc, error, context.peer(), seconds)
         if status is not None:

@@ -1,9 +1,9 @@
 """Ending of calls from any thread.
 
 grpc lets a streaming behaviour return at once and respond later, by a callback. The callback blocks
-until the client takes the message, which may be never. grpc's function for the end of a unary call
-does not block. It has no public name, so it is used if it has the known form; otherwise the
-callback blocks in the thread that responds.
+until the client takes the message, possibly forever. grpc's function for the end of a unary call
+does not block. The function is private, so it is used only if it has the known form; otherwise the
+callback blocks in the responding thread.
 
 The status of an error is set on the context before the end.
 """
@@ -16,11 +16,11 @@ import grpc
 from xla_server.rpc.grpc_internals import known_function
 
 SendResponse: TypeAlias = Callable[[bytes | None], None]
-"""grpc's callback: sends a message and waits until it is on its way; None ends the call."""
+"""grpc's callback: sends a message and waits until it is written; None ends the call."""
 
 
 def end_call(context: grpc.ServicerContext, send: SendResponse, status: grpc.Status | None) -> None:
-    """End a call well, or with a status. Must be called once, after the last message."""
+    """End a call, with OK or `status`. Must be called once, after the last message."""
     if status is not None:
         told: Any = status
         context.set_code(told.code)
@@ -30,7 +30,7 @@ def end_call(context: grpc.ServicerContext, send: SendResponse, status: grpc.Sta
 
 
 def answer_call(context: grpc.ServicerContext, send: SendResponse, response: bytes) -> None:
-    """End a call well with its one message, without waiting for the client. To be called once."""
+    """End a call with OK and its one message, without waiting. Must be called once."""
     last = _last_message_sender(context)
     if last is None:
         send(response)
@@ -40,7 +40,7 @@ def answer_call(context: grpc.ServicerContext, send: SendResponse, response: byt
 
 
 def at_end(context: grpc.ServicerContext, do: Callable[[], Any]) -> None:
-    """Call `do` when a call has ended, at once if it has: answered and read, or its client gone."""
+    """Call `do` once a call has ended: its response was read, or its client is gone."""
     if not context.add_callback(do):
         do()
 

@@ -1,7 +1,7 @@
-"""Unary rpcs that may wait, and hold no thread while they do.
+"""Unary rpcs that may wait, without holding a thread.
 
-On the wire a unary call and one that streams a single response are the same, so these are
-registered as the latter: grpc then allows the behaviour to return before it has answered.
+On the wire a unary call and one that streams a single response are the same, so these rpcs are
+registered as the latter: grpc then lets the behaviour return before the response.
 """
 
 import contextlib
@@ -32,14 +32,14 @@ from xla_server.sessions.session import Session
 _LOG = logging.getLogger(__name__)
 
 DeferredMethod: TypeAlias = Callable[[Session, Any, Cancellation, "Responder"], None]
-"""Begins a call and returns; the answer is given later. Raises XlaError if it cannot begin."""
+"""Begins a call, whose response follows later. Raises XlaError if it cannot begin."""
 
 
 @dataclasses.dataclass(eq=False)
 class Responder:
-    """The answer of one call. Any thread may give it; what comes after the first is ignored.
+    """The response of one call, which any thread may send.
 
-    `finish` says whether it was the first.
+    Only the first one is sent; `finish` returns whether it was that.
     """
 
     finish: Callable[[Callable[[], Response]], bool]
@@ -59,11 +59,11 @@ class Responder:
         self.finish(fail)
 
     def later(self, make_response: Callable[[], Response]) -> None:
-        """Answer with what `make_response` gives or raises, in a thread of the rpc's pool.
+        """Respond with the result or error of `make_response`, in a thread of the rpc's pool.
 
-        For who must not wait, such as a callback of a queue or of a cancellation.
+        For callers that must not wait, such as callbacks of queues and cancellations.
         """
-        # The threads are closed with the server only; there is no caller left then.
+        # The threads are closed only with the server, when no client is left.
         with contextlib.suppress(RuntimeError):
             self.executor.submit(self.finish, make_response)
 
@@ -86,7 +86,7 @@ class DeferredHandler:
     def __call__(
         self, request: bytes, context: grpc.ServicerContext, send_response_callback: SendResponse
     ) -> None:
-        """Begin one call; whatever goes wrong becomes a status."""
+        """Begin one call; any exception becomes a status."""
         boundary, rpc = self.boundary, self.rpc
         started = time.monotonic()
         if _LOG.isEnabledFor(logging.DEBUG):
@@ -105,11 +105,11 @@ class DeferredHandler:
                 if len(data) >= LARGE_BYTES and service is not None:
                     at_end(context, reservation_of(service.answers, response, len(data)).release)
             except BaseException as error:
-                # The boundary, as in Handler: whatever it is, the client gets a status of ours.
+                # The boundary, as in Handler: for any exception the client gets a status of ours.
                 seconds = time.monotonic() - started
                 status = boundary.status(rpc, error, context.peer(), seconds)
             uses.close()
-            # Before the response: its client may call again.
+            # Before the response, as its client may then call again.
             self.experimental_thread_pool.leave(context)
             if status is None:
                 answer_call(context, send_response_callback, data)

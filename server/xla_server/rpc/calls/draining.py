@@ -1,9 +1,9 @@
 """Draining of a server: calls in progress may end, new ones are refused.
 
-grpc's own stop leaves some calls without an answer. A call is lost if it comes after the core has
-dropped the requests for calls and before it has noted the stop: it waits until the server cancels
-all. Other calls end with CANCELLED, although their clients cancelled nothing. So grpc is stopped
-last, when no call is in progress, and until then calls are refused here.
+grpc's own stop leaves some calls without an answer. A call that arrives after the core has dropped
+its requests for calls, but before it records the stop, waits until the server cancels everything.
+Other calls end with CANCELLED, although their clients cancelled nothing. So grpc is stopped last,
+when no call is in progress, and until then calls are refused here.
 """
 
 import dataclasses
@@ -22,13 +22,13 @@ from xla_server.rpc.threads.pools import Pool, Pools
 from xla_server.sessions.runs.active_executions import ActiveExecutions
 
 _ROUND_SECONDS = 0.02
-"""Seconds between two looks at the calls in progress, which need not report their ends."""
+"""Seconds between two polls of the calls in progress, which need not report their ends."""
 
 _QUIET_SECONDS = 0.1
 """Seconds without a new call after which grpc is stopped."""
 
 _LINGER_SECONDS = 1.0
-"""Bound of that wait in seconds: clients that call more often have been refused by then."""
+"""Upper bound of that wait in seconds: clients that keep calling have been refused by then."""
 
 _RPCS = {rpc.path.encode(): rpc for rpc in (*RPCS, *EXTENSION_RPCS)}
 
@@ -38,7 +38,7 @@ def refusing_handler(
 ) -> "grpc.RpcMethodHandler[Any, Any]":
     """The handler of an rpc while the server drains: it ends calls with UNAVAILABLE.
 
-    It is that of a stream, for whose messages grpc does not wait; all calls begin alike.
+    It is a streaming handler, as grpc begins a stream without waiting for a message.
     """
     status = _status(rpc)
 
@@ -47,7 +47,7 @@ def refusing_handler(
         end_call(context, send, status)
 
     behaviour: Any = refuse
-    # Read by grpc: the behaviour gets the callback that sends responses, and these threads.
+    # Read by grpc: the behaviour gets the callback that sends responses, and runs in these threads.
     behaviour.experimental_non_blocking = True
     behaviour.experimental_thread_pool = pools.refusals
     return grpc.stream_stream_rpc_method_handler(behaviour)
@@ -55,7 +55,7 @@ def refusing_handler(
 
 @dataclasses.dataclass
 class DrainController:
-    """The end of a server's work. For one thread."""
+    """The steps that drain a server. Not thread-safe."""
 
     _calls: ActiveCalls
     _launched: ActiveExecutions
@@ -63,20 +63,20 @@ class DrainController:
     _began_at: float = 0.0
 
     def begin(self) -> None:
-        """Refuse what comes from now on, and what has come in part."""
+        """Refuse calls from now on, and those whose requests are incomplete."""
         self._began_at = self._calls.refused_at = time.monotonic()
         self._calls.are_refused = True
         self._end_unbegun()
 
     def wait(self, seconds: float, cut_short: threading.Event | None = None) -> bool:
-        """Wait until all has ended, answers have been sent, and launched executions are over.
+        """Wait until all calls and launched executions have ended and responses are sent.
 
-        Gives False when some is left after `seconds`, or when `cut_short` is set.
+        Returns False if some are left after `seconds`, or if `cut_short` is set.
         """
         deadline = time.monotonic() + seconds
         pause = (cut_short or threading.Event()).wait
         while True:
-            # One that was let in a moment before the beginning may come to light after it.
+            # A call admitted just before `begin` may be registered after it.
             self._end_unbegun()
             self._end_left_alone()
             if self._is_over():
@@ -86,13 +86,13 @@ class DrainController:
                 return False
 
     def end_busy(self) -> int:
-        """Answer unary calls whose threads have not seen that they are to end; returns how many."""
+        """End unary calls whose threads have not noticed the cancellation; return how many."""
         return _end_all(self._pools.begun) + self._calls.end_busy()
 
     def linger(self, seconds: float, cut_short: threading.Event) -> None:
-        """Refuse calls until none comes for a moment, `seconds` in all, or `cut_short` is set.
+        """Refuse calls until none arrives for a moment, for `seconds` or until `cut_short`.
 
-        So clients with calls in progress get our status.
+        So clients with calls on the way get our status.
         """
         last = self._began_at + min(seconds, _LINGER_SECONDS)
         while True:
@@ -103,14 +103,14 @@ class DrainController:
 
     def _is_over(self) -> bool:
         pools = self._pools
-        # A call is with a thread before it is with the calls, and may be with one again after.
+        # A call is counted by a thread pool before and, possibly, after it is in the set of calls.
         is_over = pools.is_idle() and self._calls.are_over() and not self._launched.value
         return is_over and pools.is_idle()
 
     def _end_left_alone(self) -> None:
-        """End the streams of feeds once no program runs: a draining server starts no other."""
+        """End the feed streams once no program runs: a draining server starts no other."""
         pools = self._pools
-        # A call is with a thread before it is with the calls.
+        # A call is counted by a thread pool before it is in the set of calls.
         if self._launched.value or not pools.is_idle(besides=Pool.STREAM):
             return
         left = self._calls.left_alone()
@@ -119,7 +119,7 @@ class DrainController:
                 call.cancel(shutting_down())
 
     def _end_unbegun(self) -> None:
-        """End calls whose requests have not come whole, and streams without a first message."""
+        """End calls whose requests are incomplete, and streams without a first message."""
         _end_all(self._pools.expected)
         for silence in self._pools.silences.copy():
             if not silence.has_begun:
@@ -127,7 +127,7 @@ class DrainController:
 
 
 def _end_all(calls: EndableCalls) -> int:
-    """End calls of the contract's rpcs; returns how many. Health checks are answered."""
+    """End calls of the contract's rpcs; return how many. Health checks are still answered."""
     return sum(
         calls.end(state, _status(rpc))
         for state, event in calls.events.copy().items()

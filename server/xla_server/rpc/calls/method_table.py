@@ -17,21 +17,21 @@ from xla_server.rpc.threads.pools import Pool, Pools
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Unary:
-    """Answers in the thread that calls it, one of a pool."""
+    """An rpc that responds in the calling thread, one of a pool."""
 
     pool: Pool
     method: Method
     has_session: bool = True
-    """False for a call of no session, whose method gets its Caller for the service."""
+    """False for an rpc without a session: its method gets the Caller instead of a Session."""
     is_stateless: bool = False
-    """True if the call neither needs nor leaves anything in its session."""
+    """True if the rpc neither needs nor leaves state in its session."""
     decode: Decode | None = None
     """Parser of requests, if it is not protobuf's own."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Deferred:
-    """Begins in a thread of a pool and answers later, from any thread."""
+    """An rpc that begins in a thread of a pool and responds later, from any thread."""
 
     pool: Pool
     method: DeferredMethod
@@ -41,7 +41,7 @@ class Deferred:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Streaming:
-    """A streaming method, which has a thread of its own as long as the stream lasts."""
+    """A streaming rpc, which has a thread of its own while the stream lasts."""
 
     method: StreamMethod
 
@@ -52,9 +52,9 @@ MethodSpec: TypeAlias = Unary | Deferred | Streaming
 def rpc_handlers(
     rpcs: Sequence[Rpc], rows: Mapping[str, MethodSpec], pools: Pools, boundary: Boundary
 ) -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
-    """Rpc name -> what grpc calls, for these rpcs and no other.
+    """Return the map from the name of each of these rpcs to its handler for grpc.
 
-    Raises ValueError unless `rows` has exactly their names, and a stream for those that stream.
+    Raises ValueError unless `rows` has exactly their names, with Streaming for those that stream.
     """
     names = {rpc.name for rpc in rpcs}
     if set(rows) != names:
@@ -66,9 +66,9 @@ def rpc_handlers(
 
 
 class ServiceHandler(grpc.ServiceRpcHandler):
-    """One service, which gives grpc the handlers of calls.
+    """One service: the handlers of its rpcs, for grpc.
 
-    A unary call answers fastest with a handler that cannot wait. Handlers that can wait for the
+    A unary call is answered fastest by a handler that cannot wait. Handlers that can wait for the
     outputs of launched executions are used only while such executions run. A client that names an
     output has its handle from Launch, so the execution is counted by then.
     """

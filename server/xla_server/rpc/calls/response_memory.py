@@ -1,4 +1,4 @@
-"""Answers with the room they take until their clients have read them."""
+"""Responses with reservations for the memory they take until clients have read them."""
 
 import dataclasses
 from collections.abc import Callable
@@ -12,22 +12,22 @@ from xla_server.rpc.calls.response_turns import ANSWER_TURNS
 from xla_server.sessions.limits.response_memory import ResponseReservation, SessionResponseMemory
 
 LARGE_BYTES = 16 << 10
-"""Least size of responses that are counted, in bytes; an open call takes about as much itself."""
+"""Smallest size of counted responses, in bytes: about what an open call takes itself."""
 
 SLOW_BYTES = 1 << 20
-"""The smallest values that are encoded in turns. Less is copied sooner than a thread wakes."""
+"""Smallest size, in bytes, of values encoded in turns: less is copied before a thread wakes."""
 
 
 @dataclasses.dataclass(slots=True, eq=False)
 class AccountedResponse:
-    """An answer in room that was taken before it was made. It is serialized as a message is."""
+    """A response whose memory was reserved before it was made."""
 
     message: Message | bytes
     room: ResponseReservation | None
     """The reservation; None once it is released."""
 
     def SerializeToString(self) -> bytes:  # noqa: N802
-        """The bytes; the room is given back where they are so few that they need none."""
+        """The bytes; the reservation is released if they are too few to count."""
         message = self.message
         data: bytes = message if isinstance(message, bytes) else message.SerializeToString()
         if len(data) < LARGE_BYTES:
@@ -36,15 +36,15 @@ class AccountedResponse:
 
 
 Response: TypeAlias = Message | bytes | AccountedResponse
-"""The answer of an rpc, serialized or not."""
+"""The response of an rpc, serialized or not."""
 
 
 def held(
     answers: SessionResponseMemory, byte_size: int, make: Callable[[], Message | bytes]
 ) -> Response:
-    """The answer that `make` gives, of about `byte_size` bytes, for which there is room before.
+    """The response of `make`, of about `byte_size` bytes, which are reserved before.
 
-    Raises ResourceExhaustedError, before `make` is called, when there is none.
+    Raises ResourceExhaustedError, before `make` is called, if there is no room.
     """
     if byte_size < LARGE_BYTES:
         return make()
@@ -61,7 +61,7 @@ def accounted_literal(
 ) -> Response:
     """The bytes of `message` with `literal` in its field of that name; raises as `held`.
 
-    Large ones are made when it is the turn of their connection.
+    Large ones are made at their connection's turn.
     """
     byte_size = literal.shape.byte_size
     if byte_size < LARGE_BYTES:
@@ -79,16 +79,16 @@ def accounted_literal(
 def reservation_of(
     answers: SessionResponseMemory, response: Response, byte_size: int
 ) -> ResponseReservation:
-    """The room of a large answer of `byte_size` bytes, taken now where it was not before.
+    """The reservation of a large response of `byte_size` bytes, made now if it has none.
 
-    Raises ResourceExhaustedError if there is none in twice the limit, and drops the response.
+    Raises ResourceExhaustedError, and drops the response, if it exceeds twice the limit.
     """
     room = response.room if isinstance(response, AccountedResponse) else None
     if room is None:
         return answers.take(byte_size, is_made=True)
     more = byte_size - room.byte_size
     try:
-        # Metadata of values is small and its size unknown before; more than that is of many small
+        # Metadata of values is small and its size unknown before; larger ones have many small
         # parts.
         if more > LARGE_BYTES:
             room.grow(more, is_made=True)
@@ -101,7 +101,7 @@ def reservation_of(
 
 
 def discard(response: Response) -> None:
-    """Let an answer go that is not sent."""
+    """Release the memory of a response that is not sent."""
     if isinstance(response, AccountedResponse) and response.room is not None:
         response.room.release()
         response.room = None

@@ -1,9 +1,9 @@
-"""Turns for making large answers.
+"""Turns for making large responses.
 
-An answer of megabytes takes a core and the system's attention for each of its pages while it is
-made. A client that asks for many at the same time, whether it reads them or not, would have all
-cores. So one is made at a time in a process, and connections take turns: a client that requests one
-waits for one of each other connection. While a thread waits, its pool may have one thread more.
+Making a response of megabytes keeps a core busy, with a page fault for each of its pages. A client
+that requests many at the same time, read or not, would occupy all cores. So a process makes one at
+a time, and connections take turns: a request waits for at most one response of each other
+connection. While a thread waits, its pool may have one thread more.
 """
 
 import contextlib
@@ -32,12 +32,12 @@ class ResponseTurns:
 
     @property
     def waiting(self) -> int:
-        """Threads that wait for a turn."""
+        """Number of threads that wait for a turn."""
         return len(self._waiting)
 
     @contextlib.contextmanager
     def turn(self, flow: Flow) -> Iterator[None]:
-        """Have the turn as long as the block; wait for it where another thread has it."""
+        """Hold the turn for the block, after waiting for the thread that has it."""
         waiting = self._wanted(flow)
         if waiting is not None:
             with releasing_slot():
@@ -48,7 +48,7 @@ class ResponseTurns:
             self._pass_on()
 
     def _wanted(self, flow: Flow) -> _Waiting | None:
-        """Take the turn, or else stand in the queue."""
+        """Take the turn, or else wait in the queue."""
         with self._lock:
             if not self._is_taken:
                 self._is_taken = True
@@ -63,10 +63,10 @@ class ResponseTurns:
             if following is None:
                 self._is_taken = False
             else:
-                # The queue counts threads that run; of this one turn `_is_taken` keeps account.
+                # The queue counts running threads; `_is_taken` represents the one turn.
                 self._waiting.done(following)
                 following.is_next.set()
 
 
 ANSWER_TURNS = ResponseTurns()
-"""The turns of this process, as all its servers have its cores and Python's lock in common."""
+"""The turns of this process: all its servers share its cores and Python's lock."""

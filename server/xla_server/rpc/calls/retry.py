@@ -1,4 +1,4 @@
-"""Unary rpcs that name what is not there yet: they are made again when it is."""
+"""Unary rpcs that need a value not computed yet: they are repeated once it is."""
 
 import functools
 from collections.abc import Callable
@@ -14,9 +14,9 @@ from xla_server.sessions.values.futures import ValuePendingError
 
 
 def retry_when_ready(method: Method, executor: ExecutionThreads) -> DeferredMethod:
-    """A method that holds no thread while something it needs is still to come.
+    """A method that holds no thread while it waits for a value.
 
-    It is called again, in a thread of `executor`, when what it waited for is there.
+    It is called again, in a thread of `executor`, once the value is computed.
     """
 
     def begin(
@@ -46,9 +46,9 @@ def wait(
     cancellation: Cancellation,
     answer: Responder,
 ) -> None:
-    """Call `proceed` when what is awaited is there; answer with the cancellation if that is first.
+    """Call `proceed` once the awaited value is set, or respond with an earlier cancellation.
 
-    Neither waits: both happen in the threads where they become known.
+    Returns at once: the thread that sets the value, or cancels, makes the call.
     """
 
     def cancelled() -> Response:

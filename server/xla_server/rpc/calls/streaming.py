@@ -45,8 +45,8 @@ class Stream:
     def require_first(self) -> None:
         """Wait for the first message, which `receive` returns then.
 
-        If a connection is cut inside a call's headers, grpc makes a call with the headers that have
-        come. All headers precede the first message, so after it a call without a token names no
+        If a connection is cut inside a call's headers, grpc makes a call with the headers received
+        so far. All headers precede the first message, so after it a call without a token names no
         session. Raises InvalidArgumentError without a message, and the errors of `receive`.
         """
         self._first = self.receive_bytes()
@@ -57,20 +57,20 @@ class Stream:
             )
 
     def serves_others(self, is_idle: Callable[[], bool]) -> None:
-        """Let a draining server end the stream where no other call goes on and `is_idle` holds."""
+        """Let a draining server end the stream if no other call is left and `is_idle` holds."""
         self._boundary.calls.note_serving_others(self._cancellation, is_idle)
 
     def receive(self) -> Any:
-        """The client's next message, None once it has no more.
+        """The client's next message, None after the last.
 
-        Raises InvalidArgumentError for bytes that are no message, and what the call's cancellation
-        raises.
+        Raises InvalidArgumentError for bytes that are no message, and the error of the call's
+        cancellation.
         """
         request = self.receive_bytes()
         return None if request is None else self.parse(request)
 
     def parse(self, request: bytes) -> Any:
-        """A message of the client's; InvalidArgumentError for bytes that are none."""
+        """A message of the client; InvalidArgumentError for malformed bytes."""
         return self._boundary.parse(self._rpc, request)
 
     def receive_bytes(self) -> bytes | None:
@@ -86,7 +86,7 @@ class Stream:
         except StopIteration:
             self._cancellation.check()
         except grpc.RpcError as error:
-            # grpc keeps it with the call, which its traceback has: a cycle.
+            # grpc stores the error with the call, to which its traceback refers: a cycle.
             error.__traceback__ = None
             self._cancellation.check()
             raise CancelledError("the client gave the call up") from None
@@ -95,14 +95,14 @@ class Stream:
         return request
 
     def _refuse(self) -> None:
-        """Raise what the call is being ended with: the message came too late."""
+        """Raise the error that ends the call: the message came too late."""
         is_told = threading.Event()
         self._cancellation.add_callback(is_told.set)
         is_told.wait()
         self._cancellation.check()
 
     def send(self, response: Response) -> None:
-        """Send a message, waiting for room; raises what the call's cancellation raises."""
+        """Send a message, waiting for room; raises the error of the call's cancellation."""
         data = self._boundary.serialize(self._rpc, response)
         with self._sending:
             self._cancellation.check()
@@ -113,7 +113,7 @@ class Stream:
 
 
 class StreamHandler:
-    """One streaming rpc, whichever of its sides streams."""
+    """One rpc that streams requests, responses or both."""
 
     experimental_non_blocking = True
     """Read by grpc: the behaviour gets the callback that sends responses."""
@@ -123,7 +123,7 @@ class StreamHandler:
         self._method = method
         self._boundary = boundary
         self._pools = pools
-        # A message that streams no further is waited for without a thread.
+        # The request of an rpc that streams only responses is awaited without a thread.
         self.experimental_thread_pool = pools.arrivals(
             Pool.STREAM, is_streamed=rpc.request_streaming
         )
@@ -134,10 +134,10 @@ class StreamHandler:
         context: grpc.ServicerContext,
         send_response_callback: SendResponse,
     ) -> None:
-        """Serve one stream; whatever goes wrong becomes a status."""
+        """Serve one stream; any exception becomes a status."""
         boundary = self._boundary
         started = time.monotonic()
-        # It is not a queued call any more: from here on it is counted among streams.
+        # No longer a queued call: from here on it is counted as a stream.
         self.experimental_thread_pool.leave(context)
         ending = threading.Lock()
 
@@ -154,7 +154,7 @@ class StreamHandler:
             token = session_token(context.invocation_metadata())
             caller = boundary.callers.of(context, self._rpc.path)
             with (
-                # First of all, so that no thread waits for a stream that is one too many.
+                # First, so that no thread waits for a stream beyond the limit.
                 self._pools.streams.taken(token or caller.connection or caller.identity, caller),
                 self._pools.serving_stream(),
                 boundary.calls.running(context) as cancellation,
@@ -196,7 +196,7 @@ class StreamHandler:
             end(None)
 
     def _note(self, silence: IdleTimer, context: grpc.ServicerContext) -> None:
-        """Have a silence among those there are as long as grpc has the call, and its messages."""
+        """Keep a timer in `silences` as long as grpc has the call and its messages."""
         silences = self._pools.silences
         silences[silence] = None
         at_end(context, lambda: silences.pop(silence, None))

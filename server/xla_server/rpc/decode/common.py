@@ -10,7 +10,7 @@ from xla_server.sessions.values.handles import require_handle
 
 
 def shape_in(message: Any, field: str) -> Shape | None:
-    """The shape in a field of a message, None where it says none; raises as `shape_from_proto`."""
+    """The shape in a field of a message; None if absent; raises as `shape_from_proto`."""
     return shape_from_proto(getattr(message, field)) if message.HasField(field) else None
 
 

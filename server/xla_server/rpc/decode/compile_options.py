@@ -14,9 +14,9 @@ _EFFORTS = {
 
 
 def compile_options(options: xla_pb2.ExecutionOptions) -> CompileOptions:
-    """The part of the options that is about compiling; raises InvalidArgumentError.
+    """The options that affect compiling; raises InvalidArgumentError.
 
-    Switches that this server does not have change nothing.
+    Options that this server does not have are ignored.
     """
     debug = options.debug_options
     return CompileOptions(
@@ -37,7 +37,7 @@ def _level(options: xla_pb2.ExecutionOptions) -> int:
         return 0
     if debug.HasField("xla_backend_optimization_level"):
         return debug.xla_backend_optimization_level
-    # A number that no effort has is one of a later version.
+    # An unknown number is of a later version of the contract.
     return _EFFORTS.get(options.optimization_level, HIGHEST_LEVEL)
 
 

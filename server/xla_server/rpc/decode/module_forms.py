@@ -1,4 +1,4 @@
-"""Programs in the forms in which they are written down: HLO text, serialized modules, graphs."""
+"""Programs in their written forms: HLO text, serialized modules, graphs."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -24,7 +24,7 @@ from xla_server.ir.verification.verifier import verify
 M = TypeVar("M", bound=Message)
 
 _CHARACTERS_PER_BYTE = 4
-"""Characters of HLO text for a byte of a constant, about."""
+"""Approximate number of characters of HLO text per byte of a constant."""
 
 _FORMATS: Mapping[int, DumpFormat] = {
     extension_pb2.MODULE_FORMAT_UNSPECIFIED: DumpFormat.TEXT,
@@ -36,7 +36,7 @@ _FORMATS: Mapping[int, DumpFormat] = {
 
 
 def format_of(number: int) -> DumpFormat:
-    """Return the form that a number of the contract stands for; raises InvalidArgumentError."""
+    """Return the form of a number of the contract; raises InvalidArgumentError for others."""
     found = _FORMATS.get(number)
     if found is None:
         known = ", ".join(extension_pb2.ModuleFormat.keys())
@@ -50,8 +50,8 @@ def read_source(
     """Read a module, and the grid that the header of its text says.
 
     Raises:
-        InvalidArgumentError: It is none. For text the message has the line and the column.
-        ResourceExhaustedError: It would take far more memory than the bytes it came in.
+        InvalidArgumentError: The source is malformed. For text the message has line and column.
+        ResourceExhaustedError: The module would take far more memory than the request's bytes.
     """
     match source.WhichOneof("form"):
         case "hlo_text":
@@ -66,10 +66,10 @@ def read_source(
 def converted(
     request: extension_pb2.ConvertModuleRequest, *, max_bytes: int, max_literal_bytes: int
 ) -> extension_pb2.ConvertModuleResponse:
-    """Return a module in the form that a request asks for, with the grid of its header.
+    """Return a module in the requested form, with the grid of its header.
 
-    Raises as `read_source` and `verify`; ResourceExhaustedError for one that takes more than
-    `max_bytes`, before it is written; InvalidArgumentError for an unknown form.
+    Raises as `read_source` and `verify`; ResourceExhaustedError, before it is written, for one that
+    takes more than `max_bytes`; InvalidArgumentError for an unknown form.
     """
     wanted = format_of(request.format)
     proto, grid = read_source(request.module)
@@ -104,12 +104,12 @@ def _written(module: HloModule, wanted: DumpFormat) -> bytes:
 
 
 def read_message(data: bytes) -> hlo_pb2.HloModuleProto:
-    """The module in serialized bytes, alone or with what else an HloProto holds.
+    """The module in serialized bytes of an HloModuleProto or an HloProto.
 
     Raises InvalidArgumentError for others, and as `check_parse_size`.
     """
-    # The first field of one is its name and of the other a module, so one of them at most has
-    # computations.
+    # Field 1 is the name of an HloModuleProto and the module of an HloProto, so at most one reading
+    # has computations.
     alone = _parsed(hlo_pb2.HloModuleProto, data)
     if alone is not None and alone.computations:
         return alone

@@ -22,8 +22,8 @@ def read_program(
 ) -> ProgramSource:
     """Decode a program.
 
-    Raises `absent_error` if it or its host_program_shape is absent, InvalidArgumentError if that
-    is malformed.
+    Raises `absent_error` if the program or its host_program_shape is absent, InvalidArgumentError
+    if the shape is malformed.
     """
     if proto is None:
         raise absent_error("the request must hold a computation, got none")
@@ -81,7 +81,7 @@ def read_compile_request(
 
 
 def read_devices(options: xla_pb2.ExecutionOptions) -> tuple[DeviceHandle, ...]:
-    """Return the devices that a program is to run on."""
+    """Return the devices that the options request for a program."""
     return tuple(DeviceHandle(each.handle, each.device_count) for each in options.device_handles)
 
 
@@ -116,7 +116,7 @@ def _relevant(options: xla_pb2.ExecutionOptions) -> bytes:
     """Return the options that code depends on, serialized."""
     relevant = xla_pb2.ExecutionOptions()
     relevant.CopyFrom(options)
-    # They say where a program runs, or repeat its signature or its grid.
+    # These options state devices, or repeat the signature or the grid.
     for field in (
         *("device_handles", "launch_id", "shape_with_output_layout", "device_assignment"),
         *("num_replicas", "num_partitions"),

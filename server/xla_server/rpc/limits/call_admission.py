@@ -22,9 +22,9 @@ from xla_server.sessions.limits.shares.caller import Caller
 class CallAdmission(ConcurrencyLimit):
     """The slots of the calls of one server.
 
-    `account_of` gives whose resources the live session of a token uses; None for no such session.
+    `account_of` returns the caller whose resources the live session of a token uses, or None.
 
-    Keys are what grpc knows of a call, its state, or for calls on streams whatever stands for them.
+    The key of a call is grpc's state of it; a call on a stream has an object of its own.
     """
 
     def __init__(
@@ -37,10 +37,10 @@ class CallAdmission(ConcurrencyLimit):
         self._refusals = Refusals()
 
     def admit(self, state: Any, event: Any, identity: str = "") -> grpc.Status | None:
-        """Take a slot for a call, by grpc's event of its arrival; return the status of a refusal.
+        """Take a slot for a call that arrives with `event`; return the status of a refusal.
 
-        `identity` is the name of its caller, empty where no credentials are needed.
-        Called by the one thread in which calls come.
+        `identity` is the name of its caller, empty where no credentials are needed. Called only by
+        the thread that receives calls.
         """
         try:
             self.enter(state, *self.owner_of(event, identity))
@@ -52,7 +52,8 @@ class CallAdmission(ConcurrencyLimit):
     def owner_of(self, event: Any, identity: str = "") -> tuple[str, Caller]:
         """Return the owner of a call's slot, its session or else its address, and its caller.
 
-        A call of no session, or of another caller's, counts for its identity, or else its host.
+        A call without a session, or with another caller's, counts for its identity, or else its
+        host.
         """
         for key, value in event.invocation_metadata or ():
             if key == SESSION_KEY:

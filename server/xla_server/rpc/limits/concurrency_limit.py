@@ -1,4 +1,4 @@
-"""Limits of concurrent calls and streams, in all and by caller."""
+"""Limits of concurrent calls and streams, in total and per caller."""
 
 import contextlib
 import dataclasses
@@ -12,12 +12,12 @@ from xla_server.sessions.limits.shares.fair_share import FairShare
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConcurrencyLimits:
-    """Limits of calls or streams of a kind at the same time: of all clients, and of each."""
+    """Limits of concurrent calls or streams: of all clients, and of each."""
 
     limit: int
     each: int
     reserve: int = 4096
-    """Additional slots for clients that have none, when those of `limit` are taken."""
+    """Additional slots, for clients that have none, once those of `limit` are taken."""
     shares: CallerShares = EVERYTHING
     """The largest shares of `limit` for one identity and one connection."""
 
@@ -28,10 +28,10 @@ STREAM_LIMITS = ConcurrencyLimits(1024, 256)
 
 
 class ConcurrencyLimit:
-    """The calls or streams there may be at the same time, of all clients and of one.
+    """The concurrent calls or streams, limited for all clients and for each.
 
-    Those that name a session are counted by it, others by their connection: that is their owner.
-    `noun` and `hint` are for the refusals. Thread-safe.
+    The owner of a call is its session, or without one its connection. `noun` and `hint` are words
+    of the refusals. Thread-safe.
     """
 
     def __init__(self, limits: ConcurrencyLimits, noun: str, hint: str) -> None:
@@ -45,7 +45,7 @@ class ConcurrencyLimit:
         self._owners: dict[Hashable, tuple[str, Caller | None]] = {}
 
     def enter(self, key: Hashable, owner: str, caller: Caller | None = None) -> None:
-        """Take a slot for what `key` names until `leave`, one of `owner`'s and of `caller`'s.
+        """Take a slot for `key` until `leave`; it counts for `owner` and for `caller`.
 
         Raises ResourceExhaustedError, with the limits and the use, when there is none.
         """
@@ -73,8 +73,8 @@ class ConcurrencyLimit:
             )
 
     def leave(self, key: Hashable) -> None:
-        """Give the slot back that `key` has; harmless when it has none, or was here before."""
-        # One step, so that only one of those who tell of an end goes on.
+        """Release the slot of `key`; no effect without one."""
+        # Atomic, so that only one of several reports of an end proceeds.
         found = self._owners.pop(key, None)
         if found is None:
             return
@@ -97,7 +97,7 @@ class ConcurrencyLimit:
 
     @contextlib.contextmanager
     def taken(self, owner: str, caller: Caller | None = None) -> Iterator[None]:
-        """A slot as long as the block; raises as `enter` does."""
+        """Hold a slot for the block; raises as `enter`."""
         key = object()
         self.enter(key, owner, caller)
         try:

@@ -23,21 +23,21 @@ class Received(NamedTuple):
     """Bytes that a connection has received since it began."""
 
     connection: int
-    """Tells it from another one of the same address: the number of its socket."""
+    """The inode of its socket, which distinguishes connections of the same address."""
     byte_count: int
-    """Bytes that were read or wait in the socket."""
+    """Bytes received: read, or waiting in the socket."""
 
     def since(self, before: "Received | None") -> int:
-        """Bytes received since it was `before`; all, where that is nothing or another one."""
+        """Bytes received since `before`; all of them if `before` is None or another connection."""
         if before is None or before.connection != self.connection:
             return self.byte_count
         return self.byte_count - before.byte_count
 
 
 def received_bytes() -> dict[str, Received]:
-    """Addresses of peers, as `peers.tcp_address` has them -> what was received from them.
+    """Return the map from addresses of peers, as from `peers.tcp_address`, to received bytes.
 
-    Connections that are not of TCP, and systems that do not count, are not in it.
+    Connections other than TCP are left out; on systems that do not count it is empty.
     """
     try:
         names = os.listdir(_DESCRIPTORS)
@@ -47,13 +47,13 @@ def received_bytes() -> dict[str, Received]:
 
 
 def _counted(descriptor: int) -> tuple[str, Received] | None:
-    """The peer of a socket and what came from it; None for what is no connection of TCP.
+    """The peer of a socket and the bytes received from it; None if it is no TCP connection.
 
-    The descriptor is grpc's, which may close it at any time. A copy of it would keep what it names
-    alive behind grpc's back, in its epoll above all.
+    The descriptor is grpc's, which may close it at any time. A duplicate would keep the socket
+    alive after that, also in grpc's epoll.
     """
     try:
-        # Asks what it is, and fails for what is none.
+        # Detects the type of the descriptor; fails unless it is a socket.
         borrowed = socket.socket(fileno=descriptor)
     except OSError:
         return None

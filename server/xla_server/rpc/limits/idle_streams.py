@@ -1,9 +1,9 @@
-"""Streams whose clients have sent no whole message for a while, ended where memory is short.
+"""Streams whose clients have sent no whole message for a while are ended if memory is short.
 
-An incomplete message cannot be distinguished from a silent client, which is legitimate. But where
-its connection has received next to nothing since the silence began there is no such part, and the
-stream stays. The others are ended with UNAVAILABLE, from which clients go on: they open the stream
-again, a feed or an upload where it was.
+An incomplete message cannot be distinguished from a silent client, which is legitimate. But if the
+connection has received next to nothing since the silence began, there is no incomplete message, and
+the stream stays. The others are ended with UNAVAILABLE, after which clients open the stream again
+and resume a feed or an upload.
 """
 
 import collections
@@ -17,21 +17,21 @@ from xla_server.rpc.limits.slow_requests import SLOW_SECONDS, calls_to_end, coun
 from xla_server.rpc.peers.addresses import tcp_address
 
 UNASKED_BYTES = 1 << 16
-"""Bytes that a stream may receive before the server reads, by HTTP/2's flow control."""
+"""Bytes that HTTP/2's flow control lets a stream receive before the server reads."""
 
 _COUNTING_PART = 0.01
-"""Share of the time for counting received bytes while memory is not short."""
+"""Largest share of time spent on counting received bytes while memory is not short."""
 
 
 def never_idle() -> bool:
-    """Return False: a stream that says nothing of itself may have something in progress."""
+    """Return False: without other information a stream may have work in progress."""
     return False
 
 
 class IdleTimer:
-    """The silence of one stream's client, and what ends the stream. Thread-safe.
+    """The time for which a stream's client has been silent, and the means to end the stream.
 
-    `cancel` ends the stream with an error, and does not wait; `reset` cuts it off.
+    Thread-safe. `cancel` ends the stream with an error, and does not wait; `reset` cuts it off.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class IdleTimer:
         self.since: list[float] = []
         """The time at which the server began to wait for a message; empty while it does not wait.
 
-        The thread that takes it out decides: the receiver takes the message, or `end` refuses all
-        later ones.
+        The thread that pops it decides: the receiver takes the message, or `end` refuses all later
+        ones.
         """
         self.has_begun = False
         """True if a message has come."""
@@ -54,7 +54,7 @@ class IdleTimer:
         """Time at which it was ended for its silence."""
 
     def received(self) -> bool:
-        """Say that the awaited message, or its stream's end, has come; False after `end`."""
+        """Record the arrival of the awaited message, or the stream's end; False after `end`."""
         self.has_begun = True
         try:
             self.since.pop()
@@ -63,13 +63,13 @@ class IdleTimer:
         return True
 
     def end(self, now: float, rule: str) -> bool:
-        """End the stream; False where the message has come before."""
+        """End the stream; False if the message arrived before."""
         try:
             self.since.pop()
         except IndexError:
             return False
         self.ended_at = now
-        # Asked only now: nothing is begun on it any more.
+        # Tested only now, when nothing can begin on the stream any more.
         kind = NotBegunError if self.is_idle() else UnavailableError
         self.cancel(
             kind(
@@ -83,7 +83,7 @@ class IdleTimer:
 class IdleStreams:
     """Streams that have been silent for more than SLOW_SECONDS. For one thread.
 
-    `_silences` are those of the streams there are; `_received` counts by the addresses of peers.
+    `_silences` are the timers of open streams; `_received` counts bytes by the addresses of peers.
     """
 
     _silences: dict[IdleTimer, None]
@@ -93,7 +93,8 @@ class IdleStreams:
     def __post_init__(self) -> None:
         self._counts: dict[str, Received] = {}
         self._count_at = 0.0
-        # When a silence began, and what its connection had received by then, or some time before.
+        # The start of a silence, and the bytes its connection had received then or somewhat
+        # earlier.
         self._known: dict[IdleTimer, tuple[float, Received | None]] = {}
         self._found: list[IdleTimer] = []
 
@@ -102,7 +103,7 @@ class IdleStreams:
 
         With `is_short`, received bytes are counted at any cost.
         """
-        # Streams that are silent below and were not in the round before began after these counts.
+        # Streams that were not silent in the previous round became so after these counts.
         before = self._counts
         now = self._clock()
         if is_short or now >= self._count_at:
@@ -132,11 +133,11 @@ class IdleStreams:
         return len(self._found)
 
     def end(self, used: int, limit: int, *, is_all_alike: bool) -> int:
-        """End some of the streams; gives how many.
+        """End some of the streams; return how many.
 
-        `used` and `limit` are what the process has and should have, in bytes. Those that are idle
-        come first, unless all are to be alike. Those that were ended, and have not gone since, are
-        cut off: their clients do not read, and what they sent stays until they go.
+        `used` and `limit` are the process's memory and its limit, in bytes. Idle streams come
+        first, unless `is_all_alike`. Streams that were ended before and are still open are cut off:
+        their clients do not read, and their bytes stay in memory meanwhile.
         """
         now = self._clock()
         held = collections.Counter(silence.peer for silence in self._found)

@@ -1,4 +1,4 @@
-"""Noticing that clients have gone: connections that are no more, sessions whose time is over."""
+"""Detection of clients that have gone: ended connections and expired sessions."""
 
 import logging
 import threading
@@ -9,14 +9,14 @@ from xla_server.sessions.session_registry import SessionRegistry
 _LOG = logging.getLogger(__name__)
 
 _ROUND_SECONDS = 1.0
-"""Longest time between two rounds, which is how long what a client leaves behind takes room."""
+"""Longest time between two rounds, in seconds: what a gone client leaves takes memory so long."""
 
 _SHORTEST_ROUND_SECONDS = 0.1
 """Shortest time between two rounds, in seconds, however short the grace period is."""
 
 
 class SessionReaper:
-    """Ends sessions in a thread of its own, from time to time, until `close`."""
+    """Ends expired sessions, periodically in a thread of its own, until `close`."""
 
     def __init__(self, sessions: SessionRegistry, connections: Connections) -> None:
         self._sessions = sessions
@@ -38,7 +38,7 @@ class SessionReaper:
             try:
                 ended = self._sessions.expire(self._connections.when_asked())
             except Exception:
-                # One round that fails, for want of memory perhaps, must not be the last.
+                # A round that fails, perhaps for lack of memory, must not be the last.
                 _LOG.exception("looking for sessions that ended failed")
                 continue
             if ended:

@@ -1,13 +1,13 @@
 """Ending of incomplete messages while memory is short.
 
-grpc receives a message as it comes and hands it over whole. Until then its size is unknown, so no
-quota counts it, and clients that send many messages without their ends hold as much of the server's
-memory. Known are the time for which a message has been coming, or a stream silent, and the memory
-of the process. While that is too much such calls are ended, as Envoy's overload manager resets
+grpc buffers a message and passes it on whole. Until then its size is unknown, so no quota counts
+it, and clients that send many messages without their ends hold as much of the server's memory.
+Known are the time for which a message has been arriving, or a stream silent, and the memory of the
+process. While that exceeds its limit such calls are ended, as Envoy's overload manager resets
 streams: those of the connection with most of them first.
 
-Calls with one request come first, as theirs must be on its way; then streams, whose clients may
-just be silent.
+Calls with one request are ended first, as their messages are certainly incomplete; then streams,
+whose clients may just be silent.
 """
 
 import logging
@@ -24,17 +24,17 @@ from xla_server.rpc.limits.idle_streams import IdleStreams, IdleTimer
 from xla_server.rpc.limits.slow_requests import SLOW_SECONDS, SlowRequests
 
 _ROUND_SECONDS = 0.5
-"""Seconds between two looks: time for calls that were ended to give their memory back."""
+"""Seconds between two rounds: time for ended calls to release their memory."""
 
 SPARED_SECONDS = 3 * SLOW_SECONDS
-"""Seconds of short memory for which a stream with calls in progress is ended after all others."""
+"""Seconds of short memory during which streams with calls in progress are ended last."""
 
 _LOG = logging.getLogger(__name__)
 _STATM = Path("/proc/self/statm")
 
 
 def resident_bytes() -> int:
-    """Bytes of memory this process has, shared ones counted; 0 where the system does not say."""
+    """Resident bytes of this process, shared ones included; 0 if the system reports none."""
     try:
         pages = int(_STATM.read_text().split()[1])
     except (OSError, ValueError, IndexError):  # Not Linux.
@@ -45,8 +45,8 @@ def resident_bytes() -> int:
 class MemoryPressure:
     """Ends slow requests and silent streams while this process has more than `limit_bytes`.
 
-    In a thread of its own, from `start` until `close`. There is none where the limit is 0, or the
-    system does not say how much the process has.
+    It runs in a thread, from `start` until `close`. No thread is started if the limit is 0, or the
+    system does not report resident memory.
     """
 
     def __init__(
@@ -71,18 +71,18 @@ class MemoryPressure:
         self._thread = threading.Thread(target=self._watch, name="memory-pressure", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         if self._limit and self._resident():
             self._thread.start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop the thread."""
         self._closed.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def look(self) -> int:
-        """End some of the calls that are slow if there is too little memory; gives how many."""
+        """End some of the slow calls if memory is short; return how many."""
         is_short = self._resident() > self._limit
         requests, streams = self._requests.look(), self._streams.look(is_short=is_short)
         used = self._used_too_much() if is_short and (requests or streams) else 0
@@ -93,7 +93,7 @@ class MemoryPressure:
         is_first = self._short_since is None
         since = self._short_since = now if self._short_since is None else self._short_since
         ended = self._requests.end(used, self._limit)
-        # New requests that are slow must not be what keeps the streams.
+        # A supply of new slow requests must not protect silent streams.
         if not (requests and is_first):
             ended += self._streams.end(
                 used, self._limit, is_all_alike=now - since >= SPARED_SECONDS
@@ -108,8 +108,8 @@ class MemoryPressure:
         return ended
 
     def _used_too_much(self) -> int:
-        """The bytes this process needs, if they are more than the limit; else 0."""
-        # The allocator keeps what is free, that of calls that were ended before among it.
+        """The bytes that this process uses, if they exceed the limit; else 0."""
+        # The allocator keeps free memory, also that of calls that were ended before.
         self._trim()
         used = self._resident()
         return used if used > self._limit else 0
@@ -119,5 +119,5 @@ class MemoryPressure:
             try:
                 self.look()
             except Exception:
-                # One round that fails must not be the last.
+                # A round that fails must not be the last.
                 _LOG.exception("looking for calls that send slowly failed")

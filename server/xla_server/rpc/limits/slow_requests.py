@@ -1,6 +1,6 @@
-"""Calls with one request that arrives slowly, ended where memory is short.
+"""Unary requests that arrive slowly are ended if memory is short.
 
-Only the time for which an incomplete request has been coming is known.
+Only the time for which an incomplete request has been arriving is known.
 """
 
 import collections
@@ -15,7 +15,7 @@ from xla_server.rpc.grpc_internals import EndableCalls
 T = TypeVar("T")
 
 SLOW_SECONDS = 1.0
-"""Seconds for which a request or a message may arrive, however much memory is used."""
+"""Seconds for which a request or a message may take to arrive, even if memory is short."""
 
 _LEAST_ENDED = 2
 _ENDED_PART = 4
@@ -28,7 +28,7 @@ def count_to_end(count: int) -> int:
 
 
 def calls_to_end(calls: Iterable[tuple[T, str]], count: int) -> list[T]:
-    """Return the `count` of `calls`, each with its peer, the oldest first, that are to be ended.
+    """Return the `count` calls to end of `calls`, which are pairs of call and peer, oldest first.
 
     Calls are chosen one after the other: the newest of the peer with most calls left; the newest
     among peers with as many.
@@ -52,20 +52,20 @@ class SlowRequests:
         self._slow: dict[Any, Any] = {}
 
     def look(self) -> int:
-        """Note what is arriving; gives how many requests are slow by now."""
+        """Update the arriving requests; return how many of them are slow."""
         now, before = self._clock(), self._since
         events = self._expected.events.copy()
         self._since = since = {state: before.get(state, now) for state in events}
-        # grpc's state of a call -> the event with which it came; the oldest is the first.
+        # grpc's state of a call -> the event of its arrival, oldest first.
         self._slow = {
             state: event for state, event in events.items() if now - since[state] >= SLOW_SECONDS
         }
         return len(self._slow)
 
     def end(self, used: int, limit: int) -> int:
-        """End some of the slow requests with RESOURCE_EXHAUSTED; gives how many.
+        """End some of the slow requests with RESOURCE_EXHAUSTED; return how many.
 
-        `used` and `limit` are what the process has and should have, in bytes.
+        `used` and `limit` are the process's memory and its limit, in bytes.
         """
         slow = self._slow
         peers = {state: event.call.peer().decode() for state, event in slow.items()}

@@ -1,1 +1,1 @@
-"""The rpcs, one module per group, each with a table METHODS of name -> how it is answered."""
+"""The rpcs, one module per group, each with a table METHODS: name -> entry of `method_table`."""

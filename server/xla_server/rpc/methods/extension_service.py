@@ -1,4 +1,4 @@
-"""The rpcs of xla_extension.proto: the groups they are written in, joined."""
+"""The rpcs of xla_extension.proto: the tables of all groups, joined."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -34,10 +34,10 @@ def extension_methods(
     pools: Pools | None = None,
     max_resident_bytes: int = 0,
 ) -> dict[str, MethodSpec]:
-    """Rpc name -> how it is answered.
+    """Return the entries of all rpcs by name.
 
-    Without a socket for it there is no shared memory, and OpenSession says so. DescribeServer tells
-    of the pools and of the limit of resident memory.
+    Without a socket there is no shared memory, as OpenSession reports. DescribeServer reports the
+    pools and the limit of resident memory.
     """
     capabilities = list(CAPABILITIES)
     if shared_memory_socket:

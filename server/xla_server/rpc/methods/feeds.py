@@ -1,4 +1,4 @@
-"""The rpcs of feeds: streams in and out of the queues, and what is asked of the queues."""
+"""The rpcs of feeds: streams into and out of the queues, and operations on the queues."""
 
 import contextlib
 import threading
@@ -44,7 +44,7 @@ from xla_server.sessions.session_registry import SessionEntry
 
 
 def respond_with(answer: Responder, response: Response) -> Callable[[XlaError | None], None]:
-    """A callback that answers a call with `response`, or with the error it is given."""
+    """Return a callback that ends a call with `response`, or with the error that it receives."""
     began_in = threading.get_ident()
 
     def done(error: XlaError | None) -> None:
@@ -53,7 +53,7 @@ def respond_with(answer: Responder, response: Response) -> Callable[[XlaError | 
         elif threading.get_ident() == began_in:
             answer.done(response)
         else:
-            # The thread is a program's, or another client's.
+            # The calling thread serves a program, or another client.
             answer.later(lambda: response)
 
     return done
@@ -91,7 +91,7 @@ def _infeed(session: SessionEntry, stream: Stream, cancellation: Cancellation) -
             stream.send(_report_to_proto(report))
     finally:
         infeed.end()
-        # It may wait for a client that does not read. There are as many as streams, no more.
+        # The thread may wait for a client that does not read; there is one per stream.
         if reporter.ident is not None:
             reporter.join()
 
@@ -123,12 +123,12 @@ def _arrival(item: extension_pb2.FeedItem, decoder: FeedItemDecoder) -> Received
 
 
 def _report(infeed: InfeedStream, stream: Stream, cancellation: Cancellation) -> None:
-    """Send reports until the stream ends, in a thread of its own."""
+    """Send reports until the stream ends. Runs in a thread of its own."""
     try:
         for report in infeed.reports():
             stream.send(_report_to_proto(report))
     except XlaError as error:
-        # Usually the call has ended; where it has not it ends by this.
+        # Usually the call has ended already; otherwise this ends it.
         cancellation.cancel(error)
 
 
@@ -183,13 +183,13 @@ def _outfeed(session: SessionEntry, stream: Stream, cancellation: Cancellation) 
 def _room(
     answers: SessionResponseMemory, batch: Sequence[tuple[int, Literal]]
 ) -> contextlib.AbstractContextManager[None]:
-    """Room for a message of more than BATCH_BYTES, which holds one item then."""
+    """Reserve memory for a message of more than BATCH_BYTES, which has one item."""
     size = batch[0][1].shape.byte_size if len(batch) == 1 else 0
     return answers.taking(size) if size > BATCH_BYTES else contextlib.nullcontext()
 
 
 def _listen(outfeed: OutfeedStream, stream: Stream, cancellation: Cancellation) -> None:
-    """Take the client's word until it has no more, in a thread of its own."""
+    """Handle the client's messages until the last. Runs in a thread of its own."""
     try:
         while (request := stream.receive()) is not None:
             part = request.WhichOneof("part")
@@ -206,7 +206,7 @@ def _listen(outfeed: OutfeedStream, stream: Stream, cancellation: Cancellation) 
         outfeed.end()
 
 
-# Questions and wishes -----------------------------------------------------------------------
+# Operations on queues -----------------------------------------------------------------------
 
 
 def _describe(
@@ -268,7 +268,7 @@ _TYPES = {
 
 
 def _feeds(service: Session, request: Any, *types: ChannelType) -> FeedPair:
-    """The feeds of the device a request names, or of a channel there of one of these types."""
+    """The feeds of a request's device, or of its channel, of one of these types, there."""
     feeds = service.devices.feeds_of_replica(checked_device(request), 0)
     if not request.HasField("channel"):
         return feeds

@@ -1,4 +1,4 @@
-"""Health and reflection: what load balancers and tools such as grpcurl ask."""
+"""Health and reflection: services for load balancers and tools such as grpcurl."""
 
 import functools
 import time
@@ -22,10 +22,10 @@ from xla_server.rpc.threads.request_threads import RequestThreadPool
 from xla_server.rpc.threads.thread_pool import ThreadPool
 
 _OWN_SERVICES = ("", SERVICE_NAME, EXTENSION_NAME)
-"""Names health is known under; the empty one is the server as a whole."""
+"""Names of services that health reports; the empty one is the server as a whole."""
 
 DISTRIBUTED = "distributed"
-"""The name under which a server in several processes says whether all are there."""
+"""The health service's name for all processes of a distributed server together."""
 
 
 _WATCH_PATH = f"/{health.SERVICE_NAME}/Watch"
@@ -33,14 +33,14 @@ _REFLECTION_PATH = f"/{reflection.SERVICE_NAME}/ServerReflectionInfo"
 
 _REFLECTION_THREADS = 4
 _CHECK_THREADS = 4
-"""Threads for streams of reflection and for health checks, which do not wait for others."""
+"""Number of threads, each for streams of reflection and for health checks."""
 
 _WATCH_THREADS = 64
-"""Streams of health's Watch that are served at the same time; each holds one while it is open."""
+"""Number of concurrent Watch streams of health; each holds a thread while it is open."""
 
 
 def _heard(requests: Iterator[Any], silence: IdleTimer) -> Iterator[Any]:
-    """The messages of a stream, which is silent while the next one is waited for."""
+    """Yield the messages of a stream; its timer runs while the next one is awaited."""
     while True:
         silence.since.append(time.monotonic())
         request = next(requests, None)
@@ -61,20 +61,20 @@ class Discovery:
         self._own_threads: list[ThreadPool] = []
 
         def own(do: Callable[..., Any], name: str, count: int, **options: Any) -> Any:
-            """A behaviour in threads of its own."""
+            """Return a behaviour that runs in `count` threads of its own."""
             threads = ThreadPool(count, name)
             self._own_threads.append(threads)
             behave: Any = functools.partial(do)
-            # Read by grpc; in the server's default threads open streams would hold up health.
+            # Read by grpc; in the server's default threads open streams would block health checks.
             behave.experimental_thread_pool = RequestThreadPool(
                 threads, pools.expected, pools.calls, **options
             )
             return behave
 
-        # Threads of Check wait for no other call. It needs no credentials.
+        # Threads of Check wait for no other call. Check needs no credentials.
         check = own(self._check, "health", _CHECK_THREADS)
-        # grpc's own way without threads sends while it holds the lock of all that is known of
-        # health: one client that does not read would block all others, and the server's end.
+        # grpc's own servicer without threads sends while it holds the lock of all health states:
+        # one client that does not read would block all others, and the server's end.
         watch = own(self._watch, "health-watch", _WATCH_THREADS, gate=gate)
         reflect = own(self._reflect, "reflection", _REFLECTION_THREADS, gate=gate, is_streamed=True)
         of_health: dict[str, Any] = {
@@ -100,7 +100,7 @@ class Discovery:
             self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
     def set_distributed(self, *, is_whole: bool) -> None:
-        """Report SERVING or NOT_SERVING for the devices of all processes, under a name of its own.
+        """Report SERVING or NOT_SERVING for all processes together, under the name DISTRIBUTED.
 
         Programs of this process alone are served in any case.
         """
@@ -108,7 +108,7 @@ class Discovery:
         self._health.set(DISTRIBUTED, status.SERVING if is_whole else status.NOT_SERVING)
 
     def close(self) -> None:
-        """Let the threads go; the server must have stopped."""
+        """End the threads; the server must have stopped."""
         for threads in self._own_threads:
             threads.shutdown(wait=False, cancel_futures=True)
 
@@ -120,7 +120,7 @@ class Discovery:
         asked = _parsed("Check", request, context)
         found = self._health.Check(asked, context)
         if found.status == health_pb2.HealthCheckResponse.UNKNOWN:
-            # A code that is set on the context says nothing where bytes are answered.
+            # grpc ignores a code set on the context if the response is bytes.
             context.abort(
                 grpc.StatusCode.NOT_FOUND,
                 f"Check: the service must be one of this server's, got {asked.service!r:.200}",
@@ -129,7 +129,7 @@ class Discovery:
         return answer
 
     def _watch(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
-        """Say how a service is, and again whenever that changes."""
+        """Yield the status of a service, at first and at each change."""
         self._require_admitted(context, _WATCH_PATH)
         for answer in self._health.Watch(_parsed("Watch", request, context), context):
             yield answer.SerializeToString()
@@ -137,7 +137,7 @@ class Discovery:
     def _reflect(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         self._require_admitted(context, _REFLECTION_PATH)
         silence = IdleTimer(context.peer(), lambda _: context.cancel(), context.cancel)
-        # Each query is independent, so a silent stream can be ended.
+        # Each query is independent, so that a silent stream may be ended.
         silence.is_idle = lambda: True
         self._silences[silence] = None
         at_end(context, lambda: self._silences.pop(silence, None))
@@ -152,7 +152,7 @@ class Discovery:
 
 
 def _parsed(name: str, request: bytes, context: grpc.ServicerContext) -> Any:
-    """The request of an rpc of health; ends the call where it is none."""
+    """The request of an rpc of health; ends the call if it is malformed."""
     try:
         return health_pb2.HealthCheckRequest.FromString(request)
     except DecodeError:
@@ -164,7 +164,7 @@ def _parsed(name: str, request: bytes, context: grpc.ServicerContext) -> Any:
 
 
 def _reflection_pool() -> DescriptorPool:
-    """All files of all services: the process-wide pool must not hold those of the contract."""
+    """A pool with the files of all services: the process-wide one must not have the contract's."""
     pool = DescriptorPool()
     seen: set[str] = set()
     for file in (SERVICE.file, EXTENSION.file, health_pb2.DESCRIPTOR, reflection_pb2.DESCRIPTOR):

@@ -1,8 +1,8 @@
 """Converse: many unary calls on one stream.
 
-The thread that has read a message answers the call itself, which saves the time that handing it to
-another would take, and then reads on. Only where an answer takes longer does a watch give the
-reading to another thread, so that a long call delays the others no more than a moment.
+The thread that has read a message answers the call itself, which saves waking another, and then
+continues reading. If an answer takes long, a watchdog lets another thread read, so that a long call
+hardly delays the others.
 """
 
 import contextlib
@@ -40,19 +40,19 @@ from xla_server.sessions.session_registry import SessionEntry
 _CONVERSE = next(rpc for rpc in EXTENSION_RPCS if rpc.name == "Converse")
 
 MAX_CALLS = 1024
-"""Calls of one stream that may be in progress."""
+"""Largest number of calls in progress on one stream."""
 
 MAX_BACKLOG_BYTES = 16 << 20
-"""Bytes of answers that wait until the client reads; beyond them its stream is not read on."""
+"""Bytes of responses that wait for the client; beyond them the stream is not read."""
 
 _IN_PLACE = frozenset({Pool.SHORT, Pool.EXECUTE})
-"""Calls that the reading thread answers. Others have few threads, which all clients share."""
+"""Kinds of calls that the reading thread answers; others have few threads for all clients."""
 
 Begin: TypeAlias = Callable[[Any, bytes, Cancellation, Responder], None]
-"""Begins a call on a service, or of a Caller, given the bytes of its request; does not raise."""
+"""Begins a call, for a session or a Caller, given the bytes of its request; does not raise."""
 
 _Outgoing: TypeAlias = tuple[bytes, ResponseReservation | None]
-"""An answer, and the room it has until it is sent."""
+"""A response, and its memory reservation until it is sent."""
 
 
 class MultiplexedStreams:
@@ -93,8 +93,8 @@ class MultiplexedStreams:
                     conversation.run()
                 finally:
                     if stream.silence.ended_at is not None:
-                        # The client need not know before its next call, and is there until then.
-                        # Only its end is decided by this, so an address will do.
+                        # The client may not notice before its next call, and counts as attached
+                        # until then. The name only decides when that ends: an address is enough.
                         name = stream.caller.connection or stream.silence.peer
                         self.boundary.sessions.keep(session, name)
         finally:
@@ -102,7 +102,7 @@ class MultiplexedStreams:
                 self._open.discard(conversation)
 
     def drain(self) -> None:
-        """Begin no more calls; streams end when those in progress have been answered."""
+        """Begin no more calls; streams end once the calls in progress have been answered."""
         with self._lock:
             self._is_draining = True
             conversations = list(self._open)
@@ -133,24 +133,24 @@ def _begin(rpc: Rpc, row: Unary | Deferred, pools: Pools, boundary: Boundary) ->
 
 @dataclasses.dataclass(eq=False)
 class _ConversationAnswer(Responder):
-    """An answer that is sent by the thread that made it, or else by one of those of streams.
+    """A response, sent by the thread that made it or else by a thread for streams.
 
-    Few threads that all clients share must not wait for one that does not read.
+    A thread that all clients share must not wait for a client that does not read.
     """
 
     _thread: int = dataclasses.field(default_factory=threading.get_ident)
 
     def done(self, response: Response) -> None:
-        """Answer well; waits for the client in a thread of a stream alone."""
+        """Send a successful response; only a stream's thread waits for the client."""
         if threading.get_ident() == self._thread:
             super().done(response)
             return
-        # The threads are closed with the server only; there is no caller left then.
+        # The threads are closed only with the server, when no client is left.
         with contextlib.suppress(RuntimeError):
             self.executor.submit(super().done, response)
 
     def failed(self, error: BaseException) -> None:
-        """Answer with an error; waits as `done` does."""
+        """Respond with an error; waits as `done`."""
         if threading.get_ident() == self._thread:
             super().failed(error)
         else:
@@ -158,7 +158,7 @@ class _ConversationAnswer(Responder):
 
 
 class _Call:
-    """One call: what stops it, and its answer, which is given once."""
+    """One call: its cancellation, and its response, which is sent once."""
 
     __slots__ = (
         "_conversation",
@@ -184,9 +184,9 @@ class _Call:
             self.deadline = self._started + request.timeout_milliseconds / 1000
 
     def finish(self, make_response: Callable[[], Response]) -> bool:
-        """Send what `make_response` gives, or the error it raises, unless there was an answer.
+        """Send the result or error of `make_response`, unless the call was answered.
 
-        Gives whether there was none.
+        Returns whether it was not.
         """
         if not self._ending.acquire(blocking=False):
             return False
@@ -214,7 +214,7 @@ class _Call:
 
 
 class MultiplexedStream:
-    """One stream: its calls in progress, and which thread reads."""
+    """One stream: its calls in progress, and the thread that reads."""
 
     def __init__(
         self,
@@ -225,7 +225,7 @@ class MultiplexedStream:
     ) -> None:
         self.boundary = shared.boundary
         self.answering = 0
-        """The turn in which the thread that reads is answering; 0 while it reads."""
+        """Serial number of the call that the reading thread is answering; 0 while it reads."""
         self._shared = shared
         self._session = session
         self._owner = session.token or session.connection
@@ -249,7 +249,7 @@ class MultiplexedStream:
         stream.silence.is_idle = lambda: not self._unanswered
 
     def run(self) -> None:
-        """Answer until the client has no more calls and all are answered, or it is gone."""
+        """Answer calls until the client has sent the last and all are answered, or it is gone."""
         try:
             with self._cancellation.calling(self._cancel_all):
                 self._read()
@@ -259,21 +259,22 @@ class MultiplexedStream:
         finally:
             self._cancel_all()
             with self._lock:
-                # Its traceback has this object: a cycle, which would keep grpc's call.
+                # The error's traceback refers to this object: a cycle, which would keep grpc's
+                # call.
                 self._error = None
 
     def hand_on(self, turn: int) -> None:
-        """Let another thread read, if the one that does is still answering in this turn."""
+        """Let another thread read, if the reading one is still answering in this turn."""
         with self._lock:
             if self.answering != turn or not self._has_room.is_set():
                 return
             self.answering = 0
-        # The threads are gone only when the server is.
+        # The threads end only with the server.
         with contextlib.suppress(RuntimeError):
             self._shared.threads.submit(self._read)
 
     def end_late_calls(self, now: float) -> float | None:
-        """End calls whose deadline has passed; gives the next deadline."""
+        """End calls whose deadline has passed; return the next deadline."""
         following = None
         for call in list(self._calls.values()):
             deadline = call.deadline
@@ -294,10 +295,11 @@ class MultiplexedStream:
     ) -> None:
         """Send an answer and release its room, unless another thread is sending, which then does.
 
-        So no more than one thread of a stream waits for its client. One that is gone needs none.
+        So at most one thread of a stream waits for its client. A client that is gone gets no
+        answer.
         """
         with self._lock:
-            # First, for the client may use the number again once it has the answer.
+            # First, as the client may reuse the number once it has the answer.
             if self._calls.get(number) is call:
                 del self._calls[number]
                 self._shared.calls.leave(call)
@@ -327,7 +329,7 @@ class MultiplexedStream:
             self._cancellation.cancel(shutting_down())
 
     def drain(self) -> None:
-        """Begin no more calls, and end with UNAVAILABLE when those there are have been answered."""
+        """Begin no more calls, and end with UNAVAILABLE once the calls in progress are answered."""
         with self._lock:
             self._is_draining = True
             is_drained = not self._unanswered
@@ -335,7 +337,7 @@ class MultiplexedStream:
             self._cancellation.cancel(shutting_down())
 
     def _next_of_backlog(self) -> "_Outgoing | None":
-        """The next answer to send; without any the thread stops sending. Under the lock."""
+        """The next response to send; without one the thread stops sending. Under the lock."""
         if not self._backlog:
             self._is_sending = False
             return None
@@ -375,7 +377,7 @@ class MultiplexedStream:
             self._over.set()
 
     def _receive(self) -> bytes | None:
-        """The client's next message, once it has read what there was for it."""
+        """The client's next message, awaited until the backlog is below its limit."""
         if not self._has_room.is_set():
             self._has_room.wait()
         return self._stream.receive_bytes()

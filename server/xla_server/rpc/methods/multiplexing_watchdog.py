@@ -1,7 +1,7 @@
-"""Looks after streams of Converse whose reading thread is busy, and after deadlines of calls.
+"""A watchdog for streams of Converse whose reading thread is busy, and for deadlines of calls.
 
-Waking a thread for every call would cost more than a small call itself. So one thread looks at
-all streams a few hundred times a second while there is something to see, and sleeps otherwise.
+Waking a thread for every call would cost more than a small call itself. So one thread polls all
+streams a few hundred times a second while calls are in progress, and sleeps otherwise.
 """
 
 import contextlib
@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from typing import Protocol
 
 _PERIOD = 0.002
-"""Seconds between two looks; a thread that was answering at both is busy."""
+"""Seconds between two polls; a thread that was answering at both is busy."""
 
 _PATIENCE = 50
 """Polls without a call in progress before the watchdog sleeps."""
 
 
 class MonitoredStream(Protocol):
-    """A stream, as the watch sees it."""
+    """A stream, as the watchdog sees it."""
 
     answering: int
 
@@ -26,11 +26,11 @@ class MonitoredStream(Protocol):
         """Let another thread read, unless the turn is over."""
 
     def end_late_calls(self, now: float) -> float | None:
-        """End calls whose deadline has passed; gives the next deadline."""
+        """End calls whose deadline has passed; return the next deadline."""
 
 
 class StreamWatchdog:
-    """One thread for all streams, there as long as there is one. Thread-safe."""
+    """One thread for all streams, which runs while there is a stream. Thread-safe."""
 
     def __init__(self) -> None:
         self.is_asleep = False
@@ -42,7 +42,7 @@ class StreamWatchdog:
 
     @contextlib.contextmanager
     def watching(self, stream: MonitoredStream) -> Iterator[None]:
-        """Look after a stream until the block ends."""
+        """Watch a stream for the block."""
         with self._lock:
             self._seen[stream] = 0
             if self._thread is None:
@@ -58,7 +58,7 @@ class StreamWatchdog:
             self.wake()
 
     def wake(self) -> None:
-        """Look now, and for a while from now on."""
+        """Start polling, now and for a while."""
         self._woken.set()
 
     def _watch(self) -> None:
@@ -80,10 +80,10 @@ class StreamWatchdog:
     def _sleep(self, streams: list[tuple[MonitoredStream, int]], deadline: float | None) -> None:
         self._woken.clear()
         self.is_asleep = True
-        # A call that began before this thread said that it sleeps has not woken it.
+        # A call that began before this thread set `is_asleep` has not woken it.
         if not any(stream.answering for stream, _ in streams):
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            # Clients choose deadlines: threads cannot wait for any.
+            # Clients choose deadlines, so no thread may wait for each.
             self._woken.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
         self.is_asleep = False
 

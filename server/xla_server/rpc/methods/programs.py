@@ -98,7 +98,7 @@ METHODS: Mapping[str, MethodSpec] = {
     "CompileModule": Unary(Pool.COMPILE, _compile_module),
     "ConvertModule": Unary(Pool.COMPILE, _convert_module, is_stateless=True),
     "AnalyzeExecutable": Unary(Pool.SHORT, _analyze_executable),
-    # It may run the program, for as long as that takes.
+    # ExplainExecutable may run the program, which may take long.
     "ExplainExecutable": Unary(Pool.EXECUTE, _explain_executable),
 }
 """Methods by the names of the rpcs."""

@@ -33,7 +33,7 @@ def _run(
     with contextlib.closing(service.planner.plan(read_run(request))) as run:
         for value in run.pending:
             value.result()
-        # Before a slot is taken: a call that waits for memory must hold none.
+        # Before a slot is taken: a call that waits for memory must hold no slot.
         with run.reserve(cancellation) as memory:
             service.running.take()
             try:
@@ -56,9 +56,9 @@ def run_with_slot(
     cancellation: Cancellation,
     room: ResponseReservation | None = None,
 ) -> extension_pb2.RunResponse:
-    """A run in a slot of `service.running` that the caller has taken; `room` is its answer's.
+    """A run in a slot of `service.running` that the caller has taken; `room` is its response's.
 
-    Raises ResourceExhaustedError, before anything runs, when the answer can have no more.
+    Raises ResourceExhaustedError, before anything runs, if the response may take no more memory.
     """
     with contextlib.closing(service.planner.plan(read_run(request))) as run:
         if run.sent_back_bytes and room is not None:
@@ -77,7 +77,7 @@ def _execute(
         kept_values = [each for one in outcomes for each in one.kept]
         if not kept_values:
             return response
-        # The handles last: what fails before them leaves nothing behind.
+        # The handles last, so that a failure before them leaves no values behind.
         handles = service.data.keep_all(kept_values)
         following = iter(data_handles(handles))
         for result, outcome in zip(response.results, outcomes, strict=True):

@@ -16,7 +16,7 @@ from xla_server.sessions.limits.shares.caller import Caller
 from xla_server.sessions.session_registry import SessionEntry, SessionRegistry
 
 _MAX_SESSIONS = 256
-"""Sessions in one answer of DescribeServer, as the contract says."""
+"""Largest number of sessions in one response of DescribeServer, as the contract states."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class ServerRpcs:
 
     _sessions: SessionRegistry
     _pools: Pools | None
-    """Without them nothing is said of calls."""
+    """The pools whose calls are reported; None to report none."""
     _max_resident_bytes: int
     _started: float = dataclasses.field(default_factory=time.monotonic, init=False)
 

@@ -26,13 +26,13 @@ SERVER_NAME = f"xla-service {importlib.metadata.version('xla-service')}"
 _LOG = logging.getLogger(__name__)
 
 _LONGEST_NAME = 128
-"""Characters of a client's name that are kept: logs and listings repeat it."""
+"""Characters of a client's name that are kept, as logs and listings repeat it."""
 
 _MAX_DESCRIBED = 1024
-"""Handles in one answer of DescribeHandles, as the contract says."""
+"""Largest number of handles in one response of DescribeHandles, as the contract states."""
 
 _DESCRIBED_BYTES = 1 << 20
-"""Size of such an answer, in bytes, from which no further handle is added."""
+"""Size of such a response, in bytes, from which no further handle is added."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def _download(
 ) -> xla_extension_pb2.DownloadSharedResponse:
     handle = handle_in(request, "data")
     shape = shape_in(request, "shape_with_layout")
-    # A client that gave up may use the allocation for something else by now.
+    # A client that cancelled may already use the allocation for something else.
     cancellation.check()
     written, sizes = service.shared_memory.download(handle, request.offset, shape)
     return xla_extension_pb2.DownloadSharedResponse(
@@ -76,7 +76,7 @@ METHODS: Mapping[str, MethodSpec] = {
     "AllocateShared": Unary(Pool.SHORT, _allocate),
     "FreeShared": Unary(Pool.SHORT, _free),
     "UploadShared": Unary(Pool.SHORT, _upload),
-    # It waits for the client as a stream does, so it has a stream's thread.
+    # The call waits for the client as a stream does, so it has a stream's thread.
     "UploadSharedPieces": Unary(Pool.STREAM, _upload_pieces),
     "DownloadShared": Unary(Pool.SHORT, _download),
 }

@@ -42,7 +42,7 @@ def _upload(session: SessionEntry, stream: Stream, cancellation: Cancellation) -
 
 
 def _parsed(stream: Stream, message: bytes) -> ChunkView:
-    """A chunk in a form that only the official parser reads."""
+    """A chunk in an encoding that only protobuf's parser reads."""
     request = stream.parse(message)
     if request.WhichOneof("part") != "chunk":
         raise InvalidArgumentError(
@@ -85,13 +85,13 @@ def _send_chunks(download: Download, stream: Stream, cancellation: Cancellation)
         shape=shape_to_proto(download.shape), dynamic_sizes=download.dynamic_sizes
     ).SerializeToString()
     for chunk in download.chunks(cancellation):
-        # Messages one behind the other are one message: the fields of both.
+        # Concatenated serialized messages are one message with the fields of all.
         stream.send(head + encode_chunk(*chunk))
         head = b""
 
 
 def _wait(pending: ValuePendingError, cancellation: Cancellation) -> None:
-    """Wait for what a call needs; a stream has a thread of its own to do it in."""
+    """Wait for a value that a call needs, in the thread of a stream."""
     woken = threading.Event()
     forget_value = pending.awaited.when_done(woken.set)
     try:

@@ -9,7 +9,7 @@ def is_unix(peer: str) -> bool:
 
 
 def tcp_address(peer: str) -> str | None:
-    """The "host:port" of a peer, in the form of `address`; None where it does not come over TCP."""
+    """The "host:port" of a peer, in the form of `address`; None if it does not come over TCP."""
     kind, _, name = peer.partition(":")
     if kind not in ("ipv4", "ipv6"):
         return None
@@ -18,5 +18,5 @@ def tcp_address(peer: str) -> str | None:
 
 
 def address(host: str, port: int | str) -> str:
-    """An address in one form, whether or not it came by way of an IPv6 socket."""
+    """An address in the same form for IPv4 and IPv6 sockets."""
     return f"{host.strip('[]').removeprefix('::ffff:').partition('%')[0]}:{port}"

@@ -1,4 +1,4 @@
-"""The caller of a call, made of what grpc knows of it."""
+"""The caller of a call, from grpc's context of the call."""
 
 import functools
 import ipaddress
@@ -12,7 +12,7 @@ from xla_server.rpc.peers.leases import Leases
 from xla_server.sessions.limits.shares.caller import LOCAL, Caller
 
 _NETWORK_BITS = 64
-"""Length of the prefix of an IPv6 address that one host has, whatever it puts behind."""
+"""Length, in bits, of the prefix of an IPv6 address that identifies a host's network."""
 
 
 class Callers:
@@ -43,7 +43,7 @@ class Callers:
 def host_of(peer: str) -> str:
     """Return the host of a client without credentials, by which its use is counted.
 
-    It is "ipv4:ADDRESS", "ipv6:NETWORK" with the network of the host, or "local" for a unix socket.
+    The host is "ipv4:ADDRESS", "ipv6:NETWORK" with its network, or "local" for a unix socket.
     """
     found = tcp_address(peer)
     if found is None:

@@ -1,9 +1,9 @@
 """The accepted connections of a grpc server, and the one that a call came over.
 
-grpc tells the server of a call the address of the client alone. An address does not name a
-connection. With several local addresses two clients may have the same one at the same time, and
-another client may have it later. grpc's Channelz numbers the connections of a server and never uses
-a number again. It lists a connection as long as it has a call. The kernel's number of a socket,
+grpc tells the server only the address of a call's client. An address does not name a connection. If
+the server has several local addresses, two clients may have the same one at the same time, and
+another client may have it later. grpc's Channelz numbers the connections of a server and never
+reuses a number. It lists a connection while that has a call. The kernel's number of a socket,
 SO_COOKIE, is no substitute, as grpc closes the socket first. So if one connection in the list has
 the address of a call in progress, the call came over it.
 """
@@ -23,30 +23,30 @@ from xla_server.rpc import grpc_internals
 _LOG = logging.getLogger(__name__)
 
 _PREFIX = "chttp2 "
-"""grpc calls a connection in its list so, with the client's address behind."""
+"""Prefix of a connection's name in Channelz, before the client's address."""
 
 _UNIX = "unix"
 """All clients of unix sockets have the same address."""
 
 _EMPTY = b'{"end":true,"socketRef":[]}'
-"""The usual answer to the question which connections are new."""
+"""The usual response to a request for new connections."""
 
 
 class Live(NamedTuple):
-    """The connections there are at one time: their names, and the addresses of their clients."""
+    """The connections open at one time: their names, and the addresses of their clients."""
 
     names: frozenset[str]
     peers: frozenset[str]
 
     def has(self, name: str) -> bool:
-        """Return whether a connection is there, or one from an address."""
+        """Return whether a connection is open, or one from an address."""
         return name in self.names or name in self.peers
 
 
 class Connections:
     """The connections that grpc servers have accepted: those of these numbers, or all. Thread-safe.
 
-    It `is_incremental` if a connection that is listed later has a higher number.
+    `is_incremental` states that a connection that is listed later has a higher number.
     """
 
     def __init__(
@@ -57,13 +57,13 @@ class Connections:
         self._is_incremental = is_incremental
         self._by_peer: dict[str, list[int]] = {}
         self._following = 0
-        """The first number that no connection in `_by_peer` has."""
+        """The first number above those of the connections in `_by_peer`."""
         self._lock = threading.Lock()
 
     def of(self, peer: str) -> str:
         """Return the name of the connection of a call in progress from `peer`, as grpc has it.
 
-        It is never used again; empty if several connections may be the one.
+        The name is never reused; empty if several connections match.
         """
         if self._channelz is None or peer.startswith(_UNIX):
             return ""
@@ -77,19 +77,19 @@ class Connections:
         return str(numbers[0]) if len(numbers) == 1 else ""
 
     def live(self) -> Live:
-        """Return the connections there are."""
+        """Return the open connections."""
         with self._lock:
             self._list(is_anew=True)
             names = frozenset(str(each) for found in self._by_peer.values() for each in found)
             return Live(names, frozenset(self._by_peer))
 
     def when_asked(self) -> Callable[[str], bool]:
-        """Return `Live.has` of the connections there are when it is called for the first time."""
+        """Return `Live.has` of the connections that are open at the first call of it."""
         live = functools.cache(self.live)
         return lambda name: live().has(name)
 
     def _list(self, *, is_anew: bool) -> None:
-        """List the connections that came since the last time, or all. Under the lock."""
+        """List the connections that are new since the last listing, or all. Under the lock."""
         if is_anew:
             self._by_peer.clear()
         start = 0 if is_anew else self._following
@@ -97,7 +97,7 @@ class Connections:
         self._following = max([self._following, *(self._add(server, start) for server in servers)])
 
     def _add(self, server: int, start: int) -> int:
-        """List connections with numbers from `start` on; gives the first number behind them."""
+        """List connections with numbers from `start` on; return the first number after them."""
         if self._channelz is None:
             return start
         is_whole = False
@@ -121,7 +121,7 @@ _MAKING = threading.Lock()
 
 
 def connected_server(make: Callable[[], grpc.Server]) -> tuple[grpc.Server, Connections]:
-    """Make a grpc server; gives it, and the connections that it will accept."""
+    """Make a grpc server; return it, and the table of the connections that it will accept."""
     channelz = grpc_internals.channelz()
     if channelz is None:
         _LOG.warning("grpc does not list connections: calls must name a session")
@@ -130,7 +130,7 @@ def connected_server(make: Callable[[], grpc.Server]) -> tuple[grpc.Server, Conn
     with _MAKING, grpc.insecure_channel(f"unix:{target}"):
         before = set(_server_numbers(channelz))
         server = make()
-        # Other threads may have made some meanwhile: their connections do no harm.
+        # Other threads may have made servers meanwhile, whose connections do no harm.
         numbers = set(_server_numbers(channelz)) - before
         is_incremental = _is_numbered_after(channelz, target, max(numbers))
         return server, Connections(numbers, is_incremental=is_incremental)

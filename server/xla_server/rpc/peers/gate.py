@@ -1,4 +1,4 @@
-"""The gate of all calls: who makes a call, by its credentials, and whether it may.
+"""The gate of all calls: authentication by credentials, then authorisation.
 
 A call is checked twice. First when its headers arrive, before it gets a slot or its request is
 read, so that a client without credentials uses no resources; this depends on `grpc_internals`.
@@ -26,7 +26,7 @@ _CERTIFICATE = "x509_pem_cert"
 
 
 class Gate:
-    """Identities of calls, and which of them may be made. Thread-safe."""
+    """Authenticates and authorises calls. Thread-safe."""
 
     def __init__(self, authenticator: Authenticator | None = None) -> None:
         """Without an authenticator every client may call."""
@@ -36,8 +36,8 @@ class Gate:
     def admit(self, context: grpc.ServicerContext, path: str) -> Identity:
         """Return the identity of a call of the rpc at `path`.
 
-        Raises UnauthenticatedError without valid credentials, PermissionDeniedError where the role
-        is too low.
+        Raises UnauthenticatedError without valid credentials, PermissionDeniedError if the role is
+        too low.
         """
         identity = self.identify(context)
         authorise(identity, path)
@@ -46,8 +46,8 @@ class Gate:
     def identify(self, context: grpc.ServicerContext) -> Identity:
         """Return the identity of a call.
 
-        A bearer token counts before what the connection says, for it may be that of a gateway.
-        Raises UnauthenticatedError.
+        A bearer token takes precedence over the connection's credentials, which may be those of a
+        gateway. Raises UnauthenticatedError.
         """
         known = self.authenticator
         if known.has_tokens:
@@ -70,7 +70,7 @@ class Gate:
         )
 
     def examine(self, context: grpc.ServicerContext, path: str) -> Identity | grpc.Status:
-        """Return the identity of a call, or the status of one that may not be made."""
+        """Return the identity of a call, or the status of its refusal."""
         try:
             return self.admit(context, path)
         except XlaError as error:

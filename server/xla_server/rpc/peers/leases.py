@@ -1,4 +1,4 @@
-"""The credentials of streams, which end with them: when they expire, and when files change."""
+"""The credentials of streams: a stream ends when its credentials expire or are removed."""
 
 import contextlib
 import dataclasses
@@ -18,16 +18,16 @@ from xla_server.rpc.peers.gate import Gate
 _LOG = logging.getLogger(__name__)
 
 ROUND_SECONDS = 1.0
-"""Seconds between two readings of the files of credentials: how long a removed one still works."""
+"""Seconds between two readings of credential files: how long a removed one still works."""
 
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Lease:
-    """The credentials of one stream, as of the last look at them."""
+    """The credentials of one stream, as of the last check."""
 
     identity: Identity
     admit: Callable[[], Identity]
-    """Looks at the credentials again; raises as `Gate.admit`."""
+    """Checks the credentials again; raises as `Gate.admit`."""
     cancellation: Cancellation
 
 
@@ -66,7 +66,7 @@ class Leases:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop watching; harmless when that has not begun."""
+        """Stop watching; no effect if it has not begun."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
@@ -99,11 +99,11 @@ class Leases:
             try:
                 self.look()
             except Exception:
-                # One round that fails, for want of descriptors perhaps, must not be the last.
+                # A round that fails, perhaps for lack of descriptors, must not be the last.
                 _LOG.exception("looking at credentials failed")
 
     def _pause(self) -> float | None:
-        """Seconds until something may have changed; None where that is never. Under the lock."""
+        """Seconds until a lease may have changed; None for never. Under the lock."""
         pauses = [ROUND_SECONDS] if self._gate.authenticator.has_files else []
         now = time.time()
         pauses += [

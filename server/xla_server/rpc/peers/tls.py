@@ -13,10 +13,10 @@ _LOG = logging.getLogger(__name__)
 
 
 def server_credentials(pair: WatchedFile[KeyPair]) -> grpc.ServerCredentials:
-    """Return credentials that look at the files of `pair` at each handshake.
+    """Return credentials that read the files of `pair` again at each handshake.
 
-    Clients must have a certificate of the pair's authority, where it has one. Open connections keep
-    their certificates.
+    If the pair has an authority, clients must have a certificate of it. Open connections keep their
+    certificates.
     """
 
     def changed() -> Any:

@@ -1,15 +1,15 @@
 """Event loop of a grpc server in which new calls take turns by identity and connection.
 
-grpc's own loop takes one new call at a time, in order of arrival, and each costs it some 0.1 ms of
-Python. A client that sends a thousand calls at once, or calls that it gives up after a millisecond,
-then delays all other clients by what its calls cost. This loop takes over all calls that have
-arrived, which costs little, and begins them one at a time: identities take turns, then connections.
-So a client waits for one call of each other identity and connection, however many they send.
-Calls whose deadline passes meanwhile are dropped, for their clients have been told by grpc's core,
-and so are those of clients that do not keep to HTTP/2's settings.
+grpc's own loop takes one new call at a time, in order of arrival, at some 0.1 ms of Python for
+each. A client that sends a thousand calls at once, or cancels its calls after a millisecond, then
+delays all other clients by the cost of its calls. This loop takes over all calls that have arrived,
+which costs little, and begins them one at a time: identities take turns, then connections. So a
+client waits for one call of each other identity and connection, however many they send. Calls whose
+deadline passes meanwhile are dropped, as grpc's core has told their clients, and so are those of
+clients that ignore HTTP/2's settings.
 
-grpc has no public way to do so. Where grpc is not as `grpc_internals` describes it, calls begin
-in order of arrival.
+grpc has no public interface for this. If grpc differs from `grpc_internals`, calls begin in order
+of arrival.
 """
 
 import dataclasses
@@ -25,12 +25,12 @@ from xla_server.rpc.threads.fair_queue import FairQueue
 from xla_server.sessions.limits.shares.caller import Flow
 
 MAX_WAITING_CALLS = 16_384
-"""Arrived calls that take turns, of all connections. Further ones wait in grpc's core, in order of
-arrival. Each takes a few KiB; a connection may have a third of them (HTTP/2's limit of streams)."""
+"""Arrived calls, of all connections, that may wait for their turns. Others wait in grpc's core, in
+order. Each takes a few KiB; a connection may have a third of them (HTTP/2's limit of streams)."""
 
 _MAX_COMPLETIONS = 16
-"""Completions of operations that are handled before the next call begins. They follow from calls
-that have begun, and streams make them without end."""
+"""Completions of operations that are handled before the next call begins. They belong to calls that
+have begun, and streams produce them without end."""
 
 _TAKE_OVER_SECONDS = 0.001
 """Seconds for which calls are taken over before the next one begins. Each takes some 10 us, but one
@@ -43,7 +43,7 @@ MAX_HEADERS = 512
 that does not acknowledge the server's settings can send more, as grpc does not hold it to them."""
 
 _WAITING = "waiting calls"
-"""The entry among what grpc's server has due while calls wait for their turn."""
+"""The entry in grpc's set of due events while calls wait for their turn."""
 
 _READY = 0.0
 """A deadline in the past: a poll returns what has arrived."""
@@ -61,12 +61,12 @@ def start_server(server: grpc.Server) -> None:
     if module is None:
         server.start()
     else:
-        # A reference to the server would keep it: grpc ends a server without references.
+        # No reference to the server: grpc stops a server when the last one is gone.
         EventLoop(module, server._state).start()  # type: ignore[attr-defined]
 
 
 class EventLoop:
-    """The event loop of one grpc server, by the module of grpc's servers and its state there."""
+    """The event loop of one grpc server, given grpc's server module and the server's state."""
 
     def __init__(self, module: Any, state: Any) -> None:
         self._grpc = module
@@ -78,7 +78,7 @@ class EventLoop:
         """Calls whose deadline passed before their turn, or with too many headers."""
 
     def start(self) -> None:
-        """Begin to serve."""
+        """Start the loop."""
         module, state = self._grpc, self._state
         with state.lock:
             state.server.start()
@@ -91,7 +91,7 @@ class EventLoop:
             pass
 
     def _handle_completions(self) -> bool:
-        """Handle what has arrived, or wait for it; new calls do not begin. False at the end."""
+        """Handle arrived events, or wait for one, but begin no calls. False at the end."""
         module, state = self._grpc, self._state
         left = _MAX_COMPLETIONS
         until = 0.0
@@ -122,7 +122,7 @@ class EventLoop:
         return True
 
     def _take_over(self, event: Any) -> bool:
-        """Let a new call wait for its turn; gives False when the server has stopped."""
+        """Queue a new call for its turn; return False if the server has stopped."""
         module, state = self._grpc, self._state
         with state.lock:
             state.due.remove(module._REQUEST_CALL_TAG)
@@ -147,7 +147,7 @@ class EventLoop:
             module._request_call(state)
 
     def _begin_next(self) -> bool:
-        """Begin the call whose turn it is, if any; gives False when the server has stopped."""
+        """Begin the call whose turn it is, if any; return False if the server has stopped."""
         state = self._state
         while (call := self._waiting.take()) is not None:
             self._waiting.done(call)

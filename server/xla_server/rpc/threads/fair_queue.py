@@ -1,4 +1,4 @@
-"""A queue of jobs that callers take turns in."""
+"""A queue of jobs in which callers take turns."""
 
 import sys
 from collections import OrderedDict, deque
@@ -20,7 +20,7 @@ J = TypeVar("J", bound=HasFlow)
 
 
 class FairQueue(Generic[J]):
-    """Jobs that wait for one of so many threads. Not thread-safe.
+    """Jobs that wait for one of `threads` threads. Not thread-safe.
 
     Identities take turns, then the connections of each, then their sessions; jobs of one session
     stay in order. So of n identities with jobs each has every n-th thread that becomes free,
@@ -54,7 +54,7 @@ class FairQueue(Generic[J]):
         return self._length
 
     def append(self, job: J) -> None:
-        """Let a job wait behind those of its session."""
+        """Append a job behind those of its session."""
         identity, connection, session = job.flow
         connections = self._waiting.setdefault(identity, OrderedDict())
         sessions = connections.setdefault(connection, OrderedDict())
@@ -62,7 +62,7 @@ class FairQueue(Generic[J]):
         self._length += 1
 
     def start(self, job: J) -> bool:
-        """Count a job as running, until `done`; False where its caller has all it may have."""
+        """Count a job as running, until `done`; False if its caller has its whole share."""
         if not self._is_limited:
             return True
         has_all = any(map(self._has_all, ("identity", "connection"), job.flow))
@@ -71,7 +71,7 @@ class FairQueue(Generic[J]):
         return not has_all
 
     def take(self) -> J | None:
-        """Take out the next job that may run, which does until `done`; None where none may."""
+        """Remove the next job that may run, and count it until `done`; None if none may."""
         for identity, connections in self._waiting.items():
             if self._has_all("identity", identity):
                 continue
@@ -82,7 +82,7 @@ class FairQueue(Generic[J]):
         return None
 
     def take_all(self) -> list[J]:
-        """Take out all jobs, which are not to run."""
+        """Remove all jobs, which will not run."""
         jobs = [
             job
             for connections in self._waiting.values()
@@ -95,7 +95,7 @@ class FairQueue(Generic[J]):
         return jobs
 
     def done(self, job: J) -> None:
-        """Note that a job which was running has ended."""
+        """Count a running job as ended."""
         if self._is_limited:
             self._count(job.flow, -1)
 
@@ -104,7 +104,7 @@ class FairQueue(Generic[J]):
         sessions = connections[connection]
         job = sessions[session].popleft()
         self._length -= 1
-        # Whoever had a turn stands behind all others.
+        # A flow that had a turn goes behind all others.
         sessions.move_to_end(session)
         connections.move_to_end(connection)
         self._waiting.move_to_end(identity)

@@ -24,28 +24,28 @@ from xla_server.sessions.limits.shares.caller_shares import EVERYTHING, CallerSh
 _numbers = itertools.count(1)
 
 _THREADS_OF_A_STREAM = 3
-"""One reads, one sends, one waits for the end. Calls that take long lend their slots."""
+"""Threads of a stream: one reads, one sends, one waits for the end. Long calls lend slots."""
 
 _REFUSAL_THREADS = 2
-"""Threads that refuse calls: two, so that one that is held up stops no other."""
+"""Threads that refuse calls: two, so that a blocked one does not stop the other."""
 
 
 class Pool(enum.StrEnum):
-    """Kinds of calls by what they wait for; each kind has threads of its own."""
+    """Kinds of calls by what they wait for; each kind has a thread pool."""
 
     SHORT = "short"
-    """Answers from what is there."""
+    """Calls that neither compute nor wait."""
     COMPILE = "compile"
     """Calls that compute and never block."""
     EXECUTE = "execute"
-    """Runs programs, which may wait for feeds."""
+    """Calls that run programs, which may wait for feeds."""
     STREAM = "stream"
-    """Serves one stream as long as it lasts."""
+    """Streams, each with a thread while it lasts."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PoolSizes:
-    """Threads per kind. Calls beyond them wait, and callers take turns."""
+    """Number of threads per kind. Further calls wait, and callers take turns."""
 
     short: int = 16
     compile: int = 4
@@ -84,9 +84,9 @@ class Pools:
             for pool in Pool
         }
         self.refusals = ThreadPool(_REFUSAL_THREADS, f"{self._prefix}refusals")
-        """Threads for calls that are not begun, which are no work in progress."""
+        """Threads for refused calls, which are no work in progress."""
         self.expected = EndableCalls()
-        """The calls whose requests are not there yet."""
+        """The calls whose requests have not arrived yet."""
         self.begun = EndableCalls()
         """The unary calls that threads are answering."""
         self.silences: dict[IdleTimer, None] = {}
@@ -105,18 +105,18 @@ class Pools:
         }
 
     def serving_stream(self) -> contextlib.AbstractContextManager[None]:
-        """Add threads for the time of a stream, which is served in one of its kind's."""
+        """Add the threads of a stream for the block, which runs in one of STREAM's threads."""
         return self.threads[Pool.STREAM].larger(_THREADS_OF_A_STREAM)
 
     def arrivals(self, pool: Pool, *, is_streamed: bool = False) -> RequestThreadPool:
-        """The same threads, for grpc: a call has one when its request is there.
+        """A pool's executor for grpc: a call gets a thread when its request has arrived.
 
-        One with a stream of requests (`is_streamed`) has it at once.
+        A call with a stream of requests (`is_streamed`) gets one at once.
         """
         return self._arrivals[pool, is_streamed]
 
     def is_idle(self, *, besides: Pool | None = None) -> bool:
-        """Return whether no thread of any kind of calls, `besides` excepted, is busy."""
+        """Return whether no thread of any pool, except `besides`, is busy."""
         return all(
             threads.is_idle() for pool, threads in self.threads.items() if pool is not besides
         )

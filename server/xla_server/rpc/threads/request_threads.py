@@ -1,14 +1,14 @@
-"""Threads for calls with one request, taken when the request is there.
+"""Threads for calls with one request, taken when the request has arrived.
 
-grpc gives a call a thread when its headers have come. The thread asks for the request, sleeps, and
-is woken again when it is there: twice the wake-ups that a small call needs, and a thread held by
-each client that sends slowly. Here the request is asked for first, and a thread is woken once.
+grpc gives a call a thread when its headers have arrived. The thread requests the message, sleeps,
+and is woken when that arrives: twice the wake-ups that a small call needs, and a thread held by
+each client that sends slowly. Here the message is requested first, and a thread is woken once.
 
-grpc has no public way to do so. This uses what its own threads are made of; where that is not as it
-is known here, calls get their threads as grpc gives them.
+grpc has no public interface for this, so the functions of its own threads are used; if grpc differs
+from `grpc_internals`, calls get their threads from grpc.
 
-Calls are counted here too, and those that are too many are refused (`limits/call_admission.py`).
-With another grpc only its own limit to the calls of all clients together is left.
+Calls are also counted here, and refused beyond their limits (`limits/call_admission.py`). With
+another grpc only grpc's own limit of all calls remains.
 """
 
 import itertools
@@ -40,15 +40,14 @@ _LOG = logging.getLogger(__name__)
 class RequestThreadPool(ThreadPoolExecutor):
     """The executor of handlers for grpc.
 
-    Calls that have one request begin in `threads` when it has come; those that wait for a thread
-    take turns. Calls with a stream of requests (`is_streamed`) begin with their first message, so
-    that those which never send one take no thread; if they name a session they begin at once, as
-    they keep it. This holds for handlers on bytes; the calls of others begin as grpc has it. grpc
-    requires a ThreadPoolExecutor, of which no method is used.
+    Calls with one request begin in `threads` when it has arrived; those that wait for a thread take
+    turns. Calls with a stream of requests (`is_streamed`) begin with their first message, so that
+    those which never send one take no thread; if they name a session they begin at once, as they
+    keep it. This holds for handlers on bytes; other calls begin as in grpc. grpc requires a
+    ThreadPoolExecutor, of which no method is used.
 
-    A call that the gate refuses ends at once, before its request is read. Any other has a slot of
-    `admission` until it is answered. One that is answered later, by a behaviour that does not
-    block, has it until its handler calls `leave`.
+    A call that the gate refuses ends at once, before its request is read. Any other holds a slot of
+    `admission` until it is answered. A deferred call holds it until its handler calls `leave`.
     """
 
     def __init__(
@@ -70,10 +69,10 @@ class RequestThreadPool(ThreadPoolExecutor):
         self._server = known_server()
 
     def submit(self, do: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
-        """Let a thread call `do` with these arguments, those of a call once its request is there.
+        """Call `do` with these arguments in a thread; for a call, once its request has arrived.
 
-        Called by grpc, which holds its lock on the call. Gives the Job. Raises RuntimeError after
-        the threads were shut down, for what is no call.
+        Called by grpc, which holds its lock on the call. Returns the Job. Raises RuntimeError, for
+        anything but a call, after the threads were shut down.
         """
         server = self._server
         if server is not None and len(arguments) == 1 + len(POOL_PARAMETERS):
@@ -92,11 +91,11 @@ class RequestThreadPool(ThreadPoolExecutor):
         return self._taken_from.submit(do, *arguments, **named)
 
     def submit_for(self, flow: Flow, do: Callable[..., object], /, *arguments: Any) -> None:
-        """Let a thread call `do` when it is the turn of `flow`; as `ThreadPool.submit_for`."""
+        """Call `do` in a thread when it is the turn of `flow`; as `ThreadPool.submit_for`."""
         self._taken_from.submit_for(flow, do, *arguments)
 
     def _refusal(self, server: Any, state: Any, event: Any) -> grpc.Status | None:
-        """Admit a call and take a slot for it; return the status of one that is refused."""
+        """Admit a call and take a slot for it; return the status of a refusal."""
         if self._gate is None:
             return self._admission.admit(state, event)
         context = server._Context(event, state, None)
@@ -106,7 +105,7 @@ class RequestThreadPool(ThreadPoolExecutor):
         return self._admission.admit(state, event, found.name if found.is_authenticated else "")
 
     def _begin_now(self, do: Callable[..., Any], arguments: tuple[Any, ...]) -> Task:
-        """Let a thread serve a call as grpc does."""
+        """Serve a call in a thread as grpc does."""
         state = arguments[2]
         job = Task(do, arguments, self._admission.flow_of(state))
         job.add_done_callback(lambda _: self._admission.leave(state))
@@ -114,7 +113,7 @@ class RequestThreadPool(ThreadPoolExecutor):
         return job
 
     def leave(self, context: grpc.ServicerContext) -> None:
-        """Release the slot of a call that is about to be answered; harmless when done before."""
+        """Release the slot of a call that is about to be answered; no effect when repeated."""
         self._admission.leave(getattr(context, "_state", None))
 
     def _expect(
@@ -125,7 +124,7 @@ class RequestThreadPool(ThreadPoolExecutor):
         state: Any,
         behavior: Callable[..., Any],
     ) -> Task:
-        """Ask for the request of a call; gives the job that begins when it is there."""
+        """Request the message of a call; return the job that begins when it arrives."""
         server, is_streamed = self._server, self._is_streamed
         serve: Callable[..., None] = self._answer if is_unary else self._stream
         if is_streamed and not is_unary:
@@ -138,7 +137,7 @@ class RequestThreadPool(ThreadPoolExecutor):
             request = received.batch_operations[0].message()
             with state.condition:
                 was_refused = expected.pop(state, None) is None
-                # A stream may end without a message: that is for its handler to tell.
+                # A stream may end without a message: its handler reports that.
                 is_over = request is None and (was_refused or not is_streamed)
                 if request is None and not was_refused:
                     if not is_streamed:
@@ -165,7 +164,8 @@ class RequestThreadPool(ThreadPoolExecutor):
         try:
             self._taken_from.begin(job)
         except RuntimeError:
-            # The server stops, and the call with it. An exception here would end grpc's thread.
+            # The server is stopping, and the call with it. An exception here would end grpc's
+            # thread.
             _LOG.debug("a call came after the threads were closed")
             self._admission.leave(state)
             job.end()
@@ -175,7 +175,7 @@ class RequestThreadPool(ThreadPoolExecutor):
         server, begun, leave = self._server, self._begun, self._admission.leave
         if not server._is_rpc_state_active(state):
             leave(state)
-            return  # Given up while it stood in the queue.
+            return  # Cancelled while it waited in the queue.
         begun[state] = event
         # The slot is released before the response: its client may call again at once.
         try:
@@ -194,13 +194,13 @@ class RequestThreadPool(ThreadPoolExecutor):
         if server._is_rpc_state_active(state):
             server._stream_response_in_pool(event, state, behavior, lambda: request, None, None)
             if getattr(behavior, "experimental_non_blocking", False):
-                return  # It says itself when it has answered.
+                return  # A deferred handler calls `leave` itself.
         self._admission.leave(state)
 
     def _stream_of_requests(
         self, event: Any, state: Any, behavior: Callable[..., Any], first: bytes | None
     ) -> None:
-        """Serve a call with a stream of requests, whose first message, or end, has come."""
+        """Serve a call with a stream of requests, whose first message, or end, has arrived."""
         rest = self._server._RequestIterator(state, event.call, None)
         requests = iter(()) if first is None else itertools.chain((first,), rest)
         self._stream(event, state, behavior, requests)

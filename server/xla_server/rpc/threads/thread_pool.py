@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Task:
-    """A job with a callback at its end."""
+    """A job with callbacks at its end."""
 
     __slots__ = ("_callbacks", "_do", "_is_over", "arguments", "flow")
 
@@ -29,7 +29,7 @@ class Task:
         self._do = do
         self.arguments = arguments
         self.flow = flow
-        """The source whose turn it takes where it has to wait for a thread."""
+        """The flow whose turn the job takes if it has to wait for a thread."""
         self._callbacks: list[Callable[[Task], object]] = []
         self._is_over = False
 
@@ -40,7 +40,7 @@ class Task:
             self.end()
 
     def run(self) -> None:
-        """Do it; what it raises is for the log alone."""
+        """Run the job; its exceptions are only logged."""
         try:
             self._do(*self.arguments)
         except BaseException:
@@ -63,8 +63,8 @@ class ThreadPool(ThreadPoolExecutor):
     Threads that wait for others can lend their slots (`sessions.limits.blocking`), `most_lent` at
     the same time. If the system refuses a new thread, jobs wait for the existing ones.
 
-    Jobs that wait for a thread take turns (`FairQueue`). With `shares` no caller has more than its
-    share of the threads, lent slots not counted as threads.
+    Waiting jobs take turns (`FairQueue`). With `shares` no caller has more than its share of the
+    threads, without lent slots.
 
     Python's own pool costs a small call a few percent, with a condition variable in each future and
     a count of idle threads. The class is derived because grpc requires a ThreadPoolExecutor, of
@@ -84,17 +84,17 @@ class ThreadPool(ThreadPoolExecutor):
         self._lent = 0
         self._names = (f"{name}_{number}" for number in itertools.count())
         self._jobs: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
-        """Jobs that have a thread: one that waits for them, or has just been started."""
+        """Jobs that have a thread, which is idle or has just been started."""
         self._waiting = FairQueue[Task](size, EVERYTHING if shares is None else shares)
-        """Jobs that have none, under `_changing`."""
+        """Jobs without a thread. Guarded by `_changing`."""
         self._started: list[threading.Thread] = []
         self._spare = 0
-        """Threads that wait for a job."""
+        """Number of threads that wait for a job."""
         self._is_closed = False
         self._changing = threading.Lock()
 
     def submit(self, do: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
-        """Let a thread call `do` with these arguments; gives the Job.
+        """Call `do` with these arguments in a thread; return the Job.
 
         Raises RuntimeError after `shutdown`.
         """
@@ -103,11 +103,11 @@ class ThreadPool(ThreadPoolExecutor):
         return job
 
     def submit_for(self, flow: Flow, do: Callable[..., object], /, *arguments: Any) -> None:
-        """Let a thread call `do`, when it is the turn of `flow`; raises as `submit`."""
+        """Call `do` in a thread, when it is the turn of `flow`; raises as `submit`."""
         self.begin(Task(do, arguments, flow))
 
     def begin(self, job: Task) -> None:
-        """Let a thread run a job; raises RuntimeError after `shutdown`, and without any thread."""
+        """Run a job in a thread; raises RuntimeError after `shutdown`, or if no thread starts."""
         with self._changing:
             if self._is_closed:
                 raise RuntimeError("threads must be open to be given a job, got closed ones")
@@ -121,7 +121,7 @@ class ThreadPool(ThreadPoolExecutor):
                 self._waiting.append(job)
 
     def _has_thread(self) -> bool:
-        """Return whether a thread is free, or could be started, which it is. Under the lock."""
+        """Find a free thread or start one; return whether there is one. Under the lock."""
         if self._spare > 0:
             return True
         if not self._start():
@@ -135,7 +135,7 @@ class ThreadPool(ThreadPoolExecutor):
         self._jobs.put(job)
 
     def lend(self) -> bool:
-        """Be one thread larger, until `take_back`, as one waits; False when too many do."""
+        """Allow one thread more until `take_back`, as one waits; False beyond the limit."""
         with self._changing:
             if self._lent >= self._most_lent:
                 return False
@@ -150,18 +150,18 @@ class ThreadPool(ThreadPoolExecutor):
             self._give(job)
 
     def take_back(self) -> None:
-        """Be as large as before; a thread too many leaves after its job."""
+        """Allow one thread less; a surplus thread ends after its job."""
         with self._changing:
             self._lent -= 1
 
     @property
     def waiting(self) -> int:
-        """Jobs that wait for a thread."""
+        """Number of jobs that wait for a thread."""
         return len(self._waiting)
 
     @property
     def count(self) -> int:
-        """Threads there are."""
+        """Number of threads."""
         return len(self._started)
 
     def is_idle(self) -> bool:
@@ -171,7 +171,7 @@ class ThreadPool(ThreadPoolExecutor):
 
     @contextlib.contextmanager
     def larger(self, count: int) -> Iterator[None]:
-        """Be so many threads larger as long as the block."""
+        """Allow so many threads more for the block."""
         with self._changing:
             self._size += count
         try:
@@ -181,7 +181,7 @@ class ThreadPool(ThreadPoolExecutor):
                 self._size -= count
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more jobs; drop those that wait, if wished. Waits for the threads, if wished."""
+        """Refuse new jobs; drop waiting ones or wait for the threads, as the arguments say."""
         with self._changing:
             self._is_closed = True
             dropped = self._take_all() if cancel_futures else []
@@ -195,7 +195,7 @@ class ThreadPool(ThreadPoolExecutor):
                 thread.join()
 
     def _take_all(self) -> list[Task]:
-        """Take out all jobs that no thread has begun. Under the lock."""
+        """Remove all jobs that no thread has begun. Under the lock."""
         jobs = self._waiting.take_all()
         while True:
             try:
@@ -208,7 +208,7 @@ class ThreadPool(ThreadPoolExecutor):
                 jobs.append(job)
 
     def _start(self) -> bool:
-        """Start a thread; False where there are enough, or the system has no more."""
+        """Start a thread; False at the limit, or if the system refuses one."""
         if len(self._started) >= self._size + self._lent:
             return False
         thread = threading.Thread(target=self._work, name=next(self._names), daemon=True)
@@ -228,12 +228,12 @@ class ThreadPool(ThreadPoolExecutor):
             job.end()
             with self._changing:
                 self._waiting.done(job)
-                # It holds the call, which must not last as long as this thread has nothing to do.
+                # The job holds the call, which must not live while this thread is idle.
                 job = None
                 if len(self._started) > self._size + self._lent:
                     self._started.remove(threading.current_thread())
                     if self._spare > 0:
-                        # A job whose caller had its share of the threads may have one now.
+                        # A job whose caller had its whole share of the threads may get one now.
                         self._start_waiting()
                     return
                 job = self._waiting.take()

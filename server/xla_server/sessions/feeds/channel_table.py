@@ -38,7 +38,7 @@ _BETWEEN_PROGRAMS = (ChannelType.DEVICE_TO_DEVICE,)
 
 @dataclasses.dataclass(slots=True)
 class _Channel:
-    """The values on one channel, and the queues at its ends."""
+    """The values on one channel, and the queues of its senders and receivers."""
 
     items: deque[tuple[Shape, Value]] = dataclasses.field(default_factory=deque)
     senders: deque[object] = dataclasses.field(default_factory=deque)
@@ -120,7 +120,7 @@ class ChannelQueues:
             return value
 
     def clear(self) -> None:
-        """Drop all values and turn away those who wait to send."""
+        """Drop all values; waiting senders get AbortedError."""
         with self._changed:
             for number, channel in list(self._channels.items()):
                 channel.items.clear()
@@ -131,7 +131,7 @@ class ChannelQueues:
             self._changed.notify_all()
 
     def wake(self) -> None:
-        """Let those who wait look again."""
+        """Wake all waiting threads, which check their conditions again."""
         with self._changed:
             self._changed.notify_all()
 
@@ -144,7 +144,7 @@ class ChannelQueues:
 
     @contextlib.contextmanager
     def _using(self, channel_id: int) -> Iterator[_Channel]:
-        """The lock, and a channel, forgotten afterwards when nothing is left of it."""
+        """Hold the lock and yield a channel, and forget it afterwards if unused."""
         with self._changed:
             channel = self._channels.setdefault(channel_id, _Channel())
             try:
@@ -155,7 +155,7 @@ class ChannelQueues:
 
     @contextlib.contextmanager
     def _queued(self, queue: deque[object]) -> Iterator[Callable[[], bool]]:
-        """Stand in a queue until the block ends; yield a function that says whether it is first."""
+        """Wait in a queue until the block ends; yield a test for being first."""
         place = object()
         queue.append(place)
         try:
@@ -199,12 +199,12 @@ class ChannelTable:
         return self._handles.issue(_KINDS[known]), known
 
     def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
-        """Do as `ChannelQueues.send`; FailedPreconditionError for a channel not made for it."""
+        """Send as `ChannelQueues` does; FailedPreconditionError without a channel of the type."""
         self.require(channel_id, _BETWEEN_PROGRAMS)
         self._queues.send(channel_id, value, shape, cancellation)
 
     def receive(self, channel_id: int, shape: Shape, cancellation: Cancellation) -> Value:
-        """Do as `ChannelQueues.receive`; FailedPreconditionError for a channel not made for it."""
+        """Receive as `ChannelQueues`; FailedPreconditionError without a channel of the type."""
         self.require(channel_id, _BETWEEN_PROGRAMS)
         return self._queues.receive(channel_id, shape, cancellation)
 
@@ -235,9 +235,10 @@ class ChannelTable:
 
 
 class CallChannels:
-    """The channels of programs that run together: those they have both ends of, then the server's.
+    """The channels of programs that run together: the call's own, else the server's.
 
-    `ends` are, program by program, the channels it sends on and those it receives on. Implements
+    A channel with both ends in these programs is the call's own. `ends` has, for each program, the
+    channels it sends on and those it receives on. Implements
     xla_server.execution.channel_protocol.Channels.
     """
 
@@ -278,13 +279,13 @@ class CallChannels:
         return bool(self._shared)
 
     def ended(self, program: int) -> None:
-        """Say that a program sends no more."""
+        """Record that a program sends no more values."""
         self._is_running[program] = False
         self._queues.wake()
 
 
 def _own(value: Value) -> Value:
-    """The value, views copied: what waits must not hold a larger array alive."""
+    """The value, copied if it is a view: a queued value must not keep a larger array alive."""
     if isinstance(value, tuple):
         return tuple(map(_own, value))
     if isinstance(value, np.ndarray) and value.base is not None:

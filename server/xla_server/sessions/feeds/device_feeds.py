@@ -1,4 +1,4 @@
-"""The feeds of a device: infeed, outfeed and host channels, as programs see them and as clients do.
+"""The feeds of a device: infeed, outfeed and host channels, for programs and for clients.
 
 Programs run in threads of pools, which may wait here (`Feeds` of the evaluator) and lend their
 slots meanwhile. Clients' calls wait as callbacks, and streams as `infeed_stream` and
@@ -67,7 +67,7 @@ class FeedPair:
         cancellation: Cancellation,
         done: Lent,
     ) -> None:
-        """Lend the next value of outfeed, of this shape, to `done` once it is there.
+        """Lend the next value of outfeed, of this shape, to `done` once it is queued.
 
         The value leaves the queue when `BorrowedItems.keep` is called. If no stream is connected,
         values that the last one did not acknowledge come first.
@@ -166,7 +166,7 @@ class DeviceFeeds(FeedPair):
 class ProgramFeeds:
     """The queues as one execution sees them: its thread waits. Implements `Feeds`.
 
-    Every execution has one, and few have anything to do with it: nothing is made before it is used.
+    Every execution has one and few use it, so nothing is made before the first use.
     """
 
     __slots__ = ("_execution", "_feeds", "_name", "_users")

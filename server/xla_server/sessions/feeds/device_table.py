@@ -60,7 +60,7 @@ class DeviceTable:
         return self._devices[ordinal]
 
     def feeds(self, device: Device) -> DeviceFeeds:
-        """The queues of a device, made when they are first asked for."""
+        """The queues of a device, made at the first request."""
         feeds = self._feeds.get(device.ordinal)
         if feeds is None:
             with self._lock:

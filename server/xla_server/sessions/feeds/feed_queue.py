@@ -3,18 +3,18 @@
 A queue holds arrays. A tuple enters as its elements and leaves as as many arrays as its shape
 has, each time in one step, so that `(a, b)` may also be fed as `a` and then `b`.
 
-The rules, where several would do:
+The rules:
 - Producers are served first come, first served, and so are consumers.
 - A queue is full by items or by bytes. An item larger than the queue is let in when the queue is
-  empty. Arrays that a waiting consumer still lacks are always let in, so no wait is for ever.
+  empty. Arrays that a waiting consumer still lacks are always let in, so no wait lasts forever.
 - Items for which a stream has credit are let in without waiting. Credit is granted for free
-  capacity, so a queue holds at most its capacity and items of others that came since the grant.
+  capacity, so a queue exceeds its capacity at most by items that others added since the grant.
 - A value of another shape than the consumer's stays in the queue: the consumer fails, and the queue
   can be read with the right shape or emptied by ResetDevice.
 - Cancelling a consumer loses no item and cancelling a producer leaves none behind.
-- Emptying a queue also ends (AbortedError) waiting producers, because their items belong to the
-  time before; consumers go on waiting.
-- A closed queue refuses producers, and consumers of items that cannot come any more.
+- Emptying a queue also ends (AbortedError) waiting producers, because their items precede the
+  reset; consumers keep waiting.
+- A closed queue refuses producers, and consumers that need more items than it holds.
 - Callbacks are called in the thread that ends the wait, with no lock held.
 """
 
@@ -78,7 +78,7 @@ class FeedQueue:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Items and their bytes, those that are held for a stream included."""
+        """Number and bytes of items, those held for a stream included."""
         return self._stock.used
 
     @property
@@ -87,7 +87,7 @@ class FeedQueue:
         return self._stock.consumed
 
     def room(self) -> tuple[int, int]:
-        """Items and bytes that may come: at least 1 of both if a consumer lacks items."""
+        """Free capacity in items and bytes: at least 1 of both if a consumer lacks items."""
         with self._lock:
             items, byte_size = self.size
             lacking = self._lacking()
@@ -95,7 +95,7 @@ class FeedQueue:
             return (max(room[0], lacking), max(room[1], 1)) if lacking else room
 
     def lacking(self) -> int:
-        """Items that the first of those who take still waits for; 1 for an empty queue."""
+        """Number of items that the first consumer still lacks; 1 without one at an empty queue."""
         with self._lock:
             return self._lacking()
 
@@ -127,16 +127,16 @@ class FeedQueue:
     ) -> None:
         """Append the items in one step once there is room, then call `done(None)`.
 
-        Or with the error: what `cancellation` raises, AbortedError when the queue is emptied
-        meanwhile or closed. `done` is called once, maybe before this returns.
+        `done` may get an error instead: that of `cancellation`, or AbortedError if the queue is
+        emptied or closed meanwhile. `done` is called once, possibly before this returns.
         """
         self._enter(QueueProducer(user, done, self._putters, items), cancellation)
 
     def offer(self, values: Sequence[Sequence[Item]]) -> list[InvalidArgumentError | None]:
         """Append values that have credit, each in one step, without waiting for room.
 
-        Gives for each why it was refused: it is not what the first of those who wait asks for.
-        Raises AbortedError when the queue is closed.
+        Returns for each its refusal, or None. A value is refused if it does not fit the first
+        waiting consumer. Raises AbortedError when the queue is closed.
         """
         calls: _Calls = []
         refusals: list[InvalidArgumentError | None] = []
@@ -165,10 +165,10 @@ class FeedQueue:
         *,
         holds: bool = False,
     ) -> None:
-        """Take items of these shapes once they are there, and call `done` with them.
+        """Take items of these shapes once they are queued, and call `done` with them.
 
-        Without `shapes` it takes the next value of any shape. With `holds` the items go on to use
-        capacity, until `release`.
+        Without `shapes` it takes the next value of any shape. With `holds` the items still count
+        against capacity, until `release`.
 
         `done` is called once, maybe before this returns, with the items or an error: that of
         `cancellation`, InvalidArgumentError if a queued item has another shape, AbortedError if the
@@ -194,7 +194,7 @@ class FeedQueue:
         self._run(calls)
 
     def put_back(self, items: Sequence[Item]) -> None:
-        """Put items that were held before all others again."""
+        """Return held items to the front of the queue."""
         with self._lock:
             self._stock.put_back(items)
             calls = self._pump()
@@ -203,11 +203,11 @@ class FeedQueue:
     # The whole ------------------------------------------------------------------------------
 
     def drain(self, cancellation: Cancellation, done: Done, user: FeedClient) -> None:
-        """Call `done(None)` once nothing is in the queue or held, or with what cancels."""
+        """Call `done(None)` once no item is queued or held, or with the error of `cancellation`."""
         self._enter(QueueWaiter(user, done, self._drainers), cancellation)
 
     def clear(self) -> None:
-        """Empty the queue, turn away those who wait to put, and open it if it was closed."""
+        """Empty the queue, refuse the waiting producers, and open it if it was closed."""
         with self._lock:
             self.is_closed = False
             self._stock.drop()
@@ -221,7 +221,7 @@ class FeedQueue:
         self._run(calls)
 
     def close(self, *, discard: bool = False) -> int:
-        """Let nothing in any more, until `open` or `clear`; gives how many items were dropped."""
+        """Refuse items until `open` or `clear`; return the number of items that were dropped."""
         with self._lock:
             self.is_closed = True
             dropped = self._stock.drop() if discard else 0
@@ -238,7 +238,7 @@ class FeedQueue:
     # Under the lock -------------------------------------------------------------------------
 
     def _pump(self) -> _Calls:
-        """Move what can move; gives the callbacks to run without the lock."""
+        """Serve all waiters that can be served; return the callbacks to run without the lock."""
         calls: _Calls = []
         while self._admit(calls) or self._serve(calls):
             pass
@@ -312,7 +312,7 @@ class FeedQueue:
         return 0 if self._stock.items else 1
 
     def _count_for(self, taker: QueueConsumer) -> int | None:
-        """Return the number of items for the consumer; None if they are not there."""
+        """Return the number of items for the consumer; None if too few are queued."""
         if taker.shapes is not None:
             return len(taker.shapes) if len(self._stock) >= len(taker.shapes) else None
         return self._stock.value_count()
@@ -363,7 +363,7 @@ class FeedQueue:
         )
 
     def _reason(self, waiter: QueueWaiter, before: int) -> str:
-        """Return why a client waits, with so many before it: a sentence that explains deadlocks."""
+        """Return why a client waits behind `before` others: a sentence that explains deadlocks."""
         stock = self._stock
         (items, byte_size), queued = stock.used, len(stock)
         text = f"{self.name} {waiter.user} waits for "
@@ -387,7 +387,7 @@ class FeedQueue:
     # Without the lock -----------------------------------------------------------------------
 
     def _enter(self, waiter: QueueWaiter, cancellation: Cancellation) -> None:
-        """Put a client at the end of its line; the wait ends when `cancellation` says so, too."""
+        """Append a client to its wait queue; `cancellation` ends the wait, too."""
         with self._lock:
             waiter.line.append(waiter)
             calls = [] if cancellation.is_cancelled else self._pump()

@@ -27,7 +27,7 @@ class FeedStream(abc.ABC):
 
     @abc.abstractmethod
     def end(self) -> object:
-        """Let the stream go."""
+        """End the stream."""
 
     def abort(self, error: XlaError) -> None:
         """End the stream with an error."""
@@ -46,7 +46,7 @@ class FeedSide(abc.ABC, Generic[S]):
         self.stream: S | None = None
         self.sequence = 0
         """The number of the last item that its receiver has."""
-        # Callbacks of the queue come back here from within.
+        # Callbacks of the queue take it again in the same thread.
         self.changed = threading.Condition(threading.RLock())
 
     def front(self) -> list[Shape]:
@@ -63,10 +63,10 @@ class FeedSide(abc.ABC, Generic[S]):
 
     @abc.abstractmethod
     def close(self, *, discard: bool) -> int:
-        """Let nothing into the queue any more; gives how many arrays were dropped."""
+        """Refuse further items in the queue; return the number of arrays that were dropped."""
 
     def _connect(self, rpc: str, begin: Callable[[], S]) -> S:
-        """Begin a stream; the one there was ends with AbortedError, through its cancellation."""
+        """Begin a stream; the previous one ends with AbortedError, through its cancellation."""
         with self.changed:
             stream, previous = begin(), self.stream
             if previous is not None:

@@ -1,6 +1,6 @@
 """The client's end of an infeed queue: numbered items on streams that may be cut and resumed.
 
-Progress belongs to the session, so that a client that lost its stream goes on behind the last
+Progress belongs to the session, so that a client that lost its stream continues after the last
 received item. Credit belongs to a stream. It is granted for free capacity of the queue, a quarter
 of it at a time, or at once if the queue lacks items. So a stream's items always fit, and the thread
 that reads them never waits.
@@ -36,7 +36,7 @@ class Credit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReceivedItem:
-    """An item as it came: its number, its value or what is wrong with it, and its size."""
+    """A received item: its number, its value or the error in it, and its size in bytes."""
 
     sequence: int
     value: Literal | XlaError
@@ -46,7 +46,7 @@ class ReceivedItem:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Progress:
-    """All up to these numbers were received, and taken by programs; and credit to add."""
+    """Numbers of the last item received and the last one taken by programs; credit to add."""
 
     received: int
     consumed: int
@@ -73,7 +73,7 @@ class InfeedSide(FeedSide["InfeedStream"]):
         self.refused: deque[RejectedItem] = deque(maxlen=MAX_REFUSALS)
 
     def attach(self, declared: Shape | None, cancellation: Cancellation) -> "InfeedStream":
-        """Begin a stream; the one there was ends with AbortedError, through its cancellation.
+        """Begin a stream; the previous one ends with AbortedError, through its cancellation.
 
         Raises as `infeed_arrays` for a shape that infeed does not take.
         """
@@ -81,7 +81,7 @@ class InfeedSide(FeedSide["InfeedStream"]):
         return self._connect("Infeed", lambda: InfeedStream(self, arrays, cancellation))
 
     def close(self, *, discard: bool) -> int:
-        """Let nothing into the queue any more; gives how many arrays were dropped."""
+        """Refuse further items in the queue; return the number of arrays that were dropped."""
         dropped = self.queue.close(discard=discard)
         stream = self.stream
         if stream is not None:
@@ -89,9 +89,9 @@ class InfeedSide(FeedSide["InfeedStream"]):
         return dropped
 
     def waiting(self) -> list[WaitState]:
-        """The waiting clients, among them the stream where it has used its credit.
+        """The waiting clients, among them the stream if it has used its credit.
 
-        Those of programs say what was refused last, as they may wait for that.
+        The entries of programs name the last refused item, which they may be waiting for.
         """
         with self.changed:
             stream = self.stream
@@ -115,7 +115,7 @@ class InfeedSide(FeedSide["InfeedStream"]):
 
 
 class InfeedStream(FeedStream):
-    """One stream. One thread accepts, another reports. Made by `InfeedSide.attach`."""
+    """One stream of `InfeedSide.attach`: one thread accepts items, another reports progress."""
 
     def __init__(
         self, side: InfeedSide, arrays: Sequence[Shape] | None, cancellation: Cancellation
@@ -134,7 +134,7 @@ class InfeedStream(FeedStream):
         """Initial credit of the client."""
 
     def accept(self, arrivals: Sequence[ReceivedItem]) -> None:
-        """Queue items that came together, those that were received before left out.
+        """Queue items of one message, without those that were received before.
 
         Items that do not fit are refused in a report. Raises InvalidArgumentError for a gap in the
         numbers, ResourceExhaustedError for an item without credit, AbortedError if the queue is
@@ -160,7 +160,7 @@ class InfeedStream(FeedStream):
             self.wake_if_due()
 
     def flush(self) -> None:
-        """Have a progress reported at once."""
+        """Make a report of progress due at once."""
         with self._side.changed:
             self._is_asked = True
             self._side.changed.notify_all()
@@ -194,7 +194,7 @@ class InfeedStream(FeedStream):
                 self._side.changed.notify_all()
 
     def waiting(self) -> list[WaitState]:
-        """Itself, when its client may not send."""
+        """The stream as a waiting client, if it has no credit; else nothing."""
         if self._has_credit:
             return []
         queue = self._side.queue
@@ -246,7 +246,7 @@ class InfeedStream(FeedStream):
             self._side.sequence = arrivals[-1].sequence
 
     def _items(self, arrival: ReceivedItem) -> tuple[Item, ...]:
-        """The items of an arrival; raises what is wrong with it."""
+        """The items of an arrival; raises the error in it."""
         if isinstance(arrival.value, XlaError):
             raise arrival.value
         shape = arrival.value.shape

@@ -29,7 +29,7 @@ def arrays_of(shape: Shape, queue: str) -> tuple[Shape, ...]:
 
 
 def fit(shapes: Sequence[Shape], arrays: Sequence[Shape]) -> bool:
-    """Return whether an item has as many arrays as a stream declares, and they fit."""
+    """Return whether an item has the arrays that a stream declares, in number and shape."""
     return len(shapes) == len(arrays) and all(map(Shape.fits, shapes, arrays))
 
 
@@ -52,7 +52,7 @@ def infeed_arrays(shape: Shape) -> tuple[Shape, ...]:
 
 
 def outfeed_arrays(shape: Shape) -> tuple[Shape, ...]:
-    """The arrays of a value that a client asks of outfeed, each with its layout.
+    """The arrays of a value that a client requests from outfeed, each with its layout.
 
     Raises InvalidArgumentError for an empty tuple, and as `arrays_of`.
     """
@@ -65,14 +65,14 @@ def outfeed_arrays(shape: Shape) -> tuple[Shape, ...]:
 def items_of_literal(
     literal: Literal, arrays: Sequence[Shape], sequence: int = 0
 ) -> tuple[Item, ...]:
-    """The items of a literal of these arrays, its number in the last of them."""
+    """The items of a literal; the last of them carries the literal's `sequence` number."""
     is_tuple = literal.shape.is_tuple
     parts = literal.elements if is_tuple else (literal,)
     return _items(arrays, map(_actual, parts), is_tuple, sequence)
 
 
 def items_of_value(value: Value, shape: Shape) -> tuple[Item, ...]:
-    """The items of what a program puts out; raises as `arrays_of`."""
+    """The items of a program's outfeed value; raises as `arrays_of`."""
     arrays = [array.without_layout() for array in arrays_of(shape, "outfeed")]
     values = value if isinstance(value, tuple) else (value,)
     return _items(arrays, map(_own_array, values), shape.is_tuple)
@@ -81,7 +81,7 @@ def items_of_value(value: Value, shape: Shape) -> tuple[Item, ...]:
 def _items(
     arrays: Sequence[Shape], values: Iterable[Array], in_tuple: bool, sequence: int = 0
 ) -> tuple[Item, ...]:
-    """The items of one value, its number in the last of them."""
+    """The items of one value; the last of them carries the value's `sequence` number."""
     last = len(arrays) - 1
     return tuple(
         Item(array, value, in_tuple, number == last, sequence if number == last else 0)
@@ -108,7 +108,7 @@ def literal_of(items: Sequence[Item], shape: Shape | None = None) -> Literal:
 
 
 def _actual(literal: Literal) -> Array:
-    """The elements within the dynamic sizes, copied where they are less than what holds them."""
+    """The elements within the dynamic sizes, copied if the array has more."""
     actual = literal.actual
     return actual if actual.nbytes == literal.value.nbytes else actual.copy()
 

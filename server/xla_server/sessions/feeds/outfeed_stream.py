@@ -1,8 +1,8 @@
 """The client's end of an outfeed queue: numbered items on streams that may be cut and resumed.
 
 An item gets its number when a stream takes it from the queue, and is held, using room there, until
-the client acknowledges it; a stream that begins later gets what is held once more. A stream takes
-no more than its client has given credit for.
+the client acknowledges it; a later stream sends held items again. A stream takes no more items and
+bytes than its client has granted credit for.
 """
 
 import dataclasses
@@ -52,11 +52,11 @@ class OutfeedSide(FeedSide["OutfeedStream"]):
 
     @property
     def next_sequence(self) -> int:
-        """The number the next item that is taken will have."""
+        """The number that the next item taken from the queue will get."""
         return self.sequence + len(self.held) + 1
 
     def front(self) -> list[Shape]:
-        """The shapes of the first arrays that are to be sent, again where no stream is connected.
+        """The shapes of the first arrays to send; without a stream, unacknowledged ones too.
 
         There are at most MAX_FRONT of them.
         """
@@ -97,7 +97,7 @@ class OutfeedSide(FeedSide["OutfeedStream"]):
         return self._connect("Outfeed", begin)
 
     def close(self, *, discard: bool) -> int:
-        """Let nothing into the queue any more; gives how many arrays were dropped."""
+        """Refuse further items in the queue; return the number of arrays that were dropped."""
         dropped = self.queue.close(discard=discard)
         held = self.drop() if discard else 0
         # The stream looks at the queue again.
@@ -114,7 +114,7 @@ class OutfeedSide(FeedSide["OutfeedStream"]):
                 self.queue.put_back(items)
 
     def drop(self) -> int:
-        """Forget what is held; gives the number of arrays."""
+        """Forget the held items; return the number of their arrays."""
         with self.changed:
             items = sum(len(held.items) for held in self.held)
             if self.stream is not None:
@@ -123,7 +123,7 @@ class OutfeedSide(FeedSide["OutfeedStream"]):
             return items
 
     def keep(self, items: tuple[Item, ...]) -> None:
-        """Hold what was taken from the queue, under the next number."""
+        """Hold items that were taken from the queue, under the next number."""
         with self.changed:
             byte_size = sum(item.byte_size for item in items)
             self.held.append(UnacknowledgedItem(self.next_sequence, items, byte_size))
@@ -132,7 +132,7 @@ class OutfeedSide(FeedSide["OutfeedStream"]):
             self.changed.notify_all()
 
     def acknowledge(self, sequence: int) -> None:
-        """Let go what is held, up to a number."""
+        """Drop the held items up to a number."""
         with self.changed:
             items = byte_size = 0
             while self.held and self.held[0].sequence <= sequence:
@@ -145,7 +145,7 @@ class OutfeedSide(FeedSide["OutfeedStream"]):
 
 
 class OutfeedStream(FeedStream):
-    """One stream. One thread sends, another takes the client's word. Made by `attach`."""
+    """One stream of `attach`: one thread sends items, another handles the client's messages."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class OutfeedStream(FeedStream):
             self._side.changed.notify_all()
 
     def acknowledge(self, sequence: int) -> None:
-        """Let go what the client has; InvalidArgumentError for what it was never sent."""
+        """Drop items the client has; InvalidArgumentError for a number that was not sent."""
         with self._side.changed:
             if not 0 <= sequence < self._cursor:
                 raise InvalidArgumentError(
@@ -214,7 +214,7 @@ class OutfeedStream(FeedStream):
                 return [(held.sequence, self._literal(held)) for held in batch]
 
     def end(self) -> None:
-        """Let the stream go."""
+        """End the stream."""
         side = self._side
         with side.changed:
             self._is_ended = True
@@ -230,7 +230,7 @@ class OutfeedStream(FeedStream):
             self._side.changed.notify_all()
 
     def count_ahead(self, items: int, byte_size: int) -> None:
-        """Count what was taken from the queue and not sent. To be called inside `changed`."""
+        """Count items taken from the queue and not yet sent. The caller holds `changed`."""
         self._ahead_items += items
         self._ahead_bytes += byte_size
 
@@ -239,7 +239,7 @@ class OutfeedStream(FeedStream):
         self._ahead_items = self._ahead_bytes = 0
 
     def _take_all(self) -> None:
-        """Take what the queue has, as far as credit and one message go."""
+        """Take the queued items, up to the credit and the size of one message."""
         while True:
             with self._side.changed:
                 if not self._may_take():
@@ -282,7 +282,7 @@ class OutfeedStream(FeedStream):
         )
 
     def unsent(self) -> "itertools.islice[UnacknowledgedItem]":
-        """Return the items that the stream was not sent yet. The caller holds `changed`."""
+        """Return the held items that this stream has not sent yet. The caller holds `changed`."""
         sent = max(0, self._cursor - self._side.sequence - 1)
         return itertools.islice(self._side.held, sent, None)
 
@@ -303,7 +303,7 @@ class OutfeedStream(FeedStream):
         return batch
 
     def _sent_bytes(self, held: UnacknowledgedItem) -> int:
-        """Bytes of its data as it is sent: padded, and of dynamic dimensions up to the bounds."""
+        """Bytes of the item's data on the wire: padded, with dynamic dimensions at their bounds."""
         if self._declared_bytes is not None:
             return self._declared_bytes
         return sum(item.shape.byte_size for item in held.items)

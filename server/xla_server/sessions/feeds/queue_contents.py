@@ -8,7 +8,7 @@ from xla_server.sessions.feeds.queue_entries import Item
 
 
 class QueueContents:
-    """Arrays in order, and those that were taken and go on to use room. Not for several threads."""
+    """Queued arrays in order, and held ones: taken, but still using room. Not thread-safe."""
 
     __slots__ = ("byte_size", "consumed", "epoch", "held_bytes", "held_items", "items")
 
@@ -19,7 +19,7 @@ class QueueContents:
         self.held_items = 0
         self.held_bytes = 0
         self.epoch = 0
-        """Number of times that it was dropped."""
+        """Number of calls of `drop`."""
         self.consumed = 0
         """The largest number of a value that was taken or dropped."""
 
@@ -28,7 +28,7 @@ class QueueContents:
 
     @property
     def used(self) -> tuple[int, int]:
-        """Items and bytes, those that are held included."""
+        """Number and bytes of items, the held ones included."""
         return len(self.items) + self.held_items, self.byte_size + self.held_bytes
 
     def append(self, items: Sequence[Item]) -> None:
@@ -41,7 +41,7 @@ class QueueContents:
         return tuple(itertools.islice(self.items, count))
 
     def value_count(self) -> int | None:
-        """Return the number of items of the first value; None if its last one is not there."""
+        """Return the number of items of the first value; None if its last one has not arrived."""
         for number, item in enumerate(self.items):
             if item.is_last:
                 return number + 1
@@ -59,19 +59,19 @@ class QueueContents:
         return items
 
     def release(self, items: int, byte_size: int) -> None:
-        """Give back the room of so many items that were held, and their bytes."""
+        """Release the room of `items` held items and of their bytes."""
         self.held_items -= items
         self.held_bytes -= byte_size
 
     def put_back(self, items: Sequence[Item]) -> None:
-        """Put items that were held before all others again."""
+        """Return held items to the front."""
         byte_size = sum(item.byte_size for item in items)
         self.release(len(items), byte_size)
         self.items.extendleft(reversed(items))
         self.byte_size += byte_size
 
     def drop(self) -> int:
-        """Forget all items, but not what is held; gives how many there were."""
+        """Forget the queued items, not the held ones; return how many there were."""
         count = len(self.items)
         self._consume(self.items)
         self.items.clear()

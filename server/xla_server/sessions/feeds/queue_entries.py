@@ -13,7 +13,7 @@ from xla_server.ops.evaluation import Array
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Item:
-    """One array on its way.
+    """One array in a feed.
 
     A value is one array, or with `in_tuple` the arrays of a tuple; `is_last` ends it. `sequence`
     is the number of a value that came by a stream, in its last array.
@@ -27,7 +27,7 @@ class Item:
 
     @property
     def byte_size(self) -> int:
-        """The bytes it takes: of an array of dynamic shape, those of its actual sizes."""
+        """Bytes of the array: for a dynamic shape, those of its actual sizes."""
         return self.value.nbytes
 
 
@@ -76,7 +76,7 @@ class QueueWaiter:
         return None
 
     def settle(self) -> None:
-        """Leave the line: the wait is over."""
+        """Leave the wait queue: the wait is over."""
         self.is_settled = True
         self.line.remove(self)
 
@@ -138,7 +138,7 @@ class BorrowedItems:
         self._end(True)
 
     def release(self) -> None:
-        """Leave them in the queue."""
+        """Leave the items in the queue."""
         self._end(False)
 
 

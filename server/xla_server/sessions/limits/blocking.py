@@ -2,7 +2,7 @@
 
 A program that waits for a feed or a channel does so in its thread, which may be long, and one that
 runs for long keeps its thread as well (`sessions.runs.time_slicing`). Meanwhile the pool may have
-one thread more: such programs keep no others from running.
+one thread more, so such programs do not block others.
 """
 
 import contextlib
@@ -15,14 +15,14 @@ class SlotPool(Protocol):
     """A pool of threads that can be one larger for a while."""
 
     def lend(self) -> bool:
-        """Be one thread larger, until `take_back`; False where that cannot be."""
+        """Allow one thread more until `take_back`; return False if that is impossible."""
 
     def take_back(self) -> None:
-        """Be as large as before."""
+        """End what one `lend` allowed."""
 
 
 class Worker:
-    """A thread of a pool, and what it does."""
+    """A thread of a pool, with the program that it runs."""
 
     __slots__ = ("is_waiting", "pool", "turn")
 
@@ -43,18 +43,18 @@ _HERE = _Here()
 
 
 def worker_context(pool: SlotPool) -> None:
-    """Say that the thread that calls this is one of a pool's."""
+    """Mark the calling thread as one of a pool for the block."""
     _HERE.worker = Worker(pool)
 
 
 def current_worker() -> Worker:
-    """The thread that calls this; it has no pool unless it said so."""
+    """The Worker of the calling thread; without a pool unless `worker_context` set one."""
     return _HERE.worker
 
 
 @contextlib.contextmanager
 def releasing_slot() -> Iterator[None]:
-    """Lend the slot of the calling thread, if it is one of a pool's, as long as the block."""
+    """Lend the slot of the calling thread for the block, if a pool has it."""
     worker = current_worker()
     turn, pool = worker.turn, worker.pool
     worker.is_waiting = True

@@ -1,4 +1,4 @@
-"""The seconds of compiling that one identity, and one connection, may take of all there are."""
+"""The share of all seconds of compiling that one identity, and one connection, may take."""
 
 import contextlib
 import threading

@@ -10,7 +10,7 @@ from xla_server.sessions.limits.shares.caller_shares import CallerUse
 class MemoryAccount:
     """The memory of the devices as the sessions of one caller have it. Thread-safe.
 
-    It stands before the memory of all, and takes what that takes.
+    It wraps the memory of all callers, whose methods it has.
     """
 
     def __init__(self, memory: MemoryBudget, use: CallerUse, caller: Caller) -> None:
@@ -35,7 +35,7 @@ class MemoryAccount:
             self._memory.require(byte_size, purpose, **details)
 
     def change(self, byte_size: int, **details: Any) -> None:
-        """Count bytes that came without being reserved, or (negative) went."""
+        """Count bytes that were added without a reservation or, if negative, released."""
         with self._use.lock:
             self._memory.change(byte_size, **details)
             self._use.add(self._caller, byte_size)
@@ -43,7 +43,7 @@ class MemoryAccount:
     def _require(self, byte_size: int, purpose: object) -> None:
         used, limit = self._memory.used_bytes, self._memory.max_bytes
         level = self._use.exceeded(self._caller, byte_size, used, limit)
-        # If there is no room at all, the memory of all callers refuses, in words of its own.
+        # Without any room at all, the error is that of the memory of all callers.
         if level is not None and used + byte_size <= limit:
             raise self._use.refusal(
                 level,

@@ -62,7 +62,7 @@ class MemoryBudget:
         )
 
     def change(self, byte_size: int, *, running: int = 0) -> None:
-        """Count bytes that came without being reserved, or (negative) went; `running` as `take`."""
+        """Count bytes added without reservation, or (negative) released; `running` as `take`."""
         with self._lock:
             self.used_bytes += byte_size
             self._running += running

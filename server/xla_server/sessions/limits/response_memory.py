@@ -1,9 +1,8 @@
-"""The memory of answers that clients have not read yet.
+"""The memory of responses that clients have not read yet.
 
-An answer leaves when its client reads it, which may be never; until then the transport has it.
-Room is taken before an answer is made where its size is known. An answer that has been made, of a
-call that has had its effects, is lost to its client when it is refused, so those may go beyond the
-limits, by as much again.
+A response stays in the transport until its client reads it, which may be never. Where its size is
+known, memory is reserved before it is made. A response that exists already, of a call whose effects
+are done, would be lost if it were refused: such responses may take up to twice the limits.
 """
 
 import contextlib
@@ -19,27 +18,26 @@ _HINT = "Read the answers to calls made before, or download large values in chun
 
 
 class ResponseMemory:
-    """The bytes of the answers of all sessions. Thread-safe.
+    """The bytes of the responses of all sessions. Thread-safe.
 
     Args:
-        max_bytes: The limit of all answers together.
+        max_bytes: The limit of all responses together.
         shares: The largest shares of it that one identity and one connection may have.
     """
 
     def __init__(self, max_bytes: int, shares: CallerShares = EVERYTHING) -> None:
         self.max_bytes = max_bytes
         self.used_bytes = 0
-        """Bytes of answers that were not read, and of those being made."""
+        """Bytes of responses that were not read, and of those being made."""
         self._use = CallerUse(shares)
         self._lock = self._use.lock
 
     def take(self, byte_size: int, own: int, mine: int, times: int, caller: Caller) -> None:
-        """Count bytes more of an answer that has `own`, of a session that has `mine` in all.
+        """Count more bytes of a response that has `own`, of a session that has `mine` in all.
 
-        Like a caller of `Shares`, a session may have no more than is left, so that others have
-        room. The only response is always admitted. The same holds for the share of `caller`, and
-        its only response. Raises ResourceExhaustedError, with the limit and the use, beyond `times`
-        the limit.
+        A session may have at most as much as is left, so that others have room. The only response
+        is always admitted. The same holds for the share of `caller`, and its only response. Raises
+        ResourceExhaustedError, with the limit and the use, beyond `times` the limit.
         """
         with self._lock:
             used, limit = self.used_bytes, times * self.max_bytes
@@ -57,7 +55,7 @@ class ResponseMemory:
             self._count(byte_size, caller)
 
     def change(self, byte_size: int, caller: Caller) -> None:
-        """Count bytes that an answer has more than was known, or (negative) that went."""
+        """Count bytes that a response takes beyond its reservation or, if negative, released."""
         with self._lock:
             self._count(byte_size, caller)
 
@@ -68,10 +66,10 @@ class ResponseMemory:
 
 @dataclasses.dataclass(eq=False)
 class SessionResponseMemory:
-    """The bytes of one session's answers, counted among those of all. Thread-safe.
+    """The bytes of one session's responses, counted among those of all. Thread-safe.
 
-    A session has room for one answer always, of up to `max_answer_bytes`, which is what a message
-    may take: no legal call is made impossible.
+    A session always has room for one response of up to `max_answer_bytes`, the limit of a message,
+    so that no legal call is impossible.
     """
 
     _memory: ResponseMemory
@@ -81,14 +79,14 @@ class SessionResponseMemory:
 
     def __post_init__(self) -> None:
         self.flow = flow_of(self.caller)
-        """The source by which turns for making large answers are fair."""
+        """The flow by which turns for making large responses are fair."""
         self.used_bytes = 0
-        """Bytes of answers that were not read, and of those being made."""
+        """Bytes of responses that were not read, and of those being made."""
         self.lock = threading.Lock()
         """Held by a reservation that changes its bytes."""
 
     def take(self, byte_size: int, *, is_made: bool = False) -> "ResponseReservation":
-        """Room for an answer, which may have been made; raises as `ResponseReservation.grow`."""
+        """Reserve memory for a response, made or not; raises as `ResponseReservation.grow`."""
         room = ResponseReservation(self)
         # A caller that knows only the largest possible size may state more than that.
         room.grow(min(byte_size, self.max_answer_bytes), is_made=is_made)
@@ -96,7 +94,7 @@ class SessionResponseMemory:
 
     @contextlib.contextmanager
     def taking(self, byte_size: int) -> Iterator[None]:
-        """Room as long as the block; raises as `ResponseReservation.grow`."""
+        """Reserve memory for the block; raises as `ResponseReservation.grow`."""
         room = self.take(byte_size)
         try:
             yield
@@ -104,7 +102,7 @@ class SessionResponseMemory:
             room.release()
 
     def grow_locked(self, byte_size: int, own: int, times: int) -> None:
-        """Count bytes more of an answer that has `own` already. Under the lock."""
+        """Count more bytes of a response that has `own` already. Under the lock."""
         used = self.used_bytes
         is_first = used == own and own + byte_size <= self.max_answer_bytes
         if used + byte_size > times * self.max_bytes and not is_first:
@@ -134,9 +132,9 @@ class ResponseReservation:
         self._is_over = False
 
     def grow(self, byte_size: int, *, is_made: bool = False) -> None:
-        """Take so many bytes more, of an answer that may have been made.
+        """Reserve so many bytes more; `is_made` says that the response exists.
 
-        Raises ResourceExhaustedError, with the limit and the use, when there is no room for them.
+        Raises ResourceExhaustedError, with the limit and the use, if there is no room for them.
         """
         answers = self._answers
         with answers.lock:
@@ -144,7 +142,7 @@ class ResponseReservation:
             self.byte_size += byte_size
 
     def resize(self, byte_size: int) -> None:
-        """Have just so many bytes, those of an answer that has been made; nothing once over."""
+        """Reserve exactly the bytes of a response that has been made; no effect after `release`."""
         answers = self._answers
         with answers.lock:
             if not self._is_over:
@@ -152,7 +150,7 @@ class ResponseReservation:
                 self.byte_size = byte_size
 
     def release(self) -> None:
-        """Give all of it back; harmless when done before."""
+        """Release all bytes; no effect when done before."""
         answers = self._answers
         with answers.lock:
             if not self._is_over:

@@ -21,8 +21,8 @@ from xla_server.sessions.limits.shares.fair_share import FairShare
 class FairSemaphore:
     """A counting semaphore with a FIFO queue and a limit per session. Thread-safe.
 
-    With `shared` they are slots of all sessions, of which this one, of `caller`, may take `limit`
-    at most.
+    With `shared` the slots are those of all sessions, of which this session, of `caller`, may take
+    at most `limit`.
     """
 
     limit: int
@@ -39,7 +39,7 @@ class FairSemaphore:
         self._queue: deque[Callable[[], None]] = deque()
 
     def take(self) -> None:
-        """Take a slot; raises ResourceExhaustedError when there is none."""
+        """Take a slot; raises ResourceExhaustedError when none is free."""
         shares = self._shares
         with shares.lock:
             mine, used = self.used, shares.used
@@ -61,7 +61,7 @@ class FairSemaphore:
         )
 
     def acquire_async(self, callback: Callable[[], None]) -> None:
-        """Take a slot as soon as there is one, and then call back.
+        """Take a slot as soon as one is free, then call `callback`.
 
         The callback may run in the thread that releases a slot: it must not raise or wait.
         """
@@ -89,7 +89,7 @@ class FairSemaphore:
 
     @contextlib.contextmanager
     def taken(self) -> Iterator[None]:
-        """A slot as long as the block; raises as `take` does."""
+        """Hold a slot for the block; raises as `take`."""
         self.take()
         try:
             yield
@@ -115,7 +115,7 @@ class FairSemaphore:
         return ready
 
     def _count(self, amount: int) -> None:
-        """Count a slot taken or left. Under the lock."""
+        """Count a slot as taken (1) or released (-1). Under the lock."""
         self.used += amount
         self._shares.used += amount
         self._shared.use.add(self._caller, amount)

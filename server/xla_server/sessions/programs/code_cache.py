@@ -1,9 +1,9 @@
 """The compiled code of programs that handles name: a cache that evicts the least recently used.
 
-A handle names a program, and its code is a cache of it: the code that was used longest ago goes
-first, and is compiled again when its program is called. The code of a program counts for the
-caller whose call had it compiled. A caller who wants more than its share loses code of its own,
-never that of others. Code that an execution uses stays, and so does code that has a state.
+A handle names a program, not its code: evicted code is compiled again when its program is called.
+The code of a program counts for the caller whose call had it compiled. A caller who wants more than
+its share loses code of its own, never that of others. Code that an execution uses stays, and so
+does code that has a state.
 """
 
 import concurrent.futures
@@ -31,7 +31,7 @@ class CompiledProgram(NamedTuple):
 
 @dataclasses.dataclass(slots=True, eq=False)
 class CachedCode:
-    """The code of one program: there, or being compiled."""
+    """The code of one program: compiled, or being compiled."""
 
     key: bytes
     owner: Caller
@@ -51,7 +51,7 @@ class CachedCode:
 
     @property
     def may_go(self) -> bool:
-        """True if it may be dropped now, and compiled again to the same effect."""
+        """True if the code may be evicted now, and compiled again to the same effect."""
         done = self.compiled
         return not self.uses and done is not None and not done.executable.has_state
 
@@ -76,13 +76,13 @@ class CodeCache:
         return len(self._codes)
 
     def add(self, code: CachedCode) -> None:
-        """Take in code, there or about to be compiled; others go where there is no room for it.
+        """Add code that is, or will be, compiled; evict others if there is no room.
 
-        Code that is in use stays, beyond the limit if need be: there is no more of it than
-        executions and compilations.
+        Code in use is never evicted and may exceed the limit: it is bounded by the executions and
+        compilations in progress.
 
         Raises:
-            ResourceExhaustedError: There is no room beside code that has a state.
+            ResourceExhaustedError: Code with a state, which is never evicted, leaves no room.
         """
         limit = self._max_count
         for level in levels(code.owner):
@@ -113,12 +113,12 @@ class CodeCache:
             self._count_bytes(code)
 
     def used(self, code: CachedCode) -> None:
-        """Make it the last to go."""
+        """Mark code as the most recently used."""
         if self._codes.get(code.key) is code:
             self._codes.move_to_end(code.key)
 
     def remove(self, code: CachedCode) -> None:
-        """Count it no more; harmless where that was done."""
+        """Remove code from the cache; no effect if it is absent."""
         if self._codes.get(code.key) is code:
             del self._codes[code.key]
             self._count_use.add(code.owner, -1)
@@ -143,7 +143,7 @@ class CodeCache:
         )
 
     def _drop_oldest(self, level: Level | None = None, spared: CachedCode | None = None) -> bool:
-        """Drop the code that was used longest ago, of one level or all; False if none may go."""
+        """Evict the least recently used code, of one level or all; False if none may be evicted."""
         for code in self._codes.values():
             is_of_level = level is None or level in levels(code.owner)
             if is_of_level and code is not spared and code.may_go:

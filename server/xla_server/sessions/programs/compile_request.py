@@ -17,12 +17,12 @@ from xla_server.sessions.programs.device_assignment import DeviceAssignment
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProgramSource:
-    """A program as a client wrote it."""
+    """A program as a client sent it."""
 
     name: str
     signature: ProgramShape
     load: Callable[[int], HloModule]
-    """Imports it, given the most bytes of its constants; raises as `importer.import_module`."""
+    """Imports the program, with a limit of its constants' bytes; raises as `import_module`."""
     serialize: Callable[[], bytes]
     """Returns its serialized module."""
 
@@ -40,14 +40,14 @@ class CompileRequest:
     grid: DeviceGrid
     """The replicas and partitions that it is compiled for."""
     assignments: tuple[DeviceAssignment, ...]
-    """The statements of where they run."""
+    """The device assignments that the request states."""
     device_count: int
     """The number of device handles in the options."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WireProgram:
-    """A program in wire form, what it is compiled with, and the key of all."""
+    """A program in wire form, its compile options, and a key of both."""
 
     data: bytes
     """The serialized module."""
@@ -73,7 +73,7 @@ class WireProgram:
         return module
 
     def partitioned(self, max_literal_bytes: int, max_replicated_bytes: int) -> Partitioned:
-        """Return the module that each partition runs, with the layouts asked for.
+        """Return the module that each partition runs, with the requested layouts.
 
         Raises as `import_module`, `verify` and `partition`.
         """
@@ -84,7 +84,7 @@ class WireProgram:
         return partition(module, max_replicated_bytes=max_replicated_bytes)
 
     def kept(self) -> "WireProgram":
-        """Return the program in the form in which it is kept, to be compiled again.
+        """Return the program in the form that is stored for later compilations.
 
         Only the first compilation writes a dump, unless executions write their profiles into it.
         """

@@ -1,4 +1,4 @@
-"""Evaluation of programs that depend on nothing: ComputeConstantGraph."""
+"""Evaluation of programs without parameters: ComputeConstantGraph."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -33,12 +33,12 @@ def compute_constant(
     cancellation: Cancellation,
     reserve: Callable[[MemoryUse], AbstractContextManager[object]] = nullcontext,
 ) -> Literal:
-    """The value of a program without parameters, by the interpreter whatever the platform.
+    """The value of a program without parameters, from the interpreter on every platform.
 
-    Raises InvalidArgumentError when it has parameters, is not constant or breaks a rule of HLO,
-    or when `output_layout` does not fit its result; UnimplementedError for custom calls;
-    ResourceExhaustedError for values over `max_bytes`; what `cancellation` raises. It is evaluated
-    as long as what `reserve` gives lasts, which raises where there is no room.
+    Raises InvalidArgumentError when it has parameters, is not constant or breaks a rule of HLO, or
+    when `output_layout` does not fit its result; UnimplementedError for custom calls;
+    ResourceExhaustedError for values over `max_bytes`; what `cancellation` raises. The evaluation
+    runs inside the context that `reserve` returns, which raises if there is no room.
     """
     declared = program.signature
     if declared.parameters:

@@ -1,4 +1,4 @@
-"""Programs that handles name, shared by content; their code comes and goes."""
+"""Programs that handles name, shared by content; their code may be evicted and compiled again."""
 
 import concurrent.futures
 import dataclasses
@@ -27,7 +27,7 @@ from xla_server.sessions.programs.compile_request import WireProgram
 from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
 
 _OVERHEAD_BYTES = 1 << 12
-"""Bytes that a program takes beside its module: its handle and what stays known of it."""
+"""Bytes that a program takes beside its module: its handle and metadata."""
 
 _HINT = "Unregister executables that are no longer needed."
 
@@ -44,12 +44,12 @@ class _Shared:
     """Number of uses by caller."""
 
     def forget_code(self) -> None:
-        """Let go of the code."""
+        """Drop the code."""
         self.code = None
 
 
 class ExecutionFootprint:
-    """Memory to reserve before an execution; describes itself in the error if it does not fit."""
+    """Memory to reserve before an execution; its str() describes it in errors."""
 
     __slots__ = ("_memory", "_result", "byte_size")
 
@@ -66,9 +66,9 @@ class ExecutionFootprint:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoadedExecutable:
-    """A program in use, and what stays known of it while its code is not there.
+    """A program in use, with metadata that outlives its code.
 
-    Give it to `release` or `keep` of the table it came from.
+    Pass it to `release` or `keep` of the table that returned it.
     """
 
     program_shape: ProgramShape
@@ -103,8 +103,8 @@ class ExecutableCache:
     """The programs of all sessions: those of equal key are compiled once and share their code.
 
     Programs are kept as long as there is a handle of them, and their modules' bytes are limited.
-    Their code is kept within limits of its own and compiled again where it is gone. Code of
-    programs without users stays for a while too, the oldest going first.
+    Their code is cached within limits of its own and compiled again after eviction. Code of
+    programs without users stays cached, too, and is evicted by least recent use.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -122,7 +122,7 @@ class ExecutableCache:
 
     @property
     def code_count(self) -> int:
-        """The number of programs in use whose code is there, or being compiled."""
+        """The number of programs in use whose code is compiled or being compiled."""
         return len(self._cache)
 
     @property
@@ -131,7 +131,7 @@ class ExecutableCache:
         return len(self._idle)
 
     def has(self, key: bytes) -> bool:
-        """Return whether the code of a program is there, or being compiled."""
+        """Return whether the code of a program is compiled or being compiled."""
         with self._lock:
             shared = self._known.get(key)
             return key in self._idle or (shared is not None and shared.code is not None)
@@ -143,7 +143,7 @@ class ExecutableCache:
         cancellation: Cancellation,
         caller: Caller = LOCAL,
     ) -> LoadedExecutable:
-        """A program, compiled by `compile_program` if its code is not there.
+        """A program, compiled by `compile_program` if it has no code.
 
         Raises what `compile_program` raises, ResourceExhaustedError at the limits, and what
         `cancellation` raises while this call or another one compiles the program.
@@ -170,7 +170,7 @@ class ExecutableCache:
                 executable.name,
                 signature=signature,
             )
-        except BaseException:  # Whatever ends the use early, it has ended.
+        except BaseException:  # Any exception ends the use.
             self._leave(shared, caller)
             raise
 
@@ -200,9 +200,9 @@ class ExecutableCache:
         cancellation: Cancellation,
         caller: Caller,
     ) -> tuple[CachedCode, bool]:
-        """The code, in use, and whether it was compiled here.
+        """The code, in use, and whether this call compiled it.
 
-        A call that is cancelled compiles on where others wait for the code by then.
+        A cancelled call goes on compiling while others wait for the code.
         """
         while True:
             with self._lock:
@@ -242,7 +242,7 @@ class ExecutableCache:
         try:
             with cancellable(check):
                 compiled = compile_program()
-        except BaseException as error:  # Those who wait would otherwise wait for ever.
+        except BaseException as error:  # Otherwise waiting calls would wait forever.
             with self._lock:
                 self._cache.remove(code)
                 if shared.code is code:
@@ -268,7 +268,7 @@ class ExecutableCache:
             return shared
 
     def _new(self, program: WireProgram, caller: Caller) -> _Shared:
-        """Begin to know a program, with the code that is left of it. Under the lock."""
+        """Add a program, with its code if that is still cached. Under the lock."""
         shared = _Shared(program.kept())
         code = self._idle.get(program.key)
         if code is not None:
@@ -295,7 +295,7 @@ class ExecutableCache:
             )
 
     def _count(self, shared: _Shared, caller: Caller, amount: int) -> None:
-        """Count a use begun or ended, and a program with the first and the last of a level."""
+        """Count a use begun or ended; a program counts from a level's first use to its last."""
         size = shared.program.byte_size + _OVERHEAD_BYTES
         for level in levels(caller):
             before = shared.held.get(level, 0)
@@ -333,8 +333,7 @@ class ExecutableCache:
 class ExecutableTable:
     """Handle -> executable, of one session.
 
-    Each `keep` gives a handle of its own, so that one Unregister does not take away what another
-    handle names.
+    Each `keep` gives a new handle, so that one Unregister does not free what another handle names.
     """
 
     def __init__(

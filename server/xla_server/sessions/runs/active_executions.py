@@ -20,7 +20,7 @@ class ActiveExecutions:
         return len(self._running)
 
     def begin(self, cancellation: Cancellation) -> None:
-        """Count an execution until `end`; it is cancelled at once after `cancel_all`."""
+        """Count an execution until `end`; cancel it at once if `cancel_all` was called."""
         with self._lock:
             self._running.add(cancellation)
             refusal = self._refusal
@@ -33,7 +33,7 @@ class ActiveExecutions:
             self._running.discard(cancellation)
 
     def cancel_all(self, error: XlaError) -> int:
-        """Stop all with an error, also those that come later; gives how many there are."""
+        """Cancel all executions with an error, also later ones; return how many are active."""
         with self._lock:
             self._refusal = error
             running = list(self._running)

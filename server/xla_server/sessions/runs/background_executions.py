@@ -1,7 +1,7 @@
-"""Executions without a waiting call: launched ones, and those of a batch.
+"""Executions that no call waits for: launched ones, and those of a batch.
 
 A launched execution has handles for its outputs before it has begun. Executions that name them
-begin when the outputs are there: they are chained by callbacks, and no thread waits.
+begin when the outputs are computed: they are chained by callbacks, and no thread waits.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ class WaitResult:
 
 
 class LaunchedExecution(Completion):
-    """A run on its way."""
+    """A launched run, from its launch until it is forgotten."""
 
     def __init__(self, run: PlannedRun) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class LaunchedExecution(Completion):
         self._claim = threading.Lock()
 
     def when_ready(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once, when all arguments are there or will never be."""
+        """Call `callback` once, when all arguments are computed or have failed."""
         pending = self.run.pending
         # Counting is one step, so no lock.
         there = itertools.count()
@@ -67,7 +67,7 @@ class LaunchedExecution(Completion):
         one_more()
 
     def claim(self) -> bool:
-        """Return whether the caller is to end it, by running it or by failing it."""
+        """Return whether the caller, as the first, must end the execution: run it or fail it."""
         return self._claim.acquire(blocking=False)
 
 
@@ -82,7 +82,7 @@ class BackgroundExecutions:
     _launched: FairSemaphore
     _active: ActiveExecutions
     _submit: Callable[..., Any]
-    """`submit(do, *arguments)` lets a thread for executions call `do` in the session's turn."""
+    """`submit(do, *arguments)` calls `do` in a thread for executions, in the session's turn."""
 
     def __len__(self) -> int:
         return self._launched.used
@@ -107,7 +107,7 @@ class BackgroundExecutions:
             self._launched.take()
             undo.callback(self._launched.release)
             execution = LaunchedExecution(run)
-            # First, as a listing of the session shows the execution with its outputs.
+            # Before it is listed: a listing of the session shows the execution with its outputs.
             self._expect_outputs(execution)
             undo.callback(self._drop, execution)
             run.label = execution.handle = self.handles.add(execution)
@@ -134,14 +134,14 @@ class BackgroundExecutions:
         return WaitResult(kept[0] if kept else None, execution.profile)
 
     def cancel(self, handle: int) -> bool:
-        """Stop an execution; False when it had ended. NotFoundError for a handle of none."""
+        """Cancel an execution; False if it had ended. NotFoundError for an unknown handle."""
         execution = self.get(handle)
         if execution.is_done:
             return False
         return execution.cancellation.cancel(CancelledError("CancelExecution was called"))
 
     def forget(self, handle: int) -> None:
-        """Forget an execution, which goes on; NotFoundError for a handle of none."""
+        """Forget an execution, which keeps running; NotFoundError for an unknown handle."""
         try:
             self.handles.remove(handle)
         except (InvalidArgumentError, NotFoundError):
@@ -166,7 +166,7 @@ class BackgroundExecutions:
             self.forget(execution.handle)
 
     def get(self, handle: int) -> LaunchedExecution:
-        """An execution that was not forgotten; NotFoundError for a handle of none."""
+        """An execution that was not forgotten; NotFoundError for an unknown handle."""
         try:
             return self.handles.get(handle)
         except (InvalidArgumentError, NotFoundError):
@@ -177,7 +177,7 @@ class BackgroundExecutions:
         self._running.acquire_async(lambda: self._submit(run, execution))
 
     def _on_cancel(self, execution: LaunchedExecution) -> None:
-        # One that runs sees it by itself.
+        # A running execution polls its cancellation.
         if execution.claim():
             self._submit(self._fail_unrun, execution)
 
@@ -190,7 +190,7 @@ class BackgroundExecutions:
     def _run(self, execution: LaunchedExecution, waiter: MemoryWaiter | None = None) -> None:
         """Run an execution that has a slot; it releases the slot before its end is reported.
 
-        An execution that has to wait for memory gives the slot back, too. It comes back with
+        An execution that has to wait for memory gives the slot back, too, and is run again with
         `waiter`, which has the memory.
         """
         error = None if waiter else self._error_of_arguments(execution)
@@ -212,7 +212,7 @@ class BackgroundExecutions:
                         execution.run.close()
                         self._keep(execution, outcomes)
                 except BaseException as caught:
-                    # Whatever it was, there are those who wait.
+                    # Other executions wait for the outputs, whatever the error is.
                     error = self._named(execution, caught)
             self._end(execution, error)
         finally:
@@ -222,10 +222,10 @@ class BackgroundExecutions:
         execution.finish()
 
     def _enter(self, execution: LaunchedExecution) -> Reservation | None:
-        """Reserve memory for an execution; None where it waits, after which it lines up again."""
+        """Reserve memory for an execution; None if it waits, after which it is submitted again."""
 
         def on_left(waiter: MemoryWaiter) -> None:
-            # Who has cancelled it ends it.
+            # The caller that cancelled the execution ends it.
             if not waiter.was_given_up:
                 self._enqueue(execution, waiter)
 
@@ -251,19 +251,19 @@ class BackgroundExecutions:
             self._values.fulfil(handle, pending, buffer)
 
     def _end(self, execution: LaunchedExecution, error: XlaError | None) -> None:
-        """Release all that an execution has but its slot; `finish` wakes its waiters."""
+        """Release all resources of an execution but its slot; `finish` wakes its waiters."""
         execution.run.close()
         execution.error = error
         if error is not None:
             for _, pending in execution.expected:
                 pending.fail(error)
-        # The values belong to their handles and to those who wait for them.
+        # The values stay with their handles and with the executions that wait for them.
         execution.expected = []
         self._launched.release()
         self._active.end(execution.cancellation)
 
     def _named(self, execution: LaunchedExecution, error: BaseException) -> XlaError:
-        """The error, saying which execution failed."""
+        """The error, with the execution's name in front."""
         return with_context(f"execution {execution.handle} of {execution.name}", reported(error))
 
 
@@ -275,7 +275,7 @@ def _no_execution(handle: int) -> NotFoundError:
 
 
 def _total(profiles: list[Profile]) -> Profile:
-    """One profile for all steps: what they cost together."""
+    """One profile: the sum of the steps' costs."""
     if len(profiles) == 1:
         return profiles[0]
     return Profile(

@@ -22,8 +22,8 @@ class Batch(Generic[Q, R]):
     """The runs of one RunBatch.
 
     They run in the threads of `submit`, as many as `running` has slots. A thread that has ended one
-    run goes on to the next, so that many small runs take few threads. `run` runs one in the slot of
-    its thread, and `values_of` gives the handles of the values that a run names.
+    run begins the next, so that many small runs take few threads. `run` executes a run in its
+    thread's slot, and `values_of` returns the handles of the values that a run names.
     """
 
     _values: ValueTable
@@ -50,7 +50,7 @@ class Batch(Generic[Q, R]):
     def start(self) -> None:
         """Begin; `done` is called with the outcomes, in order, in one of the threads.
 
-        The slots that the runs had are free then.
+        The slots of the runs are free then.
 
         Raises InvalidArgumentError for none or too many, ValuePendingError while a value that a run
         names is not there.
@@ -70,7 +70,7 @@ class Batch(Generic[Q, R]):
                 if isinstance(entry, ValueFuture):
                     entry.result()
             except XlaError:
-                # The run's own outcome will say so.
+                # The error becomes the run's own outcome.
                 return
 
     def _add_thread(self) -> None:
@@ -131,7 +131,7 @@ class Batch(Generic[Q, R]):
             with self._cancellation.followed() as cancellation:
                 return self._run(request, cancellation)
         except ValuePendingError:
-            # It was there before, so the handle was freed and another run donated it.
+            # The value existed at `start`, so the handle was freed or another run donated it since.
             return InvalidArgumentError("a value of the run was freed before the run began")
         except BaseException as error:
             return reported(error)

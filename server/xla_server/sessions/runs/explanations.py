@@ -16,7 +16,7 @@ from xla_server.sessions.runs.program_runner import ProgramRunner
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Analysis:
-    """The cost of an executable: the work of its module, of its code if it has any, its memory."""
+    """The cost of an executable: work of its module and, if it has any, its code; memory."""
 
     once: Work
     done: Work | None
@@ -66,7 +66,7 @@ def explain(
     request: ExplanationRequest,
     cancellation: Cancellation,
 ) -> DumpInMemory:
-    """Compile the program of an executable once more, and tell what was seen.
+    """Compile the program of an executable again, and describe the passes and the code.
 
     Raises as `ProgramRunner.compiled_under` and `ProgramRunner.compile_once`, and as Execute for
     arguments and for programs of several devices that are run; InvalidArgumentError for arguments

@@ -1,15 +1,15 @@
 """A queue of executions that wait for memory which other executions give back.
 
 - An execution begins at once if the queue is empty and its memory is free.
-- It is refused at once if it can never fit: it needs more than there is, or than its session may
-  have, beside what running executions do not give back (values, uploads).
-- Else it waits. The first in the queue gets memory as soon as there is enough, and those behind it
-  wait for it, so a large one is not starved. Only executions that together fit into the share that
-  is spared for others pass it. So a waiting execution does not stop small programs, and one that
-  needs more than the rest may have to wait for those.
-- Later executions of a session that waits for its own limit wait for its earlier ones; those of
-  other sessions do not.
-- No execution waits while it holds memory, so those that have some always go on.
+- It is refused at once if it can never fit: it needs more than the devices, or its session, have
+  beside bytes that no running execution gives back (values, uploads).
+- Otherwise it waits. The first in the queue gets memory as soon as there is enough, and those
+  behind it wait for it, so a large one is not starved. Only executions that together fit into the
+  share that is spared for others pass it. So a waiting execution does not stop small programs, and
+  one that needs more than the rest may have to wait for those.
+- Where a session's own limit is the reason to wait, only that session's later executions wait
+  behind.
+- No execution waits while it holds memory, so those that hold some always proceed.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from xla_server.sessions.values.value_table import Reservation, ValueTable
 
 @dataclasses.dataclass(slots=True, eq=False)
 class MemoryWaiter:
-    """An execution in the queue; `on_left` is called with it once it has left, by any thread."""
+    """An execution in the queue; any thread calls `on_left` with it once it has left."""
 
     table: ValueTable
     byte_size: int
@@ -37,7 +37,7 @@ class MemoryWaiter:
     on_left: "Callable[[MemoryWaiter], None]"
     has_left: bool = False
     outcome: Reservation | XlaError | None = None
-    """The memory, once it has left, or why it got none; None for one that was given up."""
+    """Once it has left: the memory, the error, or None if it was given up."""
 
     @property
     def was_given_up(self) -> bool:
@@ -49,14 +49,14 @@ class MemoryWaiter:
         self.has_left, self.outcome = True, outcome
 
     def result(self) -> Reservation:
-        """Return the memory, once it has left; raises why it got none."""
+        """Return the memory, once it has left; raises the error if it got none."""
         if isinstance(self.outcome, XlaError):
             raise self.outcome
         assert self.outcome is not None
         return self.outcome
 
     def release(self) -> None:
-        """Give back the memory, if it got some."""
+        """Release the memory, if it got some."""
         if isinstance(self.outcome, Reservation):
             self.outcome.release()
 
@@ -65,7 +65,7 @@ class MemoryQueue:
     """The queue of one server. Thread-safe.
 
     Executions wait for `wait_seconds` at most; those that pass others have `spared_bytes` together.
-    A thread of its own looks at the queue while there is one, whenever memory was given back.
+    A thread serves the queue, while it is not empty, whenever memory is given back.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class MemoryQueue:
         purpose: object,
         on_left: Callable[[MemoryWaiter], None],
     ) -> Reservation | MemoryWaiter:
-        """Reserve memory of a session for an execution, or have it wait.
+        """Reserve memory of a session for an execution, or queue the execution.
 
         `on_left` must not wait. Raises ResourceExhaustedError, with the limits and the use, for
         what can never fit, and InvalidArgumentError as `ValueTable.reserve` does.
@@ -150,13 +150,13 @@ class MemoryQueue:
         return waiter
 
     def leave(self, waiter: MemoryWaiter) -> None:
-        """Leave the queue; harmless for one that has left it."""
+        """Leave the queue; no effect if it has left."""
         with self._lock:
             if waiter.has_left:
                 return
             waiter.settle(None)
             self._waiters.remove(waiter)
-        # Those behind it may be next.
+        # Waiters behind it may be served now.
         self._changed.set()
         waiter.on_left(waiter)
 
@@ -176,7 +176,7 @@ class MemoryQueue:
             self._changed.clear()
 
     def _look(self) -> list[MemoryWaiter]:
-        """Settle all who can be; gives those. Called with the lock held."""
+        """Settle all waiters that can be; return them. Called with the lock held."""
         now = time.monotonic()
         left: list[MemoryWaiter] = []
         staying: list[MemoryWaiter] = []
@@ -217,12 +217,12 @@ class MemoryQueue:
         return reservation
 
     def _passed(self, byte_size: int) -> None:
-        """Note that executions which passed others gave back so many bytes."""
+        """Count so many bytes as given back by executions that passed others."""
         with self._passed_lock:
             self._passed_bytes -= byte_size
 
     def _refusal(self, waiter: MemoryWaiter, now: float) -> XlaError | None:
-        """Return why an execution waits no longer, if so."""
+        """Return the error that ends an execution's wait, if there is one."""
         is_late = now >= waiter.deadline
         if not is_late and self._may_fit(waiter.table, waiter.byte_size):
             return None
@@ -243,7 +243,7 @@ class MemoryQueue:
         )
 
     def _may_fit(self, table: ValueTable, byte_size: int) -> bool:
-        """Return whether there is room beside memory that running executions do not give back."""
+        """Return whether the bytes fit beside memory that no running execution gives back."""
         memory = self._memory
         return (
             self._wait_seconds > 0
@@ -254,7 +254,7 @@ class MemoryQueue:
 
 @contextlib.contextmanager
 def _given_back(slots: FairSemaphore) -> Iterator[None]:
-    """Give back a slot as long as the block, then wait for another one."""
+    """Release a slot for the block, then wait for another one."""
     slots.release()
     try:
         yield

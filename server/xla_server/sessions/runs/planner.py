@@ -1,4 +1,4 @@
-"""Planning of runs: all of a run is checked before anything of it runs.
+"""Planning of runs: a whole run is checked before its first step runs.
 
 Checked are handles, counts, shapes, layouts, references to earlier steps and donations.
 """
@@ -41,9 +41,9 @@ class RunPlanner:
     def plan(self, request: RunRequest) -> PlannedRun:
         """Check a run and hold its arguments until it is closed.
 
-        Raises InvalidArgumentError for what does not fit, which names the step and the argument;
-        NotFoundError for values that never were; ResourceExhaustedError where there is no room for
-        the values sent along or no message for those to be sent back.
+        Raises InvalidArgumentError, with the step and the argument, for a mismatch; NotFoundError
+        for handles never issued; ResourceExhaustedError if the values sent along have no room or
+        those to be sent back exceed a message.
         """
         device = self.grids.runner.devices.resolve(request.device)
         if not 1 <= len(request.steps) <= MAX_STEPS:
@@ -59,7 +59,7 @@ class RunPlanner:
 
 
 class _Plan:
-    """One run while it is planned, step by step."""
+    """A run under construction, step by step."""
 
     def __init__(self, grids: GridRunner, device: Device) -> None:
         self._grids = grids
@@ -75,7 +75,7 @@ class _Plan:
         self._outputs = OutputReader(grids.runner.engine.limits.max_message_bytes)
 
     def undo(self) -> None:
-        """Release what was held and reserved."""
+        """Release all held values and reserved memory."""
         if self._held:
             self._values.release(list(self._held.values()))
         if self._room is not None:
@@ -83,7 +83,8 @@ class _Plan:
 
     def run(self, steps: Sequence[RunStep]) -> PlannedRun:
         """Return the run of these steps."""
-        # Bytes of the values sent along: as many as arrived, for they must be as their shapes say.
+        # Bytes of the values sent along are those that arrived: `read` checks them against the
+        # shapes.
         room = 0
         uses: dict[int, tuple[int, int]] = {}
         for number, step in enumerate(steps):
@@ -136,7 +137,7 @@ class _Plan:
         for index, argument in enumerate(step.arguments):
             try:
                 if isinstance(argument, InlineArgument):
-                    # A value sent along is the run's own, whether it is donated or not.
+                    # A value sent along belongs to the run, donated or not.
                     sources.append(self._inline(argument, compiled, index))
                     continue
                 source = self._source(argument, None if is_shared else parameters[index])
@@ -159,7 +160,7 @@ class _Plan:
     def _source(
         self, argument: HandleArgument | ResultArgument | None, parameter: Shape | None
     ) -> Source:
-        """Return the value that an argument names, of its parameter's shape where that is given."""
+        """Return the value that an argument names; `parameter` is the shape it must have."""
         source: Source
         if argument is None:
             raise InvalidArgumentError("an argument must say its source, got none")
@@ -173,7 +174,7 @@ class _Plan:
         return source
 
     def _inline(self, argument: InlineArgument, compiled: LoadedExecutable, index: int) -> Buffer:
-        """A value sent along; its layout is only how it was sent."""
+        """A value sent along; its layout describes the wire only."""
         literal = argument.read(max_bytes=self._runner.engine.quotas.device_bytes)
         parameter = taken_shape(compiled, index, literal.shape)
         if not literal.shape.equal(parameter):
@@ -197,7 +198,7 @@ class _Plan:
         return part_shape(self._steps[source.step].result, source.path)
 
     def _check_donations(self, number: int, step: RunStep, donated: Sequence[int]) -> None:
-        """Note what the step donates; it must not be used beside that, or later."""
+        """Record the step's donations; a donated value must have no other use here or later."""
         for index in donated:
             root = _root(step.arguments[index])
             if root is not None:
@@ -226,7 +227,7 @@ class _Plan:
 
 
 def _root(argument: Argument) -> "tuple[Root, Path] | None":
-    """Return what an argument names; None for a value of its own."""
+    """Return the root of an argument; None for a value sent along."""
     if isinstance(argument, HandleArgument):
         return ("handle", argument.handle), ()
     if isinstance(argument, ResultArgument):

@@ -95,7 +95,7 @@ class ProgramRunner:
         """
         compiled = self.alone_under(handle)
         buffers = self.checked_arguments(compiled, arguments)
-        # Before a slot is taken: a call that waits for memory must hold none.
+        # Before a slot is taken: a call that waits for memory must hold no slot.
         with self.reserve(compiled, cancellation) as reservation:
             self.running.take()
             try:
@@ -120,7 +120,7 @@ class ProgramRunner:
         no more.
         """
         if not self.engine.programs.has(program.key):
-            # Before others can wait for it: they are not to get an error of this session's own.
+            # Before others can wait for the compilation: they must not get this session's error.
             self._require_compiling()
 
         compile_program = functools.partial(self._compile, program)
@@ -178,7 +178,7 @@ class ProgramRunner:
             return CompiledProgram(executable, partitioned.signature)
 
     def _compiling_again(self, compiled: LoadedExecutable) -> Callable[[], CompiledProgram]:
-        """Return what compiles a program in a thread for executions, whose slot is lent then."""
+        """Return a function that compiles a program in an execution's thread, slot lent."""
 
         def compile_again() -> CompiledProgram:
             with releasing_slot():
@@ -199,11 +199,10 @@ class ProgramRunner:
     ) -> Execution:
         """Run in a slot of `running` that the caller has taken; raises as `Executable.execute`.
 
-        A program whose code is gone is compiled again, which takes no leave: time of it counts as
-        the session's compiling, and may exceed what it has. `donated` are numbers of arguments
-        without other users; `label` is the handle of the execution, where it was launched, for
-        who asks what waits. `channels` are the session's unless others are given; `collectives` say
-        which participant of a grid it is.
+        A program whose code was evicted is compiled again: the time counts as the session's
+        compiling, but is never refused. `donated` has the numbers of arguments without other users;
+        `label` is the handle of a launched execution, for descriptions of waiting clients.
+        `channels` are the session's by default; `collectives` identify the participant of a grid.
         """
         # A context manager would cost a fifteenth of a small execution.
         programs, compile_again = self.engine.programs, self._compiling_again(compiled)
@@ -225,7 +224,7 @@ class ProgramRunner:
 
     @contextlib.contextmanager
     def used(self, compiled: LoadedExecutable, cancellation: Cancellation) -> Iterator[Executable]:
-        """The executable of a program, whose code stays as long as the block."""
+        """The executable of a program, whose code stays for the block."""
         programs, compile_again = self.engine.programs, self._compiling_again(compiled)
         code, executable = programs.begin_use(compiled, compile_again, cancellation)
         try:
@@ -258,7 +257,7 @@ class ProgramRunner:
             )
 
     def module_of(self, compiled: LoadedExecutable) -> HloModule:
-        """Return the module of a program, as it was given."""
+        """Return the module of a program, as the client sent it."""
         return compiled.program.import_module(self.engine.limits.max_device_bytes)
 
     def all_on(self, device: Device, buffers: Sequence[Buffer]) -> list[Buffer]:
@@ -272,7 +271,7 @@ class ProgramRunner:
         ]
 
     def values_of(self, handles: Sequence[int | None], noun: str = "argument") -> list[Buffer]:
-        """The values of handles; an error says the `noun` and the number of the wrong one."""
+        """The values of handles; an error has `noun` and the number of the wrong one."""
         buffers = []
         for number, handle in enumerate(handles):
             with part_of_request(f"{noun} {number}"):
@@ -329,7 +328,7 @@ class ProgramRunner:
 
 
 def profile_of(execution: Execution, compiled: LoadedExecutable) -> Profile:
-    """The profile of an execution with what compiling cost, for the handle it was run by."""
+    """The profile of an execution, with the time of compiling its program."""
     # The constructor costs a third of `_replace`.
     return Profile(compiled.cache_hit, compiled.compile_time_ms, *execution.profile[2:])
 
@@ -344,7 +343,7 @@ def require_count(arguments: Sequence[object], parameters: Sequence[Shape]) -> N
 
 
 def require_fitting(argument: Shape, parameter: Shape, name: str) -> None:
-    """Raise InvalidArgumentError, with the name, unless a value can be the parameter's argument."""
+    """Raise InvalidArgumentError, with the name, unless a shape fits the parameter."""
     if not same_but_for_layout(argument, parameter):
         raise InvalidArgumentError(
             f"{name} must have the type and dimensions of its parameter, got {argument} for "
@@ -353,9 +352,9 @@ def require_fitting(argument: Shape, parameter: Shape, name: str) -> None:
 
 
 def same_but_for_layout(argument: Shape, parameter: Shape) -> bool:
-    """Return whether a value of one shape can be the argument for a parameter of the other.
+    """Return whether two shapes are equal apart from their layouts.
 
-    Platforms keep values dense and row-major whatever layout a shape says, so an argument in
-    another layout needs no copy: its elements are read where they are.
+    Platforms keep values dense and row-major, so an argument that declares another layout than the
+    parameter needs no copy.
     """
     return argument == parameter or argument.without_layout() == parameter.without_layout()

@@ -19,7 +19,7 @@ class GraphProgram:
     """One program of ExecuteGraphParallel with the handles of its arguments."""
 
     program: Callable[[], CompileRequest]
-    """Decodes the program, and raises what is wrong with it."""
+    """Decodes the program; raises InvalidArgumentError for a malformed one."""
     arguments: Sequence[int | None]
     devices: Sequence[DeviceHandle]
 
@@ -48,10 +48,10 @@ class ShardsArgument(NamedTuple):
 
 
 class ShardedOutput(NamedTuple):
-    """The fate of the results of all participants: each kept by itself, or one with `join`.
+    """The requested use of all participants' results: kept one by one, or joined with `join`.
 
-    `sharding` says how they are put together; without it as the program says, else the result of
-    participant 0 stands for all. If `flatten`, the elements of tuples get handles of their own.
+    They are joined by `sharding`, else by the program's sharding, else the result of participant 0
+    is taken. If `flatten`, the elements of tuples get handles of their own.
     """
 
     join: bool
@@ -64,7 +64,7 @@ class ShardedRequest(NamedTuple):
 
     executable: int | None
     assignment: DeviceAssignment | None
-    """The devices, where they are not those that it was compiled for."""
+    """The devices, if they are not those that it was compiled for."""
     arguments: Sequence[WholeArgument | ShardsArgument | None]
     """One for each parameter; None for one without a source."""
     output: ShardedOutput
@@ -111,7 +111,7 @@ Argument: TypeAlias = HandleArgument | ResultArgument | InlineArgument | None
 
 
 class PartRequest(NamedTuple):
-    """The fate of the part of a result at `path`; see OutputRequest."""
+    """The requested use of the part of a result at `path`; see OutputRequest."""
 
     path: Path
     keep: bool
@@ -120,7 +120,7 @@ class PartRequest(NamedTuple):
 
 
 class OutputRequest(NamedTuple):
-    """The fate of a result: keep it, and send it back if it has at most `fetch_bytes`.
+    """The requested use of a result: keep it, and send it back if it has at most `fetch_bytes`.
 
     `fetch_as` is the shape, with layout, in which it is sent back; None for row-major. If
     `flatten`, the elements of a kept tuple get handles instead of the tuple.

@@ -47,19 +47,19 @@ class PlannedStep:
     result: Shape
     """The shape of the result."""
     byte_size: int
-    """Bytes that it takes, the arguments aside."""
+    """Bytes of the execution, without the arguments."""
     done_with: list[int] = dataclasses.field(default_factory=list)
-    """The steps whose results are not used after this one."""
+    """The steps whose results have their last use in this one."""
 
     @property
     def is_shared(self) -> bool:
-        """True if several devices do it together."""
+        """True if several devices run the step together."""
         return len(self.compiled.devices) > 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """The results of a step. Kept values of parts come after the others."""
+    """The results of a step; kept parts come after kept values."""
 
     kept: tuple[Buffer, ...]
     value: Literal | None
@@ -86,7 +86,7 @@ class PlannedRun:
     sent_back_bytes: int
     """Bytes of the results that are sent back, by their shapes."""
     label: int = 0
-    """The handle of the execution that this is, if it was launched."""
+    """The handle of the execution, if the run was launched."""
 
     @property
     def _values(self) -> ValueTable:
@@ -94,7 +94,7 @@ class PlannedRun:
 
     @property
     def pending(self) -> list[ValueFuture]:
-        """The arguments that other executions are still to give."""
+        """The arguments that other executions have not computed yet."""
         return [entry for entry in self._held.values() if isinstance(entry, ValueFuture)]
 
     @property
@@ -103,7 +103,7 @@ class PlannedRun:
         return ", ".join(dict.fromkeys(step.compiled.name for step in self.steps))
 
     def free_donated(self) -> None:
-        """Free the handles that are donated; raises as `ValueTable.remove_all`."""
+        """Free the donated handles; raises as `ValueTable.remove_all`."""
         if self._donated:
             donated, self._donated = self._donated, []
             self._values.remove_all(donated)
@@ -113,7 +113,7 @@ class PlannedRun:
     ) -> Reservation:
         """Reserve memory for all steps; waits and raises as `MemoryQueue.reserve`.
 
-        All of it at once, so that no run waits for memory while it has some.
+        All at once, so that no run waits for memory while it holds some.
         """
         size, room, number = self._need()
         runner = self._grids.runner
@@ -136,13 +136,13 @@ class PlannedRun:
         self._grids.runner.engine.queue.leave(waiter)
 
     def _need(self) -> tuple[int, ExecutionFootprint, int]:
-        """Return the bytes to reserve, what for, and the step that needs most."""
+        """Return the bytes to reserve, their purpose, and the step that needs most."""
         needs = self._needs()[:-1]
         number = needs.index(max(needs))
         return needs[number], self.steps[number].compiled.room, number
 
     def _needs(self) -> list[int]:
-        """Return the bytes that each step needs, with the results before it, and all in the end."""
+        """Return the bytes that each step needs, earlier results included, and the total kept."""
         needs: list[int] = []
         results: dict[int, int] = {}
         for number, step in enumerate(self.steps):
@@ -157,17 +157,17 @@ class PlannedRun:
     def executing(
         self, cancellation: Cancellation, room: Reservation | None = None
     ) -> Iterator[list[StepOutcome]]:
-        """Run the steps in `room`, which lasts as long as the block, in which results are kept.
+        """Run the steps in the reservation `room`, for the block, in which results are kept.
 
-        Raises ValuePendingError when an argument is not there, why it never will be, what running
-        raises, and without `room` as `reserve`.
+        Raises ValuePendingError for an argument that is not computed, the error of one that failed,
+        the errors of running, and without `room` as `reserve`.
         """
         runner, results = self._grids.runner, dict[int, Buffer]()
         room = self.reserve(cancellation) if room is None else room
         needs = self._needs()
         outcomes: list[StepOutcome] = []
         turns = runner.engine.turns
-        # Participants take turns of their own, and those who wait for them are to have none.
+        # Participants are scheduled by themselves; the run that waits for them must take no turns.
         is_shared = any(step.is_shared for step in self.steps)
         turn = None if is_shared else turns.begin(cancellation, runner.flow)
         try:
@@ -194,7 +194,7 @@ class PlannedRun:
             room.release()
 
     def close(self) -> None:
-        """Let go of the arguments; harmless when done before."""
+        """Release the arguments; no effect when done before."""
         held, self._held = self._held, {}
         if held:
             self._values.release(list(held.values()))

@@ -17,22 +17,22 @@ MAX_PARTS = 16384
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepPart:
-    """Requested use of a part of a result."""
+    """Checked request for a part of a result."""
 
     path: Path
     shape: Shape
     keep: bool
     fetch_as: Shape | None
-    """The shape, with layout, in which it is sent back, if it is."""
+    """The shape, with layout, in which the part is sent back; None if it is not."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepOutput:
-    """Requested use of a result."""
+    """Checked request for a result."""
 
     keep: bool
     fetch_as: Shape | None
-    """The shape, with layout, in which it is sent back, if it is."""
+    """The shape, with layout, in which the result is sent back; None if it is not."""
     flatten: bool
     parts: tuple[StepPart, ...] = ()
 
@@ -63,25 +63,25 @@ class StepOutput:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartOutcome:
-    """Outcome for a part of a result: whether it is kept, and the value that is sent."""
+    """Outcome for a part of a result: whether it is kept, and the value sent back, if any."""
 
     is_kept: bool
     value: Literal | None
 
 
 class OutputReader:
-    """Reader of requested outputs. Bytes that are sent back are counted over all steps."""
+    """Checks requested outputs; counts the bytes that are sent back over all steps."""
 
     def __init__(self, max_message_bytes: int) -> None:
         self._max_message_bytes = max_message_bytes
         self.sent_back = 0
-        """Bytes, of all that was read."""
+        """Bytes to send back, of all requests that were read."""
 
     def read(self, output: OutputRequest, result: Shape) -> StepOutput:
-        """Return the use of a result of this shape.
+        """Return the checked request for a result of this shape.
 
         Raises InvalidArgumentError for a request that does not fit the shape,
-        ResourceExhaustedError if no message could carry the values to send.
+        ResourceExhaustedError if the values to send exceed a message.
         """
         if len(output.parts) > MAX_PARTS:
             raise InvalidArgumentError(
@@ -126,7 +126,7 @@ class OutputReader:
 
 
 def part_shape(result: Shape, path: Path) -> Shape:
-    """The shape of a part; InvalidArgumentError for a path that leads nowhere."""
+    """The shape of a part; InvalidArgumentError for a path that does not exist."""
     shape = result
     for index in path:
         if not shape.is_tuple or not 0 <= index < len(shape.tuple_shapes):
@@ -138,14 +138,14 @@ def part_shape(result: Shape, path: Path) -> Shape:
 
 
 def part_of(result: Buffer, path: Path) -> Buffer:
-    """The value at a path that `part_shape` has found right."""
+    """The value at a path that `part_shape` has accepted."""
     for index in path:
         result = result.elements[index]
     return result
 
 
 def sent_back(value: Buffer, shape: Shape | None) -> Literal | None:
-    """A value in the layout in which it is sent back; None for one that is not."""
+    """A value in its layout on the wire; None without `shape`, as it is not sent back."""
     if shape is None:
         return None
     return value.to_literal(None if shape.equal(value.shape) else shape)

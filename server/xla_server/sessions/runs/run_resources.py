@@ -11,7 +11,7 @@ from xla_server.sessions.runs.time_slicing import TimeSlicer
 
 
 class RunResources:
-    """A platform, the programs compiled for it, the memory of its devices, and turns to run.
+    """A platform, its compiled programs, the memory of its devices, and the time slicer.
 
     `quotas` are what each session may have; by default a session may have all there is.
     """
@@ -21,7 +21,7 @@ class RunResources:
     ) -> None:
         self.backend = backend
         self.hosts = hosts
-        """The processes that devices are in, if that is not this one alone."""
+        """The processes that own devices; None if this process owns all."""
         self.limits = limits
         self.quotas = quotas or Quotas(device_bytes=limits.max_device_bytes)
         self.memory = MemoryBudget(limits.max_device_bytes)

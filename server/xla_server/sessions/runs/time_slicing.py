@@ -1,11 +1,12 @@
-"""Programs that run for long stand behind those that have just begun, and take turns.
+"""Time slicing: long-running programs yield to those that have just begun, and take turns.
 
-A program may never end, and clients may run any number of those. One thread looks at what runs,
-some hundred times a second. A program that it has seen for a while lends its slot in its pool, so
-that another call finds a thread. If more such programs run than there are cores, they take turns,
-as many as cores at a time, beside as many of the youngest. The others wait at points where they
-would notice a cancellation, between two instructions or in native code. So few threads compete for
-the cores and for Python's lock, and a new program, which runs at once, gets its share.
+A program may never end, and clients may run any number of such programs. One thread polls the
+running programs, some hundred times a second. A program that it has seen for LENDING_SECONDS lends
+its slot in its pool, so that another call finds a thread. If more such programs run than there are
+cores, they take turns, as many as cores at a time, beside as many of the youngest. The others wait
+at points where they would notice a cancellation, between two instructions or in native code. So few
+threads compete for the cores and for Python's lock, and a new program, which runs at once, gets its
+share.
 
 Turns go to identities, then to their connections, then to their sessions
 (`sessions.limits.rotation`). Each of n identities with programs that run for long has an n-th of
@@ -32,7 +33,7 @@ NEW_SECONDS = 0.02
 """Seconds that a program runs before it takes turns with others."""
 
 YOUNG_SECONDS = 1.0
-"""Seconds that it runs beside those that take turns, if it is among the youngest, as many as cores.
+"""Seconds that one of the youngest programs, as many as cores, runs beside those in turns.
 
 Callers take turns for this, too.
 """
@@ -82,7 +83,7 @@ _SWITCHING = _Switching()
 
 @dataclasses.dataclass(slots=True, eq=False)
 class TimeSlice:
-    """One execution while it runs. Times are seconds of the clock of `TimeSlicer`, 0 for never."""
+    """A running execution. Times are seconds of the clock of `TimeSlicer`, 0 for never."""
 
     cancellation: Cancellation
     flow: Flow = LOCAL_FLOW
@@ -95,7 +96,7 @@ class TimeSlice:
     is_lent: bool = False
 
     def pause(self, is_paused: bool) -> None:
-        """Pause the execution, or let it proceed, where that is a change."""
+        """Pause or resume the execution, if it is not so already."""
         if is_paused != self.is_paused:
             self.is_paused = is_paused
             (self.cancellation.pause if is_paused else self.cancellation.proceed)()
@@ -126,7 +127,7 @@ class TimeSlicer:
         """
         turn = TimeSlice(cancellation, flow)
         turn.worker.turn = turn
-        # One step each, so no lock: the thread says that it sleeps before it looks a last time.
+        # Each operation is atomic, so no lock: the thread sets its flag before its last look.
         self._running.add(turn)
         if self._is_asleep:
             self._wake()
@@ -149,7 +150,7 @@ class TimeSlicer:
 
     @contextlib.contextmanager
     def taken(self, cancellation: Cancellation, flow: Flow = LOCAL_FLOW) -> Iterator[None]:
-        """An execution of `flow` as long as the block."""
+        """Count an execution of `flow` for the block."""
         turn = self.begin(cancellation, flow)
         try:
             yield
@@ -190,11 +191,11 @@ class TimeSlicer:
             return False
 
     def look(self, turns: list[TimeSlice], now: float) -> None:
-        """See to it that the right ones of those that run do so."""
+        """Lend slots, pause and resume executions as of time `now`."""
         long: list[TimeSlice] = []
         for turn in turns:
             if turn.worker.is_waiting or not turn.since:
-                # A waiting program uses no core; it counts as new when it goes on.
+                # A waiting program uses no core; it counts as new when it resumes.
                 turn.since = turn.last = now
                 turn.pause(False)
                 continue
@@ -207,7 +208,7 @@ class TimeSlicer:
         self._let_run(long, now)
 
     def _let_run(self, long: list[TimeSlice], now: float) -> None:
-        """Let those of the executions that run for long proceed whose turn it is; pause others."""
+        """Resume the long-running executions whose turn it is, and pause the others."""
         at_once = self._at_once
         young = self._young_rotation.select(
             [turn for turn in long if now - turn.since < YOUNG_SECONDS],
@@ -225,7 +226,7 @@ class TimeSlicer:
             self._changed_at = now
         running = set(chosen)
         others = [turn for turn in long if turn not in running]
-        # The programs of a session that have waited longest come first.
+        # Within a session, programs that have waited longest come first.
         following = self._rotation.select(
             others, at_once - len(chosen), _flow, lambda turn: turn.last
         )

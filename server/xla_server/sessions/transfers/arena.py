@@ -1,14 +1,14 @@
 """Memory that a client on the same host shares with the server.
 
 An arena is a file in memory. Its descriptor is given to one client, which may keep it for as long
-as it likes and write to it at any time. It cannot be revoked, so an arena that was given away never
-serves another session. A session reuses the same pages, because fresh ones are expensive: a copy
-into them takes ten times as long.
+as it likes and write to it at any time. The descriptor cannot be revoked, so an arena that a client
+had never serves another session. A session reuses the same pages, because fresh ones are expensive:
+a copy into them takes ten times as long.
 
 The file has its full size from the beginning, and seals forbid to change it, so that a client
 cannot make the server access pages beyond its end. Pages are allocated with the parts. A client may
-write to other pages, too: those count as well, and are released every few seconds and when memory
-is needed.
+write to other pages, too (stray bytes): they count as well, and are released every few seconds and
+when memory is needed.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ _PUNCH_HOLE_AND_KEEP_SIZE = 2 | 1
 """FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE."""
 
 _BLOCK_BYTES = 512
-"""The unit of st_blocks."""
+"""Unit of st_blocks, in bytes."""
 
 _NO_PART = -1
 """An offset at which no part begins."""
@@ -62,7 +62,7 @@ class Arena:
         self._given_back: set[int] = set()
         self._backed = 0
         self.stray_bytes = 0
-        """Bytes that the client has written where nothing was allocated, when last looked at."""
+        """Bytes that the client has written outside all parts, as of the last `look`."""
         self._idle_since: float | None = time.monotonic()
         self._lock = threading.Lock()
         self._descriptor = _sealed_file(capacity)
@@ -81,17 +81,14 @@ class Arena:
 
     @property
     def backed_bytes(self) -> int:
-        """Bytes that have memory: up to the end of the farthest part since the last `trim`.
-
-        And what the client has written elsewhere.
-        """
+        """Bytes with memory, up to the end of the last part since the last `trim`; and strays."""
         self.look()
         return self._backed + self.stray_bytes
 
     def look(self, *, drops: bool = False) -> None:
-        """Count what the client has written where nothing was allocated, unless in use just now.
+        """Count the bytes that the client has written outside all parts, unless in use.
 
-        With `drops`, take the memory of that.
+        With `drops`, release their memory.
         """
         if self._lock.acquire(blocking=False):
             try:
@@ -123,7 +120,7 @@ class Arena:
         return 0.0 if since is None else now - since
 
     def allocate(self, byte_size: int) -> tuple[int, int]:
-        """Allocate a part with its pages; return offset and size.
+        """Allocate a part with its pages; return its offset and size in bytes.
 
         Raises InvalidArgumentError for less than a byte, ResourceExhaustedError if the arena or the
         machine has too little memory, FailedPreconditionError once closed, and what `grow` raises.
@@ -157,7 +154,7 @@ class Arena:
         return offset, size
 
     def free(self, offset: int) -> None:
-        """Free a part once it is not in use any more; NotFoundError if there is none."""
+        """Free a part once no caller uses it; NotFoundError if there is none."""
         with self._lock:
             self._mapped()
             self._size(offset)
@@ -171,7 +168,7 @@ class Arena:
 
     @contextlib.contextmanager
     def using(self, offset: int, byte_size: int) -> Iterator[Array]:
-        """The first bytes of a part, uint8[byte_size], which stays as long as the block.
+        """The first bytes of a part, uint8[byte_size], which stays allocated for the block.
 
         The client may change them at any time. Raises NotFoundError if no part begins at `offset`,
         InvalidArgumentError if it is shorter, FailedPreconditionError once closed.
@@ -191,7 +188,7 @@ class Arena:
             self._leave(offset)
 
     def warm(self, byte_size: int) -> None:
-        """Put memory behind the first bytes; raises OSError and what `grow` raises."""
+        """Back the first bytes with memory; raises OSError and what `grow` raises."""
         size = min(byte_size, self.capacity)
         with self._lock:
             memory = self._mapped()
@@ -212,7 +209,7 @@ class Arena:
             return os.dup(self._descriptor)
 
     def trim(self, kept_bytes: int, *, blocking: bool = True) -> None:
-        """Give back the memory behind the first bytes, if no part is allocated.
+        """Release memory beyond the first `kept_bytes`, if no part is allocated.
 
         Without `blocking` nothing happens while another thread allocates or frees.
         """
@@ -228,7 +225,7 @@ class Arena:
             self._lock.release()
 
     def close(self) -> None:
-        """Release everything; arrays of it last as long as they are referenced."""
+        """Release everything; arrays of its memory stay valid while they are referenced."""
         with self._lock:
             if self._memory is None:
                 return
@@ -247,11 +244,11 @@ class Arena:
         return self._memory
 
     def _size(self, offset: int) -> int:
-        """The size of a part that was not given back; raises NotFoundError."""
+        """The size of a part that was not freed; raises NotFoundError."""
         return self._parts.size(_NO_PART if offset in self._given_back else offset)
 
     def _leave(self, offset: int, *, free: bool = False) -> None:
-        """End a use of a part, and give it back with `free`."""
+        """End a use of a part, and free it if `free`."""
         with self._lock:
             self._users[offset] -= 1
             if free:
@@ -284,12 +281,12 @@ def _sealed_file(size: int) -> int:
 
 
 def _populate(memory: Array, descriptor: int, offset: int, byte_size: int) -> None:
-    """Put memory behind a part; raises OSError where there is none.
+    """Back a part with memory; raises OSError without enough.
 
-    Touching it would end the process then.
+    Touching a page without memory would end the process.
     """
     try:
-        # Called through ctypes these let other threads run, as Python's own do not.
+        # Unlike Python's own, functions called through ctypes release the interpreter lock.
         _call("madvise", memory.ctypes.data + offset, byte_size, ctypes.c_int(_POPULATE_WRITE))
     except OSError as error:
         if error.errno != errno.EINVAL:  # An older kernel.

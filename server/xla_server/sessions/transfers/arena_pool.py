@@ -37,7 +37,7 @@ class _Account:
     caller: Caller | None = None
     byte_size: int = 0
     stray_bytes: int = 0
-    """Bytes beyond all parts, when last looked at."""
+    """Bytes outside all parts, as of the last look."""
 
 
 class ArenaPool:
@@ -62,7 +62,8 @@ class ArenaPool:
         shares: CallerShares = EVERYTHING,
     ) -> None:
         self.max_bytes = max_bytes
-        # A session is of one connection of one identity, and never gets more than those may have.
+        # A session belongs to one connection of one identity, and never gets more than their
+        # shares.
         most_bytes = int(min(shares.identity, shares.connection) * max_bytes)
         self.session_bytes = min(session_bytes, most_bytes) // PAGE * PAGE
         self._warm_bytes = min(warm_bytes, self.session_bytes) // PAGE * PAGE
@@ -116,7 +117,7 @@ class ArenaPool:
         return arena
 
     def release(self, arena: Arena) -> None:
-        """Free an arena; harmless when it is free."""
+        """Free an arena; no effect if it is free."""
         with self._lock:
             account = self._arenas.pop(arena, None)
             if account is not None:
@@ -124,10 +125,7 @@ class ArenaPool:
         arena.close()
 
     def trim_idle(self) -> None:
-        """Take most of the memory of arenas that have been idle for a while.
-
-        And of all what clients have written beyond their parts.
-        """
+        """Release most memory of arenas that have been idle for a while, and all stray bytes."""
         now = time.monotonic()
         for arena in self._lent():
             arena.look(drops=True)
@@ -171,10 +169,10 @@ class ArenaPool:
         greedy = self._level_beyond_its_share(account, byte_size)
         # The arena that asks holds its own lock, so nothing here may wait for another's.
         if greedy is None:
-            with self._lock:  # In which it is started.
+            with self._lock:  # Held while the thread is started.
                 warming = self._warming
             if warming is not None and warming is not threading.current_thread():
-                # It is for a session that may never come, and can be dropped once it is made.
+                # The warm arena is for a session that may never come, and can be dropped.
                 warming.join()
             self._drop_spare()
         # Callers beyond their shares take no memory that others keep warm.
@@ -231,7 +229,7 @@ class ArenaPool:
             self._count(account, -byte_size)
 
     def _exceeded(self, account: _Account, byte_size: int) -> Level | None:
-        """Return the level of an arena's caller that may not have so much more. Under the lock."""
+        """Return the level of an arena's caller that may not have so many more. Under the lock."""
         if account.caller is None:
             return None
         used = self._used + self._strays

@@ -1,4 +1,4 @@
-"""Values that leave in chunks, straight from their memory."""
+"""Downloads in chunks, straight from a value's memory."""
 
 import contextlib
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from xla_server.sessions.values.value_table import ValueTable, checked_layout
 
 
 class Download:
-    """One array on its way out, from a byte on."""
+    """The download of one array, from a byte offset on."""
 
     def __init__(self, literal: Literal, offset: int, chunk_bytes: int) -> None:
         reader = LinearReader(literal)
@@ -31,7 +31,7 @@ class Download:
     def chunks(self, cancellation: Cancellation) -> Iterator[ChunkView]:
         """Yield one chunk or more; the last has the checksum of all bytes, skipped ones included.
 
-        A chunk's data is valid until the next one is asked for. Raises what `cancellation` does.
+        A chunk's data is valid until the next one is requested. Raises the error of `cancellation`.
         """
         size, checksum = self._reader.size, 0
         for start in range(0, self._offset, self._chunk_bytes):
@@ -53,7 +53,7 @@ class Download:
 def downloading(
     values: ValueTable, handle: int, shape: Shape | None, offset: int, max_message_bytes: int
 ) -> Iterator[Download]:
-    """The value under a handle from byte `offset` on, laid out as `shape` or as it is kept.
+    """The value under a handle from byte `offset` on, in the layout of `shape` or its own.
 
     Its memory counts as the session's until the block ends, even where the handle is freed. Raises
     the errors of `ValueTable.get`, ValuePendingError among them. Raises UnimplementedError for a

@@ -12,9 +12,9 @@ MAX_PARTS = 4096
 
 
 class FreeList:
-    """Parts of a region of `capacity` bytes, a multiple of PAGE. Not for several threads.
+    """Parts of a region of `capacity` bytes, a multiple of PAGE. Not thread-safe.
 
-    The first gap that is large enough is taken, so what lies at the front is used most.
+    The first gap that is large enough is taken, so the front of the region is used most.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -34,7 +34,7 @@ class FreeList:
 
     @property
     def parts(self) -> dict[int, int]:
-        """Offset -> size of what is taken."""
+        """Offset -> size of the taken parts."""
         return dict(self._taken)
 
     def size(self, offset: int) -> int:
@@ -86,7 +86,7 @@ class FreeList:
             self._join(number - 1)
 
     def _join(self, number: int) -> None:
-        """Make one gap of this and the next, where nothing is between them."""
+        """Join this gap and the next one, if they are adjacent."""
         after = number + 1
         if (
             after < len(self._starts)

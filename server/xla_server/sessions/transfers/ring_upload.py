@@ -1,10 +1,10 @@
-"""Values that pass through an allocation in pieces, each copied out while the next is written.
+"""Uploads through a ring in shared memory: each piece is copied out while the next is written.
 
-The allocation has slots for some pieces, and a channel, a socket on which they are named. The
+The allocation has slots for some pieces, and a channel: a socket that carries slot numbers. The
 client sends the number of a slot that has a piece, and gets it back when the slot may be written
-again (xla_extension.proto has the rules). Bytes of a socket are ordered after the writes before
-them on every processor, wake the waiting side, and end with the client; numbers in the memory would
-not.
+again (xla_extension.proto has the rules). On every processor, bytes of a socket arrive after
+earlier writes to memory, wake the waiting side, and end with the client; numbers in the memory
+would not.
 """
 
 import collections
@@ -35,7 +35,7 @@ SILENCE_SECONDS = 10.0
 
 @dataclasses.dataclass(slots=True, eq=False)
 class _Channel:
-    """A connection that one call uses at a time; closed when it has ended and is not used."""
+    """A connection for one call at a time; closed once it has ended and no call uses it."""
 
     connection: socket.socket
     is_used: bool = False
@@ -62,7 +62,7 @@ class RingTransfers:
         return len(self._channels)
 
     def add(self, offset: int, connection: socket.socket) -> None:
-        """Make a connection the channel of an allocation, instead of the one there was.
+        """Make a connection the channel of an allocation, instead of an earlier one.
 
         Raises ResourceExhaustedError when there are too many, FailedPreconditionError once closed.
         """
@@ -89,7 +89,7 @@ class RingTransfers:
                 channel.end()
 
     def close(self) -> None:
-        """End all channels; there will be none any more."""
+        """End all channels and refuse new ones."""
         with self._lock:
             self._is_closed = True
             for channel in self._channels.values():
@@ -98,7 +98,7 @@ class RingTransfers:
 
     @contextlib.contextmanager
     def using(self, offset: int) -> Iterator[socket.socket]:
-        """The channel of an allocation for one call, which ends it when the block raises.
+        """The channel of an allocation for one call; it is ended if the block raises.
 
         Raises FailedPreconditionError where there is none, or another call has it.
         """
@@ -113,7 +113,7 @@ class RingTransfers:
             channel.is_used = True
         try:
             yield channel.connection
-        except BaseException:  # Whatever it is: what the client sends over it means nothing now.
+        except BaseException:  # The two sides may disagree on what the next bytes mean.
             with self._lock:
                 if self._channels.get(offset) is channel:
                     del self._channels[offset]
@@ -137,7 +137,7 @@ def receive_ring(
     """Copy a value out of a ring, uint8[slots * piece_bytes], into `target`, uint8[value's size].
 
     `reserve` is called, before a piece is copied, with the bytes of the value up to its end. Raises
-    what that raises, InvalidArgumentError for a slot that is not there, AbortedError when the
+    what that raises, InvalidArgumentError for a slot that does not exist, AbortedError when the
     channel ends or the client is silent, and the error of `cancellation`.
     """
     count = ring.size // piece_bytes
@@ -153,22 +153,22 @@ def receive_ring(
             piece = target[start : start + piece_bytes]
             reserve(start + piece.size)
             np.copyto(piece, ring[slot * piece_bytes :][: piece.size])
-            with contextlib.suppress(OSError):  # A client that has gone gives no other piece.
+            with contextlib.suppress(OSError):  # A client that has gone sends no other piece.
                 channel.send(bytes((slot,)))
 
 
 def shutdown_socket(channel: socket.socket) -> None:
-    """End a channel for both sides, from any thread; a thread that waits for it goes on."""
+    """Shut down a channel for both sides, from any thread; a thread that waits for it wakes up."""
     with contextlib.suppress(OSError):  # It has ended.
         channel.shutdown(socket.SHUT_RDWR)
 
 
 def _told(channel: socket.socket, most: int, cancellation: Cancellation) -> bytes:
-    """Wait for pieces; gives the slots they lie in."""
+    """Wait for pieces; return the numbers of their slots."""
     try:
         slots = recv_spinning(channel, most)
     except TimeoutError as error:
-        # It is no deadline of the client's, which may have been stopped and can upload in another
+        # Not DEADLINE_EXCEEDED: no deadline of the client has passed, and it can upload in another
         # way.
         raise AbortedError(f"a piece must come within {SILENCE_SECONDS:g} s, got none") from error
     except OSError:

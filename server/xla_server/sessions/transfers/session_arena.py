@@ -1,4 +1,4 @@
-"""The memory that one session shares with its client, and values that pass through it."""
+"""The arena that one session shares with its client, and transfers of values through it."""
 
 import contextlib
 import dataclasses
@@ -41,10 +41,10 @@ MIN_SLOTS, MAX_SLOTS = 2, 64
 
 @dataclasses.dataclass(eq=False)
 class SessionArena:
-    """A session's part of shared memory. Thread-safe.
+    """A session's arena of shared memory.
 
-    There is an arena as long as the client is connected to the socket for it. Uploads leave
-    at least `spared_bytes` of the devices to others.
+    Thread-safe. The arena lasts as long as the client's connection to the socket for it. Uploads
+    leave at least `spared_bytes` of the devices to others.
     """
 
     _arenas: ArenaPool
@@ -67,10 +67,10 @@ class SessionArena:
         return self._arena is not None
 
     def connect(self) -> Arena:
-        """Return a new arena for the client, which replaces the one before.
+        """Return a new arena for the client, which replaces an earlier one.
 
-        Give it to `disconnect` in the end. Raises FailedPreconditionError when the session has
-        ended, OSError where the system gives none.
+        Pass it to `disconnect` in the end. Raises FailedPreconditionError if the session has ended,
+        OSError if the system refuses one.
         """
         arena = self._arenas.acquire(self._caller)
         with self._lock:
@@ -93,7 +93,7 @@ class SessionArena:
         self._arenas.release(arena)
 
     def close(self) -> None:
-        """Free the arena; there will be none any more."""
+        """Free the arena and refuse new ones."""
         with self._lock:
             self._is_closed = True
             arena, self._arena = self._arena, None
@@ -106,9 +106,9 @@ class SessionArena:
         return self._connected().allocate(byte_size)
 
     def free(self, offsets: Sequence[int]) -> None:
-        """Give parts back; all are tried, and the first error is raised.
+        """Free parts; all are tried, and the first error is raised.
 
-        Raises InvalidArgumentError for more than there can be.
+        Raises InvalidArgumentError for more offsets than an arena can have parts.
         """
         if len(offsets) > MAX_PARTS:
             raise InvalidArgumentError(
@@ -127,7 +127,7 @@ class SessionArena:
             raise first
 
     def add_channel(self, offset: int, connection: socket.socket) -> None:
-        """Make a connection the channel of an allocation, closed in the end and when this raises.
+        """Make a connection the channel of an allocation; closed at the end or if this raises.
 
         Raises NotFoundError if no allocation begins at `offset`, and as `RingTransfers.add` does.
         """
@@ -137,18 +137,18 @@ class SessionArena:
             channels.add(offset, connection)
             undo.pop_all()
         try:
-            with arena.using(offset, 1):  # After it was added: who frees it ends it.
+            with arena.using(offset, 1):  # After adding, as `free` ends channels that it finds.
                 pass
         except XlaError:
             channels.end(offset)
             raise
 
     def upload(self, offset: int, shape: Shape | None, device: DeviceHandle | None) -> int:
-        """Keep the array that lies in an allocation on a device, under a new handle.
+        """Copy the array in an allocation to a device, under a new handle.
 
         It is copied before it is checked. Raises InvalidArgumentError for a shape that is no array
         with a layout and static sizes or that does not fit into the allocation, and for bytes that
-        are no values of it. Raises NotFoundError if no allocation begins at `offset`, and
+        are no values of its type. Raises NotFoundError if no allocation begins at `offset`, and
         ResourceExhaustedError, before memory is allocated, if there is too little.
         """
         arena = self._connected()
@@ -171,7 +171,7 @@ class SessionArena:
         device: DeviceHandle | None,
         cancellation: Cancellation,
     ) -> int:
-        """Keep an array that comes through an allocation in pieces, under a new handle.
+        """Store an array that arrives through an allocation in pieces, under a new handle.
 
         Raises as `upload` does, InvalidArgumentError for a shape that is not row-major and pieces
         that are no pages or too many or too few slots, FailedPreconditionError without a channel,
@@ -196,7 +196,7 @@ class SessionArena:
             ):
                 block = self._blocks.take(block_size(checked.byte_size))
                 memory = np.asarray(block)[: checked.byte_size]
-                with releasing_slot():  # The client may take its time.
+                with releasing_slot():  # The client may take long.
                     receive_ring(
                         channel,
                         ring,
@@ -211,12 +211,12 @@ class SessionArena:
     def download(
         self, handle: int | None, offset: int, shape: Shape | None
     ) -> tuple[Shape, tuple[int, ...]]:
-        """Write a value into an allocation, laid out as `shape` or else row by row.
+        """Write a value into an allocation, in the layout of `shape` or else row-major.
 
-        Gives the shape written and the sizes of a value with dynamic dimensions. Raises
-        UnimplementedError for what is no array, InvalidArgumentError for a `shape` that does not
-        fit the value and a value that does not fit into the allocation, NotFoundError if no
-        allocation begins at `offset`.
+        Returns the shape written, and the sizes of a value with dynamic dimensions. Raises
+        UnimplementedError for a value that is no array, InvalidArgumentError for a `shape` that
+        does not fit the value and a value that does not fit into the allocation, NotFoundError if
+        no allocation begins at `offset`.
         """
         arena = self._connected()
         buffer = self._values.get(require_handle(handle))

@@ -1,4 +1,4 @@
-"""One upload: its destination, how much of it has arrived, and the stream that has it."""
+"""One upload: its destination, its progress in bytes, and the stream that owns it."""
 
 import dataclasses
 import threading
@@ -22,10 +22,10 @@ from xla_server.sessions.values.value_table import Reservation
 
 @dataclasses.dataclass(eq=False)
 class Upload:
-    """The array that a writer makes, for a device; its reservation grows with what has arrived.
+    """An upload of an array to a device; its memory reservation grows with the bytes that arrive.
 
     Uploads leave at least `_spared` bytes of the devices to others. Thread-safe. The lock is held
-    while a chunk is copied, never while one is waited for. Times are those of the caller's clock.
+    while a chunk is copied, never while waiting for one. Times are those of the caller's clock.
     """
 
     _writer: LinearWriter | None
@@ -47,7 +47,7 @@ class Upload:
         self._lock = threading.Lock()
 
     def check_same(self, shape: Shape | None, device: Device) -> None:
-        """Raise InvalidArgumentError when a shape was said that is not the upload's."""
+        """Raise InvalidArgumentError if a stated shape is not the upload's."""
         if shape is not None and shape != self._shape:
             raise InvalidArgumentError(
                 f"an upload must keep its shape, got {shape} for one of {self._shape}"
@@ -60,10 +60,10 @@ class Upload:
     def take_over(
         self, owner: object, offset: int, tell: Callable[[XlaError], object], now: float
     ) -> None:
-        """Give the upload to another stream, and end the one before.
+        """Give the upload to another stream, and end the previous one.
 
-        Raises FailedPreconditionError when `offset` is not what has arrived. The stream before has
-        lost the upload then too, so that asking again gives an offset that stays.
+        Raises FailedPreconditionError when `offset` is not the upload's progress. Even then the
+        previous stream loses the upload, so that the progress stays until the client asks again.
         """
         with self._lock:
             self._check_alive()
@@ -81,7 +81,7 @@ class Upload:
             )
 
     def leave(self, owner: object, now: float) -> None:
-        """Say that a stream has ended; from now on the upload waits for another."""
+        """Record that a stream has ended; the upload then waits for another one."""
         with self._lock:
             if self._owner is owner:
                 self._owner = self._tell_owner = None
@@ -96,7 +96,7 @@ class Upload:
         return self._owner is not None and self._active_at <= moment
 
     def write(self, owner: object, chunk: ChunkView, now: float) -> None:
-        """Take in the next chunk; raises as `UploadStream.write` does."""
+        """Write the next chunk; raises as `UploadStream.write` does."""
         with self._lock:
             self._check_owner(owner)
             assert self._writer is not None
@@ -128,7 +128,7 @@ class Upload:
                 )
 
     def keep(self, backend: Backend) -> int:
-        """Make the memory a value on the device; gives its handle."""
+        """Make the memory a value on the device; return its handle."""
         with self._lock:
             self._check_alive()
             assert self._writer is not None
@@ -142,7 +142,7 @@ class Upload:
                 self._reservation.release()
 
     def drop(self, reason: XlaError) -> None:
-        """Free the memory; streams get `reason`. Harmless when that was done."""
+        """Free the memory; streams get the error `reason`. No effect when done before."""
         with self._lock:
             if self._dropped is not None:
                 return

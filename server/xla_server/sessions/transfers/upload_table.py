@@ -1,8 +1,8 @@
-"""Values that arrive in chunks, over one stream or, where streams break off, several.
+"""Uploads in chunks, over one stream or, after interruptions, several.
 
-An upload has a destination of its final size from its start on; memory is reserved as chunks arrive
-and touch it. They follow one another, so one number states the progress. The destination becomes
-the value.
+An upload's destination has its final size from the start; memory is reserved as chunks arrive and
+touch it. Chunks arrive in order, so one number states the progress. The destination becomes the
+value.
 """
 
 import dataclasses
@@ -36,18 +36,18 @@ from xla_server.sessions.transfers.upload import Upload, require_layout
 from xla_server.sessions.values.value_table import ValueTable
 
 MAX_UPLOADS = 64
-"""Uploads under way in a session."""
+"""Largest number of uploads in progress in a session."""
 
 MAX_FINISHED = 1024
-"""Uploads of a session that are remembered after their end."""
+"""Largest number of finished uploads that a session remembers."""
 
 MAX_ID_BYTES = 64
-"""Bytes of a client's name for an upload, as UploadStart says."""
+"""Largest size of an upload's id in bytes, as UploadStart states."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UploadState:
-    """Progress of an upload; `handle` is that of the value, once it is there."""
+    """Progress of an upload; `handle` is that of the value, once the upload has finished."""
 
     offset: int
     size: int
@@ -64,7 +64,7 @@ class UploadTable:
     _blocks: BlockPool
     _limits: Limits
     clock: Callable[[], float] = time.monotonic
-    """The clock that uploads expire by."""
+    """Clock for expiry, in seconds."""
 
     def __post_init__(self) -> None:
         self._under_way: dict[bytes, Upload] = {}
@@ -84,13 +84,13 @@ class UploadTable:
         offset: int,
         on_taken_over: Callable[[XlaError], object],
     ) -> "UploadStream":
-        """Begin an upload, or go on with one, for a stream that must `leave` it in the end.
+        """Begin or resume an upload, for a stream that must `leave` it in the end.
 
-        The stream that had the upload before gets AbortedError, through its `on_taken_over`, which
-        must not wait. Raises InvalidArgumentError for an invalid id or shape, and another shape
-        than at first, and FailedPreconditionError for an offset other than the upload's progress.
-        Raises ResourceExhaustedError, before memory is allocated, for too many uploads or too
-        little memory for the value, and UnauthenticatedError if the session has ended.
+        The previous stream of the upload gets AbortedError, through its `on_taken_over`, which
+        must not wait. Raises InvalidArgumentError for an invalid id or shape or a changed shape,
+        and FailedPreconditionError for an offset other than the upload's progress. Raises
+        ResourceExhaustedError, before memory is allocated, for too many uploads or too little
+        memory for the value, and UnauthenticatedError if the session has ended.
         """
         if not 0 < len(upload_id) <= MAX_ID_BYTES:
             raise InvalidArgumentError(
@@ -126,7 +126,7 @@ class UploadTable:
         return UploadState(upload.received, upload.size)
 
     def abandon(self, upload_id: bytes) -> None:
-        """Free what has arrived, or forget an upload that has finished, whose value stays.
+        """Free an upload's memory, or forget one that has finished, whose value stays.
 
         Raises NotFoundError if there is none of this id.
         """
@@ -140,7 +140,7 @@ class UploadTable:
         upload.drop(AbortedError("the upload was abandoned"))
 
     def expire(self) -> None:
-        """Drop what broke off, and forget what finished, longer ago than the grace period.
+        """Drop interrupted uploads and forget finished ones, both after the grace period.
 
         Uploads whose streams have sent no chunk for `upload_silence_seconds` are dropped too.
         """
@@ -170,7 +170,7 @@ class UploadTable:
             )
 
     def close(self) -> None:
-        """Free all that has arrived; nothing can be begun any more."""
+        """Free all uploads and refuse new ones."""
         with self._lock:
             self._is_closed = True
             dropped = list(self._under_way.values())
@@ -180,7 +180,7 @@ class UploadTable:
             upload.drop(AbortedError("the session of the upload has ended"))
 
     def finish(self, upload_id: bytes, upload: Upload) -> int:
-        """Make the value of an upload whose bytes are all there; gives its handle."""
+        """Make the value of a complete upload; return its handle."""
         try:
             handle = upload.keep(self._backend)
         except XlaError as error:
@@ -192,7 +192,7 @@ class UploadTable:
         return handle
 
     def forget(self, upload_id: bytes, upload: Upload, reason: XlaError) -> None:
-        """Drop an upload that cannot become a value any more."""
+        """Drop an upload that can no longer become a value."""
         with self._lock:
             self._remove(upload_id, upload)
         upload.drop(reason)
@@ -232,7 +232,7 @@ class UploadTable:
 
 
 class UploadStream:
-    """An upload in the hands of one stream."""
+    """An upload as one stream uses it."""
 
     def __init__(self, uploads: UploadTable, upload_id: bytes, upload: Upload) -> None:
         self._uploads = uploads
@@ -273,12 +273,12 @@ class UploadStream:
         return self._uploads.finish(self._id, self._upload)
 
     def leave(self) -> None:
-        """Say that the stream has ended, well or not."""
+        """Record the end of the stream, successful or not."""
         self._upload.leave(self, self._uploads.clock())
 
 
 class _FinishedUpload(UploadStream):
-    """An upload that had finished before its client knew: nothing more can come."""
+    """A finished upload whose client did not learn of it: only repeated chunks can arrive."""
 
     def __init__(self, finished: UploadState, offset: int) -> None:
         if offset != finished.size:

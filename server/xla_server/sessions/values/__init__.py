@@ -1,1 +1,1 @@
-"""Handles and the values behind them, those that executions will give among them."""
+"""Handles and their values, among them futures of values that executions will compute."""

@@ -1,4 +1,4 @@
-"""Values donated in a run, which later steps must not use."""
+"""Donations in a run: later steps must not use donated values."""
 
 from typing import TypeAlias
 
@@ -8,7 +8,7 @@ Root: TypeAlias = tuple[str, int]
 """A value of the session ("handle", number) or the result of a step ("step", number)."""
 
 Path: TypeAlias = tuple[int, ...]
-"""The elements to descend to, where a value is a tuple."""
+"""Indices of nested tuple elements that lead to a part of a value."""
 
 
 class Donations:
@@ -23,7 +23,7 @@ class Donations:
         return bool(self._donors)
 
     def add(self, root: Root, path: Path, where: str) -> None:
-        """Note that `where`, such as `argument 0 of step 1`, donates a value; raises as `check`."""
+        """Record a donation by `where`, such as `argument 0 of step 1`; raises as `check`."""
         self.check(root, path, where)
         self._donors[root, path] = where
         for length in range(len(path) + 1):

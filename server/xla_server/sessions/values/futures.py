@@ -1,4 +1,4 @@
-"""Values that an execution is still to give, and what else is waited for without a thread."""
+"""Futures of values that executions will compute; they are awaited without a thread."""
 
 from xla_contract.errors import XlaError
 from xla_contract.types.shape import Shape
@@ -8,7 +8,7 @@ from xla_server.sessions.error_context import copy_of
 
 
 class ValuePendingError(Exception):
-    """A call needs a value that is not computed yet: it is to be repeated once `awaited` is done.
+    """A call needs a value that is not computed yet, and must be repeated once `awaited` is done.
 
     It has no status: the rpc layer waits without holding a thread.
     """
@@ -19,9 +19,9 @@ class ValuePendingError(Exception):
 
 
 class ValueFuture(Completion):
-    """A value of a known shape that an execution will give.
+    """A value of a known shape that an execution will compute.
 
-    The table that has it counts its `users`, and sets the value.
+    Its table counts its `users`, and sets the value.
     """
 
     __slots__ = ("_buffer", "error", "shape", "users")
@@ -32,7 +32,7 @@ class ValueFuture(Completion):
         self.users = 0
         self._buffer: Buffer | None = None
         self.error: XlaError | None = None
-        """Why there will be no value, once that is known."""
+        """The error that replaces the value, once there is one."""
 
     @property
     def has_value(self) -> bool:
@@ -40,22 +40,22 @@ class ValueFuture(Completion):
         return self._buffer is not None
 
     def set(self, buffer: Buffer) -> None:
-        """Give the value, once; `finish` tells of it."""
+        """Set the value, once; `finish` then notifies the waiters."""
         self._buffer = buffer
 
     def fail(self, error: XlaError) -> None:
-        """Say why there will be no value, once."""
+        """Set the error that replaces the value, once."""
         self.error = error
         self.finish()
 
     def result(self) -> Buffer:
-        """The value; raises ValuePendingError, or why there is none."""
+        """The value; raises ValuePendingError, or the error that replaces it."""
         if self._buffer is not None:
             return self._buffer
         self.require_no_error()
         raise ValuePendingError(self)
 
     def require_no_error(self) -> None:
-        """Raise why there will be no value, if that is known."""
+        """Raise the error that replaces the value, if there is one."""
         if self.error is not None:
             raise copy_of(self.error)

@@ -1,9 +1,10 @@
-"""The numbers by which clients name what the server keeps.
+"""Handles: the numbers by which clients name objects of the server.
 
-A handle is a counter value sent through a permutation that only the server knows (a Feistel
-network keyed anew for each session). So a client cannot guess the handle of another, and the server
-can tell a handle it gave out and freed from one it never gave without remembering the freed ones.
-The rounds mix well and are no cipher: who studies handles learns of those of the own session only.
+A handle is a counter value sent through a permutation that only the server knows (a Feistel network
+keyed anew for each session). So a client cannot guess the handle of another, and the server can
+tell a handle it gave out and freed from one it never gave without remembering the freed ones. The
+rounds mix well but are no cipher: an attacker who breaks them learns of handles of its own session
+only.
 """
 
 import bisect
@@ -27,7 +28,7 @@ _ROUNDS = 4
 _HALF_BITS = 26
 _HALF_MASK = (1 << _HALF_BITS) - 1
 _FACTOR_MASK = (1 << 59) - 1
-"""A Feistel network: rounds, bits of each half of a number, and of the factors of its rounds."""
+"""Parameters of the Feistel network: rounds, bits of each half, mask of the rounds' factors."""
 
 _SHIFT = 29
 """First of the bits of a product that depend on most bits of both factors."""
@@ -54,12 +55,12 @@ class HandleKind(enum.IntEnum):
 
     @property
     def noun(self) -> str:
-        """The kind in the words of a message."""
+        """The kind's name in messages."""
         return self.name.lower().replace("_", " ")
 
 
 class HandleFactory:
-    """Gives out handles, and knows the ones it gave out. Thread-safe."""
+    """Issues handles, and recognises those it issued. Thread-safe."""
 
     def __init__(self) -> None:
         key = secrets.token_bytes(32)
@@ -76,7 +77,7 @@ class HandleFactory:
         self._lock = threading.Lock()
 
     def issue(self, kind: HandleKind) -> int:
-        """A handle never given out before; between 1 and 2**52 - 1."""
+        """A handle never issued before, between 1 and 2**52 - 1."""
         with self._lock:
             handle, count = 0, self._issued[kind]
             while handle == 0:  # One counter value falls on 0, which proto3 cannot tell from unset.
@@ -163,7 +164,7 @@ class HandleTable(Generic[V]):
         """The value under a handle.
 
         Raises InvalidArgumentError for a handle that was freed, NotFoundError for one that was
-        never given out.
+        never issued.
         """
         value = self._values.get(handle)
         if value is None:
@@ -171,7 +172,7 @@ class HandleTable(Generic[V]):
         return value
 
     def remove(self, handle: int) -> V:
-        """Free a handle and give what it named; raises as `get` does."""
+        """Free a handle and return its value; raises as `get`."""
         return self.remove_all([handle])[0]
 
     def remove_all(self, handles: Sequence[int]) -> list[V]:
@@ -182,7 +183,7 @@ class HandleTable(Generic[V]):
             return [self._values.pop(handle) for handle in handles]
 
     def replace(self, handle: int, value: V) -> bool:
-        """Let a handle name another value; False when it was freed meanwhile."""
+        """Replace the value of a handle; False if the handle was freed meanwhile."""
         with self._lock:
             is_live = handle in self._values
             if is_live:
@@ -190,7 +191,7 @@ class HandleTable(Generic[V]):
         return is_live
 
     def close(self) -> list[V]:
-        """Free all handles and give what they named; nothing can be added any more."""
+        """Free all handles and return their values; refuse new ones from now on."""
         with self._lock:
             self._is_closed = True
             values = list(self._values.values())
@@ -198,7 +199,7 @@ class HandleTable(Generic[V]):
         return values
 
     def handles_after(self, handle: int) -> list[int]:
-        """The live handles given out after one, freed or not, in their order; after 0, all."""
+        """The live handles issued after `handle`, live or freed, in order; all of them for 0."""
         with self._lock:
             handles = list(self._values)
         if not handle:

@@ -15,7 +15,7 @@ from xla_server.sessions.values.handles import HandleFactory, HandleKind, Handle
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Reservation:
-    """Bytes set aside for values about to be made; as a context manager, until the block ends."""
+    """Bytes reserved for values about to be made; as a context manager, until the block ends."""
 
     _table: "ValueTable"
     _byte_size: int
@@ -39,12 +39,12 @@ class Reservation:
                 self._on_release(byte_size)
 
     def split(self, byte_size: int) -> "Reservation":
-        """Return a reservation of its own for a part of the bytes."""
+        """Move so many bytes to a new reservation and return it."""
         self._byte_size -= byte_size
         return Reservation(self._table, byte_size, self._is_running, self._on_release)
 
     def shrink(self, byte_size: int) -> None:
-        """Give back all but so many bytes."""
+        """Release all but so many bytes."""
         excess = self._byte_size - byte_size
         if excess > 0:
             self._byte_size = byte_size
@@ -71,7 +71,7 @@ class Reservation:
 class ValueTable:
     """Handle -> value of one session, the bytes of all distinct arrays counted once.
 
-    They count against `max_bytes` of the session and against the memory of all.
+    They count against the session's `max_bytes` and the memory of all sessions.
 
     The elements of a tuple are shared, not copied, by the handles DeconstructTuple gives; their
     bytes are freed with the last handle.
@@ -91,12 +91,12 @@ class ValueTable:
             handles, HandleKind.DATA, max_handles
         )
         """The values, and the futures of outputs that are not computed yet."""
-        # Each distinct array, by identity, and how many kept values it is part of.
+        # id(array) -> the array, and the number of kept values that contain it.
         self._held: dict[Buffer, int] = {}
         self.used_bytes = 0
         """Bytes of the values kept, each distinct array once."""
         self.reserved_bytes = 0
-        """Bytes set aside for values about to be made."""
+        """Bytes reserved for values about to be made."""
         self._running = 0
         self._lock = threading.Lock()
 
@@ -116,14 +116,12 @@ class ValueTable:
         is_running: bool = False,
         on_release: Callable[[int], None] | None = None,
     ) -> Reservation:
-        """Set bytes aside before anything is allocated.
+        """Reserve bytes before anything is allocated.
 
-        `is_running` says that it is for an execution that will give it back; `on_release` is called
-        with the bytes that are given back.
-
-        Raises ResourceExhaustedError, with str(purpose), the limit and the use, when there is no
-        room. Raises InvalidArgumentError for a negative number of bytes, which is what a shape of
-        an unbounded dimension takes: it would make room for others until it is refused.
+        `is_running` marks the memory of an execution, which gives it back; `on_release` is called
+        with the number of bytes that are given back. Raises ResourceExhaustedError, with
+        str(purpose), the limit and the use, if there is no room. Raises InvalidArgumentError for
+        a negative number, as a shape of an unbounded dimension has: it would make room for others.
         """
         self.charge(byte_size, purpose, is_running=is_running)
         return Reservation(self, byte_size, is_running, on_release)
@@ -137,7 +135,8 @@ class ValueTable:
     def reserve_later(self, byte_size: int, purpose: object, *, spared: int) -> Reservation:
         """An empty reservation, to `grow` up to `byte_size` bytes as they arrive.
 
-        Raises as `reserve` if that many bytes have no room now, so that no client sends in vain.
+        Raises as `reserve` if that many bytes have no room now, so that no client sends bytes in
+        vain.
         """
         self.require(byte_size, purpose, spared=spared)
         return Reservation(self, 0)
@@ -168,10 +167,10 @@ class ValueTable:
             )
 
     def get(self, handle: int) -> Buffer:
-        """The value; InvalidArgumentError when it was freed, NotFoundError when there never was.
+        """The value; InvalidArgumentError for a freed handle, NotFoundError for one never issued.
 
-        For the output of an execution that has not ended ValuePendingError, and the execution's own
-        error where it failed.
+        For the output of an execution, raises ValuePendingError until the execution has ended, and
+        the execution's own error if it failed.
         """
         return _buffer_of(self.handles.get(handle))
 
@@ -183,7 +182,7 @@ class ValueTable:
         return entry.shape
 
     def keep_all(self, buffers: Sequence[Buffer]) -> list[int]:
-        """Keep values whose bytes are set aside elsewhere: all, or none where handles run out."""
+        """Keep values whose bytes are reserved elsewhere: all, or none if handles run out."""
         with self._lock:
             handles = self.handles.add_all(list(buffers))
             for buffer in buffers:
@@ -191,7 +190,7 @@ class ValueTable:
         return handles
 
     def expect(self, shapes: Sequence[Shape]) -> list[tuple[int, ValueFuture]]:
-        """Handles for values that an execution will give, all or none; see `fulfil`."""
+        """Handles for values that an execution will compute, all or none; see `fulfil`."""
         values = [ValueFuture(shape) for shape in shapes]
         return list(zip(self.handles.add_all(list(values)), values, strict=True))
 
@@ -281,7 +280,7 @@ class ValueTable:
         self._memory.change(self._added(buffer))
 
     def _added(self, buffer: Buffer) -> int:
-        """Count a value as kept once more; gives the bytes that were not counted before."""
+        """Count one more use of a value; return its bytes that were not counted before."""
         added = 0
         for leaf in _leaves(buffer):
             count = self._held.get(leaf, 0)
@@ -321,7 +320,7 @@ def _leaves(buffer: Buffer) -> Sequence[Buffer]:
 
 
 def checked_layout(wanted: Shape | None, kept: Shape, noun: str = "value") -> Shape:
-    """The shape in which a value leaves: the wanted one, or else as it is kept.
+    """The shape in which a value is sent: the wanted one, else its own.
 
     Raises InvalidArgumentError for a wanted shape without a layout, or that does not fit the value,
     which is called `noun` there.

@@ -33,7 +33,7 @@ Walk: TypeAlias = Callable[[], Mapping[int, Any]]
 """Gives a stream that is captured the rows of a segment; returns the nodes of a SegmentGraph."""
 
 NodeChange: TypeAlias = tuple[Any, Work]
-"""A node, and what it is to do."""
+"""A node, and its new work."""
 
 Changes: TypeAlias = Callable[[SegmentGraph, Addresses], Sequence[NodeChange] | None]
 """Returns what gives a graph with these addresses those of a run; None where nothing can."""
@@ -55,7 +55,7 @@ class Graphs:
     def launch(self, segment: Segment, addresses: Addresses, walk: Walk, changes: Changes) -> bool:
         """Launch the graph of a segment for the addresses of its slots.
 
-        Returns False where there is none.
+        Returns False if the segment has no graph.
         """
         if segment in self._refused:
             return False

@@ -28,7 +28,7 @@ class Loop:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Case:
-    """The case with the number in a slot of so many bytes, or the last where there is none."""
+    """The case with the number in a slot of so many bytes; the last one for other numbers."""
 
     index: int
     byte_size: int

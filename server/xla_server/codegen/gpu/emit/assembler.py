@@ -18,26 +18,26 @@ _RESOURCES = re.compile(
     r".*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads\n"
     r".*?Used (\d+) registers"
 )
-"""Lines about a kernel in what ptxas writes."""
+"""Lines about a kernel in the output of ptxas."""
 
 _UNKNOWN = "is not defined for option 'gpu-name'"
 
 _PATIENCE = 60.0
-"""Seconds after which ptxas counts as hanging: the 45 kernels of ResNet-18 take less than one."""
+"""Timeout of ptxas in seconds: the 45 kernels of ResNet-18 take less than one."""
 
 _SHOWN = 2000
-"""Characters of what ptxas wrote that an error shows."""
+"""Characters of ptxas's output that an error shows."""
 
 
 class AssemblyError(Exception):
-    """PTX has no machine code; the message has what ptxas says of it."""
+    """ptxas refused PTX; the message has its output."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Assembler:
     """ptxas of a version, a `program` on disk, for GPUs of an architecture, such as `sm_89`.
 
-    Where there is none, `missing` says why: drivers make machine code of PTX then.
+    Without one, `missing` has the reason, and the driver compiles PTX.
     """
 
     architecture: str = ""
@@ -53,7 +53,7 @@ class Assembler:
         if self.missing:
             return DeviceModule(ptx, compiler=f"the driver, as {self.missing}")
         name = f"ptxas {self.version}"
-        # Without files, as a server may have no directory to write to.
+        # Through pipes, as a server may have no directory to write to.
         command = [self.program, "-v", f"-arch={self.architecture}", "/dev/stdin"]
         command += ["-o", "/dev/stdout"]
         try:

@@ -1,7 +1,7 @@
-"""Unrolled loops of a GPU as copies of their bodies, which may be executed side by side.
+"""Unrolled loops for a GPU, with the copies of the body interleaved.
 
-Loads of all copies then come before what needs the first of them, and stores to one array follow
-each other: neighbours become one access.
+Loads of all copies then precede the first use, and stores to one array are adjacent, so that
+neighbours become one access.
 """
 
 import itertools
@@ -16,13 +16,13 @@ from xla_server.codegen.kernel_ir.walk import read_by, walk
 
 
 def is_copied(loop: stmt.For) -> bool:
-    """Return whether a loop becomes copies of its body, each with a number that is known."""
+    """Return whether a loop is unrolled, with a constant number in each copy."""
     has_breaks = any(isinstance(each, stmt.Break) for each, _ in walk(loop.body))
     return loop.unrolled and constant_iterations(loop) is not None and not has_breaks
 
 
 def numbers_of(loop: stmt.For) -> Sequence[int]:
-    """Return the numbers that a loop goes through whose bounds are known."""
+    """Return the numbers of a loop with constant bounds."""
     first, end = known(loop.low), known(loop.high)
     assert first is not None
     assert end is not None
@@ -30,7 +30,7 @@ def numbers_of(loop: stmt.For) -> Sequence[int]:
 
 
 def copies_of(loop: stmt.For) -> int:
-    """Return how often the innermost statements of a loop that is copied are written."""
+    """Return the number of copies of the innermost statements of an unrolled loop."""
     inside = (
         copies_of(each) for each in loop.body if isinstance(each, stmt.For) and is_copied(each)
     )
@@ -38,9 +38,9 @@ def copies_of(loop: stmt.For) -> int:
 
 
 def gains(loop: stmt.For) -> bool:
-    """Return whether copies side by side have wider accesses, or more of them at a time.
+    """Return whether interleaved copies have wider accesses, or more of them in flight.
 
-    LLVM itself joins the loads of the copies of one loop, and the stores where there is one each.
+    LLVM itself joins the loads of the copies of one loop, and the stores if each copy has one.
     """
     inside = [each for each, _ in walk(loop.body)]
     stores = sum(isinstance(each, stmt.Store) for each in inside)
@@ -48,9 +48,9 @@ def gains(loop: stmt.For) -> bool:
 
 
 def is_interchangeable(loop: stmt.For) -> bool:
-    """Return whether no iteration of a loop reads what another one, or itself, changes.
+    """Return whether no iteration of a loop reads memory that it or another one changes.
 
-    Each array and each accumulator is changed by one statement alone, whose order remains.
+    Each array and each accumulator is changed by a single statement, whose order remains.
     """
     changed: Counter[object] = Counter()
     read: set[object] = set()

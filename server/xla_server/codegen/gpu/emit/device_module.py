@@ -1,4 +1,4 @@
-"""Modules of kernels as GPUs execute them: PTX, machine code, and what a thread of it takes."""
+"""Modules of kernels for a GPU: PTX, machine code, and resources of a thread."""
 
 import dataclasses
 import json
@@ -26,9 +26,9 @@ class Resources:
 class DeviceModule:
     """A module of kernels, as long as a program refers to it.
 
-    `ptx` is PTX, or what the driver of a test reads. `compiler` names what makes machine code of
-    it; where that is the driver, when the module is loaded, `cubin` is empty. `resources` are those
-    of kernels by their symbols, as far as they are known.
+    `ptx` is PTX, or the input of a test's driver. `compiler` names the compiler to machine code; if
+    that is the driver, which compiles when the module is loaded, `cubin` is empty. `resources` has
+    the known resources of kernels by symbol.
     """
 
     ptx: bytes
@@ -38,7 +38,7 @@ class DeviceModule:
 
     @property
     def code(self) -> bytes:
-        """Return what the driver loads."""
+        """Return the code that the driver loads."""
         return self.cubin or self.ptx
 
     def encoded(self) -> bytes:

@@ -1,7 +1,7 @@
 """LLVM of kernels for a GPU: the emitter of processors, with threads instead of calls.
 
 A kernel's parameters are its buffers, pointers to global memory in the order of their numbers. Each
-thread does the work item of its number.
+thread executes the work item of its number.
 
 Semantics: LLVM, User Guide for NVPTX Back-end.
 """
@@ -46,7 +46,7 @@ from xla_server.target.machine import Machine
 
 TRIPLE = "nvptx64-nvidia-cuda"
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
-"""Sizes and alignments on a GPU. A text without it has accesses with those of processors."""
+"""Sizes and alignments on a GPU. Without it accesses have those of processors."""
 
 _SHORT = ir.IntType(32)
 
@@ -54,8 +54,8 @@ _SHORT = ir.IntType(32)
 def grid_module(kernels: Mapping[str, GridKernel], machine: Machine) -> ir.Module:
     """Return the LLVM module of kernels for a GPU, by their symbols.
 
-    Raises ValueError for what kernels of a GPU do not have: arrays on the stack, a parallel loop
-    that does several work items at once, or what LLVM has no exact code for.
+    Raises ValueError for kernels that a GPU cannot have: with arrays on the stack, a parallel loop
+    with several work items at a time, or instructions without exact code in LLVM.
     """
     module = ir.Module("kernels")
     module.triple, module.data_layout = TRIPLE, DATA_LAYOUT
@@ -98,7 +98,7 @@ def _add(module: ir.Module, symbol: str, grid: GridKernel, machine: Machine) -> 
 
 
 class _Kernel(ir.Function):  # type: ignore[misc]
-    """A kernel, launched with a number of threads in each block that registers are counted for."""
+    """A function with the number of threads of a block, by which registers are limited."""
 
     def __init__(self, module: Any, form: Any, symbol: str, threads: int) -> None:
         super().__init__(module, form, symbol)
@@ -106,7 +106,7 @@ class _Kernel(ir.Function):  # type: ignore[misc]
         self._threads = threads
 
     def descr_prototype(self, buf: list[str]) -> None:
-        """Append the head; llvmlite has no attributes of a name of their own."""
+        """Append the head; llvmlite has no string attributes."""
         head: list[str] = []
         super().descr_prototype(head)
         buf.append(f'{"".join(head).rstrip()} "nvvm.maxntid"="{self._threads}"\n')
@@ -141,8 +141,8 @@ class _GridEmitter(Emitter):
     def _loop(self, loop: For) -> None:
         """Write a loop; an unrolled one as copies of its body, indices apart by constants.
 
-        Loads of all copies come first where they may, unless there are so many copies that what is
-        loaded takes registers that other threads could have.
+        Loads of all copies come first if that is valid, unless so many values would take registers
+        from other threads.
         """
         if not is_copied(loop):
             super()._loop(loop)
@@ -154,7 +154,7 @@ class _GridEmitter(Emitter):
                 self._write_all(loop.body)
 
     def _write_copies(self, loop: For, around: Sequence[dict[Value, Typed]]) -> None:
-        """Write the copies of a loop for each copy around it, with the values these have.
+        """Write the copies of a loop for each copy of the loops around it, with their values.
 
         The loads that begin its body come first, and the stores that end it last.
         """
@@ -189,36 +189,36 @@ class _GridEmitter(Emitter):
         """Return no request: a thread has no vectors."""
 
     def _part(self, part: ParallelFor) -> None:
-        """Write a parallel loop: each thread does its item, if it is one of these."""
+        """Write a parallel loop: each thread executes its item, if the loop has it."""
         b, self._around = self._builder, part
         block, thread = (self._special(name) for name in ("ctaid.x", "tid.x"))
         number = b.add(b.mul(block, self._number(self._threads)), thread)
         if part.axis is not None:
             self._values[part.axis] = self._wide(number, 0)
         if part.group == self._threads and self._kernel.parts == (part,):
-            # Threads of a block come to a barrier together: all of them have an item.
+            # All threads of a block reach a barrier: all of them have an item.
             self._write_all(part.body)
             return
         first, items = part.first, part.items
         if part.group == self._threads:
-            # A block as a whole goes in or does not.
+            # The branch is uniform within a block.
             number, first, items = block, first // self._threads, items // self._threads
         ahead = b.sub(number, self._number(first)) if first else number
         is_one = b.icmp_unsigned("<", ahead, self._number(items))
         self._choose(is_one, lambda: self._write_alone(part))
 
     def _write_alone(self, part: ParallelFor) -> None:
-        """Write the body of one of several parallel loops, which LLVM is to keep as it is."""
+        """Write the body of one of several parallel loops, which LLVM must keep apart."""
         self._write_all(part.body)
         if len(self._kernel.parts) > 1:
-            # The last stores of two loops would become one, apart from their neighbours.
+            # LLVM would merge the last stores of two loops, away from their neighbours.
             nothing = ir.FunctionType(ir.VoidType(), ())
             self._builder.asm(nothing, "", "", (), side_effect=True)
 
     def _exchange(self, exchange: Shuffle) -> None:
         """Write a shuffle for each 32 bits of a value, by all threads of the warp.
 
-        Raises ValueError where the other thread is of another warp.
+        Raises ValueError if the other thread belongs to another warp.
         """
         if exchange.distance >= WARP:
             raise ValueError(f"threads of a warp alone exchange values, got {exchange.distance}")
@@ -226,7 +226,7 @@ class _GridEmitter(Emitter):
         self._values[exchange.value] = kind, self._shuffled(code, exchange.distance)
 
     def _flag(self, word: Buffer) -> Any:
-        """Return the flag as a thread of the group saw it: all of them, where they meet, alike."""
+        """Return the flag as one thread of the group saw it, so that all act alike."""
         b = self._builder
         if not meets(self._around):
             return self._flag_now(word)
@@ -244,12 +244,12 @@ class _GridEmitter(Emitter):
         )
         self._barrier()
         seen = b.load_atomic(shared, "monotonic", FLAG_BYTES)
-        # The next look stores there again.
+        # The next poll stores there again.
         self._barrier()
         return seen
 
     def _flag_now(self, word: Buffer) -> Any:
-        """Return what memory of the host says, which it may change while the kernel runs."""
+        """Return the flag in the host's memory, which may change while the kernel runs."""
         pointer = self._builder.inttoptr(self._memory[word][1], ir.PointerType(WORD, GLOBAL))
         return self._builder.load_atomic(pointer, "monotonic", WORD.width // 8)
 
@@ -265,7 +265,7 @@ class _GridEmitter(Emitter):
         module, name = self._builder.module, "llvm.nvvm.barrier.cta.sync.aligned.all"
         form = ir.FunctionType(ir.VoidType(), [_SHORT])
         function = module.globals.get(name) or ir.Function(module, form, name)
-        # Registers keep across a barrier what was loaded before it.
+        # Without volatile, registers would keep loaded values across a barrier.
         changes_no_operand(module, self._builder.call(function, [ir.Constant(_SHORT, 0)]))
 
     def _shuffled(self, code: Any, distance: int) -> Any:
@@ -333,7 +333,7 @@ class _GridEmitter(Emitter):
         return self._wide(code, constant)
 
     def _parts(self, expression: Expression) -> tuple[Any | None, int]:
-        """Return an integer as a sum: what is computed, in the bits of indices, and a constant."""
+        """Return an integer as a sum of a computed part, in the bits of indices, and a constant."""
         code = self._value(expression)[1]
         if isinstance(code, ir.Constant):
             return None, code.constant
@@ -349,9 +349,9 @@ class _GridEmitter(Emitter):
         return self._builder.add(code, self._number(constant)) if constant else code
 
     def _wide(self, code: Any | None, constant: int) -> Typed:
-        """Return a sum as other expressions take it, with the constant added last.
+        """Return a sum as i64, with the constant added last.
 
-        Addresses that differ by a constant are seen to do so, and neighbours accessed together.
+        So LLVM recognises addresses that differ by a constant, and joins accesses to neighbours.
         """
         if code is None:
             return whole(constant)

@@ -1,8 +1,8 @@
-"""The instructions that kernels for a GPU are written in, by their names in kernels.
+"""The instructions of kernels for a GPU, by their names in kernels.
 
-They are those of processors but for what a GPU has in another way: memory has address spaces, the
-remainder of floats no library, shifts have amounts of 32 bits, and F16 is converted by integer
-arithmetic, whose bits are known.
+They are those of processors except for differences of a GPU: memory has address spaces, the
+remainder of floats has no library function, shift amounts have 32 bits, and F16 is converted by
+integer arithmetic, whose bits are known.
 """
 
 import functools
@@ -41,14 +41,14 @@ INTRINSICS = frozenset(
         *(f"llvm.nvvm.{name}" for name in _OF_THREADS),
     )
 )
-"""Intrinsics that the back end has exact code for. It ends the process at others, such as exp, and
-makes an approximation of exp2."""
+"""Intrinsics with exact code in the back end. It ends the process at others, such as exp, and
+approximates exp2."""
 
 
 def check_instructions(module: ir.Module) -> None:
-    """Raise ValueError where a module has what LLVM has no exact code for on a GPU."""
+    """Raise ValueError for a module with instructions that LLVM has no exact GPU code for."""
     for function in module.functions:
-        # LLVM keeps the prefix for intrinsics: declarations without it are functions of the text.
+        # LLVM reserves the prefix for intrinsics: other declarations are functions of the module.
         if function.name.startswith("llvm.") and function.name not in INTRINSICS:
             raise ValueError(f"an intrinsic of a GPU must be one of its list, got {function.name}")
         for block in function.blocks:
@@ -60,7 +60,7 @@ def check_instructions(module: ir.Module) -> None:
 def instructions(machine: Machine) -> Mapping[str, Any]:
     """Return the instructions of a GPU by their names in kernels."""
     return {
-        # Sums have one order, none of REASSOCIATED, so that any compiler gives their bits.
+        # Sums are not REASSOCIATED, so that any compiler gives the same bits.
         **ARITHMETIC,
         **accesses(GLOBAL),
         **shared_accesses(SHARED),

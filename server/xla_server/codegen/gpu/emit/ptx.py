@@ -1,7 +1,7 @@
 """PTX of LLVM modules and machine code of that, by processes of their own, kept on disk.
 
-LLVM ends its process at an intrinsic that the back end has no code for, and at a version of PTX
-that is too old for the GPU: the next module is compiled in another.
+LLVM ends its process at an intrinsic without code, and at a version of PTX that is too old for the
+GPU: the next module is then compiled in a new process.
 """
 
 import hashlib
@@ -20,22 +20,22 @@ from xla_server.codegen.gpu.emit.device_module import DeviceModule
 from xla_server.target.machine import Machine
 
 _PATIENCE = 60.0
-"""Seconds after which a compilation counts as hanging: a module takes milliseconds."""
+"""Timeout of a compilation in seconds: a module takes milliseconds."""
 
 _SHOWN = 2000
-"""Characters of what LLVM wrote that an error shows."""
+"""Characters of LLVM's output that an error shows."""
 
 NO_ASSEMBLER = Assembler(missing="no assembler was chosen")
 
 
 class PtxError(Exception):
-    """LLVM has no PTX for a module."""
+    """LLVM could not compile a module to PTX."""
 
 
 class PtxCompiler:
-    """Compiles modules for one GPU, one after the other, with machine code of `assembler`.
+    """Compiles modules for one GPU, one after the other, to machine code by `assembler`.
 
-    Any thread may ask. Its process starts with the first module; `close` ends it.
+    Thread-safe. Its process starts with the first module; `close` ends it.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class PtxCompiler:
     def module(self, text: str) -> DeviceModule:
         """Return the code of a module's text.
 
-        Raises PtxError where LLVM has none: for a text that is no module, or where compiling it
-        ended the process or took over a minute. Raises AssemblyError as Assembler.module.
+        Raises PtxError for a text that is no module, and if compiling it ended the process or took
+        over a minute. Raises AssemblyError as Assembler.module.
         """
         machine, assembler = self._machine, self._assembler
         kind = (machine.name, machine.features, assembler.architecture, assembler.version)
@@ -98,7 +98,7 @@ class PtxCompiler:
         return rest
 
     def _answered(self, child: subprocess.Popen[bytes], end: float) -> tuple[dict[str, Any], bytes]:
-        """Return an answer and its bytes. Raises EOFError or TimeoutError where there is none."""
+        """Return an answer and its bytes. Raises EOFError or TimeoutError without one."""
         data, size = bytearray(), None
         head: dict[str, Any] = {}
         with selectors.DefaultSelector() as selector:
@@ -128,7 +128,7 @@ class PtxCompiler:
         return self._child
 
     def _end(self) -> str:
-        """End the process, if there is one; return the last of what it wrote about errors."""
+        """End the process, if there is one; return the end of its error output."""
         child, self._child = self._child, None
         if child is None:
             return ""

@@ -1,4 +1,4 @@
-"""The process that LLVM writes PTX in; LLVM ends it where a module has what it knows no code for.
+"""The process in which LLVM writes PTX; LLVM ends it at an instruction without code.
 
 Requests and answers are a line of JSON, `{"size": 5}`, and so many bytes. A request also has `name`
 and `features` of the GPU; an answer may be `{"error": "..."}` alone.
@@ -16,7 +16,7 @@ _SPEED = 3
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer requests until there are no more."""
+    """Answer requests until their end."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     while line := requests.readline():

@@ -1,4 +1,4 @@
-"""The remainder of floats, exactly: a GPU has no library for it, and LLVM writes x - trunc(x/y) y.
+"""The exact remainder of floats: a GPU has no library function, and LLVM writes x - trunc(x/y) y.
 
 Semantics: C's fmod, which XLA's remainder is; NaN where x is infinite or y is zero.
 """
@@ -26,7 +26,7 @@ _LONG = ir.IntType(64)
 
 
 def _remainder(x: Value, y: Value) -> Value:
-    """Divide the fraction of x by that of y as a long division does, some binary digits at once.
+    """Divide the fraction of x by that of y by long division, several binary digits at a time.
 
     A product of a fraction with the power of two of these digits fits in 64 bits.
     """
@@ -66,7 +66,7 @@ def _remainder(x: Value, y: Value) -> Value:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Parts:
-    """A finite number as `fraction` units of 2^(exponent - 1) of the smallest subnormal number."""
+    """A finite number: `fraction` times 2^(exponent - 1) times the smallest subnormal number."""
 
     fraction: Any
     exponent: Any
@@ -86,7 +86,7 @@ class _Parts:
 
 
 def _joined(b: Any, fraction: Any, exponent: Any, form: Any) -> Any:
-    """Return the bits of a number by its parts: the fraction moved up as far as both allow."""
+    """Return the bits of a number from its parts, normalised as far as both allow."""
     spare = ir.Constant(_LONG, 64 - form.fraction - 1)
     room = b.sub(call(b, "llvm.ctlz", [fraction], ir.Constant(ir.IntType(1), 0)), spare)
     lowest = b.sub(exponent, ir.Constant(_LONG, 1))

@@ -1,4 +1,4 @@
-"""Lowering of concatenates, and of fusions whose results are such, for a GPU."""
+"""Lowering of concatenates, and of fusions that end in one, for a GPU."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -36,7 +36,7 @@ from xla_server.ir.module import HloInstruction
 from xla_server.target.target import Target
 
 MAX_BOXES: Final = 64
-"""Operands whose threads are in one launch: each thread tests for them, and each has its code."""
+"""Largest number of operands in one launch: each has its code, and each thread tests for it."""
 
 
 def lower_concatenate(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -57,7 +57,7 @@ def grid_costs(target: Target) -> LoopNestCosts:
 
 
 def joined_kernel(task: LoopTask) -> LoopKernel:
-    """Write the kernels of a concatenate's operands, or of a task that is none of several."""
+    """Write the kernel of a concatenate's operands, or of any other task."""
     i = task.instruction
     root = i.called[0].root if i.opcode is Opcode.FUSION else i
     is_joined = task.root is i and root.opcode is Opcode.CONCATENATE

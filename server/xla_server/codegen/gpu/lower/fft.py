@@ -1,7 +1,7 @@
-"""Lowering of fft for a GPU: a library's transforms, around which kernels scale and clear.
+"""Lowering of fft for a GPU: a library's transforms, with kernels that scale and clear around them.
 
-The library has no factor 1 / n of inverse transforms, and takes it that the first element of a
-spectrum, and the middle one of an even number, are real: XLA takes only their real parts.
+The library does not multiply inverse transforms by 1 / n, and assumes that the first element of a
+spectrum, and the middle one of an even length, are real: XLA ignores their imaginary parts.
 """
 
 import math
@@ -26,7 +26,7 @@ _THROUGH_HOST = ThroughHost(fft.lower_fft)
 
 
 def lower_fft(lowering: Lowering, i: HloInstruction) -> Tree:
-    """Transform by a library, or through the host what it does not have."""
+    """Transform by a library, or through the host if the library lacks the transform."""
     if not i.shape.element_count:
         return lowering.new(i.shape, i.name)
     plans = plans_of(i)
@@ -101,7 +101,8 @@ def _add_changed(
 ) -> None:
     """Add a kernel that multiplies complex elements.
 
-    If they are spectra of rows of so many real elements, the parts are cleared that rows have not.
+    If they are spectra of rows of `size` real elements, imaginary parts that must be zero are
+    cleared.
     """
     kind = source.shape.element_type.real_component.text
     buffers = ir.Buffer(0, ir.Usage.READ), ir.Buffer(1, ir.Usage.WRITE)

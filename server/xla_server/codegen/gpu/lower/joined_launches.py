@@ -1,8 +1,8 @@
-"""Launches that several small kernels share, as neither reads or changes what the other writes.
+"""Launches that several small independent kernels share.
 
-A launch takes longer than such a kernel does. Together they take as long as the longest of them, as
-a GPU executes all of their threads at the same time. A kernel passes only rows that it
-does not need and that do not need it. It may wait for what others of its launch need.
+A launch takes longer than such a kernel. Together they take as long as the longest one, as a GPU
+executes their threads concurrently. A kernel is only moved past independent thunks. It may have to
+wait for inputs of other kernels of its launch.
 
 Semantics: XLA's GPU backend, its horizontal loop fusion.
 """
@@ -29,7 +29,7 @@ def with_joined_launches(code: Code) -> Code:
 
 @dataclasses.dataclass(slots=True)
 class _Access:
-    """Values that rows read and write."""
+    """Values that thunks read and write."""
 
     read: set[Value]
     written: set[Value]
@@ -43,7 +43,7 @@ class _Access:
         self.written |= other.written
 
     def is_apart(self, other: "_Access") -> bool:
-        """Return whether both may be done in either order, or at the same time."""
+        """Return whether two accesses are independent: in any order, or at the same time."""
         return (
             self.written.isdisjoint(other.written)
             and self.written.isdisjoint(other.read)
@@ -52,7 +52,7 @@ class _Access:
 
 
 class _Joiner:
-    """Rows that were given, in an order with the same results."""
+    """Reorders thunks, with the same results, to join launches."""
 
     def __init__(self, code: Code) -> None:
         self.rows: list[Row] = []
@@ -62,7 +62,7 @@ class _Joiner:
         """The first row that a kernel may pass."""
 
     def add(self, row: Row) -> None:
-        """Add a row, or a launch that it shares with one before."""
+        """Add a thunk, or join it to an earlier launch."""
         if not _is_passed(row):
             self.rows.append(row)
             self._begin = len(self.rows)
@@ -105,7 +105,7 @@ class _Joiner:
         return all(map(_is_small, self.joined.get(row, (row,))))
 
     def _both(self, first: KernelThunk, second: KernelThunk) -> KernelThunk | None:
-        """Return the launch of two rows; None where they do not go together."""
+        """Return the launch of two thunks; None if they cannot share one."""
         parts = (*self.joined.get(first, (first,)), *self.joined.get(second, (second,)))
         both = _launch(parts)
         if both is not None:
@@ -117,7 +117,7 @@ class _Joiner:
 
 
 def _is_passed(row: Row) -> bool:
-    """Return whether kernels may pass a row: one that a device does without the host."""
+    """Return whether kernels may be moved past a thunk: one that the device executes alone."""
     if isinstance(row, KernelThunk):
         return isinstance(row.kernel, GridKernel | LibraryPlan)
     return isinstance(row, CopyThunk)
@@ -135,7 +135,7 @@ def _bytes_of(values: Sequence[Value]) -> int:
 
 
 def _launch(parts: Sequence[KernelThunk]) -> KernelThunk | None:
-    """Return the launch of several kernels; None where they do not go together."""
+    """Return the launch of several kernels; None if they cannot share one."""
     arguments = tuple(dict.fromkeys(value for part in parts for value in part.arguments))
     if len(arguments) > JOINED_ARGUMENTS:
         return None

@@ -23,7 +23,7 @@ from xla_server.ops.random.rng_bit_generator import split_dimension
 
 
 def lower_rng_bit_generator(lowering: Lowering, i: HloInstruction) -> Tree:
-    """One kernel for the bits, whose first thread moves the state on too."""
+    """Add one kernel for the bits, whose first thread also advances the state."""
     return random.lower_rng_bit_generator(lowering, i, _by_threads)
 
 

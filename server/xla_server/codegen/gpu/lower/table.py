@@ -34,7 +34,7 @@ from xla_server.ops.collectives.exchanges import EXCHANGES
 
 
 def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
-    """Scans where the window is a running one, else a loop over each window."""
+    """Add scans for a running window, else a loop over each window."""
     is_loop = running_axis(i) is None or not i.operands[0].shape.element_count
     return lower_loop(lowering, i) if is_loop else lower_running_window(lowering, i)
 
@@ -63,5 +63,6 @@ CUDA_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
         Opcode.WHILE: lower_while,
     }
 )
-"""The lowering of each opcode on a GPU: a loop nest where a rule computes an element and the opcode
-has no row of its own. Opcodes without a lowering are those of processors (lower/lowerings.py)."""
+"""The lowering of each opcode on a GPU. Opcodes without an entry of their own but with a trace rule
+for an element become loop nests. Opcodes without a lowering are those of processors
+(lower/lowerings.py)."""

@@ -1,6 +1,6 @@
-"""Lowering of while for a GPU: a small loop is done by one thread.
+"""Lowering of while for a GPU: one thread executes a small loop.
 
-One that may take long polls the cancellation flag. The iterations of other loops are rows.
+A loop that may take long polls the cancellation flag. Other loops become thunks.
 """
 
 import dataclasses
@@ -20,13 +20,13 @@ from xla_server.target.gpu import WARP
 
 
 def lower_while(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:
-    """One kernel for a loop over few numbers, or rows as on a processor."""
+    """Add one kernel for a loop over few scalars, or thunks as on a processor."""
     loop = loop_of(i)
     turns = None if loop is None else trip_count(loop)
     return control.lower_while(lowering, i, DeviceLoop(turns, _by_one_thread))
 
 
 def _by_one_thread(name: str, kernel: Kernel, *given: Any, **options: Any) -> KernelThunk:
-    """Return the thunk of a kernel whose statements are one work item, which looks by itself."""
+    """Return the thunk of a kernel of one work item, which polls cancellation itself."""
     alone = dataclasses.replace(kernel, body=(ParallelFor(None, 1, kernel.body),))
     return thread_thunk(name, alone, *given, threads=WARP, polls=False, **options)

@@ -6,10 +6,10 @@ from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.target.convolution import Convolution
 
 _MAX_WORKSPACE_BYTES = 256 << 20
-"""Bytes of workspace that a convolution may take, however large its copies are."""
+"""Upper limit of a convolution's workspace, in bytes, for any size of arrays."""
 
 _LEAST_WORKSPACE_BYTES = 1 << 20
-"""Bytes that engines take whatever the sizes are, and more."""
+"""Bytes that engines need for any sizes, with a margin."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class ConvolutionPlan(LibraryPlan):
 
     @property
     def text(self) -> str:
-        """The convolution, and what computes it where the library does not."""
+        """The convolution, and its fallback if the library does not compute it."""
         return f"convolution {self.convolution}; im2col or a loop nest where the library has none"
 
     @property
@@ -50,5 +50,5 @@ class ConvolutionPlan(LibraryPlan):
 
     @property
     def problem(self) -> str | None:
-        """Why cuDNN does not compute it; None where it may."""
+        """The reason why cuDNN does not compute it; None if it may."""
         return self.convolution.problem

@@ -2,7 +2,7 @@
 
 A plan is the code of a thunk, as a kernel is: its buffers are the thunk's arguments, operands
 first, then results, then memory that it may write to. Arrays are dense and row-major. Each plan
-knows what libraries have: `problem` says why they cannot compute it.
+knows the limits of libraries: `problem` is the reason why they cannot compute it.
 """
 
 import abc
@@ -18,7 +18,7 @@ ALIGNMENT = 16
 """Bytes that the address of every array is a multiple of."""
 
 MAX_WORKSPACE_BYTES = 32 << 20
-"""Memory that a product may write partial sums to: what cuBLAS advises for an H100."""
+"""Largest memory for a product's partial sums, in bytes: cuBLAS's advice for an H100."""
 
 WORKSPACE_ALIGNMENT = 256
 """Bytes that a workspace begins at a multiple of."""
@@ -72,17 +72,17 @@ class LibraryPlan(abc.ABC):
 
     @property
     def problem(self) -> str | None:
-        """Why no library computes it; None where one does."""
+        """The reason why no library computes it; None if one does."""
         return None
 
     @property
     @abc.abstractmethod
     def operations(self) -> int:
-        """Additions and multiplications of the usual algorithm, a complex one being one."""
+        """Additions and multiplications of the usual algorithm; a complex one counts once."""
 
     @property
     def has_graphs(self) -> bool:
-        """True if a graph can have its launches: the library allocates nothing and never waits."""
+        """True if a CUDA graph can capture its launches: the library never allocates or waits."""
         return False
 
     @property
@@ -108,8 +108,8 @@ class LibraryPlan(abc.ABC):
 class Matrix:
     """The matrices of one operand of a product, in memory.
 
-    Where they are transposed, it is the rows of the operand that lie apart by one element, not its
-    columns. The other dimension lies `ahead` elements apart, and the matrices of a batch `apart`.
+    If transposed, the operand's rows have stride 1, not its columns. `ahead` is the stride of the
+    other dimension in elements, and `apart` that of the matrices of a batch.
     """
 
     element: ElementType
@@ -176,7 +176,7 @@ class GemmPlan(LibraryPlan):
 
     @property
     def problem(self) -> str | None:
-        """Why cuBLASLt does not compute it; None where it does."""
+        """The reason why cuBLASLt does not compute it; None if it does."""
         sizes = self.rows, self.columns, self.depth
         if not all(0 < size <= _WORD for size in sizes):
             return f"sizes must be 1 to {_WORD}, got {sizes}"
@@ -195,7 +195,7 @@ class GemmPlan(LibraryPlan):
         )
 
     def _distances(self) -> str | None:
-        """Return what is wrong with the distances of rows."""
+        """Return the problem with the strides of rows, if any."""
         if self.result.is_transposed:
             return "the columns of a result must lie apart by one element"
         lengths = (
@@ -209,7 +209,7 @@ class GemmPlan(LibraryPlan):
         return None
 
     def _integers(self) -> str | None:
-        """Return what the kernels for integers lack.
+        """Return the requirement of the integer kernels that is not met, if any.
 
         They sum along rows of both operands, in words of four elements.
         """
@@ -261,7 +261,7 @@ class TriangularSolvePlan(LibraryPlan):
 
     @property
     def problem(self) -> str | None:
-        """Why cuBLAS does not compute it; None where it does."""
+        """The reason why cuBLAS does not compute it; None if it does."""
         return _solver_problem(self.element, self.batch, self.rows, self.columns)
 
 
@@ -293,7 +293,7 @@ class CholeskyPlan(LibraryPlan):
 
     @property
     def problem(self) -> str | None:
-        """Why cuSOLVER does not compute it; None where it does."""
+        """The reason why cuSOLVER does not compute it; None if it does."""
         return _solver_problem(self.element, self.batch, self.order, self.order) or _size_problem(
             self.element, self.batch * self.order**2
         )
@@ -308,7 +308,7 @@ def _solver_problem(element: ElementType, batch: int, rows: int, columns: int) -
 
 
 def _size_problem(element: ElementType, count: int) -> str | None:
-    """Return what is wrong with the number of elements, whose parts kernels count in 32 bits."""
+    """Return the problem with the number of elements, whose parts kernels count in 32 bits."""
     parts = count * (2 if element.is_complex else 1)
     return None if 0 < parts <= _WORD else f"there must be 1 to {_WORD} numbers, got {parts}"
 
@@ -353,7 +353,7 @@ class FftPlan(LibraryPlan):
 
     @property
     def problem(self) -> str | None:
-        """Why cuFFT does not compute it; None where it does."""
+        """The reason why cuFFT does not compute it; None if it does."""
         if self.element not in (ElementType.C64, ElementType.C128):
             return f"the element type must be c64 or c128, got {self.element.text}"
         if not 1 <= len(self.sizes) <= 3:

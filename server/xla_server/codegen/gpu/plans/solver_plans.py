@@ -40,12 +40,12 @@ class SolverPlan(LibraryPlan):
 
     @property
     def operations(self) -> int:
-        """Additions and multiplications of the usual algorithm, a complex one being one."""
+        """Additions and multiplications of the usual algorithm; a complex one counts once."""
         return self.batch * self._work()
 
     @property
     def problem(self) -> str | None:
-        """Why cuSOLVER does not compute it; None where it does."""
+        """The reason why cuSOLVER does not compute it; None if it does."""
         if self.element not in ELEMENTS:
             return f"the element type must be f32, f64, c64 or c128, got {self.element.text}"
         if not 0 < self.batch <= MAX_CALLS:
@@ -56,7 +56,7 @@ class SolverPlan(LibraryPlan):
         return self._misfit()
 
     def _misfit(self) -> str | None:
-        """Return what is wrong with the form of the matrices."""
+        """Return the problem with the sizes of the matrices, if any."""
         return None
 
 
@@ -169,7 +169,7 @@ class EigenPlan(SolverPlan):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SingularPlan(SolverPlan):
-    """Singular values, descending, of matrices that are not wide, and what vectors are asked for.
+    """Singular values, descending, of matrices that are not wide, and the requested vectors.
 
     `left` counts the columns of u: 0 for no vectors at all. Buffers: the matrices, undefined
     afterwards, values, u and the adjoint of v unless there are none, status.

@@ -1,9 +1,8 @@
 """The schedule of few long columns on a GPU: a block reduces a tile of columns, in parts.
 
-A warp loads 32 neighbours of each row. Columns of the results are gone through in the same parts,
-so that a softmax or norm over a leading dimension is one kernel. Where there are many columns, a
-thread for each of them keeps a GPU busy. Semantics: XLA's GPU backend, its column reduction
-emitter.
+A warp loads 32 neighbours of each row. Columns of the results are traversed in the same parts, so
+that a softmax or norm over a leading dimension is one kernel. With many columns, one thread for
+each keeps a GPU busy. Semantics: XLA's GPU backend, its column reduction emitter.
 """
 
 from xla_server.codegen.gpu.grid import GridKernel
@@ -15,11 +14,11 @@ from xla_server.codegen.trace.graph import Load
 from xla_server.target.gpu import BLOCK_THREADS, WARP
 
 _ELEMENTS = 16
-"""Elements of a column for each part of it, up to the most parts."""
+"""Elements of a column per part, up to the largest number of parts."""
 
 _MIN_LENGTH = 64
 _MANY = 1 << 16
-"""Columns of at least this length are cut into parts where there are fewer."""
+"""Shortest column that is split into parts, and the number of columns from which none is."""
 
 
 def column_grid(nest: Nest, largest: int) -> GridKernel | None:
@@ -40,5 +39,5 @@ def column_grid(nest: Nest, largest: int) -> GridKernel | None:
         return None
     columns = min(WARP, power_above(last.size))
     parts = min(BLOCK_THREADS // columns, power_above(-(-found.longest // _ELEMENTS)))
-    # A group has two parts, and fills a warp, at least.
+    # A group has at least two parts, and fills a warp.
     return GroupBuilder(nest, found, max(parts, 2, WARP // columns), columns).grid(largest)

@@ -1,8 +1,8 @@
-"""The schedule of elements on a GPU: a thread computes some that follow each other.
+"""The elementwise schedule on a GPU: a thread computes a run of contiguous elements.
 
-They are as many as one access of the widest kind moves of the widest array, so that the loads and
-stores of neighbours become one access each. Where one large array is all that is read, a thread has
-two such runs, half of the array apart, and loads both before it waits.
+A run has as many elements of the widest array as the widest access moves, so that its loads and
+stores become one access each. If only one large array is read, a thread has two such runs, half of
+the array apart, and loads both before it waits.
 
 Semantics: XLA's GPU backend, its loop emitter.
 """
@@ -45,7 +45,7 @@ class ThreadBuilder(LoopBuilder):
         return self._kernel()
 
     def _build_part(self, first: int = 0) -> int:
-        """Build the parallel loop behind so many work items of others; return its own."""
+        """Build the parallel loop after `first` work items; return the number of its own."""
         *outer, last = self._nest.loops or (Variable(1, "i"),)
         run = self._run(last.size, is_alone=not outer)
         runs = -(-last.size // run)
@@ -53,7 +53,7 @@ class ThreadBuilder(LoopBuilder):
         runs //= copies
         items = math.prod(loop.size for loop in outer) * runs
         body, axis = Body(self._top), self._axis("t") if items > 1 else None
-        # Threads without a work item are not to evaluate what is the same for all of them.
+        # Threads without a work item must not evaluate loop-invariant values.
         self._invariants = body
         number: ir.Expression = ir.Index(0)
         if axis is not None:
@@ -76,7 +76,7 @@ class ThreadBuilder(LoopBuilder):
         return items
 
     def _copies(self, runs: int, run: int) -> int:
-        """Return how many runs a thread computes: more where one requests few bytes at a time."""
+        """Return the number of runs of a thread: more if one run loads few bytes."""
         if runs % 2 or runs // 2 < FULL_THREADS or 2 * run > self._most:
             return 1
         loads = [node for node in all_nodes(self._nest.stores) if isinstance(node, Load)]
@@ -84,9 +84,9 @@ class ThreadBuilder(LoopBuilder):
         return 2 if 0 < 2 * requested <= BYTES_IN_FLIGHT else 1
 
     def _run(self, length: int, *, is_alone: bool) -> int:
-        """Return how many elements a thread computes: a power of two.
+        """Return the number of elements of a run: a power of two.
 
-        A run may end early where there are no outer loops, and is a divisor of `length` otherwise.
+        A run may end early if there are no outer loops, and divides `length` otherwise.
         """
         kinds = [store.kernel_type for store in self._nest.stores]
         kinds += [
@@ -120,5 +120,5 @@ class ThreadBuilder(LoopBuilder):
         self._bodies[last] = body
         self._store(self._nest.stores, outside)
         body.close()
-        # One branch does not know the values of the other.
+        # Values of one branch are not defined in the other.
         self._values, self._stored = known

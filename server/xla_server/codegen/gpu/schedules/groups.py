@@ -1,9 +1,9 @@
-"""Groups of threads that reduce together: each goes through a part, then all join their results.
+"""Groups of threads that reduce together: each reduces a part, then all join their results.
 
-A group has `parts` threads for each of `columns` neighbouring results. It goes through what is
-reduced, and through a row of results, in turns: in each, the parts do runs that follow each other.
-Results are joined inside of a warp by exchanges, and those of warps through shared memory, in the
-order of their numbers. Sizes and types alone decide that order.
+A group has `parts` threads for each of `columns` neighbouring results. It traverses reduced
+elements, and a row of results, in rounds: in each, the parts take consecutive runs. Results are
+joined inside of a warp by exchanges, and those of warps through shared memory, in the order of
+their numbers. Sizes and types alone decide that order.
 """
 
 import dataclasses
@@ -31,19 +31,19 @@ from xla_server.target.gpu import ACCESS_BYTES, BLOCK_THREADS, MAX_RUN, MAX_TURN
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reduced:
-    """The loops of a nest around its reductions, and the row that results have, if any."""
+    """The loops of a nest around its reductions, and the row loop of results, if any."""
 
     outer: tuple[Variable, ...]
     row: Variable | None
     longest: int
-    """Elements of the longest of the rows that are gone through."""
+    """Elements of the longest traversed row."""
 
     @classmethod
     def of(cls, nest: Nest) -> "Reduced | None":
-        """Return those of a nest whose reductions are of one loop each, in free order.
+        """Return the loops of a nest whose reductions have one loop each, in free order; else None.
 
-        Others have none, nor have nests in which each group would repeat a reduction that varies
-        with fewer loops and is longer than its own.
+        Also None if each group would repeat a reduction that varies with fewer loops and is longer
+        than its own.
         """
         reductions = reductions_of(nest.stores)
         if any(vector_reduction(each) is None or len(each.loops) != 1 for each in reductions):
@@ -66,7 +66,7 @@ class Reduced:
 
 
 def run_of(nest: Nest, length: int) -> int:
-    """Return how many neighbours of a row one access of the widest array moves."""
+    """Return the number of neighbours of a row that one access of the widest array moves."""
     kinds = [store.kernel_type for store in nest.stores]
     kinds += [n.kernel_type for n in all_nodes(nest.stores) if isinstance(n, graph.Load)]
     widest = max(Type(kind.storage).byte_size for kind in kinds)
@@ -74,7 +74,7 @@ def run_of(nest: Nest, length: int) -> int:
 
 
 def power_above(number: int) -> int:
-    """Return the least power of two that is no less than a number, which is at least 1."""
+    """Return the smallest power of two that is at least `number`, which is at least 1."""
     return 1 << (number - 1).bit_length()
 
 
@@ -96,7 +96,7 @@ class GroupBuilder(LoopBuilder):
         body, axis, row = Body(self._top), self._axis("t"), self._reduced_loops.row
         self._invariants = body
         items = self._bind(axis, body)
-        # Reductions come first: their exchanges are for all threads.
+        # Reductions come first, as all threads execute their exchanges.
         for reduction in reductions_of(self._nest.stores):
             for number in range(len(reduction.initial)):
                 self._value(ReductionResult(reduction, number))
@@ -148,7 +148,7 @@ class GroupBuilder(LoopBuilder):
         return ir.integer_op("minimum", number, count - 1)
 
     def _store_statement(self, store: Store, value: ir.Expression) -> StoreStatement:
-        """Return a store, which the first part alone does where it is one for the whole row."""
+        """Return a store, which only the first part executes if it is one for the whole row."""
         found, row = super()._store_statement(store, value), self._reduced_loops.row
         guards: list[ir.Expression] = []
         if self._parts > 1 and (row is None or row not in variables_of(store.offset)):

@@ -39,7 +39,7 @@ from xla_server.target.gpu import (
 )
 
 _WARPS = BLOCK_THREADS // WARP
-"""Rows of a tile that the warps of a block compute at once, one each, before they go on."""
+"""Rows of a tile that the warps of a block compute at a time, one each."""
 
 
 def product_grid(nest: Nest, largest: int) -> GridKernel | None:

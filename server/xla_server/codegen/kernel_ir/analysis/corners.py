@@ -1,8 +1,8 @@
 """Accesses of a kernel at the first and the last iterations of its loops.
 
-Bounds, tests and indices are computed as one call for all work items computes them. Values that
-depend on data are not known, and statements under a test that is not known are left out: each
-access that is found is one that the kernel does.
+Bounds, tests and indices are evaluated as in one call for all work items. Values that depend on
+data are unknown, and statements under an unknown test are left out: each access that is found is
+one that the kernel does.
 """
 
 import dataclasses
@@ -16,12 +16,12 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import read_by, walk
 
 _MOST_STATEMENTS = 1 << 12
-"""Most statements executed: nested loops run their first and last iterations in all pairs."""
+"""Limit of executed statements: nested loops run all pairs of first and last iterations."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ElementAccess:
-    """A load or a store of an element by a work item; `item` is None outside of all of them."""
+    """A load or a store of an element by a work item; `item` is None outside of work items."""
 
     place: ByteAddress
     type: Type
@@ -30,9 +30,9 @@ class ElementAccess:
 
 
 def accesses(kernel: Kernel, *, is_clamped: bool = True) -> list[ElementAccess]:
-    """Return accesses that a call for all work items does.
+    """Return the known accesses of a call for all work items.
 
-    Without `is_clamped` those whose index depends on a minimum are left out.
+    Without `is_clamped`, accesses whose index depends on a minimum are left out.
     """
     unknown = frozenset() if is_clamped else frozenset({"minimum"})
     execution = _Execution({ir.START: 0, ir.STOP: kernel.items}, unknown)
@@ -76,7 +76,7 @@ class _Execution(Numbers):
                         self.run(body, number)
 
     def _iterations(self, loop: stmt.For) -> Iterator[int]:
-        """Yield the first and the last iteration; none of a loop that a test may leave."""
+        """Yield the first and the last iteration; none for a loop that may end early."""
         low, high = self.value(loop.low), self.value(loop.high)
         is_left = any(isinstance(each, stmt.Break) for each, _ in walk(loop.body))
         if isinstance(low, int) and isinstance(high, int) and not is_left:

@@ -1,12 +1,12 @@
 """Counts of a kernel's evaluations of each value, and its cost, from its statements.
 
-An instruction of HLO has each of its elements once. A kernel may evaluate an element again: for
-each chunk of work items, for each row, for each reader that asks at another index. The count is
-exact for given sizes, whatever decided to put the instruction there.
+A kernel may evaluate an element of an HLO instruction repeatedly: for each chunk of work items, for
+each row, for each reader at another index. The count is exact for given sizes, and independent of
+the decisions that led to the kernel.
 
-The cost is what schedules, fusion and the division of a launch go by. A statement costs its
-operations and accesses times the iterations of the loops around it, and a call what the routine
-says of its operands.
+Schedules, fusion and the division of a launch decide by the cost. A statement costs its operations
+and accesses times the iterations of the loops around it, and a call the result of the routine's
+cost function.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from xla_server.ops.elementwise.elementwise_op import CostClass
 from xla_server.ops.elementwise.elementwise_table import ROWS
 
 THREE_FRY = "three_fry"
-"""The name of the instruction that draws two words, each as long as a transcendental function."""
+"""The instruction that draws two random words, each at the cost of a transcendental function."""
 
 _COST = {
     name: int(row.cost)
@@ -36,11 +36,11 @@ _COST = {
     for function in {row.kernel_function(element_type, computed)} - {row.pred}
     for name in (function, out_of_line(function))
 } | {THREE_FRY: 2 * CostClass.TRANSCENDENTAL}
-"""Time in additions of each function that may take longer than one, by its name in kernels."""
+"""Kernel function -> time in additions, for those slower than an addition."""
 
 
 def cost_of(function: str) -> int:
-    """Return how many additions take as long as a function, by its name in kernels."""
+    """Return the time of a kernel function, in additions."""
     return _COST.get(function, 1)
 
 
@@ -65,26 +65,26 @@ class Work:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KernelWork:
-    """Work of a call of a kernel before its first work item, and of the mean work item."""
+    """Work of a kernel: of a call before its first work item, and of the mean work item."""
 
     prologue: Work
     item: Work
 
     @property
     def times(self) -> tuple[int, int]:
-        """The time of a work item, which takes some, and that of the prologue, in additions."""
+        """The time of a work item, at least 1, and of the prologue, in additions."""
         return max(1, round(self.item.time)), round(self.prologue.time)
 
 
 def evaluations(
     body: Sequence[stmt.Statement], calls: int, kept: Identities[int] = frozenset()
 ) -> Mapping[int, float]:
-    """Return how often a launch of so many calls evaluates each origin.
+    """Return the number of evaluations of each origin in a launch of so many calls.
 
     Statements of the identities `kept` take a value from a register.
     """
     found: dict[int, float] = {}
-    # Paths end with the statement directly around, so the one before them is known already.
+    # Paths end with the parent statement, and the rest of the path is known already.
     times: dict[int, float] = {}
     for statement, path in walk(body):
         around = times[id(path[-1])] * share_of(statement, path) if path else float(calls)
@@ -105,7 +105,7 @@ def evaluations(
 
 
 def share_of(statement: stmt.Statement, path: Path) -> float:
-    """Return in which share of the executions of the test around a statement it is executed."""
+    """Return the share of executions of the test around a statement in which it is executed."""
     around = path[-1]
     if not isinstance(around, stmt.If) or around.share == 1:
         return 1.0
@@ -118,8 +118,8 @@ def work_of(body: Sequence[stmt.Statement], kept: Identities[int] = frozenset())
 
     Statements of the identities `kept` take a value from a register.
 
-    Bounds and operands that depend on outer loops are taken halfway through these, in the first
-    work item, which is a whole one.
+    Bounds and operands that depend on outer loops are evaluated halfway through these, in the first
+    work item, which is a full one.
     """
     items = sum(each.items for each in body if isinstance(each, stmt.ParallelFor))
     numbers = Numbers({ir.START: 0, ir.STOP: 1})
@@ -166,7 +166,7 @@ def work_of_loops(part: stmt.ParallelFor) -> Mapping[int, tuple[float, Work]]:
 
 
 def _executions(statement: stmt.Statement, numbers: Numbers) -> float:
-    """Return how often the body of a statement is executed, and bind the names that it makes."""
+    """Return the number of executions of a statement's body, and bind the names that it defines."""
     match statement:
         case stmt.Let(value=name, expression=expression) if name.type is Type.I64:
             numbers.names[name] = numbers.value(expression)
@@ -183,15 +183,15 @@ def _executions(statement: stmt.Statement, numbers: Numbers) -> float:
 
 
 def _is_dealt(loop: stmt.For) -> bool:
-    """Return whether a bound is rounded, so that work items have one iteration more or less."""
+    """Return whether a bound is a rounded quotient, so that work items differ by one iteration."""
     return isinstance(loop.high, ir.Apply) and loop.high.function == "whole_div"
 
 
 def _own_work(statement: stmt.Statement, numbers: Numbers) -> Work:
-    """Return the work of a statement without what is inside of it.
+    """Return the work of a statement without its nested statements.
 
-    Integers cost nothing beside the accesses and iterations they are for, if no node computes them,
-    and the stack and shared arrays nothing beside the operations: they stay in L1.
+    Integers that no node computes are free beside the accesses and iterations that use them, and so
+    are accesses to the stack and shared arrays, which stay in L1.
     """
     operations = accesses = 0.0
     node = None

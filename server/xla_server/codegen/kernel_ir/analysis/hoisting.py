@@ -1,7 +1,7 @@
-"""Reductions and costly values in loops that they do not vary with, and that repeat them.
+"""Search for reductions and costly values that are invariant in a loop around them.
 
 LLVM moves single instructions out of loops, but no reduction. Values of a few instructions are left
-to it. Work items have no level outside of them where values could stand.
+to LLVM. Values invariant in the loop over work items are allowed: no level is outside of it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from xla_server.ops.elementwise.elementwise_op import CostClass
 
 
 def repeated(statements: Sequence[stmt.Statement]) -> Iterator[ir.Cell | ir.Value]:
-    """Yield each reduction that a loop does not vary, and the costly values of such loops.
+    """Yield each reduction and costly value that is invariant in a loop.
 
     Those under a condition are left out: not each iteration executes them.
     """
@@ -36,7 +36,7 @@ def repeated(statements: Sequence[stmt.Statement]) -> Iterator[ir.Cell | ir.Valu
 
 
 def _is_costly(let: stmt.Let) -> bool:
-    """Return whether a let takes longer than the dearest single instruction, a division."""
+    """Return whether a let takes longer than the slowest single instruction, a division."""
     applied = (each for each in read_by(let) if isinstance(each, ir.Apply))
     return any(cost_of(each.function) > CostClass.DIVISION for each in applied)
 
@@ -60,7 +60,7 @@ class _Varying:
             self._note_stores(statement)
         declared = {each.cell for each in inside if isinstance(each, stmt.Declare)}
         changed = {each.cell for each in inside if isinstance(each, stmt.Set | stmt.Accumulate)}
-        # A loop that is left by a test has as many iterations as the test says.
+        # The number of iterations of a loop with an exit depends on the exit's test.
         is_left = any(isinstance(each, stmt.Break) for each in inside)
         self._names: set[ir.Value | ir.Cell] = {axis, *(changed if is_left else changed - declared)}
         known = -1

@@ -1,4 +1,4 @@
-"""Integers and addresses of a kernel, as far as they follow from those that are given."""
+"""Evaluation of a kernel's integers and addresses from known values."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -25,18 +25,18 @@ class ByteAddress:
 
 
 Known = int | ByteAddress | None
-"""A number, an address, or what is not known."""
+"""A number, an address, or None for an unknown value."""
 
 _FUNCTIONS: Mapping[str, Callable[..., int]] = {**FUNCTIONS, "room_i32": int}
 
 _OF_ADDRESSES = {("add", 0), ("add", 1), ("sub", 0), ("select", 1, 2)}
-"""Functions that give an address, and which of their operands are addresses then."""
+"""Function on addresses -> the operands that are addresses if its result is one."""
 
 
 class Numbers:
-    """Values and cells that are known by now, and what expressions of them are.
+    """The known values of names, and evaluation of expressions.
 
-    Results of functions that are `unknown` are not known.
+    Results of the functions `unknown` are unknown.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Numbers:
         self.names, self._unknown = names, unknown
 
     def place(self, memory: ir.Memory) -> Known:
-        """Return where memory begins."""
+        """Return the address of memory."""
         return (
             self.value(memory.address) if isinstance(memory, ir.Region) else ByteAddress(memory, 0)
         )

@@ -1,7 +1,7 @@
-"""Values that a kernel states again where a register still has them.
+"""Values that a kernel computes again while a register has them.
 
-Copies of unrolled loops follow each other without a jump: what two loops over the same range
-compute of the same operands is computed once. LLVM, GVN: global value numbering.
+Copies of unrolled loops follow each other without a jump: equal values of two loops over the same
+range are computed once. LLVM, GVN: global value numbering.
 """
 
 import dataclasses
@@ -13,9 +13,9 @@ from xla_server.codegen.kernel_ir.walk import Path, walk
 
 
 def repetitions(body: Sequence[stmt.Statement]) -> frozenset[int]:
-    """Return the identities of the statements that bind what one before them has bound.
+    """Return the identities of statements that bind the same value as an earlier one.
 
-    Around both are the same tests, and no loop but unrolled ones.
+    Both are under the same tests, and in no loop but unrolled ones.
     """
     forms = Forms()
     seen: set[Hashable] = set()
@@ -37,7 +37,7 @@ def repetitions(body: Sequence[stmt.Statement]) -> frozenset[int]:
 
 
 def _test(forms: "Forms", n: int, path: Path, statement: stmt.Statement) -> Hashable:
-    """Return what is known where a statement is executed by number n of those around it."""
+    """Return the test under which statement `n` of `path` executes the statement inside it."""
     around = path[n]
     if not isinstance(around, stmt.If):
         return None
@@ -53,7 +53,7 @@ class _Number:
 
 
 class Forms:
-    """Forms of expressions; two of one form have one value.
+    """Value numbers of expressions: those with equal forms have equal values.
 
     Variables of loops at the same depth over the same range are equal.
     """
@@ -63,11 +63,11 @@ class Forms:
         self._numbers: dict[Hashable, _Number] = {}
 
     def bind(self, statement: stmt.Statement, path: Path) -> None:
-        """Take in the names that a statement gives values to."""
+        """Record the names that a statement defines."""
         match statement:
             case stmt.Let(value=value, expression=expression):
                 form = self.of(expression)
-                # Forms of operands would be as large as all paths to them are together.
+                # Numbers instead of nested forms, whose size would be exponential.
                 number = self._numbers.setdefault(form, _Number(len(self._numbers)))
                 self._known[value] = value if form is None else number
             case stmt.For(axis=axis, low=low, high=high, step=step):
@@ -75,7 +75,7 @@ class Forms:
                 self._known[axis] = depth, self.of(low), self.of(high), step
 
     def of(self, expression: ir.Expression) -> Hashable:
-        """Return the form of an expression; None where what it reads may change."""
+        """Return the form of an expression; None if memory that it reads may change."""
         match expression:
             case ir.Value():
                 return self._known.get(expression, expression)

@@ -1,4 +1,4 @@
-"""Loops that become vector code even where they are short, or as vectors of few elements."""
+"""Loops that are vectorised even if they are short, or with narrow vectors."""
 
 from collections.abc import Sequence
 
@@ -47,10 +47,10 @@ def is_of_lookups(loop: For) -> bool:
 
 
 def is_of_functions(loop: For) -> bool:
-    """Return whether a loop stores what functions that take as long as a division make of buffers.
+    """Return whether a loop stores results of functions, at least as slow as divisions, on buffers.
 
-    It loads neighbours: of elements that are apart LLVM makes vectors across the loop around this
-    one. Elements on the stack have just been stored one by one, and vectors would wait for them.
+    It must load contiguous elements: for strided ones LLVM vectorises across the loop around it.
+    Elements on the stack were just stored one by one, and loads of vectors would wait for them.
     """
     found = _read_by(loop)
     loads = _loads(found)
@@ -72,8 +72,8 @@ def sums_elements_apart(loop: For) -> bool:
 def gains_by_masks(loop: For) -> bool:
     """Return whether the last iterations of a loop of stores save time under a mask.
 
-    They do where a function takes as long as a division, or longer. Under a mask LLVM moves the
-    pairs of complex elements one by one, as it does elements at loaded indices.
+    They do if a function takes as long as a division, or longer. Under a mask LLVM moves the pairs
+    of complex elements one by one, like elements at loaded indices.
     """
     found = _read_by(loop)
     types = {each.type for each in loop.body if isinstance(each, Store)}
@@ -91,7 +91,7 @@ def _loads(found: Sequence[ir.Expression]) -> list[ir.Load]:
 
 
 def _step(index: ir.Expression, loop: For) -> int | None:
-    """Return how far apart the elements of neighbouring iterations are; None where that changes."""
+    """Return the stride of elements between iterations; None if it is not constant."""
     terms = index.terms if isinstance(index, ir.Index) else ((index, 1),)
     inside = {loop.axis, *(each.value for each in loop.body if isinstance(each, Let))}
     others = [term for term, _ in terms if term != loop.axis]

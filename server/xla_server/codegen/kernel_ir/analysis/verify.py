@@ -20,10 +20,10 @@ MAX_STACK_BYTES = 1 << 22
 elements by convolution have half of that, with vectors of 64 bytes."""
 
 Rule: TypeAlias = Callable[[Kernel], Iterator[str]]
-"""Yields what is wrong with a kernel: the rule, and the evidence."""
+"""Yields the faults of a kernel: rule and evidence."""
 
 Sizes: TypeAlias = Mapping[int, int]
-"""Bytes of buffers by their numbers, as far as they are known."""
+"""Buffer number -> known size in bytes."""
 
 
 class InvalidKernelError(Exception):
@@ -38,7 +38,7 @@ def verify(kernel: Kernel, sizes: Sizes | None = None) -> None:
 
 
 def _bound(kernel: Kernel) -> Iterator[str]:
-    """Values and cells are used inside of the block that binds them, after that."""
+    """Values and cells are used after their definition, inside of the block that defines them."""
     bound: dict[ir.Value | ir.Cell, Path] = {ir.START: (), ir.STOP: (), ir.BUFFERS: ()}
     for statement, path in walk(kernel.body):
         for used in (*_used(statement), *_changed(statement)):
@@ -57,7 +57,7 @@ def _bound(kernel: Kernel) -> Iterator[str]:
 
 
 def _named(kernel: Kernel) -> Iterator[str]:
-    """A name is bound or declared once, and means one thing in the source, the key of the code."""
+    """A name is defined once, so that it is unambiguous in the source, the key of the code."""
     statements = [each for each, _ in walk(kernel.body)]
     bound = [new for each in statements for new, _ in _binds(each, ())]
     functions = {name for each in statements for name in _called_by(each)}
@@ -138,7 +138,7 @@ def _expected(statement: stmt.Statement) -> Iterator[tuple[ir.Expression, Type]]
 
 
 def _inside(kernel: Kernel, sizes: Sizes) -> Iterator[str]:
-    """Accesses are inside of their memory: those of first and last iterations, as far as known."""
+    """Known accesses of first and last iterations are in bounds."""
     for access in accesses(kernel):
         memory, first = access.place.memory, access.place.byte
         size = sizes.get(memory.number) if isinstance(memory, ir.Buffer) else memory.byte_size
@@ -150,9 +150,10 @@ def _inside(kernel: Kernel, sizes: Sizes) -> Iterator[str]:
 
 
 def _unshared(kernel: Kernel) -> Iterator[str]:
-    """Work items load and store nothing that another one stores: the first two and the last.
+    """Work items, the first two and the last, do not access elements that another one stores.
 
-    A last tile that begins earlier to be whole stores what the one before stores, too.
+    Exempt is a last tile that begins earlier to be full, and stores elements of its predecessor
+    again.
     """
     owners: dict[tuple[ir.Buffer, int], int] = {}
     of_own = accesses(kernel, is_clamped=False)
@@ -197,7 +198,7 @@ def _declared(kernel: Kernel) -> tuple[ir.Buffer | ir.StackArray | ir.SharedArra
 
 
 def _called(kernel: Kernel) -> Iterator[str]:
-    """Calls give memory that is written where a routine stores, and the flag where it polls."""
+    """Calls pass writable memory for results, and the flag to routines that poll."""
     bound: dict[ir.Expression, ir.Expression] = {}
     for statement, _ in walk(kernel.body):
         if isinstance(statement, stmt.Let):
@@ -225,7 +226,7 @@ def _called(kernel: Kernel) -> Iterator[str]:
 def _memories(
     expression: ir.Expression, bound: dict[ir.Expression, ir.Expression]
 ) -> Iterator[ir.Memory]:
-    """Yield the memory whose addresses an address is computed from."""
+    """Yield the memory objects on which an address is based."""
     waiting = [expression]
     while waiting:
         part = waiting.pop()
@@ -237,7 +238,7 @@ def _memories(
 
 
 def _parallel(kernel: Kernel) -> Iterator[str]:
-    """Parallel loops follow each other at the outermost level, and share nothing but memory.
+    """Parallel loops are consecutive, at the outermost level, and share only memory.
 
     Each item stores to elements of its own: their index or address varies with it, or the store is
     under a test of the item's number.
@@ -282,9 +283,9 @@ def _parallel(kernel: Kernel) -> Iterator[str]:
 
 
 def _together(kernel: Kernel) -> Iterator[str]:
-    """All work items of a group come to a shuffle or a barrier: none is where the item decides.
+    """All work items of a group execute a shuffle or a barrier: none depends on the item.
 
-    Shared arrays belong to a group.
+    Shared arrays require a group.
     """
     for part in kernel.parts:
         if part.group < 1 or part.items % part.group:
@@ -343,7 +344,7 @@ def varies(
     varying: set[ir.Value | ir.Cell],
     group_of: stmt.ParallelFor | None = None,
 ) -> bool:
-    """Return whether an expression reads what varies; the number of a group, if any, does not."""
+    """Return whether an expression depends on `varying` names; a group's number does not vary."""
     waiting = [expression]
     while waiting:
         part = waiting.pop()
@@ -364,7 +365,7 @@ def _is_group_number(expression: ir.Expression, part: stmt.ParallelFor) -> bool:
 
 
 def _bounded(kernel: Kernel) -> Iterator[str]:
-    """Arrays fit on a stack and in shared memory; loops have steps, and counts to reckon with."""
+    """Arrays fit on a stack and in shared memory; loops have positive steps and finite counts."""
     total = sum(array.byte_size for array in kernel.stack)
     if total > MAX_STACK_BYTES:
         yield f"stack arrays must have at most {MAX_STACK_BYTES} bytes, got {total}"
@@ -382,7 +383,7 @@ def _bounded(kernel: Kernel) -> Iterator[str]:
 
 
 def _hoisted(kernel: Kernel) -> Iterator[str]:
-    """Reductions and costly values stand in no loop whose iterations all repeat them."""
+    """Reductions and costly values are not in loops in which they are invariant."""
     for name in repeated(kernel.body):
         what = "reduction" if isinstance(name, ir.Cell) else "function"
         yield f"a {what} must stand in front of a loop that does not vary it, got {name.name}"

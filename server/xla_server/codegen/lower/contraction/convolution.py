@@ -1,8 +1,8 @@
-"""Lowering of convolution: by tiles where that fits, else to products of im2col matrices.
+"""Lowering of convolution: direct, by register tiles, if that fits, else by products with im2col.
 
-For tiles, arrays and kernel are brought into the order they want. Matrices are copied block by
-block, into memory of each work item's own, and multiplied by BLAS. They are read and written where
-they are in any dimension order.
+For tiles, input and filter are first copied to the order that tiles need. Im2col matrices are
+copied block by block, to scratch memory of each work item, and multiplied by BLAS; input and result
+may have any order of dimensions.
 """
 
 import math
@@ -34,7 +34,7 @@ from xla_server.target.target import Target
 def lower_convolution(
     lowering: Lowering, i: HloInstruction, fusion: HloInstruction | None = None
 ) -> Tree:
-    """Add kernels of tiles or of products by BLAS, or a loop nest, with a fusion's epilogue."""
+    """Add kernels by tiles or by BLAS, or a loop nest, with the epilogue of a fusion."""
     phases, plan = _division(lowering.target, i)
     order = i.attributes.dimension_numbers.output_order
     if phases is not None and (fusion is None or is_last(order)):
@@ -45,7 +45,7 @@ def lower_convolution(
 
 
 def _division(target: Target, i: HloInstruction) -> tuple[list[Phase] | None, Im2colPlan | None]:
-    """Return the phases of one done by tiles, the plan of one by products, or neither: by loops."""
+    """Return the phases if done by tiles, the plan if by products; neither for a loop nest."""
     if not _is_large(i, target) or _is_unrolled(i):
         return None, None
     if not _is_product(i, target.tuning.convolutions.min_group_size):
@@ -61,7 +61,8 @@ def _division(target: Target, i: HloInstruction) -> tuple[list[Phase] | None, Im
 def _is_unrolled(i: HloInstruction) -> bool:
     """Return whether there is one feature, and a window that a loop over results unrolls.
 
-    Such a loop has results in its vectors. Tiles have features in theirs, so here one of them.
+    Such a loop is vectorised over results. Tiles are vectorised over features, of which there is
+    one.
     """
     is_short = i.operands[1].shape.element_count <= MAX_UNROLLED_ITERATIONS
     return (_features(i) == 1 and is_short) or is_filter(i)
@@ -76,13 +77,13 @@ def _is_large(i: HloInstruction, target: Target) -> bool:
     if not (i.shape.element_count and i.operands[0].shape.element_count and kernel.element_count):
         return False
     depth = kernel.element_count // _features(i)
-    # A sum of one product is no product of matrices, where -0, added to zero, became 0.
+    # A sum of one product keeps -0; a matrix product would add it to zero and give 0.
     least = target.tuning.convolutions.min_products
     return bool(depth > 1 and i.shape.element_count * depth > least)
 
 
 def _is_product(i: HloInstruction, min_group_size: int) -> bool:
-    """Return whether its groups are matrices: groups of few features are vectors."""
+    """Return whether groups have enough features for matrix products."""
     groups = i.attributes.feature_group_count * i.attributes.batch_group_count
     depth = i.operands[1].shape.element_count // _features(i)
     return bool(groups == 1 or min(_features(i) // groups, depth) >= min_group_size)
@@ -94,9 +95,9 @@ def _features(i: HloInstruction) -> int:
 
 
 def direct_phases(target: Target, i: HloInstruction) -> list[Phase] | None:
-    """The phases of a convolution of real floats that is worth doing by tiles, else None.
+    """The phases of a convolution of real floats that is faster by tiles; else None.
 
-    One that is depthwise is so where little is moved: it takes hardly longer than that.
+    A depthwise one is faster only if little data is copied, as copies take about as long as it.
     """
     numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
     base, kernel = (operand.shape for operand in i.operands)
@@ -145,7 +146,7 @@ def direct_phases(target: Target, i: HloInstruction) -> list[Phase] | None:
 
 
 def _reads_often(i: HloInstruction, phases: Sequence[Phase]) -> bool:
-    """Return whether the input is read where it is, or often enough to pay for a padded copy."""
+    """Return whether the input needs no padded copy, or is read often enough to pay for one."""
     window = i.attributes.window.dimensions
     elements = math.prod(d.size for d in window)
     apart = math.prod(d.stride * d.base_dilation for d in window)
@@ -172,9 +173,9 @@ def lower_directly(
     phases: Sequence[Phase],
     fusion: HloInstruction | None = None,
 ) -> Tree:
-    """Kernels for the phases, which share the result, and what brings arrays into order.
+    """Add the kernels of the phases, which share the result, and copies that permute arrays.
 
-    An epilogue is of a result in order.
+    An epilogue requires a result in NHWC order.
     """
     input_order, kernel_order, output_order = orders = _orders(i)
     shape = permuted(i.shape, output_order)
@@ -185,7 +186,7 @@ def lower_directly(
             made.operands, i.operands, (input_order, kernel_order), ("input", "kernel"), strict=True
         )
     )
-    # The shape of an epilogue's result does not tell: it may lack dimensions of one element.
+    # Not the epilogue's shape, which may lack dimensions of size 1.
     features = i.shape.dimensions[i.attributes.dimension_numbers.output_feature_dimension]
     epilogue = made.epilogue(i.shape.element_count // features, features)
     exact = exact_sums_of(i, orders, skips_holes=True)
@@ -200,7 +201,7 @@ def lower_directly(
 
 
 def _orders(i: HloInstruction) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
-    """The dimensions of input, kernel and result as the kernels have them in memory."""
+    """The dimensions of input, filter and result in the memory order of the kernels."""
     numbers = i.attributes.dimension_numbers
     batch, feature, *spatial = numbers.input_order
     to_batch, to_feature, *to_spatial = numbers.output_order

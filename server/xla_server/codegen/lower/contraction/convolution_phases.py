@@ -1,11 +1,11 @@
 """Blocking of direct convolution (without im2col): phases, row blocks, panels, register tiles.
 
-Arrays are in the order batch, spatial dimensions, features, and the kernel ends in its output
-features. A row of results, all positions along the last spatial dimension, is cut into tiles. Where
-a window leaves the input, the part of it that a block of rows needs is laid out with its zeros.
+Arrays have channels last, and the filter's output features are minor. A row of results, all
+positions along the last spatial dimension, is cut into tiles. Where windows leave the input, the
+part of it that a block of rows needs is copied with its padding.
 
-A dilated input is no input with zeros: results that lie as far apart as its elements meet the
-same part of the kernel, so each such phase is a convolution of its own, without dilation.
+No zeros are inserted into a dilated input: results at distances of the dilation use the same part
+of the filter, so each such phase is a convolution without dilation.
 """
 
 import dataclasses
@@ -24,9 +24,9 @@ from xla_server.target.tuning import Convolutions
 class PhaseDimension:
     """One spatial dimension of one phase.
 
-    Results y = 0 .. results - 1 lie at `first` + y * `apart` of the result. They add up products
-    for t = 0 .. taps - 1, of the kernel's `tap` + t * `tap_step` with the input's
-    `start` + y * `step` + t * `reach`.
+    Result y = 0 .. results - 1 is at `first` + y * `apart` of the output. It is the sum, over t = 0
+    .. taps - 1, of the filter at `tap` + t * `tap_step` times the input at `start` + y * `step` + t
+    * `reach`.
     """
 
     size: int
@@ -43,7 +43,7 @@ class PhaseDimension:
     reach: int
 
     def extent(self, results: int) -> int:
-        """Return the neighbouring input positions that so many results need."""
+        """Return the number of adjacent input positions that `results` adjacent results need."""
         return (results - 1) * self.step + (self.taps - 1) * self.reach + 1 if self.taps else 0
 
     @property
@@ -53,7 +53,7 @@ class PhaseDimension:
 
 
 def phases(d: WindowDimension, size: int, results: int) -> list[PhaseDimension] | None:
-    """The phases of a spatial dimension of these sizes; None where they are not regular."""
+    """The phases of a spatial dimension of these sizes; None if they are not regular."""
     dilation = d.base_dilation
     if dilation > 1 and (d.stride > 1 or d.window_dilation > 1):
         return None
@@ -87,8 +87,8 @@ def phases(d: WindowDimension, size: int, results: int) -> list[PhaseDimension] 
 class Phase:
     """A convolution of `batch` images. `inputs` and `outputs` are the features of a group.
 
-    One that `is_depthwise` has a result of each of its features from that alone: it is of one group
-    with one input. `shared` is the number of positions of a block where phases share their blocks.
+    If `is_depthwise`, each feature depends on itself alone: one group, with one input. `shared` is
+    the number of positions of a block if phases share their blocks.
     """
 
     target: Target
@@ -120,12 +120,12 @@ class Phase:
 
     @property
     def pitch(self) -> int:
-        """Input features of a position."""
+        """Distance between positions of the input, in elements: its features."""
         return self.outputs if self.is_depthwise else self.inputs * self.groups
 
     @property
     def is_inside(self) -> bool:
-        """Return whether the input is read where it is, without a padded copy."""
+        """Return whether the input is read without a padded copy."""
         return all(line.is_inside for line in self.lines) or not all(
             line.taps for line in self.lines
         )
@@ -146,7 +146,7 @@ class Phase:
 
     @property
     def box(self) -> list[int]:
-        """Sizes of the part of the input that a block reads, by spatial dimension."""
+        """Sizes of the part of the input that a block reads, one per spatial dimension."""
         first, *others = self.lines
         return [first.extent(self.block), *(line.extent(line.results) for line in others)]
 
@@ -169,7 +169,7 @@ class Phase:
 def all_phases(
     window: Sequence[WindowDimension], sizes: Sequence[int], results: Sequence[int]
 ) -> list[tuple[PhaseDimension, ...]] | None:
-    """The phases of all dimensions together; None where one of them is not regular."""
+    """The phases of all dimensions together; None if those of one are not regular."""
     each = [phases(*given) for given in zip(window, sizes, results, strict=True)]
     if any(lines is None for lines in each):
         return None
@@ -177,7 +177,7 @@ def all_phases(
 
 
 def tiles(machine: Machine, size: int) -> tuple[int, int, int]:
-    """(rows, count, count of those with a row less) of tiles as few and as even as can be."""
+    """(rows, count, count of tiles with one row less) of as few and as even tiles as possible."""
     count = -(-size // tallest(machine))
     tall = -(-size // count)
     low = count * tall - size
@@ -185,7 +185,7 @@ def tiles(machine: Machine, size: int) -> tuple[int, int, int]:
 
 
 def joined(phases: Sequence[Phase]) -> list[Phase]:
-    """Phases with their blocks in common: together these are whole rows of the result."""
+    """Phases that share blocks, which together are whole rows of the result."""
     block = min(phase.block for phase in phases)
     return [dataclasses.replace(phase, shared=block) for phase in phases]
 
@@ -197,7 +197,7 @@ def scratch(phases: Sequence[Phase]) -> int:
 
 
 def do_overlap(phases: Sequence[Phase]) -> bool:
-    """Return whether blocks overlap, so that some results are computed twice."""
+    """Return whether blocks overlap, and so compute some results twice."""
     return len(phases[0].lines) == 1 and any(
         phase.lines[0].results % phases[0].block for phase in phases
     )

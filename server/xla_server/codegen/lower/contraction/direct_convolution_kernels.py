@@ -1,7 +1,7 @@
-"""Kernels that do a convolution by tiles of results kept in registers.
+"""Kernels of direct convolution, with tiles of results in registers.
 
-They read the input where it is, block by block, and what they tell the routine of a block are
-numbers.
+They read the input without a copy, block by block; sizes and strides of a block are operands of a
+routine.
 """
 
 import math
@@ -43,9 +43,9 @@ def add_phases(
     epilogue: Epilogue,
     exact: ExactSums | None,
 ) -> None:
-    """Add the kernel of all phases of an input and weights, with what is done to each block.
+    """Add the kernel of all phases of an input and weights, with the epilogue of each block.
 
-    `exact` sums a block's results again.
+    `exact` recomputes results of a block that are NaN.
     """
     base, kernel = operands
     packed = add_packing(made, phases[0], kernel) if phases[0].is_packed else kernel
@@ -83,16 +83,16 @@ def add_phases(
 
 
 def _first_result(phase: Phase, block: ir.Value) -> ir.Expression:
-    """Return the first result of a block: a line's last block includes earlier ones."""
+    """Return the first result of a block; a line's last block overlaps with the one before."""
     if len(phase.lines) > 1:
         return block
-    # The last block begins so early that it is whole, in a shorter phase by one.
+    # The last block begins early enough to be whole, in a shorter phase one earlier.
     earlier = max(phase.lines[0].results - phase.block - 1, 0)
     return ir.integer_op("minimum", block, earlier)
 
 
 def _rows(phase: Phase, image: ir.Value, start: ir.Expression, block: ir.Value) -> Ends:
-    """Return the rows of the whole result from a result on to the end of a block."""
+    """Return the rows of the whole result from `start` to the end of a block."""
     first, *others = phase.lines
     row = math.prod(line.whole for line in others)
     before = image * first.whole
@@ -101,7 +101,7 @@ def _rows(phase: Phase, image: ir.Value, start: ir.Expression, block: ir.Value) 
 
 
 def add_packing(made: Product, phase: Phase, weights: Array) -> Array:
-    """Add the kernel over the rows of weights that packs panels, and return these."""
+    """Add the kernel that packs panels, a work item per row of weights; return the panels."""
     packed = made.lowering.new(weights.shape, f"{made.producer.name}.panels")
     kind, features = Type(phase.kind), phase.outputs * phase.groups
     building, names = EpilogueKernel(), Names()
@@ -128,12 +128,12 @@ def add_packing(made: Product, phase: Phase, weights: Array) -> Array:
 
 
 def _extents(phase: Phase) -> list[int]:
-    """Return the positions of what is read, along each dimension."""
+    """Return the number of input positions that a block reads, along each dimension."""
     return [line.size for line in phase.lines] if phase.is_inside else phase.box
 
 
 def _operands(phase: Phase, block: ir.Value) -> Operands:
-    """Return the operands that say what is done to a block, and which results it has."""
+    """Return the routine's operands for a block: its input, results and sizes."""
     down, across, high = _results(phase, block)
     return {
         "down": down,
@@ -147,16 +147,16 @@ def _operands(phase: Phase, block: ir.Value) -> Operands:
 
 
 def _results(phase: Phase, block: ir.Value) -> tuple[Word, Word, Word]:
-    """Return a block's first result along both ends' dimensions, and how many along the first."""
+    """Return a block's first result in the first and last dimension, and its size in the first."""
     first = phase.lines[0].results
     if len(phase.lines) == 1:
-        # The last block begins earlier, and does some results once more.
+        # The last block begins earlier, and repeats some results.
         return 0, ir.integer_op("minimum", block, first - phase.block), 1
     return block, 0, ir.integer_op("minimum", phase.block, ir.whole(first) - block)
 
 
 def _space(phase: Phase) -> SpatialDimensions:
-    """Return three dimensions: those between the first and the last are missing first."""
+    """Return the phases padded to three dimensions by trivial ones before the last."""
     *others, inner = (
         SpatialSizes(d.size, d.start, d.step, extent, d.whole, d.results, d.first, d.apart)
         for d, extent in zip(phase.lines, _extents(phase), strict=True)
@@ -170,7 +170,7 @@ def _space(phase: Phase) -> SpatialDimensions:
 def _features(phase: Phase) -> Features:
     width, outputs, columns = phase.width, phase.outputs, panel_columns(phase)
     count, rest = divmod(outputs, columns)
-    # Rows of a panel's columns that come before the next panel.
+    # Rows of a panel are contiguous, before the next panel.
     between = phase.depth if phase.is_packed else 1
     features = outputs * phase.groups
     return Features(
@@ -191,7 +191,7 @@ def _features(phase: Phase) -> Features:
 
 
 def _sums(phase: Phase) -> Sums:
-    """Return the loops of a sum: over the window, and the input features of a group."""
+    """Return the loops of a result's sum: over the window, and the input features of a group."""
     unit = phase.pitch * phase.width
     positions = [unit * step for step in dense_strides(_extents(phase)).values()]
     windows = dense_strides([line.window for line in phase.lines])
@@ -206,7 +206,7 @@ def _sums(phase: Phase) -> Sums:
 
 
 def _tiles(phase: Phase) -> Tiles:
-    """Return the tiles that a row of results is cut into, with the routines that are called."""
+    """Return the tiles of a row of results, with the routines that compute them."""
     last = phase.lines[-1]
     row = last.results if len(phase.lines) > 1 else phase.block
     tall, tall_count, low_count = tiles(phase.target.machine, row)
@@ -232,7 +232,7 @@ def _tiles(phase: Phase) -> Tiles:
 
 
 def _joined(loops: Sequence[TapLoop]) -> list[TapLoop]:
-    """Loops that move on as one made one, and as many as tiles have."""
+    """Merge loops that advance by one stride; pad to the number of loops of a tile."""
     joined: list[TapLoop] = []
     for iterations, left, right in loops:
         if iterations == 1:

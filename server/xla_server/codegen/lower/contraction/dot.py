@@ -1,7 +1,7 @@
 """Lowering of dot in its canonical form: at most one batch dimension, matrices row-major.
 
 Panels are packed once for all threads or per work item. A large matrix times few vectors is read
-once from its own memory. BLAS does complex and narrow cases.
+once, in place. BLAS computes complex and narrow products.
 """
 
 import dataclasses
@@ -40,13 +40,13 @@ from xla_server.target.tuning import BlasProducts
 STORED = MappingProxyType(
     {"f32": "f32", "f64": "f64", "s8": "i8", "u8": "u8", "s16": "i16", "s32": "i32", "u32": "i32"}
 )
-"""Names of element types in packed panels."""
+"""Names, in routines, of the element types of packed panels."""
 
 
 def lower_dot(
     lowering: Lowering, dot: HloInstruction, fusion: HloInstruction | None = None
 ) -> Tree:
-    """Kernels of panels and tiles, of BLAS, or a loop nest, each with the fusion's epilogue."""
+    """Add kernels by panels and tiles, by BLAS, or a loop nest, with the fusion's epilogue."""
     is_alone, capability = fusion is None, lowering.target.capability
     is_product = is_by_blas(dot, capability) or (is_alone and gemm_of(lowering.target, dot))
     if not is_product or not dot.shape.element_count:
@@ -73,7 +73,7 @@ def _add(made: Product, epilogue: Epilogue) -> None:
 
 
 def _is_divided_more(target: Target, thin: ThinProduct | None, gemm: Gemm | None) -> bool:
-    """Return whether a product has more work items if its rows need not stay whole."""
+    """Return whether a product has more work items if rows may be split."""
     if thin is not None:
         return thin.dot.is_right and thin.blocks > 1
     if gemm is None:
@@ -85,7 +85,7 @@ def _is_divided_more(target: Target, thin: ThinProduct | None, gemm: Gemm | None
 
 
 def _add_thin(made: Product, thin: ThinProduct, epilogue: Epilogue) -> None:
-    """Add the kernel of a matrix and few vectors, behind one that transposes the vectors."""
+    """Add the kernel of a matrix and few vectors, after one that transposes the vectors."""
     dot = thin.dot
     vectors, matrix = made.operands if dot.is_right else made.operands[::-1]
     if dot.is_inner and not dot.vectors_are_rows:
@@ -95,7 +95,7 @@ def _add_thin(made: Product, thin: ThinProduct, epilogue: Epilogue) -> None:
 
 
 def _add_epilogue(made: Product, epilogue: Epilogue) -> None:
-    """Add the epilogue of a product that is stored, as a kernel of its own that divides rows."""
+    """Add the epilogue of a stored product, as a kernel of its own whose work items split rows."""
     columns = made.producer.shape.dimensions[-1]
     building = EpilogueKernel(epilogue)
     with Items(building.body, made.producer.shape.element_count // columns, None) as rows:
@@ -105,7 +105,7 @@ def _add_epilogue(made: Product, epilogue: Epilogue) -> None:
 
 
 def gemm_of(target: Target, i: HloInstruction, whole_rows: bool = False) -> Gemm | None:
-    """A dot as a product of panels and tiles; None where it is none or BLAS does it better."""
+    """A dot as a product of panels and tiles; None if it is none or BLAS is faster."""
     types = {part.shape.element_type for part in i.operands}
     tile = target.capability.product_tile(types, i.shape.element_type)
     if tile is None or not is_canonical(i):
@@ -122,7 +122,7 @@ def gemm_of(target: Target, i: HloInstruction, whole_rows: bool = False) -> Gemm
     if gemm.rows < 2 or gemm.columns < 2:
         return None
     is_known = is_by_blas(i, target.capability)
-    # With few columns most lanes are empty. A loop nest is no better if it reads with strides.
+    # With few columns most lanes are idle. A loop nest is no better if it reads with strides.
     if 2 * gemm.columns < gemm.lanes and (is_known or gemm.left.is_across):
         return None
     copied = gemm.batch * gemm.right_bytes if gemm.is_laid_out_ahead else 0
@@ -143,7 +143,7 @@ def _add_blas(made: Product, epilogue: Epilogue) -> None:
     across, down = _blocks(target, i, epilogue.needs_rows)
     row_count, column_count = -(-rows // down), -(-columns // across)
     left_step, right_step = (rows if left_transposed else 1), (1 if right_transposed else columns)
-    # Deep sums are computed in parts, so that the execution can be cancelled between them.
+    # A product with a deep K is computed in parts, between which cancellation is polled.
     at_once = min(
         depth, max(target.tuning.blas.min_piece_size, PIECE_WORK[computed] // (down * across))
     )
@@ -189,10 +189,10 @@ def _add_blas(made: Product, epilogue: Epilogue) -> None:
 
 
 def _blocks(target: Target, i: HloInstruction, whole_rows: bool = False) -> tuple[int, int]:
-    """Columns and rows of the pieces of a product that threads share.
+    """Columns and rows of the blocks of a product, which threads share.
 
-    Columns are divided first: of pieces of rows, each would have BLAS rearrange all of the right
-    operand, which takes half as long again.
+    Columns are divided first: for each block of rows BLAS would pack the whole right operand, which
+    adds half of the time.
     """
     rows, columns = i.shape.dimensions[-2:]
     blas = target.tuning.blas
@@ -207,7 +207,7 @@ def _blocks(target: Target, i: HloInstruction, whole_rows: bool = False) -> tupl
 
 
 def _parts(blas: BlasProducts, size: int, wanted: int) -> int:
-    """Return into how many parts a dimension is divided, at most `wanted`."""
+    """Return the number of parts, at most `wanted`, into which a dimension is divided."""
     return max(1, min(wanted, size // blas.min_piece_size))
 
 
@@ -230,7 +230,7 @@ def is_by_blas(i: HloInstruction, capability: Capability) -> bool:
 def is_canonical(i: HloInstruction) -> bool:
     """Return whether a dot is a product of matrices, with at most one leading batch dimension.
 
-    Sums of one product are none: added to zero, as those would be, -0 became 0.
+    Sums of one product are none: a matrix product would add -0 to zero and give 0.
     """
     has_elements = all(operand.shape.element_count for operand in i.operands)
     return has_elements and is_matrix_product(i) and _depth(i) > 1

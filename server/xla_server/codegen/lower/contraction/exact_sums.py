@@ -1,4 +1,4 @@
-"""Calls that sum results of a convolution again where zeros of padding or holes made NaN."""
+"""Calls that recompute results of a convolution that zeros of padding or holes made NaN."""
 
 import dataclasses
 import math
@@ -19,11 +19,11 @@ from xla_server.ir.affine import dense_strides
 from xla_server.ir.module import HloInstruction
 
 _ALL = 1 << 62
-"""Upper bound of a range that the routine cuts itself: more than any array has elements."""
+"""Upper bound of a range that the routine clamps: more than the elements of any array."""
 
 
 def is_exact(i: HloInstruction) -> bool:
-    """Return whether no window meets padding or a hole, so that nothing is to be summed again."""
+    """Return whether no window meets padding or a hole, so that no result needs recomputation."""
     return all(
         d.base_dilation == 1 and _inside(n, i, skips_holes=True) == (0, _result_size(n, i))
         for n, d in enumerate(i.attributes.window.dimensions)
@@ -31,13 +31,13 @@ def is_exact(i: HloInstruction) -> bool:
 
 
 def can_sum_exactly(i: HloInstruction) -> bool:
-    """Return whether `exact_sums` has as many dimensions as a convolution that is not exact."""
+    """Return whether a convolution is exact, or `exact_sums` supports its number of dimensions."""
     return len(i.attributes.window.dimensions) <= SPATIAL or is_exact(i)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ExactSums:
-    """The call that sums results of a convolution again, with its sizes and strides."""
+    """The call that recomputes results of a convolution, with its sizes and strides."""
 
     routine: Routine
     sizes: Operands
@@ -49,7 +49,7 @@ class ExactSums:
         positions: Ends,
         features: Ends,
     ) -> None:
-        """Append the call: for results at positions counted without features, and of features.
+        """Append the call for ranges of positions, counted without features, and of features.
 
         `addresses` are those of input, weights and result.
         """
@@ -64,7 +64,7 @@ def exact_sums_of(
     *,
     skips_holes: bool = False,
 ) -> ExactSums | None:
-    """Return the call that sums results again; None where no window meets padding or a hole.
+    """Return the call that recomputes results; None if no window meets padding or a hole.
 
     Args:
         i: the convolution, with up to three spatial dimensions.
@@ -147,7 +147,7 @@ def _result_size(n: int, i: HloInstruction) -> int:
 
 
 def _inside(n: int, i: HloInstruction, *, skips_holes: bool) -> tuple[int, int]:
-    """Return the first result whose window is in the input, and that behind the last one."""
+    """Return the first result whose window is inside the input, and the end of that range."""
     d, results = i.attributes.window.dimensions[n], _result_size(n, i)
     if d.base_dilation > 1 and not skips_holes:
         return 0, 0

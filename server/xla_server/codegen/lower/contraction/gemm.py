@@ -1,4 +1,4 @@
-"""Products of matrices by panels and tiles: how they are divided, and their kernels."""
+"""Products of matrices by panels and tiles: their blocking, and their kernels."""
 
 import dataclasses
 import functools
@@ -26,7 +26,7 @@ from xla_server.target.tuning import MatrixProducts
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GemmOperand:
-    """An operand: the type of its elements, and whether the k indices of a member are contiguous.
+    """An operand: its element type, and whether elements along k are contiguous.
 
     Members are the rows of the left operand and the columns of the right one.
     """
@@ -68,7 +68,7 @@ class Gemm:
 
     @functools.cached_property
     def height(self) -> int:
-        """Rows of a tile: those that are computed in vain cost as much as others."""
+        """Rows of a tile, chosen for the fewest padding rows, which cost as much as others."""
         rows = heights(self.target.machine)
         return min(rows, key=lambda height: -(-self.rows // height) * (height + 1))
 
@@ -79,7 +79,7 @@ class Gemm:
 
     @functools.cached_property
     def vectors(self) -> int:
-        """Vectors of a tile's row, of which those that are computed in vain cost as much, too."""
+        """Vectors of a tile's row, chosen for the fewest padding vectors."""
         sizes = reversed(widths(self.kind, self.height))
         return min(sizes, key=lambda n: -(-self.columns // (n * self.lanes)) * (n + 1))
 
@@ -100,21 +100,21 @@ class Gemm:
 
     @property
     def work(self) -> int:
-        """Products of all."""
+        """Number of multiplications."""
         return self.batch * self.rows * self.columns * self.depth
 
     @property
     def run(self) -> int:
-        """Steps that are summed up at a time."""
+        """Depth of a K block, in k indices."""
         steps = self.tuning.k_block_bytes // self.kind.width * self.per_step
         count = -(-self.depth // steps)
-        # Squares are laid out whole.
+        # Panels are packed by square blocks.
         unit = self.lanes * self.per_step
         return self.depth if count == 1 else -(-self.depth // (count * unit)) * unit
 
     @property
     def per_step(self) -> int:
-        """Elements of a step."""
+        """k indices of a packed step: 2 if their elements are stored in pairs."""
         return 2 if self.kind.pairs else 1
 
     def panel_bytes(self, members: int, depth: int) -> int:
@@ -137,14 +137,13 @@ class Gemm:
 
     @property
     def is_packed_by_tiles(self) -> bool:
-        """Return whether the first tile that reads a panel packs it for those below."""
+        """Return whether the first tile that reads a panel packs it for the tiles below."""
         return self.is_read_by_tiles and self.tiles > self.tuning.max_rereading_tiles
 
     @functools.cached_property
     def is_laid_out_ahead(self) -> bool:
         """Return whether a kernel of its own packs the right operand, for all work items."""
-        # A panel that few work items read is packed by each of them into its cache, not into
-        # memory.
+        # A panel with few readers is packed by each work item into its cache, not into memory.
         _, down, _ = self.work_items
         if self.tiles <= self.tuning.max_unpacked_tiles:
             return False
@@ -159,7 +158,7 @@ class Gemm:
     def _is_mostly_result(self) -> bool:
         """Return whether writing a result, larger than a cache share, takes most of the time.
 
-        It is written row of tiles by row of tiles then, in the order of memory.
+        The result is then written by rows of tiles, in memory order.
         """
         tuned, result = self.tuning, self.rows * self.columns * self.kind.width
         is_larger = result > max(tuned.block_bytes, tuned.min_result_ratio * self.right_bytes)
@@ -168,7 +167,7 @@ class Gemm:
 
     @property
     def is_by_rows(self) -> bool:
-        """Return whether a row of tiles is completed before the next, in the order of memory."""
+        """Return whether a row of tiles is completed before the next, in memory order."""
         return self.depth <= self.tuning.max_shallow_depth and self.is_laid_out_ahead
 
     @property
@@ -203,12 +202,12 @@ class Gemm:
 
     @property
     def _is_divided_by_columns(self) -> bool:
-        """Return whether work items share rows: the left matrix is by far the smaller one."""
+        """Return whether work items split columns: the left matrix is by far the smaller one."""
         is_wide = self.columns >= self.tuning.min_wide_ratio * self.rows
         return is_wide and self.panels >= 2 * self.tuning.work_items and not self.whole_rows
 
     def _share(self, tiles: int) -> int:
-        """Return the tiles of the busiest thread where threads take `tiles` at a time in turn."""
+        """Return the tiles of the busiest thread if threads take `tiles` at a time."""
         whole, rest = divmod(self.tiles, tiles)
         rounds, others = divmod(whole, self.target.machine.cores)
         return rounds * tiles + (tiles if others else rest)
@@ -255,7 +254,7 @@ def add_layout(lowering: Lowering, gemm: Gemm, matrices: Value, name: str) -> Va
 
 
 def add_products(made: Product, gemm: Gemm, epilogue: Epilogue) -> None:
-    """Add the kernel of products, behind one that packs the right matrix if it is large."""
+    """Add the kernel of products, after one that packs the right matrix if it is large."""
     left, right = made.operands
     if gemm.is_laid_out_ahead:
         right = add_layout(made.lowering, gemm, right, f"{made.name}.panels")
@@ -268,7 +267,7 @@ def add_products(made: Product, gemm: Gemm, epilogue: Epilogue) -> None:
 def _products(
     made: Product, gemm: Gemm, epilogue: Epilogue, operands: tuple[Value, Value], *, looks: bool
 ) -> EpilogueKernel:
-    """Return the kernel of products, which tests the cancellation flag itself if it `looks`."""
+    """Return the kernel of products; if it `looks`, it polls the cancellation flag itself."""
     height, (tiles, panels) = gemm.height, gemm.division
     building = EpilogueKernel(epilogue)
     values = (*operands, made.value, CANCELLATION)
@@ -325,7 +324,7 @@ def _emit_epilogue(gemm: Gemm, items: Items, epilogue: Epilogue) -> None:
 def _sizes(gemm: Gemm) -> gemm_loops.BandSizes:
     tiles, panels = gemm.division
     _, down, across = gemm.work_items
-    # Tiles read whole vectors, so the last panel is packed in any case where it is narrower.
+    # Tiles read whole vectors, so a narrower last panel is packed in any case.
     narrow = gemm.panel_columns if gemm.is_read_by_tiles else gemm.columns + 1
     return gemm_loops.BandSizes(
         across=across,

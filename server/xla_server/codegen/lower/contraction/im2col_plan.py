@@ -1,7 +1,7 @@
 """Division of a convolution into products of im2col matrices with the kernel.
 
-The result's dimensions around its features give the rows of products; what is summed over, input
-features and window, gives the depth.
+Positions of the result, without its features, are the rows of products; input features and window
+are the depth.
 """
 
 import dataclasses
@@ -18,9 +18,9 @@ from xla_server.target.target import Target
 class Im2colPlan:
     """Plan of a convolution as matrix products.
 
-    `matrix` has the rows outside where `depth_inside`, else inside. `is_nhwc` says that
-    products are rows by features. `leading` are elements from row to row where the matrix lies
-    ready in the input, `repacked` is the matrix of a kernel that does not.
+    Rows are the outer dimension of `matrix` if `depth_inside`, else the inner one. `is_nhwc`:
+    products are rows by features. `leading` is the leading dimension, in elements, if the matrix is
+    stored in the input as it is; `repacked` is the copied matrix of a filter that is not.
     """
 
     matrix: CopiedMatrix
@@ -73,7 +73,7 @@ class Im2colPlan:
         if leading is None:
             tuned = target.tuning.convolutions
             most = max(tuned.min_im2col_depth, tuned.im2col_elements // block_rows)
-            # Blocks of even sizes also cut fewer runs of the input in two.
+            # Blocks of even sizes also split fewer runs of the input.
             block_depth = -(-depth_count // -(-depth_count // most))
         return cls(
             matrix,
@@ -103,7 +103,7 @@ def _block(target: Target, rows: int, others: int) -> int:
 
 
 def _axes(i: HloInstruction) -> tuple[dict[int, MatrixAxis], dict[int, MatrixAxis]]:
-    """Return the axes of result and kernel dimensions in the input, output features aside."""
+    """Return the input's axes of result and filter dimensions, without output features."""
     numbers = i.attributes.dimension_numbers
     base, kernel = (operand.shape.dimensions for operand in i.operands)
     strides = dense_strides(base)
@@ -130,9 +130,9 @@ def _axes(i: HloInstruction) -> tuple[dict[int, MatrixAxis], dict[int, MatrixAxi
 def _depth_order(
     over_result: Mapping[int, MatrixAxis], over_kernel: Mapping[int, MatrixAxis]
 ) -> tuple[list[int], bool]:
-    """Return the kernel's dimensions that are summed over, and whether they are the matrix's rows.
+    """Return the filter's contracted dimensions, and whether they are the matrix's rows.
 
-    Neighbours in the input become neighbours in the matrix.
+    Adjacent input elements stay adjacent in the matrix.
     """
     order = sorted(over_kernel)
 
@@ -150,7 +150,7 @@ def _depth_order(
 def _kernel_layout(
     i: HloInstruction, depth_order: Sequence[int]
 ) -> tuple[bool, CopiedMatrix | None]:
-    """Return whether the kernel is features by depth, and how to lay it out if it is neither."""
+    """Return whether the filter is features by depth, and a copy for it if it is neither order."""
     numbers = i.attributes.dimension_numbers
     dimensions = i.operands[1].shape.dimensions
     strides = dense_strides(dimensions)

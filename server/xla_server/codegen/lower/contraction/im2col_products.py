@@ -1,4 +1,4 @@
-"""Kernels of convolutions by products of im2col matrices with the kernel."""
+"""Kernels of convolutions by products of im2col matrices with the filter."""
 
 import dataclasses
 import functools
@@ -21,9 +21,9 @@ from xla_server.codegen.trace.elementwise import zero
 
 
 def lower_products(made: Product, plan: Im2colPlan) -> Tree:
-    """Add the kernel that does a work item's share of all blocks, one after the other.
+    """Add the kernel whose work items each process a share of the blocks, one after the other.
 
-    Before it is one that lays out the weights as a matrix, if they are none.
+    A kernel before it copies the weights to a matrix, if they are none.
     """
     i, lowering = made.producer, made.lowering
     base, kernel = made.operands
@@ -73,7 +73,7 @@ def lower_products(made: Product, plan: Im2colPlan) -> Tree:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Block:
-    """The rows of the products that a task does, of which group, and the indices around them."""
+    """A block of rows of products, its group, and its indices in the outer dimensions."""
 
     row: ir.Value
     row_stop: ir.Value
@@ -93,14 +93,14 @@ class _Block:
         return cls(row, row_stop, group, outer, indices(task, outer, plan.matrix.fixed))
 
     def positions(self, plan: Im2colPlan) -> tuple[ir.Expression, ir.Expression]:
-        """Return the ends of the results' positions, counted without features."""
+        """Return the range of the results' positions, counted without features."""
         if plan.is_nhwc:
             return self.row, self.row_stop
         before = self.outer * plan.rows
         return before + self.row, before + self.row_stop
 
     def features(self, plan: Im2colPlan) -> tuple[ir.Expression, ir.Expression]:
-        """Return the ends of the results' features."""
+        """Return the range of the results' features."""
         first = self.group * plan.columns
         return first, first + plan.columns
 
@@ -111,7 +111,7 @@ _Operand: TypeAlias = tuple[ir.Expression, int | ir.Expression, int]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _BlockWriter:
-    """Builds the products of one block. `matrix` is memory for im2col where it is needed."""
+    """Builds the products of one block. `matrix` is memory for im2col if that is needed."""
 
     plan: Im2colPlan
     element_type: ElementType
@@ -160,7 +160,7 @@ class _BlockWriter:
             self._add_zero(body, into, ends, result_ahead)
 
     def _add_zero(self, body: Body, into: ir.Value, ends: Ends, ahead: int) -> None:
-        """Append the loops that add zero to a block of results."""
+        """Append the loops that add zero to a block of results, so that -0 becomes 0."""
         kind, nothing = self.element_type.text, zero(self.element_type).constant
         sizes = self.plan.block_rows, self.plan.columns
         outer, inner = sizes if self.plan.is_nhwc else sizes[::-1]
@@ -175,7 +175,7 @@ class _BlockWriter:
     def _matrix(
         self, body: Body, base: ir.Value, depth: tuple[ir.Expression, ir.Expression]
     ) -> tuple[ir.Expression, int | ir.Expression]:
-        """Return the address of a block's im2col matrix, copied first, and elements of a row."""
+        """Append the copy of a block's im2col matrix; return its address and leading dimension."""
         plan, block = self.plan, self.block
         rows = block.row, block.row_stop
         if self.matrix is None:
@@ -190,7 +190,7 @@ class _BlockWriter:
 
 
 def _lying(plan: Im2colPlan, block: _Block, depth: ir.Expression) -> ir.Expression:
-    """Return the element of the input that a block's matrix begins at, where it needs no im2col."""
+    """Return the input element at which a block's matrix begins, if it needs no im2col."""
     assert plan.leading is not None
     lines = {axis.line for axis in plan.matrix.axes if axis.line is not None}
     row: ir.Expression = block.row

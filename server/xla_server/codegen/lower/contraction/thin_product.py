@@ -1,4 +1,4 @@
-"""Products with a matrix of few rows or columns: how they are divided, and their kernels."""
+"""Products with a matrix of few rows or columns: their blocking, and their kernels."""
 
 import dataclasses
 
@@ -43,7 +43,7 @@ class ThinProduct:
 
     @property
     def height(self) -> int:
-        """Vectors that are multiplied at the same time."""
+        """Number of vectors that are multiplied at the same time."""
         heights = inner_heights(self.target.machine) if self.dot.is_inner else OUTER_HEIGHTS
         return next((n for n in heights if n >= self.dot.vectors), heights[-1])
 
@@ -59,7 +59,7 @@ class ThinProduct:
 
     @property
     def block(self) -> int:
-        """Results for each vector that a work item computes, a multiple of what is done at once."""
+        """Results of a work item for each vector, a multiple of those computed at once."""
         dot, tuned = self.dot, self._tuning
         row = dot.depth * self.width if dot.is_inner else self.width
         matrix = dot.count * dot.depth * self.width
@@ -76,12 +76,12 @@ class ThinProduct:
 
     @property
     def blocks(self) -> int:
-        """Work items of a pair."""
+        """Work items of one product of the batch."""
         return -(-self.dot.count // self.block)
 
     @property
     def run(self) -> int:
-        """Products of a sum that are added up at a time."""
+        """Depth of a K block, in products."""
         depth = self.dot.depth
         if not self.dot.is_inner:
             return min(depth, self._tuning.step_elements // self.block)
@@ -98,8 +98,8 @@ def add_thin_product(
     matrix_row = dot.depth if dot.is_inner else dot.count
     of_block, of_step = (matrix_row, 1) if dot.is_inner else (1, matrix_row)
     are_rows = dot.is_inner or dot.vectors_are_rows
-    # Steps lead from vector to vector and from element to element; from result to result and to
-    # the next vector's. Where the matrix is the right operand, blocks are columns.
+    # Strides: between vectors and between their elements; between results and to the next vector's.
+    # If the matrix is the right operand, blocks are columns.
     vector, element = (dot.depth, 1) if are_rows else (1, dot.vectors)
     result, ahead = (1, dot.count) if dot.is_right else (dot.vectors, 1)
     of_pair = dot.vectors * dot.depth * width, dot.vectors * dot.count * width

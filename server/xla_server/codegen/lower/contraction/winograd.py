@@ -1,12 +1,12 @@
 """Winograd's convolution F(4x4, 3x3): 16 results from 36 products instead of 144.
 
-A tile of 6x6 inputs and the kernel are taken to the values of polynomials at five points and
-infinity, multiplied there feature by feature, and taken back. A finite f32 result is off by at
-most 2^-16 of the largest input times the sum of the kernel's magnitudes; tiles of registers are
-nearer by about four bits.
+A tile of 6x6 inputs and the filter are transformed to values of polynomials at five points and
+infinity, multiplied there feature by feature, and transformed back. The error of a finite f32
+result is at most 2^-16 of the largest input times the sum of the filter's magnitudes; direct tiles
+are more exact by about four bits.
 
-Infinities, NaNs and overflows at one point spoil results that do not read it, so tiles with such
-results are computed again without the transform.
+Infinities, NaNs and overflows at one point spoil results that do not depend on it, so tiles with
+such results are computed again without the transform.
 """
 
 import dataclasses
@@ -53,7 +53,7 @@ class Tiled:
 
     @property
     def runs(self) -> int:
-        """Runs of tiles done together: so many share a reading of the kernel."""
+        """Number of runs of tiles; the tiles of a run share one read of the filter."""
         return min(2, -(-self.tiles // tallest(self.phase.target.machine)))
 
     @property
@@ -63,7 +63,7 @@ class Tiled:
 
     @property
     def block(self) -> int:
-        """Tiles done together, at most."""
+        """Largest number of tiles of a block."""
         return self.runs * self.rows
 
     @property
@@ -78,7 +78,7 @@ class Tiled:
 
     @property
     def parts(self) -> tuple[int, int, int]:
-        """Elements of a work item's scratch memory: transformed inputs, products, a single tile."""
+        """Elements of scratch memory of a work item: transformed inputs, products, one tile."""
         inputs, outputs = self.phase.inputs, self.phase.outputs
         square = SIDE * SIDE
         return (
@@ -148,7 +148,7 @@ def add_tiles(
     epilogue: Epilogue,
     exact: ExactSums | None,
 ) -> None:
-    """Add the kernel of tiles, with the epilogue of their results, which `exact` sums again."""
+    """Add the kernel of tiles, with their epilogue; `exact` recomputes results that are NaN."""
     base, kernel = operands
     shape = Shape.array(made.value.shape.element_type, (tiled.scratch,))
     memory = made.lowering.new(shape, f"{made.value.name}.tiles")
@@ -185,7 +185,7 @@ def _emit_rows(
     exact: ExactSums | None,
     addresses: tuple[ir.Expression, ir.Expression, ir.Expression],
 ) -> None:
-    """Append what is done to the results of a tile, row by row."""
+    """Append exact sums and epilogue of a tile's results, row by row."""
     tiles_down, tiles_across = tiled.grid
     down, across = tiled.phase.lines
     columns = 0, tiled.phase.outputs

@@ -1,4 +1,4 @@
-"""Lowering of what moves no data: tuples, control flow, aliases, tokens."""
+"""Lowering of instructions that move no data: tuples, control flow, aliases, tokens."""
 
 from collections.abc import Mapping
 
@@ -48,7 +48,7 @@ def _alias(lowering: Lowering, i: HloInstruction) -> Tree:
 def lower_while(
     lowering: Lowering, i: HloInstruction, on_device: DeviceLoop | None = None
 ) -> Deep[Tree]:
-    """A state that the body overwrites, tested at the top.
+    """A loop whose body overwrites the state; the condition is tested first.
 
     called = (body, condition). `on_device` is for the lowering of small loops. State that the body
     passes through unchanged needs no memory of its own.
@@ -86,7 +86,7 @@ Path = tuple[int, ...]
 
 
 def _handed_on(root: HloInstruction, parameter: HloInstruction) -> set[Path]:
-    """The paths in the root's tuple where the parameter's own element stands."""
+    """The paths in the root's tuple at which the parameter's element is returned unchanged."""
     found: set[Path] = set()
     waiting: list[tuple[HloInstruction, Path]] = [(root, ())]
     while waiting:
@@ -121,7 +121,7 @@ def _state(
 
 
 def _copy_at_once(lowering: Lowering, target: Tree, source: Tree) -> None:
-    """Copy a state's next values into it where some may be other elements of the state itself."""
+    """Copy a state's next values into it, as if at once: some may be other elements."""
     pairs = [
         (to, origin)
         for to, origin in zip(leaves(target), leaves(source), strict=True)
@@ -140,7 +140,7 @@ def _copy_at_once(lowering: Lowering, target: Tree, source: Tree) -> None:
 
 
 def _conditional(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:
-    """A jump to the branch that the predicate or index names; every branch fills the result."""
+    """A jump to the branch that the predicate or index selects; every branch fills the result."""
     chosen = lowering.array(i.operands[0])
     result = lowering.fresh(i.shape, i.name)
     labels = tuple(Label(f"{i.name}.branch{n}") for n in range(len(i.called)))
@@ -173,4 +173,4 @@ CONTROL: Mapping[Opcode, Lower] = {
     Opcode.TUPLE: _values,
     Opcode.WHILE: lower_while,
 }
-"""The lowerings of what moves no data of its own: the same on every machine."""
+"""The lowerings of instructions that move no data: the same on every platform."""

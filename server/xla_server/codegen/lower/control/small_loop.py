@@ -1,8 +1,8 @@
 """Lowering of a while loop on a few scalars to one kernel that has the loop inside.
 
 An iteration in the executor costs more than the few operations of such a loop. Its scalars are
-variables of the kernel; arrays that it hands on are read where they are, arrays of which it updates
-a few elements are written where they are.
+variables of the kernel; arrays that it passes through are read in place, and arrays of which it
+updates a few elements are written in place.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ from xla_server.ops.elementwise.elementwise_op import CostClass
 from xla_server.target.kernel_tuning import SmallLoops
 
 _VECTOR_ELEMENTS = 4
-"""Elements of a state's array from which the rows of an iteration compute vectors."""
+"""Length of a state's array from which separate kernels would be vectorised: fewer loops fit."""
 
 
 class _UnsuitableError(Exception):
@@ -39,7 +39,7 @@ class _UnsuitableError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeviceLoop:
-    """A loop that a device executes: its turns, if they are known, and what makes its thunk."""
+    """A loop that a device executes: its iterations, if known, and its thunk's builder."""
 
     turns: int | None
     thunk: Callable[..., KernelThunk]
@@ -52,10 +52,10 @@ def lower_small_loop(
     handed_on: Sequence[bool],
     on_device: DeviceLoop | None = None,
 ) -> tuple[Value, ...] | None:
-    """One kernel for a while, and the values of its state's elements; None where it is not small.
+    """Add one kernel for a while; return the values of its state, or None if it is not small.
 
-    `handed_on` says of each element of the state whether the body leaves it as it is. A loop
-    `on_device` that has little work in all has no test of cancellation.
+    `handed_on` says for each element of the state whether the body returns it unchanged. A loop
+    `on_device` with little total work does not poll the cancellation flag.
     """
     if not _may_be_small(i, lowering.target.tuning.small_loops):
         return None
@@ -92,14 +92,14 @@ class _SmallLoop:
         self._lowering, self.tuned = lowering, lowering.target.tuning.small_loops
         self._instruction = i
         self._body, self._condition = i.called
-        # A value may have another rank: reshapes hand values on.
+        # A value may have another rank: reshapes share values.
         self._shapes = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
         self._initial = initial
         self._handed_on = handed_on
         self._on_device = on_device
         self._buffers: dict[Value, int] = {}
         self._constants: dict[Value, HloInstruction] = {}
-        # The instructions of the body that make each element of the state.
+        # The instructions of the body that compute the next value of each element of the state.
         self._roots: Sequence[HloInstruction] = (self._body.root,)
         if i.shape.is_tuple:
             is_made = self._body.root.opcode is Opcode.TUPLE
@@ -186,7 +186,7 @@ class _SmallLoop:
         return chain if is_element or part is state else []
 
     def _variables(self, number: int) -> list[Named]:
-        """Variables for an element of the state; none where it stays an array."""
+        """Variables for an element of the state; none if it stays an array."""
         if not self._roots:
             raise _UnsuitableError
         shape = self._shapes[number]
@@ -235,7 +235,7 @@ class _StateTracer(Tracer):
         self._arrays = arrays
 
     def walk(self, computation: HloComputation) -> None:
-        """Make the nodes of small results in the order that the loop computes them in."""
+        """Make the nodes of small results, in the order in which the loop computes them."""
         for part in computation.instructions:
             if (
                 part.opcode in RULES
@@ -269,7 +269,7 @@ class _StateTracer(Tracer):
             return Load(array, kernel_type, offset, shape.element_count, self.guard)
         variables = self._registers[number]
         if not offset.terms:
-            # Where a guard is false the index may be outside.
+            # If a guard is false, the index may be out of bounds.
             return variables[min(max(offset.constant, 0), len(variables) - 1)]
         chosen: Node = variables[0]
         for n, variable in enumerate(variables[1:], 1):

@@ -1,10 +1,10 @@
-"""Lowering of fft: transforms of one dimension after the other, several lines in vectors.
+"""Lowering of fft: transforms of one dimension after the other, vectorised over lines.
 
-Short lines are done in one kernel. A long line of n = g * m elements, or a line of a batch too
-small to fill vectors, is cut into g lines of every g-th element. Their transforms, times roots of
-unity, are m lines of g elements, and the transforms of those are the result. Lengths with a large
-prime factor become a convolution (Bluestein) of a length without one. The cheapest way is chosen by
-the costs of fft_plan.
+Short lines are transformed in one kernel. A long line of n = g * m elements, or a line of a batch
+too small to fill vectors, is decimated to g lines of every g-th element. Their transforms, times
+roots of unity, are m lines of g elements, and the transforms of those are the result. Lengths with
+a large prime factor become a convolution (Bluestein) of a length without one. The cheapest
+algorithm is chosen by the costs of fft_plan.
 
 A real line of even length is a complex one of half the length; one of odd length has imaginary
 parts of zero.
@@ -125,7 +125,7 @@ def _from_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape
 
 
 def _step(name: str, kind: str, given: Operands) -> BlockBuilder:
-    """Return what calls a routine with both parts of a block."""
+    """Return a function that appends a call of a routine on a block's real and imaginary parts."""
     routine = block_routine(name, kind)
     return lambda body, block: body.call(
         routine, {"real": block.real, "imaginary": block.imaginary, **given}

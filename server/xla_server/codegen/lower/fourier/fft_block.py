@@ -16,8 +16,8 @@ from xla_server.codegen.routines.fourier.fourier_text import WIDTH, pair_bytes
 from xla_server.target.machine import Machine
 
 TARGET, SOURCE = ir.Buffer(0, ir.Usage.SCRATCH), ir.Buffer(1, ir.Usage.READ)
-"""The result and the operand, which share memory if the result overwrites the operand: kernels take
-their addresses, from which nothing is loaded as from memory that no store reaches."""
+"""The result and the operand, which share memory if the result overwrites the operand. Kernels take
+their addresses: the loads must not be marked as from memory that no store changes."""
 
 TABLES = ir.Buffer(2, ir.Usage.READ)
 """The constants."""
@@ -25,7 +25,7 @@ TABLES = ir.Buffer(2, ir.Usage.READ)
 
 @dataclasses.dataclass(slots=True)
 class Tables:
-    """The constants of a kernel: real numbers of one type one after the other."""
+    """The constants of a kernel: a growing array of real numbers of one type."""
 
     kind: str
     parts: list[Any] = dataclasses.field(default_factory=list)
@@ -40,7 +40,7 @@ class Tables:
 
     def _append(self, part: Any) -> ir.Expression:
         offset = self.byte_size
-        # Vectors are read where lines of the cache begin.
+        # Tables are aligned to cache lines, for aligned vector loads.
         part = np.concatenate([part, np.zeros(-part.size % (64 // part.itemsize), part.dtype)])
         self.parts.append(part)
         self.byte_size += part.nbytes
@@ -52,7 +52,7 @@ class Tables:
         return self._append(np.ascontiguousarray(numbers, np.int64).view(real))
 
     def array(self) -> Any:
-        """Return all of them."""
+        """Return all constants as one array."""
         return np.concatenate(self.parts) if self.parts else np.zeros(1, np.float32)
 
 
@@ -93,7 +93,7 @@ class BlockTransform:
         self._other |= {one: other, other: one}
 
     def _pass(self, body: Body, n: int, s: int, source: ir.StackArray) -> ir.StackArray:
-        """Append unrolled passes; return which of two blocks has their result."""
+        """Append unrolled passes; return the block, of two, that has their result."""
         rest = n
         _, factors = plan.radices(n)
         for r in factors:
@@ -115,7 +115,7 @@ class BlockTransform:
         self.result = target
 
     def _bluestein(self, r: int, s: int, m: int) -> None:
-        """Elements times a chirp, convolved with its conjugate, times the chirp."""
+        """Append Bluestein's algorithm: multiply by a chirp, convolve with its conjugate."""
         size, pair, kind = plan.padded_length(r), self._pair, self._kind
         chirp = plan.chirp_of(r)
         first, spectrum = self._tables.add(chirp), self._tables.add(plan.spectrum_of(r, size))
@@ -133,7 +133,7 @@ class BlockTransform:
             body.call(block_routine("chirp_from", kind), end)
 
     def _rader(self, r: int, s: int, m: int) -> None:
-        """Elements but the first in the order of a generator's powers: a cyclic convolution."""
+        """Append Rader's algorithm: a cyclic convolution in the order of a generator's powers."""
         size, pair, kind = r - 1, self._pair, self._kind
         g = plan.generator_of(r)
         powers = np.array([pow(g, k, r) for k in range(size)])
@@ -149,7 +149,7 @@ class BlockTransform:
             result = self._pass(body, size, 1, ordered)
             middle = ir.Address(result)
             both = {"one": here, "other": middle}
-            # Element 0 is the sum of all; the first is a part of every other.
+            # Element 0 is the sum of all; the first element is added to every other one.
             body.call(block_routine("sum", kind), {**both, "target": there})
             chirp = chirp_operands((middle, pair), (middle, pair), size, spectrum)
             body.call(block_routine("chirp_to", kind), chirp)

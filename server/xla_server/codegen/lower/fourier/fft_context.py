@@ -18,13 +18,13 @@ from xla_server.target.kernel_tuning import FourierTransforms
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Vectors:
-    """Vectors of `lanes` real numbers, and the tuning of transforms in them."""
+    """Vectors of `lanes` real numbers, and the tuning of transforms with them."""
 
     lanes: int
     tuned: FourierTransforms
 
     def block_cost(self, n: int) -> float:
-        """Return the cost of a block transform of n elements; infinite where blocks have fewer."""
+        """Return the cost of a block transform of n elements; infinite if too many for a block."""
         return plan.block_cost(n, self.tuned.max_block_elements)
 
 
@@ -50,11 +50,11 @@ class Lines:
         return _cheapest_cut(self, to)
 
     def rest(self, m: int) -> "Lines":
-        """Return what a cut leaves to be transformed, m lines of each."""
+        """Return the second transforms of a cut, m lines for each line."""
         return Lines(self.outer * m, self.n // m, self.inner)
 
     def is_narrow(self, to: Vectors) -> bool:
-        """Return whether neighbours alone would leave most of a vector's lanes empty."""
+        """Return whether there are too few neighbours to fill most of a vector's lanes."""
         return 2 * self.inner < to.lanes
 
     def convolution_cost(self, to: Vectors) -> float:
@@ -69,11 +69,11 @@ class Lines:
         return moved + 3 * to.tuned.kernel_cost + 2 * each
 
     def cost(self, to: Vectors) -> float:
-        """Return the cost of the cheapest way."""
+        """Return the cost of the cheapest algorithm."""
         return min(self.one_kernel_cost(to), self.cut(to)[0], self.convolution_cost(to))
 
     def is_one_kernel(self, to: Vectors, extra: float = 0) -> bool:
-        """Return whether one kernel is cheapest, where another way costs `extra` more."""
+        """Return whether one kernel is cheapest, if other algorithms cost `extra` more."""
         cost = self.one_kernel_cost(to)
         if cost == math.inf:
             return False
@@ -103,7 +103,7 @@ def _cheapest_cut(lines: Lines, to: Vectors) -> tuple[float, int]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Array:
-    """A value as an array of real or complex numbers, which its type may not say."""
+    """A value as an array of real or complex numbers, independent of its type."""
 
     value: Value
     is_real: bool = False
@@ -114,7 +114,7 @@ FORWARD = Options()
 
 
 class Context:
-    """The real type of one instruction's transforms, and where their rows go."""
+    """The lowering of one instruction's transforms, and their real type."""
 
     def __init__(self, lowering: Lowering, name: str, real: ElementType) -> None:
         self.lowering, self.name, self.real = lowering, name, real
@@ -142,7 +142,7 @@ class Context:
         element_step: int,
         split: tuple[int, int] | None = None,
     ) -> LineLayout:
-        """Return where lines are, from steps in elements."""
+        """Return the layout of lines in an array, from strides in elements."""
         width = self.width * (1 if array.is_real else 2)
         return LineLayout(
             array.value,

@@ -1,7 +1,7 @@
-"""Kernels of Fourier transforms: loads of blocks of lines, what is done to them, and stores.
+"""Kernels of Fourier transforms: load a block of lines, transform it, store it.
 
-A work item is a block: as many lines as vectors have lanes, or fewer. All of a kernel's blocks cost
-the same, so work is shared evenly whatever the number of threads, and no result depends on it.
+A work item is a block: as many lines as vectors have lanes, or fewer. All blocks of a kernel cost
+the same, so work is balanced for any number of threads, and no result depends on the number.
 """
 
 import dataclasses
@@ -33,11 +33,11 @@ from xla_server.codegen.routines.fourier.fourier_text import WIDTH, pair_bytes
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LineLayout:
-    """Strides of a kernel's lines in a value; steps are in bytes, as is an element's `width`.
+    """Layout of a kernel's lines in a value; strides are in bytes, as is an element's `width`.
 
-    `steps` are those of the outer dimensions, `inner_step` is that from line to line and
-    `element_step` that along a line. With `split` = (size, step), lines come in groups of `size`,
-    and `step` is that from group to group.
+    `steps` are the strides of outer dimensions, `inner_step` the one between lines and
+    `element_step` the one along a line. With `split` = (size, step), lines come in groups of
+    `size`, and `step` is that from group to group.
     """
 
     value: Value
@@ -60,9 +60,9 @@ class LineLayout:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tile:
-    """A block at an address: its number and indices of outer dimensions, its lines and the first.
+    """A block at an address: its number, outer indices, first line and number of lines.
 
-    Its real and imaginary parts are exchanged for an inverse transform.
+    Real and imaginary parts are exchanged for an inverse transform.
     """
 
     address: ir.Expression
@@ -75,12 +75,12 @@ class Tile:
 
 
 BlockBuilder: TypeAlias = Callable[[Body, Tile], None]
-"""Adds the statements that change a block in its memory."""
+"""Appends statements that transform a block within its memory."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Options:
-    """The direction of a transform, the factor of its results, and how many of them are stored.
+    """The direction of a transform, the factor of its results, and the number of stored elements.
 
     If `limit` is not 0, only so many elements of each line are stored.
     """
@@ -95,9 +95,9 @@ class BlockKernel:
     """A kernel over blocks of lines: `inner` of each index of outer dimensions of `sizes`.
 
     It loads `loaded` elements of each line from `source` and stores `stored` at `target`, both of
-    the real type `kind`. `transform` is the length of the transform, 0 for none. `before` is code
-    on the block after the load, `after` that after the transform; it may need lanes to be lines of
-    one outer index (`has_lane_tables`).
+    the real type `kind`. `transform` is the length of the transform, 0 for none. `before` builds
+    code on the block after the load, `after` code after the transform; they may require that all
+    lanes have the same outer index (`has_lane_tables`).
     """
 
     lowering: Lowering
@@ -181,14 +181,14 @@ class BlockKernel:
         return (other, one) if self.options.is_inverse else (one, other)
 
     def _merge(self) -> None:
-        """Join the last outer dimension to the lines where that is one step, or fills vectors."""
+        """Merge the last outer dimension into the lines if strides allow or it fills vectors."""
         layouts = (self.source, self.target)
         if len(self.sizes) != 1 or self.options.limit or self.has_lane_tables:
             return
         if any(layout.split for layout in layouts):
             return
         steps = [(layout.steps[0], layout.inner_step) for layout in layouts]
-        # The share of lanes that outer dimensions by themselves use.
+        # The share of lanes that are used without the merge.
         used_lanes = self.inner / (-(-self.inner // self.lanes) * self.lanes)
         fewest = self.lowering.target.tuning.fourier.min_used_lanes
         changes: list[dict[str, Any]]
@@ -272,15 +272,15 @@ def move_operands(
 def line_operands(
     first: int | ir.Expression, inner: int, outer_step: int, inner_step: int
 ) -> dict[str, int | ir.Expression]:
-    """Return the operands that say where lines of two dimensions begin."""
+    """Return the operands for the addresses of lines in two dimensions."""
     return {"first": first, "inner": inner, "outer_step": outer_step, "inner_step": inner_step}
 
 
 def add_fused(first: BlockKernel, then: BlockKernel, groups: int, byte_size: int) -> None:
-    """Append a row of two kernels, the second of which reads what the first has written.
+    """Append a thunk of two kernels, the second of which reads the first one's results.
 
-    A work item is one of `groups` of both kernels' work items, whose common memory of `byte_size`
-    is the thread's own; both have one outer dimension, over which the memory has a step of 0.
+    A work item is one of `groups` of both kernels' work items; they share scratch memory of
+    `byte_size` per thread. Both have one outer dimension, along which that memory has stride 0.
     """
     top, middle = Body(), ir.StackArray("middle", byte_size)
     stack = [middle]
@@ -306,9 +306,9 @@ def add_kernel(
     tables: Tables | None = None,
     effort: Effort = Effort.UNOPTIMISED,
 ) -> None:
-    """Append the row of a kernel that reads one value, with constants, and writes another.
+    """Append the thunk of a kernel that reads one value, with constants, and writes another.
 
-    One that is not optimised calls routines and does nothing for elements itself.
+    An unoptimised kernel only calls routines.
     """
     buffers, arguments = [TARGET, SOURCE], [target, source]
     if tables is not None and tables.byte_size:
@@ -327,6 +327,6 @@ def _constant(lowering: Lowering, name: str, array: Any) -> Value:
 
 
 def bits_of(factor: float) -> int:
-    """Return the bits of a number as f64."""
+    """Return the bits of a number in f64, as an integer."""
     (bits,) = struct.unpack("<q", struct.pack("<d", factor))
     return int(bits)

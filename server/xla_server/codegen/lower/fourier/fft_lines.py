@@ -1,4 +1,4 @@
-"""Transforms of lines of complex numbers: in one kernel, cut in two, or as a convolution."""
+"""Transforms of lines of complex numbers: in one kernel, decimated, or as a convolution."""
 
 import functools
 import math
@@ -46,7 +46,7 @@ class LineTransforms(Context):
         self.kernel((lines.outer,), inner, read, written, (n, stored, n), way).add()
 
     def _cut(self, source: Array, target: Array, lines: Lines, options: Options) -> None:
-        """Lines of every g-th element, times roots; then lines across them."""
+        """Transform lines of every g-th element, multiply by roots, transform lines across them."""
         n, inner = lines.n, lines.inner
         _, g = lines.cut(self.vectors)
         m = n // g
@@ -97,14 +97,14 @@ class LineTransforms(Context):
             then.add()
 
     def _across(self, array: Array, steps: tuple[int, ...], lines: Lines, g: int) -> LineLayout:
-        """Return where the lines of g elements of [m, g, inner] are."""
+        """Return the layout of the lines of g elements in [m, g, inner]."""
         inner = lines.inner
         if inner == 1:
             return self.layout(array, steps, g, 1)
         return self.layout(array, steps, 1, inner, (inner, g * inner))
 
     def _turn(self, tables: Tables, lines: Lines, g: int, *, is_narrow: bool) -> BlockBuilder:
-        """Return what multiplies element k of line j by exp(-2 pi i j k / n)."""
+        """Return a builder that multiplies element k of line j by exp(-2 pi i j k / n)."""
         n, m = lines.n, lines.n // g
         rows = m if n <= self.tuned.max_full_table else 1 << math.ceil(math.log2(m) / 2)
         steps = -(-m // rows)
@@ -152,9 +152,9 @@ class LineTransforms(Context):
         self.kernel(sizes, across, read, written, (chunk, chunk, 0), way).add()
 
     def _convolution(self, source: Array, target: Array, lines: Lines, options: Options) -> None:
-        """Bluestein's: x times a chirp, convolved with its conjugate, times the chirp.
+        """Bluestein's algorithm: x times a chirp, convolved with its conjugate, times the chirp.
 
-        Neighbours of a line are brought together first.
+        Lines are first copied so that their elements are contiguous.
         """
         if lines.inner > 1:
             element = target.value.shape.element_type

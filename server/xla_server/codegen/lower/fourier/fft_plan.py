@@ -1,8 +1,8 @@
 """Plans of Fourier transforms: factors of a length, passes, tables of roots of unity.
 
-A block transform does elements of several lines in vectors: first large prime
-factors, each by the cheapest way, then unrolled radices. The cost of a plan is in vector
-instructions for a block, whatever the type.
+A block transform is vectorised over lines: first large prime factors, each by the cheapest
+algorithm, then unrolled radices. The cost of a plan is in vector instructions per block, for any
+type.
 """
 
 import functools
@@ -21,7 +21,7 @@ from xla_server.codegen.routines.fourier.fourier_passes import (
 )
 
 MAX_CONVOLUTION = 2048
-"""Prime factor up to which blocks have convolutions: their scratch memory is on the stack, too."""
+"""Largest prime factor with a convolution inside a block: its scratch memory is on the stack."""
 
 
 def roots(n: int, exponents: Any) -> Any:
@@ -54,7 +54,7 @@ def prime_factors(n: int) -> list[int]:
 
 @functools.cache
 def radices(n: int) -> tuple[float, tuple[int, ...]]:
-    """Return (cost for an element, radices) of the cheapest passes of a length of small factors."""
+    """Return (cost per element, radices) of the cheapest passes of a length of small factors."""
     if n == 1:
         return 0.0, ()
     best: tuple[float, tuple[int, ...]] = (math.inf, ())
@@ -78,10 +78,10 @@ def padded_length(n: int) -> int:
 
 @functools.cache
 def prime_way(p: int) -> tuple[float, str]:
-    """Return the cost for an element of a prime factor, and how it is transformed.
+    """Return the cost per element of a prime factor, and its algorithm.
 
-    Ways are "generic", "rader" (a cyclic convolution of p - 1 elements, if that has small factors)
-    and "bluestein" (one of at least 2 p - 1 elements).
+    Algorithms are "generic", "rader" (a cyclic convolution of p - 1 elements, if that has small
+    factors) and "bluestein" (one of at least 2 p - 1 elements).
     """
     size = padded_length(p)
     ways = [
@@ -112,7 +112,7 @@ def chirp_of(n: int) -> Any:
 
 
 def spectrum_of(n: int, size: int) -> Any:
-    """Return the transform of the conjugate chirp on both sides of 0, over `size`."""
+    """Return the transform, of length `size`, of the conjugate chirp on both sides of 0."""
     kernel = np.zeros(size, np.complex128)
     kernel[:n] = np.conj(chirp_of(n))
     kernel[size - n + 1 :] = kernel[1:n][::-1]
@@ -120,7 +120,7 @@ def spectrum_of(n: int, size: int) -> Any:
 
 
 def generator_of(p: int) -> int:
-    """Return the smallest number whose powers are all residues of a prime but 0."""
+    """Return the smallest primitive root of a prime: its powers are all residues but 0."""
     factors = set(prime_factors(p - 1))
     return next(g for g in range(1, p) if all(pow(g, (p - 1) // f, p) != 1 for f in factors))
 

@@ -1,4 +1,4 @@
-"""Kernels of Fourier transforms that treat element by element: products, copies, real spectra."""
+"""Elementwise kernels of Fourier transforms: products, copies, spectra of real lines."""
 
 import contextlib
 from collections.abc import Iterator
@@ -37,8 +37,8 @@ def product(
 ) -> None:
     """Multiply the first `count` elements of lines by a table's, from one array to another.
 
-    Lines are one after the other, those of the target of `target_size` elements. An inverse one
-    exchanges real and imaginary parts before and after.
+    Lines are contiguous, those of the target with `target_size` elements. For an inverse transform
+    real and imaginary parts are exchanged before and after.
     """
     vector = c.pair // 2
     real, imaginary = (vector, 0) if is_inverse else (0, vector)
@@ -81,9 +81,9 @@ def product(
 
 
 def _by_lanes(numbers: Any, width: int) -> Any:
-    """Complex numbers as vectors of real parts, each followed by its imaginary parts.
+    """Complex numbers as vectors of real parts, each followed by one of imaginary parts.
 
-    The last number fills what is left of the last vector.
+    The last vector is padded with the last number.
     """
     numbers = np.concatenate([numbers, np.repeat(numbers[-1:], -numbers.size % width)])
     parts = np.stack([numbers.real, numbers.imag], -1)
@@ -97,7 +97,7 @@ def half_table(n: int, *, is_inverse: bool) -> tuple[float, Any]:
 
 
 def mix(c: Context, source: Array, target: Array, rows: int, n: int, *, is_inverse: bool) -> None:
-    """Take transforms of half the length n to spectra of real lines, or back."""
+    """Convert between transforms of half the length n and spectra of real lines."""
     half, kind, width = n // 2, c.kind, 2 * c.width
     scale, table = half_table(n, is_inverse=is_inverse)
     pairs = table.size
@@ -224,9 +224,9 @@ def _each_element(
     count: int,
     effort: Effort = Effort.OPTIMISED,
 ) -> Iterator[tuple[Body, ir.Value, ir.Value, ir.Value]]:
-    """Build a kernel that does elements `begin` to `end` - 1 of a line in each work item.
+    """Build a kernel whose work items process elements `begin` to `end` - 1 of a line each.
 
-    It is (body, line, begin, end) while it is built.
+    A context manager: yields (body, line, begin, end) to build it with.
     """
     most = c.tuned.item_elements
     chunks = -(-count // most)

@@ -1,4 +1,4 @@
-"""Lowering of scatter: one kernel over the updates, shared out where that changes no result."""
+"""Lowering of scatter: one kernel over the updates, parallel if that changes no result."""
 
 from xla_server.buffers.code import CANCELLATION
 from xla_server.codegen.kernel_ir.expressions import Buffer
@@ -12,7 +12,7 @@ from xla_server.ir.module import HloInstruction
 
 
 def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
-    """The operands copied, which is nothing where they may be overwritten, and updates combined."""
+    """Copy the operands, unless they may be overwritten, and combine the updates."""
     count = len(i.operands) // 2
     results = lowering.results(i)
     shapes = [result.shape for result in results]
@@ -42,7 +42,7 @@ def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
         return kernel.kernel([*buffers.values(), *word], division)
 
     kernel = build()
-    # All vectors may be in one of the ranges.
+    # All index vectors may be in one of the ranges.
     if is_long(kernel, kernel.items if isinstance(division, Ranges) else 1):
         kernel = build(flag)
     lowering.add(kernel_thunk(i.name, kernel, tuple(buffers), updates=results))

@@ -1,4 +1,4 @@
-"""The kernel of a scatter: loops over the updates, and what is done with each."""
+"""The kernel of a scatter: loops over the updates, and the combination of each."""
 
 import dataclasses
 import math
@@ -30,9 +30,9 @@ _Open = TypeVar("_Open", bound=Body)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Combination:
-    """Statements that make elements from the `old` ones of results and the `new` ones of updates.
+    """Statements that compute elements from `old` ones of results and `new` ones of updates.
 
-    Both are values that are bound before, with their element types.
+    Both are values bound before the statements, with their element types.
     """
 
     old: Sequence[tuple[ir.Value, ElementType]]
@@ -65,7 +65,7 @@ class Arguments:
 
 
 class ScatterKernel:
-    """A kernel while it is built. Bodies are open until the innermost is complete."""
+    """Builder of a scatter's kernel. Loops stay open until the innermost body is complete."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class ScatterKernel:
         return body
 
     def _add_blocks(self, division: UpdateBlocks | None) -> None:
-        """All updates of a work item's block, in order.
+        """Append all updates of a work item's block, in order.
 
         An index vector is read in the innermost loop that it depends on.
         """
@@ -131,27 +131,27 @@ class ScatterKernel:
     def _open_loop(
         self, dimension: int, span: int, bounds: tuple[ir.Expression, ir.Expression], size: int
     ) -> None:
-        """Open a loop along an update dimension that tests the flag before each span, if not 0."""
+        """Open a loop along an update dimension that polls cancellation before each `span`."""
         (low, high), word = bounds, self._buffers.word if span else None
         name = f"u{dimension}"
         loop = self._open(watched_loop(self._body, name, high, low, size, word, span))
         self._position[dimension] = loop.axis
 
     def _whole(self, dimension: int) -> tuple[ir.Expression, ir.Expression]:
-        """Return the bounds of an update dimension, of the last one so that its loop stays one.
+        """Return the bounds of an update dimension; the last one's prevent unrolling.
 
-        Copies of a work item are no vectors: of eight neighbours they take nearly three times as
-        long.
+        Unrolled copies of a work item are not vectorised: for eight neighbours they take nearly
+        three times as long.
         """
         size = self._space.updates[dimension]
         is_last = dimension == len(self._space.updates) - 1
         return ir.Index(0), ir.opaque(size) if is_last and size > 1 else ir.Index(size)
 
     def _add_ranges(self, division: Ranges) -> None:
-        """The index vectors whose updates are in a work item's part of the result, in order.
+        """Append the updates in a work item's range of the result, in order.
 
-        Their numbers are listed first: a branch for each would be mispredicted as often as not.
-        The test that their windows fit comes after that.
+        The numbers of their index vectors are listed first: a branch for each would be mispredicted
+        half of the time. Their windows are tested for bounds after that.
         """
         space, vectors = self._space, self._space.vectors
         listed = min(max(1, SPAN // space.window_elements), self._tuned.listed_vectors, vectors)
@@ -183,7 +183,7 @@ class ScatterKernel:
         self._update()
 
     def _entry_of(self, dimension: int, vectors: Loop) -> ir.Index:
-        """Return the index of the entry for a dimension in the vector of a loop."""
+        """Return the address index of an entry, for a dimension, of the index vector of a loop."""
         entry = self._space.scattered[dimension]
         if self._vector < self._shape.rank - 1:
             return self._entry(entry, self._coordinates(vectors, vectors.axis, "c"))
@@ -205,7 +205,7 @@ class ScatterKernel:
         return load_entry(self._shape, self._buffers.indices, element_at)
 
     def _read_vector(self) -> None:
-        """Read an index vector and go on where the window fits."""
+        """Read an index vector, and continue if its window is within bounds."""
         fits: list[ir.Expression] = []
         for d, (size, entry) in enumerate(
             zip(self._space.sizes, self._space.scattered, strict=True)
@@ -244,7 +244,7 @@ class ScatterKernel:
 def entry_index(indices: Shape, vector: int, entry: int, at: Sequence[ir.Expression]) -> ir.Index:
     """Return the index of an entry of the index vector at a position of its batch dimensions.
 
-    `vector` is the dimension of the vectors, the rank where their entries are alone.
+    `vector` is the dimension of index vectors, the rank if they are scalars.
     """
     element_at = list(at)
     if vector < indices.rank:
@@ -253,17 +253,17 @@ def entry_index(indices: Shape, vector: int, entry: int, at: Sequence[ir.Express
 
 
 def load_entry(indices: Shape, memory: ir.Buffer, at: ir.Index) -> ir.Expression:
-    """Return the entry at an index, of which those beyond the range of i64 are its largest."""
+    """Return the entry at an index as i64; larger ones become the largest i64."""
     kind = indices.element_type
     number = load_element(kind, memory, at)
     if kind.bit_width == 64 and not kind.is_signed_integer:
-        # Entries beyond the range of signed numbers are outside of every array.
+        # Entries beyond the range of i64 are out of bounds of every array.
         number = ir.Apply("minimum", (number, ir.Const(Type.U64, (2**63 - 1,))), Type.U64)
     return ir.integer_op("to_i64", number)
 
 
 def fits_within(start: ir.Expression, last: int) -> ir.Expression:
-    """Return whether a window begins at 0 to `last`."""
+    """Return a test that a window's start is from 0 to `last`."""
     return ir.condition("bit_and", ir.condition("ge", start, 0), ir.condition("le", start, last))
 
 

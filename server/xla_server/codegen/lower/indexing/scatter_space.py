@@ -1,8 +1,8 @@
 """Index space of a scatter, and its division into work items.
 
-Updates of one position are combined in the order of their elements. A work item is one of:
+Updates of the same position are combined in the order of their elements. A work item is one of:
 
-- A range of a dimension that the indices do not reach: an update stays within its range.
+- A range of a dimension that no index applies to: an update stays within its range.
 - A block of the updates, if no two of them have the same position.
 - A range of the result: it goes through all indices and applies those of its own, in order.
 """
@@ -17,7 +17,7 @@ from xla_server.ops.elementwise.elementwise_op import CostClass
 from xla_server.target.kernel_tuning import Scatters
 
 UPDATE_WORK = 2 * CostClass.ACCESS
-"""Operations of a plain update, in additions: a load and a store where its index says."""
+"""Cost of a plain update, in additions: a load and a store at an index."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,10 +36,10 @@ class UpdateBlocks:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ranges:
-    """Each work item owns one in `work_items` pieces of 2**`shift` along a dimension of the result.
+    """Each work item owns every `work_items`-th piece of 2**`shift` along a result dimension.
 
-    Pieces in turn, as indices that are often the same are often neighbours. Their number is a power
-    of two.
+    Pieces are interleaved, as frequent indices are often adjacent. The number of work items is a
+    power of two.
     """
 
     dimension: int
@@ -48,7 +48,7 @@ class Ranges:
 
 
 Division: TypeAlias = UpdateBlocks | Ranges | None
-"""Return the work items of a scatter; None if it is one."""
+"""The division of a scatter into work items; None for one work item."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ class Space:
     def _merged(self) -> "Space":
         """Return the space with neighbouring dimensions of a window merged into one.
 
-        Two dimensions merge where no index reaches either of them and the window has the whole
-        of the inner one: their elements then are contiguous in the input and in the updates.
+        Two dimensions merge if no index applies to either and the window has the whole inner one:
+        then their elements are contiguous in the input and in the updates.
         """
         space = self
         while (d := space._contiguous()) is not None:
@@ -154,11 +154,11 @@ class Space:
             return own
         if is_unique or self.vectors == 1:
             return self._of_updates(-(-work // tuned.item_work))
-        # However often an index occurs, such blocks are even; one of the ranges may have it all.
+        # Blocks are even for all indices; one of the ranges may have all the work.
         return own or self._of_result(weight, width, tuned)
 
     def _own(self, tuned: Scatters) -> UpdateBlocks | None:
-        """The best blocks of a dimension that the indices do not reach."""
+        """The best blocks of a dimension that no index applies to."""
         own = {
             axis
             for d in range(len(self.sizes))
@@ -188,7 +188,7 @@ class Space:
         last = max(self.batch_dims, default=-1)
         for d in range(len(self.sizes)):
             if self.scattered[d] >= 0 and self.extent(d) > 1 and self.window[d] < last:
-                # Its elements come before those of other vectors that have the same position.
+                # All its elements precede those of later vectors at the same position.
                 return None
         each = weight * self.window_elements
         size = width * math.prod(self.sizes)
@@ -213,5 +213,5 @@ def _product_at(sizes: tuple[int, ...], n: int) -> tuple[int, ...]:
 
 
 def _power_of_two(number: int) -> int:
-    """The largest that is no larger."""
+    """Return the largest power of two that is at most `number`."""
     return 1 << (number.bit_length() - 1)

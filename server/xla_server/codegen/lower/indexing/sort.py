@@ -1,7 +1,7 @@
 """Lowering of sort and topk: the rows of the sorted dimension one by one, in scratch memory.
 
-Where the comparator compares keys, keys with their elements' numbers are sorted by radix. Others
-are asked by a merge sort. Both are stable.
+If the comparator compares keys, keys with their elements' numbers are sorted by radix. Other
+comparators are called by a merge sort. Both are stable.
 """
 
 import contextlib
@@ -34,11 +34,11 @@ from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloComputation, HloInstruction
 
 Give: TypeAlias = Callable[[Body, ir.Expression, ir.Expression], None]
-"""Stores in a body, at an index of the result's row, the element of a number."""
+"""Function that appends a store, at an index of the result's row, of the element of a number."""
 
 
 def lower_sort(lowering: Lowering, i: HloInstruction) -> Tree:
-    """Results with the operands' elements in the order the comparator gives."""
+    """Add a kernel that sorts the operands' elements by the comparator."""
     results = lowering.results(i)
     shapes = [result.shape for result in results]
     operands = tuple(lowering.array(operand) for operand in i.operands)
@@ -100,7 +100,7 @@ def lower_topk(lowering: Lowering, i: HloInstruction) -> Tree:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Line:
-    """The elements that are sorted together: the first one's index, and from one to the next."""
+    """The elements that are sorted together: index of the first one, and the stride."""
 
     base: ir.Value
     stride: int
@@ -112,9 +112,9 @@ class Line:
 
 
 class _Sort:
-    """A kernel while it is built, which has `words` of scratch memory for each of its work items.
+    """Builder of a kernel with `words` of scratch memory for each work item.
 
-    A work item does one row after the other.
+    A work item sorts its rows one after the other.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class _Sort:
 
     def add(self) -> None:
         """Add the kernel to the program."""
-        # Vectors would gain nothing.
+        # Vectorisation would gain nothing.
         body = tuple(self._top.statements)
         kernel = Kernel(tuple(self._buffers), (), body, Effort.PLAIN)
         self._lowering.add(kernel_thunk(self._name, kernel, self._arguments))
@@ -197,7 +197,7 @@ def _entry_words(key: Key) -> int:
 
 
 def _by_key(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Give) -> None:
-    """Sort entries of keys and numbers by radix, and give the first `count`."""
+    """Sort entries of keys and numbers by radix, and `give` the first `count`."""
     words, length, scratch = _entry_words(key), line.length, sort.scratch
     entries = ir.Region(scratch, ir.Usage.SCRATCH)
     with _each(sort, body, length) as (loop, i):
@@ -212,7 +212,7 @@ def _by_key(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Giv
     memory = {"entries": scratch, "room": rooms[0], "counts": rooms[1]}
     given = {**memory, "length": length, "cancelled": ir.Address(sort.word)}
     body.call(sorter(words, key.bytes), given, (order,))
-    # Entries that are not sorted have no valid numbers.
+    # Entries that were not sorted have no valid numbers.
     body.add(Stop(sort.word))
     sorted_entries = ir.Region(order, ir.Usage.SCRATCH)
     with _each(sort, body, count) as (loop, i):
@@ -225,7 +225,7 @@ def _by_key(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Giv
 
 
 def _by_heap(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Give) -> None:
-    """Keep the entries of the first `count` in a heap, as all that is stored, and give them."""
+    """Store only the entries of the first `count`, in a heap, and `give` them."""
     heap = ir.Region(sort.scratch, ir.Usage.SCRATCH)
     limit = body.declare("limit", ir.Index(0))
     with Loop(body, sort.names("i"), line.length) as loop:
@@ -247,7 +247,7 @@ def _by_heap(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Gi
 def _by_comparator(
     sort: _Sort, body: Body, line: Line, comparator: HloComputation, give: Give
 ) -> None:
-    """Sort by merging: of two runs the right one's element goes first only if it comes before."""
+    """Merge sort: the right run's element goes first only if the comparator says so."""
     length = line.length
     order = body.declare("order", sort.scratch)
     other = body.declare("other", ir.plus(sort.scratch, 8 * length))
@@ -292,7 +292,7 @@ def _merge(
         branch.store(target, "i64", to, number)
         branch.set(run, ir.plus(run, 1))
 
-    # Runs have so many entries in the mean over all passes.
+    # The mean length of runs over all passes.
     entries = math.log2(line.length)
     with Repeat(body, ir.condition("bit_and", has_left, has_right), entries) as both:
         # A pass stores each entry once: the test is executed once for every LOOK entries.

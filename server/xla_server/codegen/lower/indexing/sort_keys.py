@@ -1,4 +1,4 @@
-"""Comparators that order by a key: what the key is, as a scalar graph."""
+"""Comparators that order by a key, and the key as a scalar graph."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from xla_server.ir.module import HloComputation
 class Key:
     """A key of `bytes` bytes as a signed number in 64 bits; smaller ones come first.
 
-    It is computed from one element of each of some operands, by their numbers.
+    It is computed from one element of each operand whose number is in `operands`.
     """
 
     node: Node
@@ -24,10 +24,10 @@ class Key:
 
 
 def key_of(comparator: HloComputation, types: Sequence[ElementType]) -> Key | None:
-    """The key that a comparator compares; None where it does anything else.
+    """The key that a comparator compares; None for another form of comparator.
 
-    Where floats are compared in no total order, -0 and 0 are one key and NaN is beyond infinity:
-    a comparator that says of NaN that it is neither before nor after anything leaves that open.
+    If floats are compared in no total order, -0 and 0 have one key and NaN is beyond infinity: a
+    comparator that is false for NaN on either side leaves NaN's position open.
     """
     tracer = Tracer(RULES, {})
     pairs = [(element_variable("a", kind), element_variable("b", kind)) for kind in types]
@@ -46,7 +46,7 @@ def key_of(comparator: HloComputation, types: Sequence[ElementType]) -> Key | No
 
 
 def element_key(element_type: ElementType, *, ascending: bool) -> Key:
-    """The key of an element of operand 0 itself, floats in their total order."""
+    """The key that is an element of operand 0, floats in their total order."""
     tracer = Tracer(RULES, {})
     node: Node = (element := element_variable("a", element_type))
     if node.type in ("f32", "f64"):
@@ -55,7 +55,7 @@ def element_key(element_type: ElementType, *, ascending: bool) -> Key:
 
 
 def make_key(t: Tracer, node: Node, ascending: bool, elements: Mapping[int, Named]) -> Key:
-    """The key that orders as numbers of a computed type do."""
+    """The integer key with the order of numbers of a computed type."""
     if node.type in ("f32", "f64"):
         zero = Immediate.of(node.type, 0)
         node = t.apply("select", [t.apply("eq", [node, zero], "b1"), zero, node], node.type)
@@ -75,7 +75,7 @@ def make_key(t: Tracer, node: Node, ascending: bool, elements: Mapping[int, Name
 
 
 def _mirrors(left: Node, right: Node, pairs: dict[Named, Named]) -> bool:
-    """Return whether one expression is the other with each second element for the first."""
+    """Return whether `right` is `left` with the second element of each pair for the first."""
     seen: dict[Node, Node] = {}
     waiting = [(left, right)]
     while waiting:

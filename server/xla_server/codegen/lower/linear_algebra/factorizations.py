@@ -26,10 +26,10 @@ from xla_server.custom_calls.attributes import parse_attributes
 
 
 def _potrf(k: MatrixKernel) -> None:
-    """(the factor in a copy of the operand, of which the other triangle stays, status)
+    """(the factor in a copy of the operand, whose other triangle stays, status)
 
-    The transposed of a Hermitian matrix is its conjugate, whose factors are the conjugate ones, so
-    that the transposed factor is the wanted one.
+    The transpose of a Hermitian matrix is its conjugate, whose factors are conjugated, so the
+    factor's transpose is the result.
     """
     factorize(k, k.change(0, 0), k.write(1), OTHER_TRIANGLE[option(k.instruction, "uplo")])
 
@@ -59,7 +59,7 @@ def _lu(k: MatrixKernel, pivots: Expression, status: Expression) -> None:
     turned = k.take(0)
     if is_by_blocks(k.computed, min(m, n), m * n * min(m, n) // 3):
         k.call_by_blocks("lu", {"a": turned, "m": m, "n": n, "pivots": pivots, "status": status})
-        # Rows that were not exchanged have no numbers.
+        # A cancelled factorisation leaves pivots unset, and they must not be used.
         k.stop()
     else:
         given = {"m": m, "n": n, "a": turned, "lda": m, "ipiv": pivots, "info": status}
@@ -81,7 +81,7 @@ def _geqrf(k: MatrixKernel) -> None:
 
 
 def _room(k: MatrixKernel, m: int, n: int) -> dict[str, int | Expression]:
-    """Memory for the blocks of a matrix and of those beside it, and how many elements it has."""
+    """Allocate workspace for the blocked routines; return it and its size as operands."""
     letter, is_complex = LETTER[k.computed], k.element.is_complex
     name, product = ("ungqr", "unmqr") if is_complex else ("orgqr", "ormqr")
     size = min(m, n, BLOCK)
@@ -108,7 +108,7 @@ def _geqp3(k: MatrixKernel) -> None:
 
 
 def _orgqr(k: MatrixKernel) -> None:
-    """The first columns of the product of the reflectors."""
+    """(the first columns of the product of the reflectors)"""
     m, n = k.core
     count = k.instruction.operands[1].shape.dimensions[-1]
     name = "ungqr" if k.element.is_complex else "orgqr"

@@ -1,7 +1,7 @@
 """Lowering of LAPACK's custom calls: every one of them has kernels.
 
-Shapes and attributes were checked when the target was resolved. Operands and results are
-row-major here; whatever layouts the program says.
+Shapes and attributes were checked when the target was resolved. Operands and results are row-major
+here, regardless of the layouts that the program states.
 """
 
 import math
@@ -42,7 +42,7 @@ LAPACK_CALLS: Mapping[str, MatrixCall] = {
 
 
 def lower_lapack(lowering: Lowering, i: HloInstruction) -> Tree:
-    """The rows of a call whose target is in LAPACK_CALLS."""
+    """Add the thunks of a call whose target is in LAPACK_CALLS."""
     call = LAPACK_CALLS[i.attributes.target]
     if all(operand.shape.element_count for operand in i.operands):
         k = MatrixKernel(lowering, i, call.rank)

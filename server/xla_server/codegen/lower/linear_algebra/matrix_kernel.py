@@ -1,8 +1,7 @@
 """Kernels that call LAPACK on the matrices of a batch, one after the other.
 
-LAPACK counts columns first, so matrices are transposed on their way in and out, in memory that
-each slot of the kernel has for itself: the batch is divided among a few slots, which may run side
-by side.
+LAPACK is column-major, so matrices are transposed before and after a call, in memory that each slot
+of the kernel owns: the batch is divided among a few slots, which may run in parallel.
 """
 
 import contextlib
@@ -37,10 +36,10 @@ Answer: TypeAlias = Callable[[Expression, Expression], Expression]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MatrixCall:
-    """Lowering of a call, whose kernel it builds; `rank` is as MatrixKernel has it.
+    """Lowering of a call: builds its kernel; `rank` is as in MatrixKernel.
 
-    `empty` gives results where an operand has no elements: the operand of that number, or a
-    function of each element's index; zero where it has no entry.
+    `empty` has results for an operand without elements: the operand of that number, or a function
+    of each element's index; results without an entry are zero.
     """
 
     build: Callable[["MatrixKernel"], None]
@@ -49,22 +48,22 @@ class MatrixCall:
 
 
 def basis(row: Expression, column: Expression) -> Expression:
-    """Return the vectors of a matrix without elements: the first ones of a basis."""
+    """Return the vectors of a matrix without elements: an identity matrix."""
     return to("i64", ir.condition("eq", row, column))
 
 
 _WORDS = {"f32": np.uint32, "f64": np.uint64}
 
 Argument: TypeAlias = str | int | ElementType | Expression
-"""An argument of LAPACK's routines: a letter, a number, an array to work in, or an address."""
+"""An argument of LAPACK's routines: a letter, a number, a workspace, or an address."""
 
 
 class MatrixKernel:
-    """The kernel of one instruction while it is built.
+    """Builder of the kernel of one instruction.
 
     `rank` is that of the first operand without the batch. Operands and results are the addresses of
-    the matrix at hand. `body` is what is done for each matrix, as far as it is built. Matrices that
-    need no scratch memory may be done in `parts`, each a work item.
+    the current matrix. `body` has the statements for each matrix. Matrices that need no scratch
+    memory may be processed in `parts`, each a work item.
     """
 
     def __init__(self, lowering: Lowering, i: HloInstruction, rank: int = 2) -> None:
@@ -101,7 +100,7 @@ class MatrixKernel:
 
     @property
     def computed(self) -> str:
-        """The type of the first operand's elements, as kernels call it."""
+        """The kernel type of the first operand's elements."""
         return KERNEL_TYPE[self.element].computed
 
     def read(self, number: int) -> Expression:
@@ -116,18 +115,18 @@ class MatrixKernel:
         return self._matrix(value, value.shape, Usage.SCRATCH)
 
     def change(self, number: int, operand: int) -> Expression:
-        """A result that is a copy of an operand, for the kernel to change."""
+        """A result that starts as a copy of an operand, for the kernel to change."""
         self.copy(number, operand)
         self._updates[self._results[number]] = None
         return self.write(number)
 
     def copy(self, number: int, operand: int) -> None:
-        """Let a result be a copy of an operand."""
+        """Append the copy of an operand to a result."""
         source = self._lowering.array(self.instruction.operands[operand])
         self._lowering.copy(self._results[number], source)
 
     def room(self, element: ElementType, count: int) -> Expression:
-        """Memory to work in for `count` elements."""
+        """Allocate a workspace of `count` elements."""
         shape = Shape.array(element, (self._slots, max(1, count)))
         value = self._lowering.new(shape, f"{self.instruction.name}.room")
         room = ir.Address(self._buffer(value, Usage.SCRATCH))
@@ -136,7 +135,7 @@ class MatrixKernel:
 
     @contextlib.contextmanager
     def within(self, body: Body) -> Iterator[None]:
-        """Build what is built inside as a part of another body."""
+        """Within the block, append to another body."""
         outside, self.body = self.body, body
         yield
         self.body = outside
@@ -157,10 +156,10 @@ class MatrixKernel:
         self.body.store_at(kind, address, index, value)
 
     def call(self, name: str, given: Mapping[str, Argument]) -> None:
-        """Call a routine named without the letter of its type, with operands by LAPACK's names.
+        """Call a routine, named without its type's letter, with operands by LAPACK's names.
 
-        Numbers and single letters go by address. An element type stands for an array to work in
-        and for its size, which the routine is asked for.
+        Numbers and single letters are passed by address. An element type stands for a workspace and
+        its size, which is queried from the routine.
         """
         name = LETTER[self.computed] + name
         asked = {each: _asked(argument) for each, argument in given.items()}
@@ -184,19 +183,19 @@ class MatrixKernel:
         self.body.add(Stop(self._flag))
 
     def take(self, operand: int) -> Expression:
-        """A copy of a matrix among the operands, in LAPACK's order."""
+        """Copy a matrix of the operands to column-major order."""
         rows, columns = self.instruction.operands[operand].shape.dimensions[-2:]
         source, target = self.read(operand), self.room(self.element, rows * columns)
         self.turn(source, target, rows, columns)
         return target
 
     def give(self, source: Expression, result: int) -> None:
-        """Let a result be a matrix in LAPACK's order."""
+        """Copy a column-major matrix to a result."""
         rows, columns = self._results[result].shape.dimensions[-2:]
         self.turn(source, self.write(result), columns, rows)
 
     def turn(self, source: Expression, target: Expression, rows: int, columns: int) -> None:
-        """Write the rows x columns matrix at `source` column by column to `target`."""
+        """Write the transpose of the rows x columns matrix at `source` to `target`."""
 
         def move(r: Expression, c: Expression) -> None:
             element = ir.load_at(self.computed, source, r * columns + c)
@@ -233,7 +232,7 @@ class MatrixKernel:
 
     @property
     def nan(self) -> Expression:
-        """A number that is none, of the real type."""
+        """NaN of the real type."""
         return real(KERNEL_TYPE[self.real].computed, math.nan)
 
     def status(self) -> ir.Value:
@@ -260,7 +259,7 @@ class MatrixKernel:
         return self.result
 
     def _kernel(self, each: int, before: Body) -> Kernel:
-        """Return the kernel, with `before` ahead of each of the `each` matrices of a slot."""
+        """Return the kernel: `before` runs before each of the `each` matrices of a slot."""
         slots, slot = Body(), self._slot
         slots.add(*(Let(value, address) for address, value in self._of_slots.items()))
         low, high = (n * self.count // self._slots for n in (slot + 0, slot + 1))
@@ -299,7 +298,7 @@ def to(kind: str, value: Expression) -> Expression:
 
 
 def flag(is_set: bool) -> ir.Const:
-    """A truth value."""
+    """A predicate constant."""
     return ir.Const(Type.B1, (int(is_set),))
 
 

@@ -1,4 +1,4 @@
-"""Lowering of products with a sparse matrix: rows are work items, and each adds its products."""
+"""Lowering of products with a sparse matrix, with a work item for each row."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -18,9 +18,9 @@ from xla_server.ir.module import HloInstruction
 
 
 def lower_sparse_product(lowering: Lowering, i: HloInstruction) -> Tree:
-    """A kernel that finds where rows end among the elements, and one of the products.
+    """Add a kernel that finds the ends of rows among the elements, and one of the products.
 
-    Rows of many more elements than others are not divided: they take one thread.
+    Rows with many more elements than others are not divided: each takes one thread.
     """
     result = lowering.new(i.shape, i.name)
     if not i.shape.element_count:
@@ -58,7 +58,7 @@ def _ends(
     buffers: Mapping[Value, ir.Buffer],
     word: ir.Buffer | None,
 ) -> None:
-    """Build the kernel that keeps starts among the elements, and none before the one above."""
+    """Build the kernel that clamps starts of rows to the elements, in ascending order."""
     count = ends.shape.element_count
     with Items(top, 1) as items:
         end = items.declare("end", ir.Index(0))

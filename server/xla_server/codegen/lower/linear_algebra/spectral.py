@@ -1,4 +1,4 @@
-"""Lowering of LAPACK's calls for eigenvalues, singular values and what leads to them.
+"""Lowering of LAPACK's calls for eigenvalues, singular values, and reductions to simpler forms.
 
 Semantics: xla_server.custom_calls.linear_algebra.spectral, and targets.portable for Eigh. A
 result that LAPACK leaves unset because it found none is zero, as in LAPACK's Python wrappers.
@@ -25,7 +25,7 @@ from xla_server.custom_calls.linear_algebra.spectral import NOT_FINITE
 
 _S32 = ElementType.S32
 _NOTHING = ir.Index(0)
-"""The address of nothing."""
+"""A null address."""
 
 
 def _hermitian(k: MatrixKernel) -> None:
@@ -39,7 +39,7 @@ def _hermitian(k: MatrixKernel) -> None:
 
 
 def _eigh(k: MatrixKernel) -> None:
-    """(eigenvectors, eigenvalues ascending); NaN where LAPACK gives up."""
+    """(eigenvectors, eigenvalues ascending); NaN if LAPACK does not converge."""
     is_lower = k.instruction.attributes.opaque.startswith(b"1")
     status = k.status()
     k.give(_eigen(k, "V", "L" if is_lower else "U", status), 0)
@@ -61,7 +61,7 @@ def _eigen(k: MatrixKernel, mode: str, triangle: str, status: ir.Expression) -> 
 
 
 def _general(k: MatrixKernel) -> None:
-    """(eigenvalues, in parts where real, left and right eigenvectors, status)"""
+    """(eigenvalues as in `_values`, left and right eigenvectors, status)"""
     n, parts = k.rows, 1 if k.element.is_complex else 2
     modes = option(k.instruction, "compute_left"), option(k.instruction, "compute_right")
     turned = k.take(0)
@@ -104,7 +104,7 @@ def _general(k: MatrixKernel) -> None:
 
 
 def _values(values: Sequence[ir.Expression]) -> dict[str, Argument]:
-    """Return the operands for eigenvalues, in parts where the matrix is real."""
+    """Return the operands for eigenvalues: real and imaginary parts if the matrix is real."""
     return dict(zip(("wr", "wi") if len(values) > 1 else ("w",), values, strict=True))
 
 
@@ -131,7 +131,7 @@ def _pair(
 
 
 def _schur(k: MatrixKernel) -> None:
-    """(the Schur form, its basis, eigenvalues in parts where real, how many chosen, status)"""
+    """(the Schur form, its basis, eigenvalues as in `_values`, number selected, status)"""
     n, parts = k.rows, 1 if k.element.is_complex else 2
     mode = option(k.instruction, "mode")
     form, basis = k.take(0), k.room(k.element, n * n if mode == "V" else 1)
@@ -140,7 +140,7 @@ def _schur(k: MatrixKernel) -> None:
     for value in values:
         k.fill(k.element, value, n)
     reals = {"rwork": k.room(k.real, n)} if k.element.is_complex else {}
-    # gees selects no eigenvalues here: it gets neither a selecting function nor its notes.
+    # gees selects no eigenvalues here, so it gets neither a function nor its workspace.
     given: dict[str, Argument] = {"jobvs": mode, "sort": "N", "select": _NOTHING, "n": n}
     given |= {"a": form, "lda": n, "sdim": chosen} | _values(values) | {"vs": basis, "ldvs": n}
     k.call("gees", {**given, "work": k.element, **reals, "bwork": _NOTHING, "info": status})

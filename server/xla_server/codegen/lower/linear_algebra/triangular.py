@@ -1,8 +1,8 @@
 """Lowering of cholesky, triangular-solve and LAPACK's calls for systems: one call for each matrix.
 
-Large matrices are done by blocks, between which the execution can be stopped. Narrow floats do not
-come here: they are widened before. Semantics of custom calls:
-xla_server.custom_calls.linear_algebra.solvers and perturbed.
+Large matrices are processed by blocks, between which cancellation is polled. Narrow floats were
+widened before. Semantics of custom calls: xla_server.custom_calls.linear_algebra.solvers and
+perturbed.
 """
 
 from collections.abc import Mapping
@@ -31,11 +31,11 @@ OTHER_TRIANGLE = {"L": "U", "U": "L"}
 
 
 def lower_cholesky(lowering: Lowering, i: HloInstruction) -> Tree:
-    """Factor a copy of the matrices within its own buffer; NaN where there is no factor.
+    """Factor a copy of the matrices within its buffer; NaN for a matrix without a factor.
 
-    Not every LAPACK looks for NaN in its pivots: what it calls a factor may be unfinished. The
-    transposed of a Hermitian matrix is its conjugate, whose factors are the conjugate ones, so
-    that the transposed factor is the wanted one.
+    Not every LAPACK tests pivots for NaN, so a status of success may be wrong. The transpose of a
+    Hermitian matrix is its conjugate, whose factors are conjugated, so the factor's transpose is
+    the result.
     """
     attributes: CholeskyAttributes = i.attributes
     k = MatrixKernel(lowering, i)
@@ -61,7 +61,7 @@ def lower_cholesky(lowering: Lowering, i: HloInstruction) -> Tree:
 
 
 def factorize(k: MatrixKernel, matrix: Expression, status: Expression, triangle: str) -> None:
-    """Cholesky's factor in a triangle of a matrix, which LAPACK calls by this letter."""
+    """Compute Cholesky's factor in the triangle of a matrix with LAPACK's letter `triangle`."""
     n = k.rows
     if is_by_blocks(k.computed, n, n**3 // 3):
         is_lower = flag(triangle == "L")
@@ -73,7 +73,7 @@ def factorize(k: MatrixKernel, matrix: Expression, status: Expression, triangle:
 
 
 def lower_triangular_solve(lowering: Lowering, i: HloInstruction) -> Tree:
-    """Solve within the buffer of a copy of the right sides."""
+    """Solve within the buffer of a copy of the right-hand sides."""
     a: TriangularSolveAttributes = i.attributes
     k = MatrixKernel(lowering, i)
     if not i.shape.element_count:
@@ -85,10 +85,10 @@ def lower_triangular_solve(lowering: Lowering, i: HloInstruction) -> Tree:
 
 
 def solve(k: MatrixKernel, side: str, triangle: str, transpose: str, diagonal: str) -> None:
-    """Solutions with triangles, the first operand; the letters are those of BLAS."""
+    """Solve with the triangular first operand; the letters are those of BLAS."""
     m, n = k.instruction.shape.dimensions[-2:]
     if is_by_blocks(k.computed, k.rows, m * n * k.rows // 2):
-        # The transposed system, as BLAS counts columns first.
+        # The transposed system, as BLAS is column-major.
         is_left, letter = side == "R", OTHER_TRIANGLE[triangle]
         others, ahead = (m, n) if is_left else (n, n)
         parts = min(k.tuned.solver_items // k.count, others // k.tuned.min_item_systems)
@@ -115,7 +115,7 @@ def solve(k: MatrixKernel, side: str, triangle: str, transpose: str, diagonal: s
 
 
 def _trsm(k: MatrixKernel) -> None:
-    """The solution in a copy of the right side."""
+    """The solution in a copy of the right-hand side."""
     side, triangle, transpose, diagonal = (
         option(k.instruction, name) for name in ("side", "uplo", "trans_x", "diag")
     )
@@ -135,7 +135,7 @@ def _gtsv(k: MatrixKernel) -> None:
 
 
 def _perturbed(k: MatrixKernel) -> None:
-    """The solution of a system that may be singular, in a copy of the right side."""
+    """The solution of a system that may be singular, in a copy of the right-hand side."""
     n, count = k.instruction.shape.dimensions[-2:]
     diagonals = {each: k.read(number) for number, each in enumerate(("below", "diagonal", "above"))}
     outputs = {"solution": k.change(0, 3), "upper": k.room(k.element, 3 * n)}

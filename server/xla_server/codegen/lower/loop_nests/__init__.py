@@ -1,1 +1,1 @@
-"""Lowering of what loop nests compute, alone or behind a product."""
+"""Lowering to loop nests, alone or as epilogues of products."""

@@ -1,8 +1,8 @@
-"""Lowering of concatenates: operands in memory are copied, computed ones stored where they belong.
+"""Lowering of concatenates: operands in memory are copied, fused ones computed into the result.
 
-Each operand fills a box of the result. One kernel that all programs share copies the operands that
-are in memory, by a table of sources and offsets. Operands that fusion computes inside of a
-concatenate are loops that store into the result.
+Each operand fills a box of the result. One kernel, shared by all programs, copies the operands that
+are in memory, by a table of sources and offsets. Operands that are fused into a concatenate are
+loops that store into the result.
 """
 
 import dataclasses
@@ -60,7 +60,7 @@ from xla_server.target.tuning import Tuning
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Runs:
-    """An operand's elements in the memory of `source`: the first of all, and from run to run."""
+    """An operand's elements in the memory of `source`: the first one, and the runs' stride."""
 
     source: HloInstruction
     offset: int
@@ -69,9 +69,9 @@ class Runs:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Division:
-    """The operands of a concatenate, by their numbers: those that are copied, those computed.
+    """The operands of a concatenate, by number: copied ones and computed ones.
 
-    Where it `is_nest`, one loop nest tests for each element whose it is.
+    If `is_nest`, one loop nest tests for each element to which operand it belongs.
     """
 
     root: HloInstruction
@@ -127,11 +127,11 @@ def write_loops(task: LoopTask) -> LoopKernel:
 def runs_of(
     operand: HloInstruction, dimension: int, inputs: Mapping[HloInstruction, HloInstruction]
 ) -> Runs | None:
-    """Return where the elements of a concatenate's operand are in memory.
+    """Return the runs of a concatenate's operand in memory.
 
-    The elements of a row, those of `dimension` and the ones behind it, are neighbours there, and
-    rows are at equal distances; None for an operand that is computed or stored otherwise. `inputs`
-    are the arrays in memory, by what the concatenate's computation knows them as.
+    A run has the elements of `dimension` and later ones, which are contiguous; runs have equal
+    strides. The result is None for an operand that is computed or stored otherwise. `inputs` has
+    the arrays in memory, by instruction of the concatenate's computation.
     """
     sizes, source = operand.shape.dimensions, operand
     row, column = (
@@ -191,12 +191,12 @@ def _add_copies(
         kernel = _call(copying(BY_BYTES, LINE_BYTES), -(-filled * rows // LINE_BYTES))
     thunk = kernel_thunk(root.name, kernel, (table, *buffers))
     reads = (table, *(value for value in buffers if value is not result))
-    # The kernel takes addresses out of the table of buffers, as its own table says.
+    # The kernel reads addresses from the table of buffers, at positions in its own table.
     lowering.add(dataclasses.replace(thunk, reads=reads, writes=(result,)))
 
 
 def _call(routine: Routine, items: int, given: Operands = MappingProxyType({})) -> Kernel:
-    """Return the kernel that has a routine do a range of work items, by the table of buffers."""
+    """Return a kernel that calls a routine for a range of work items, with the table of buffers."""
     top = Body()
     with Items(top, items, None) as body:
         body.call(routine, {"buffers": ir.BUFFERS, "start": ir.START, "stop": ir.STOP, **given})
@@ -204,7 +204,7 @@ def _call(routine: Routine, items: int, given: Operands = MappingProxyType({})) 
 
 
 def _are_elements(entries: Sequence[tuple[int, ...]], row_bytes: int) -> bool:
-    """Return whether runs have the size of an element, and are neighbours on both sides."""
+    """Return whether runs have the size of an element, and are contiguous in source and result."""
     size = entries[0][4]
     return (
         size in (1, 2, 4, 8)
@@ -216,8 +216,8 @@ def _are_elements(entries: Sequence[tuple[int, ...]], row_bytes: int) -> bool:
 def _interleaving_loop(count: int, size: int, rows: int) -> Kernel:
     """Return the kernel that interleaves elements of few operands in one loop.
 
-    LLVM makes vectors of it. The text depends on nothing else than the count and the size of an
-    element, so that programs share the kernel.
+    LLVM vectorises the loop. The code depends only on the count and the size of an element, so that
+    programs share the kernel.
     """
     table, result = ir.Buffer(0, ir.Usage.READ), ir.Buffer(1, ir.Usage.WRITE)
     kind, top = f"u{8 * size}", Body()
@@ -259,9 +259,9 @@ def _loops(task: LoopTask) -> LoopKernel:
 
 
 def _split(division: Division, make: Make) -> tuple[Make, list[Box]]:
-    """Return the boxes that operands fill, and what makes stores for an index into them.
+    """Return the boxes that operands fill, and the function that makes stores at an index in them.
 
-    Where they reach from end to end of the last dimension, it may be two.
+    The last dimension may be split in two if boxes have all of it.
     """
     boxes, whole = boxes_of(division), division.root.shape.dimensions
     if division.root.attributes.dimension == len(whole) - 1:

@@ -1,8 +1,8 @@
-"""Epilogues of output fusions: what follows a product while a block of it is in the cache.
+"""Epilogues of output fusions: operations on a block of a product while it is in the cache.
 
-The fusion's computation holds one dot or convolution, the producer. Whoever lowers that writes
-blocks of the product to memory; the epilogue reads them there and writes the fusion's result, to
-the same memory where both are of one type.
+The fusion's computation has one dot or convolution, the producer. Its lowering writes blocks of the
+product to memory; the epilogue reads them and writes the fusion's result, to the same memory if
+both have one type.
 """
 
 import dataclasses
@@ -37,17 +37,16 @@ from xla_server.ir.affine import Variable, multi_index, variable
 from xla_server.ir.module import HloInstruction
 
 Ends: TypeAlias = tuple[int | Expression, int | Expression]
-"""The first of some rows or columns, and the one behind the last."""
+"""Range of rows or columns: the first one, and one past the last."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Epilogue:
-    """The statements of a kernel that follow a block of a product.
+    """The statements of a kernel that follow each block of a product.
 
-    `prologue` is executed once for each call of the kernel, `loops` behind each block, whose first
-    and last row and column are `bounds`. `buffers` are numbered by `arguments`;
-    `needs_rows` says that results depend on whole rows of the product. Without statements there is
-    none.
+    `prologue` is executed once for each call of the kernel, `loops` after each block, whose ranges
+    of rows and columns are `bounds`. `buffers` are numbered by `arguments`; `needs_rows` says that
+    results depend on whole rows of the product. Without statements the product has no epilogue.
     """
 
     arguments: tuple[Value, ...] = ()
@@ -60,7 +59,7 @@ class Epilogue:
     cost: Cost = Cost()  # noqa: RUF009
 
     def emit(self, body: Body, rows: Ends, columns: Ends) -> None:
-        """Append the loops over a block, where a product has an epilogue."""
+        """Append the loops over a block, if the product has an epilogue."""
         if self.loops:
             for value, end in zip(self.bounds, (*rows, *columns), strict=True):
                 body.add(Let(value, whole(end)))
@@ -72,9 +71,10 @@ NO_EPILOGUE = Epilogue()
 
 
 class EpilogueKernel:
-    """A kernel while it is built that has an epilogue, or none.
+    """Builder of a kernel with or without an epilogue.
 
-    A value that both use has one buffer. Results and scratch memory are values that it writes.
+    A value that kernel and epilogue use has one buffer. Results and scratch memory are values that
+    the kernel writes.
     """
 
     def __init__(self, epilogue: Epilogue = NO_EPILOGUE) -> None:
@@ -107,18 +107,18 @@ class EpilogueKernel:
     def add(
         self, lowering: Lowering, name: str, effort: Effort, updates: tuple[Value, ...] = ()
     ) -> None:
-        """Append the row of the kernel."""
+        """Append the thunk of the kernel."""
         arguments = tuple(self._arguments)
         lowering.add(kernel_thunk(name, self.built(effort), arguments, updates=updates))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Product:
-    """A dot or convolution while it is lowered, alone or with what follows in an output fusion.
+    """A dot or convolution to be lowered, alone or with the epilogue of an output fusion.
 
-    It has `operands` and is written to `value`; `result` is that of the instruction, and often the
-    same. A fusion reads the values `read`. One of two results gives the product as the second. The
-    operations of both are noted in the costs of `lowering`.
+    It reads `operands` and is written to `value`; `result` is that of the instruction, and often
+    the same. A fusion reads the values `read`; the second of two results is the product. The
+    operations of both are added to the costs of `lowering`.
     """
 
     lowering: Lowering
@@ -140,8 +140,8 @@ class Product:
     ) -> "Product":
         """Return a product alone, or inside of a fusion, whose results are new values.
 
-        One alone has its shape or another. `is_apart` has one inside of a fusion kept for itself,
-        where its blocks overlap.
+        A product alone has its own shape or `shape`. `is_apart` stores a fused product in a value
+        of its own, as blocks that overlap require.
         """
         if fusion is None:
             operands = tuple(lowering.array(operand) for operand in producer.operands)
@@ -171,7 +171,7 @@ class Product:
     def epilogue(self, rows: int, columns: int) -> Epilogue:
         """Return the epilogue of the product seen as one matrix of these sizes.
 
-        Where it needs rows, a block must have all columns.
+        If it needs rows, a block must have all columns.
         """
         if self.fusion is None:
             return NO_EPILOGUE

@@ -1,4 +1,4 @@
-"""One loop nest over the elements of an instruction, with the count of what it evaluates."""
+"""The loop nest over the elements of an instruction, with counts of its evaluations."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,9 +38,9 @@ class LoopTask:
     """The task of one kernel: compute every element of the results of `root` into `values`.
 
     `root` is `instruction` itself or, if that is a fusion, an instruction inside of it. `numbers`
-    are those of the results that the kernel computes. `stored` has the values that are read: those
-    of operands, and of instructions inside that earlier kernels have stored. A loop runs the kernel
-    many times if it `is_repeated`.
+    selects the results that the kernel computes. `stored` has the values that it reads: operands,
+    and inner instructions that earlier kernels have stored. `is_repeated`: the kernel runs many
+    times, in a loop.
     """
 
     instruction: HloInstruction
@@ -75,11 +75,11 @@ class LoopTask:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoopKernel:
-    """The kernel of a task, or kernels that share it, and their counts for one launch of each.
+    """The kernel of a task, or the kernels that split it, and their counts for one launch of each.
 
-    `evaluated` has the evaluations of each instruction that it computes, `units` its time in
-    additions. `prologue_reductions` are the reductions that each call does again, and
-    `repeated_reductions` those that each work item does.
+    `evaluated` has the number of evaluations of each instruction, `units` the time in additions.
+    `prologue_reductions` are the reductions that each call repeats, and `repeated_reductions` those
+    that each work item repeats.
     """
 
     task: LoopTask
@@ -118,16 +118,16 @@ def loop_kernel(task: LoopTask) -> LoopKernel:
 
 
 class Maker(Protocol):
-    """Makes the stores of an element of each result, traced by rules of one's own if need be."""
+    """Makes the stores of an element of each result, traced by the given rules."""
 
     def __call__(self, index: Index, rules: Mapping[Opcode, Rule] = RULES) -> Sequence[Store]:
         """Return the stores of the element at `index`."""
 
 
 def maker_of(task: LoopTask, buffers: Sequence[Value], origins: Origins) -> Maker:
-    """Return what makes the stores of an element of each result, in a kernel over these buffers.
+    """Return a Maker of the stores of an element of each result, in a kernel over these buffers.
 
-    `origins` is given the instructions that the nodes are elements of.
+    It adds to `origins` the instruction of which each node is an element.
     """
     numbers = {operand: buffers.index(value) for operand, value in task.stored.items()}
     dimensions = task.dimensions
@@ -150,7 +150,7 @@ def maker_of(task: LoopTask, buffers: Sequence[Value], origins: Origins) -> Make
 
 
 def _place(index: Index, dimensions: tuple[int, ...], shape: Shape) -> tuple[Index, Affine]:
-    """Return where an element of a result is, by its index and in memory.
+    """Return the index of an element of a result, and its offset in memory.
 
     A result may have one element for each row of the loops, or for each column.
     """
@@ -167,7 +167,7 @@ def _place(index: Index, dimensions: tuple[int, ...], shape: Shape) -> tuple[Ind
 def evaluated_instructions(
     evaluations: Evaluations, origins: Origins
 ) -> dict[HloInstruction, float]:
-    """Return how often a launch evaluates each instruction, over all indices it is read at."""
+    """Return the number of evaluations of each instruction in a launch, over all its nodes."""
     found: dict[HloInstruction, float] = {}
     for what, times in evaluations.items():
         origin = origins.get(what)
@@ -177,7 +177,7 @@ def evaluated_instructions(
 
 
 def cost_of_evaluations(evaluated: Mapping[HloInstruction, float]) -> Cost:
-    """Return the operations of these evaluations."""
+    """Return the cost of these evaluations."""
     parts = (evaluation_cost(i) * times for i, times in evaluated.items())
     return sum(parts, start=Cost())
 
@@ -192,7 +192,7 @@ def units_of(kernels: Iterable[Kernel], target: Target) -> float:
 
 
 def _prologue_reductions(nest: Nest, origins: Origins) -> tuple[HloInstruction, ...]:
-    """Return the reductions that stand before the loop over work items."""
+    """Return the reductions before the loop over work items."""
     if not nest.loops:
         return ()
     inside = {loop for node in prologue_of(nest.stores) for loop in node.variables}
@@ -214,7 +214,7 @@ def _unoptimised_if_short(kernel: Kernel, limit: int) -> Kernel:
 
 
 def inlined_functions(kernel: Kernel) -> set[str]:
-    """Return the functions of nodes that a kernel has copies of: no instructions, no calls."""
+    """Return the functions that are inlined into a kernel: neither instructions nor calls."""
     applied = {
         statement.expression.function
         for statement, _ in walk(kernel.body)
@@ -226,7 +226,7 @@ def inlined_functions(kernel: Kernel) -> set[str]:
 
 
 def in_place_pairs(nest: Nest, buffers: Sequence[Value]) -> tuple[tuple[Value, Value], ...]:
-    """Results that may be written over an operand: each element is read for itself alone."""
+    """Results that may overwrite an operand: each element is only read for its own result."""
     offsets: dict[int, set[Affine]] = {}
     for node in all_nodes(nest.stores):
         if isinstance(node, Load):

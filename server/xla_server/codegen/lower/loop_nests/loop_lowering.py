@@ -1,4 +1,4 @@
-"""Lowering of everything that a loop nest computes: single operations and fusions of them.
+"""Lowering of operations, and fusions of them, to loop nests.
 
 Kernels are written once for equal instructions of a program.
 """
@@ -34,13 +34,13 @@ Write: TypeAlias = Callable[[LoopTask], LoopKernel]
 """Writes the kernel of a task."""
 
 BuildUpdate: TypeAlias = Callable[[str, Nest, Sequence[Value]], KernelThunk]
-"""Builds the thunk, of a name, that stores into a part of the last of its arguments."""
+"""Builds the thunk, of a name, that stores a box of its last argument."""
 
 T = TypeVar("T")
 
 
 def lower_loop(lowering: Lowering, instruction: HloInstruction, write: Write = loop_kernel) -> Tree:
-    """One kernel that computes every element of an instruction's result."""
+    """Add one kernel that computes every element of an instruction's result."""
     values = lowering.results(instruction)
     if all(value.shape.element_count for value in values):
         add_loops(lowering, instruction, values, write)
@@ -48,7 +48,7 @@ def lower_loop(lowering: Lowering, instruction: HloInstruction, write: Write = l
 
 
 def add_loops(lowering: Lowering, i: HloInstruction, values: Sequence[Value], write: Write) -> None:
-    """Add the kernels of an instruction that write these values, and note what they cost."""
+    """Add the kernels of an instruction that write these values, and their costs."""
     operands, is_repeated = kernel_operands(lowering, i.operands), lowering.loop_depth > 0
     task = LoopTask.of(i, operands, values, lowering.target, is_repeated=is_repeated)
     kernel = _written_kernel(lowering, task, write)
@@ -76,7 +76,7 @@ def _update_by_rows(name: str, nest: Nest, buffers: Sequence[Value]) -> KernelTh
 def lower_dynamic_update_slice(
     lowering: Lowering, i: HloInstruction, build: BuildUpdate = _update_by_rows
 ) -> Tree:
-    """The operand copied, which is nothing where it may be overwritten, and the box stored."""
+    """Copy the operand, unless it may be overwritten, and store the box."""
     result = lowering.new(i.shape, i.name)
     if not i.shape.element_count:
         return result
@@ -101,9 +101,9 @@ def lower_dynamic_update_slice(
 
 
 def _written_kernel(lowering: Lowering, task: LoopTask, write: Write) -> LoopKernel:
-    """Return the kernel of a task, written or that of an equal one; raises as `write` does.
+    """Return the kernel of a task, new or of an equal task; raises as `write` does.
 
-    Tasks are equal that differ in names and memory alone: a layer that a model repeats is traced
+    Tasks are equal if they differ only in names and memory: a repeated layer of a model is traced
     and scheduled once.
     """
     key = _key(lowering, task, write)
@@ -119,7 +119,7 @@ def _written_kernel(lowering: Lowering, task: LoopTask, write: Write) -> LoopKer
 
 
 def _key(lowering: Lowering, task: LoopTask, write: Write) -> object:
-    """Return what the kernel of a task depends on; None where that is more than it has."""
+    """Return a key of all that the kernel of a task depends on; None if it depends on more."""
     i, function = task.instruction, lowering.equal.function(task.instruction)
     if function is None or task.root is not i or not task.stored.keys() <= {*i.operands}:
         return None
@@ -140,7 +140,7 @@ def _instructions(task: LoopTask) -> list[HloInstruction]:
 
 
 def _names_nothing_else(kernel: LoopKernel) -> bool:
-    """Return whether a kernel has the values and instructions of its task alone."""
+    """Return whether a kernel refers only to values and instructions of its task."""
     counted = {*kernel.evaluated, *kernel.prologue_reductions, *kernel.repeated_reductions}
     values = {value for thunk in kernel.thunks for value in thunk.arguments}
     return counted <= {*_instructions(kernel.task)} and values <= {*_buffers(kernel.task)}

@@ -1,8 +1,8 @@
 """Kernels that copy a strided array, or the windows of one (im2col), into a dense matrix.
 
 The matrix has outer axes by inner axes. An axis moves through the source by a fixed stride, or
-along a line of it: a spatial dimension, on which other axes move too. Elements beyond the ends
-of a line, and in the gaps of a dilated one, are zero.
+along a spatial dimension, on which other axes move, too. Elements beyond the ends of a spatial
+dimension, and in the gaps of a dilated one, are zero.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from xla_server.codegen.trace.elementwise import zero
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SpatialDimension:
-    """A spatial dimension: elements `gap` apart, and where the axes' zero lies on it."""
+    """A spatial dimension: elements `gap` apart, and the position of the axes' index 0."""
 
     name: str
     size: int
@@ -36,7 +36,7 @@ class SpatialDimension:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MatrixAxis:
-    """One axis of the matrix. On a line, `step` counts positions of it; else source elements."""
+    """One axis of the matrix. `step` is in positions of `line`, or in source elements."""
 
     name: str
     size: int
@@ -51,7 +51,7 @@ class MatrixAxis:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CopiedMatrix:
-    """A matrix that is copied. `fixed` axes have their index from outside."""
+    """A matrix to copy. The caller gives the indices of the `fixed` axes."""
 
     outer: tuple[MatrixAxis, ...]
     inner: tuple[MatrixAxis, ...]
@@ -69,11 +69,11 @@ class CopiedMatrix:
 
     @property
     def axes(self) -> tuple[MatrixAxis, ...]:
-        """All of them."""
+        """All axes."""
         return (*self.fixed, *self.outer, *self.inner)
 
     def is_inside(self, line: SpatialDimension) -> bool:
-        """Return whether no element is beyond the ends of a line or in a gap."""
+        """Return whether no element is beyond the ends of a spatial dimension or in a gap."""
         moves = [axis.step * (axis.size - 1) for axis in self.axes if axis.line == line]
         low = line.start + sum(min(move, 0) for move in moves)
         high = line.start + sum(max(move, 0) for move in moves)
@@ -81,7 +81,7 @@ class CopiedMatrix:
         return low >= 0 and high < line.size and no_gap
 
     def leading(self) -> int | None:
-        """Elements from row to row where the source is such a matrix already, else None."""
+        """The leading dimension, in elements, if the source is such a matrix already; else None."""
         if not all(self.is_inside(axis.line) for axis in self.axes if axis.line is not None):
             return None
         inner = _chain(self.inner)
@@ -92,7 +92,7 @@ class CopiedMatrix:
 
 
 def _chain(axes: Sequence[MatrixAxis]) -> int | None:
-    """The stride of axes that move as one does; 0 for none, None where they do not."""
+    """The stride of axes that can be merged into one; 0 without axes, None if they cannot."""
     expected = 0
     first = 0
     for axis in reversed([axis for axis in axes if axis.size > 1]):
@@ -112,7 +112,7 @@ NO_INDICES: Indices = {}
 def indices(
     body: Body, number: ir.Expression, axes: Sequence[MatrixAxis]
 ) -> dict[MatrixAxis, ir.Expression]:
-    """Return each axis's index in a row-major number of them all."""
+    """Return each axis's index from a row-major number over all axes."""
     found = {}
     moving = [axis for axis in axes if axis.size > 1]
     for axis in reversed(moving):
@@ -239,7 +239,7 @@ class _Run:
     def _offset(self, body: Body) -> tuple[ir.Expression, list[ir.Expression]]:
         """Return the offset of the source element that a run begins at, and its bounds tests.
 
-        The line of the run itself is left out.
+        The run's own spatial dimension is left out.
         """
         matrix = self._copy.matrix
         free = [(self._index[axis], axis.step) for axis in self._fixed if axis.line is None]
@@ -278,7 +278,7 @@ class _Run:
         position: ir.Expression,
         tests: Sequence[ir.Expression],
     ) -> None:
-        """Append a run over a line with gaps, or against its direction: each element is tested."""
+        """Append a run over a dimension with gaps, or reversed: each element is tested."""
         line, kind = self._axis.line, self._copy.element_type
         assert line is not None
         offset = body.let("place", offset)
@@ -304,7 +304,7 @@ def _sum(terms: Sequence[tuple[ir.Expression, int]], constant: int) -> ir.Expres
 
 
 def _run(inner: Sequence[MatrixAxis]) -> tuple[MatrixAxis, int]:
-    """Return the axis that the innermost loop moves along, and elements for each of its steps."""
+    """Return the axis of the innermost loop, and the elements of each of its steps."""
     last = inner[-1]
     if len(inner) > 1 and last.line is None and last.step == 1:
         before = inner[-2]
@@ -321,7 +321,7 @@ def _clipped(
     position: ir.Expression,
     ends: tuple[ir.Value, ir.Value],
 ) -> tuple[ir.Value, ir.Value]:
-    """Return the ends of the part of a run that is on its line."""
+    """Return the range of a run that is inside its spatial dimension."""
     assert axis.line is not None
     step = axis.step
     below: ir.Expression = ir.integer_op("maximum", ir.whole(0) - position, 0)

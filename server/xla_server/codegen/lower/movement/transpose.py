@@ -1,8 +1,8 @@
-"""Lowering of transposes that stand for themselves: tile by tile.
+"""Lowering of transposes that are not fused: tile by tile.
 
-Both the lines read and the lines written are then used whole. Dimensions that stay neighbours are
-one. The remaining dimensions are a batch of matrices, with rows in the source and columns in the
-result; the others are outside.
+Then whole cache lines are read and written. Dimensions that stay adjacent are merged. The remaining
+dimensions are a batch of matrices, with contiguous rows in the source and contiguous columns in the
+result.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ _SOURCE, _RESULT = ir.Buffer(0, ir.Usage.READ), ir.Buffer(1, ir.Usage.WRITE)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TransposedDimension:
-    """A dimension of the result, and the elements from one index to the next on both sides."""
+    """A dimension of the result, and its strides in source and result."""
 
     size: int
     read: int
@@ -44,7 +44,7 @@ class TransposedDimension:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Transposition:
-    """Elements of `width` bytes. `rows` are dense in the source and `columns` in the result."""
+    """Blocking of a transpose. `rows` are dense in the source and `columns` in the result."""
 
     width: int
     rows: TransposedDimension
@@ -76,7 +76,7 @@ def transposition(
 
 
 def _merged(dimensions: Sequence[int], permutation: Sequence[int]) -> list[TransposedDimension]:
-    """The result's dimensions, those that are neighbours in the source as well made one."""
+    """The result's dimensions, those that are adjacent in the source as well merged."""
     read = dense_strides(dimensions)
     sizes = [dimensions[d] for d in permutation]
     axes: list[TransposedDimension] = []
@@ -91,7 +91,7 @@ def _merged(dimensions: Sequence[int], permutation: Sequence[int]) -> list[Trans
 
 
 def lower_transpose(lowering: Lowering, i: HloInstruction) -> Tree:
-    """One kernel of tiles, or a loop nest where there is nothing to gain."""
+    """Add one kernel by tiles, or a loop nest if tiles gain nothing."""
     (operand,) = i.operands
     plan = transposition(
         operand.shape.dimensions, i.attributes.permutation, i.shape.element_type.byte_width
@@ -125,7 +125,7 @@ def transposition_kernel(plan: Transposition, tuned: Transposes) -> Kernel:
         builder.copy_elements(body)
     elif builder.blocks < tuned.min_blocks:
         builder.transpose_tiles(body, side)
-        # Few blocks of calls are soon done, whatever is made of the loops around them.
+        # For few blocks of calls, optimising the loops around them gains nothing.
         effort = Effort.PLAIN
     else:
         builder.transpose_blocks(body, side)
@@ -156,7 +156,7 @@ class _KernelBuilder:
         return math.prod(axis.size for axis in self._plan.outer)
 
     def transpose_blocks(self, top: Body, side: int) -> None:
-        """Let a routine do those blocks of each matrix that are in the range."""
+        """Call a routine for those blocks of each matrix that are in the range of work items."""
         plan, blocks = self._plan, self.blocks
         width, rows, columns = plan.width, plan.rows, plan.columns
         first, last = ir.START // blocks, (ir.STOP + (blocks - 1)) // blocks
@@ -187,7 +187,7 @@ class _KernelBuilder:
             body.call(BLOCKS, operands)
 
     def transpose_tiles(self, top: Body, side: int) -> None:
-        """Transpose the tiles of a block. The last ones begin earlier where they would not fit."""
+        """Transpose the tiles of a block. The last ones begin earlier if they would not fit."""
         plan = self._plan
         width, rows, columns = plan.width, plan.rows, plan.columns
         with Items(top, self.blocks * self._matrices) as items:
@@ -239,7 +239,7 @@ class _KernelBuilder:
         return row, column, *self._matrix(items, matrix)
 
     def _matrix(self, body: Body, number: ir.Expression) -> tuple[ir.Expression, ir.Expression]:
-        """Return where a matrix begins on both sides."""
+        """Return the offsets of a matrix in source and result."""
         width, names = self._plan.width, self._names
         read: ir.Expression = ir.Address(_SOURCE)
         written: ir.Expression = ir.Address(_RESULT)

@@ -1,9 +1,9 @@
-"""Lowering of running sums, products, maxima: reduce-windows that one pass computes.
+"""Lowering of running sums, products, maxima: reduce-windows that are scans, in one pass.
 
-Sums and products of floats are kept in double, as a long sequence adds up many roundings, and sums
-of doubles with what their roundings have left out. Along the last dimension each row is a work
-item. Along others a block of neighbours is, whose running values are kept in scratch memory, so
-that memory is read in its order.
+Sums and products of floats accumulate in double, as a long sequence adds up many rounding errors,
+and sums of doubles with compensation. Along the last dimension each row is a work item. Along
+others it is a block of neighbours, whose running values are in scratch memory, so that memory is
+read in order.
 """
 
 import dataclasses
@@ -47,7 +47,7 @@ _NOTHING = literal(np.float64(-0.0), ElementType.F64)
 
 
 def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
-    """One pass where the window is a running one, else a loop over each window."""
+    """Add a kernel of one pass for a running window, else a loop over each window."""
     axis = running_axis(i)
     if axis is None or not i.operands[0].shape.element_count:
         return lower_loop(lowering, i)
@@ -78,12 +78,12 @@ def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScanStep:
-    """Step of running values of these types, as code on variables.
+    """Step of running values of these types, as graphs over variables.
 
-    Runs start from `starts`, which are `initial` values as the reducer takes them. `begin` makes
-    the first running values and `advance` those after `running` from `new` elements; `give` makes
-    results of `running`. `join` makes those of two parts of a line from `running` and `behind`: it
-    is empty where a reducer is not known to be associative.
+    Scans start from `starts`, the `initial` values in the reducer's types. `begin` computes the
+    first running values and `advance` the next ones, from `running` and `new` elements; `give`
+    computes results from `running`. `join` combines the values of two parts of a line, `running`
+    and `behind`; it is empty if the reducer is not known to be associative.
     """
 
     types: tuple[ElementType, ...]
@@ -125,8 +125,8 @@ def step_of(i: HloInstruction) -> ScanStep:
         function = ROWS[reducer.root.opcode].kernel_function(kinds[0], computed)
         return [t.rounded(t.apply(function, [*left, *right], computed), kinds[0])]
 
-    # A recognised reducer combines the initial value last: a sum is the same from wherever it
-    # starts.
+    # A recognised reducer combines the initial value last, so that a sum does not depend on the
+    # start.
     types = tuple(kinds[:count])
     first = elements if known else combined(starts, elements)
     running = variables("run", types)
@@ -163,14 +163,14 @@ def step_of(i: HloInstruction) -> ScanStep:
 
 
 def _parts(t: Tracer, element: Node) -> list[Node]:
-    """The doubles that a number has."""
+    """The doubles that represent a number: one, or two of a complex one."""
     if element.type != "c128":
         return [element]
     return [t.apply(f"{part}_c128", [element], "f64") for part in ("real", "imag")]
 
 
 def _exact_sum(t: Tracer, total: Node, left_out: Node, part: Node) -> tuple[Node, Node]:
-    """The sum of a total and a number, and what all roundings so far have left out."""
+    """The sum of a total and a number, and the accumulated rounding error."""
 
     def apply(function: str, *operands: Node) -> Node:
         return t.apply(function, operands, "f64")
@@ -180,7 +180,7 @@ def _exact_sum(t: Tracer, total: Node, left_out: Node, part: Node) -> tuple[Node
     rest = apply(
         "add", apply("sub", total, apply("sub", following, added)), apply("sub", part, added)
     )
-    # Not where the sum is infinite; and a rest of 0 leaves the sign of a sum of -0.
+    # Not if the sum is infinite; and an error of 0 must keep the sign of a sum of -0.
     is_left_out = t.apply("gt", [apply("absolute", rest), _ZERO], "b1")
     more = apply("add", left_out, rest)
     return following, t.apply("select", [is_left_out, more, left_out], "f64")
@@ -189,7 +189,7 @@ def _exact_sum(t: Tracer, total: Node, left_out: Node, part: Node) -> tuple[Node
 def _joined_sums(
     t: Tracer, first: tuple[Node, Node], total: Node, left_out: Node
 ) -> tuple[Node, Node]:
-    """The sum of two sums, each a total and what roundings have left out of it."""
+    """The sum of two sums, each a total and its rounding error."""
     following, rest = _exact_sum(t, *first, total)
     return following, t.apply("add", [rest, left_out], "f64")
 
@@ -204,11 +204,11 @@ def _wide(opcode: Opcode, element_type: ElementType) -> ElementType:
 
 
 class _Scan:
-    """A kernel while it is built.
+    """Builder of a scan's kernel.
 
     `memory` and `types` are those of elements, initial values and results; the memory of running
-    values follows. `shape` is the length of a line, the elements inside of
-    it, and those of a work item.
+    values follows. `shape` is the length of a line, its stride in elements, and the elements of a
+    work item.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class _Scan:
         self._starts: dict[Node, ir.Expression] = {}
 
     def kernel(self, items: int) -> Kernel:
-        """Return the kernel of so many work items."""
+        """Return the kernel, with `items` work items."""
         given: dict[Node, ir.Expression] = {
             variable: self._top.let(variable.name, load_element(kind, memory, 0))
             for variable, (memory, kind) in zip(self._step.given, self._initial, strict=True)
@@ -289,7 +289,7 @@ class _Scan:
             self._keep(loop, at, own, self._advanced(loop, at, running))
 
     def _others(self, body: Body, span: int) -> AbstractContextManager[Loop]:
-        """Return the loop over all elements of a line but the first."""
+        """Open the loop over all elements of a line but the first."""
         length, word = self._length, self._word if span < self._length else None
         return watched_loop(body, "i", ir.Index(length), ir.Index(1), length - 1, word, span)
 
@@ -305,7 +305,7 @@ class _Scan:
         """Load the elements at an index and return the running values after them."""
         known = self._loaded(body, at) | dict(zip(self._step.running, running, strict=True))
         found = evaluate(body, self._names, self._step.advance, {**known, **self._starts})
-        # One result may be what another running value was.
+        # One result may be the old value of another.
         return [body.let(self._names("next"), each) for each in found]
 
     def _keep(

@@ -1,7 +1,7 @@
 """Lowering of select-and-scatter: a walk over the windows, in the order of the sources.
 
-Sources of one position are combined in order, so work items can only split a dimension in which the
-window is a single element and each source stays with its own.
+Sources that select the same position are combined in order, so work items can only split a
+dimension in which windows have a single element and do not overlap.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from xla_server.ir.module import HloInstruction
 
 
 def lower_select_and_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
-    """The initial value everywhere, and each source combined in where its window selects."""
+    """Add kernels that set the initial value, and combine each source at its window's selection."""
     result = lowering.new(i.shape, i.name)
     if not i.shape.element_count:
         return result
@@ -76,7 +76,7 @@ def _build(
         looking = -1
         if word:
             looking, _ = span_of([block if n == split else d for n, d in enumerate(sources)])
-            # An element of the last dimension is too little to look for.
+            # A poll for each element of the last dimension would cost too much.
             looking = min(looking, len(sources) - 2)
         with ExitStack() as opened:
             stop = None if word is None else Stop(word), looking
@@ -130,7 +130,7 @@ def _open_loops(
 ) -> tuple[list[ir.Expression], Body]:
     """Open loops over all dimensions, of one of them over a part; one tests the flag.
 
-    Return their indices and the innermost body.
+    Returns their indices and the innermost body.
     """
     split, (low, high) = part
     position: list[ir.Expression] = []

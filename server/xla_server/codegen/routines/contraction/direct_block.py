@@ -1,7 +1,7 @@
-"""A block of a convolution by tiles of registers, as one function that kernels share.
+"""A block of direct convolution by register tiles, as one function that kernels share.
 
-It lays out what the block reads of the input where windows leave that, and does the loops round the
-tiles, for any sizes. There are three spatial dimensions; missing ones have size 1.
+It copies the block's part of the input, with padding, if windows leave the input, and has the loops
+around the tiles, for any sizes. There are three spatial dimensions; missing ones have size 1.
 """
 
 import math
@@ -26,11 +26,11 @@ from xla_server.codegen.kernel_ir.routine import (
 
 
 class SpatialSizes(NamedTuple):
-    """A spatial dimension: its sizes in positions, and where windows and results are.
+    """A spatial dimension: sizes, and positions of windows and results.
 
-    The input has `size` positions, of which windows begin at `start` and from there on `step`
-    apart; if a box is read, it has `extent` of them. The result has `whole` positions, of which
-    `results` are computed, from `first` on and `apart` from each other.
+    The input has `size` positions; windows begin at `start` and then every `step`; a box that is
+    copied has `extent` positions. The result has `whole` positions, of which `results` are
+    computed, from `first` on, `apart` from each other.
     """
 
     size: Count
@@ -44,7 +44,7 @@ class SpatialSizes(NamedTuple):
 
 
 class SpatialDimensions(NamedTuple):
-    """The spatial dimensions, and bytes from position to position of the input and the result."""
+    """The spatial dimensions, with strides of input and result positions in bytes."""
 
     outer: SpatialSizes
     middle: SpatialSizes
@@ -56,8 +56,9 @@ class SpatialDimensions(NamedTuple):
 class Features(NamedTuple):
     """Groups of features, and the panels of each: `panels` of `columns`, then one of `rest`.
 
-    Bytes to the next group's and panel's input, weights and results; `rest_weights` to those of the
-    last panel. A row of weights has `row` bytes, in the last panel `rest_row`.
+    Strides, in bytes, of input, weights and results between groups and between panels;
+    `rest_weights` is the offset of the last panel. A row of weights has `row` bytes, in the last
+    panel `rest_row`.
     """
 
     groups: Count
@@ -76,7 +77,7 @@ class Features(NamedTuple):
 
 
 class TapLoop(NamedTuple):
-    """A loop of a sum: bytes on the left and rows of weights from one iteration to the next."""
+    """A loop of a sum: strides of an iteration, in bytes of the input and in rows of weights."""
 
     iterations: Count
     over: Offset
@@ -119,7 +120,7 @@ def _products(n: Mapping[str, int]) -> float:
 
 def _block(
     source: Read, weights: Read, result: Update,
-    # Memory for what the block reads of the input; 0 where that is read where it is.
+    # Memory for a copy of the block's input; 0 to read the input itself.
     box: Write,
     # The block's first result along the first and the last dimension, and how many along the first.
     image: Count, down: Count, across: Count, high: Count,
@@ -177,7 +178,7 @@ def _block(
 def _lay_out(  # type: ignore[no-untyped-def]
     box, image, at0, at2, outer, middle, inner, pixel
 ):
-    """Copy a part of the input from a position on, with zeros where it is outside."""
+    """Copy a part of the input from a position on, with zeros outside of the input."""
     to = box
     low = max(min(0 - at2, inner.extent), 0)
     high = max(min(inner.size - at2, inner.extent), low)

@@ -1,7 +1,7 @@
-"""Results of a convolution summed again, without the zeros of padding and holes.
+"""Recomputation of convolution results that the zeros of padding and holes made NaN.
 
-Fast kernels multiply those zeros with weights, and an infinite weight makes NaN of them. Only
-results whose window leaves the input are looked at, and only those that are NaN are summed again.
+Fast kernels multiply those zeros by weights, and an infinite weight gives NaN. Only results whose
+window leaves the input are tested, and only NaNs are recomputed.
 """
 
 from typing import NamedTuple
@@ -21,10 +21,10 @@ SPATIAL = 3
 
 
 class Positions(NamedTuple):
-    """Positions of the result: those behind the feature dimension, and features.
+    """Strides of result positions: of dimensions behind the features, and of features.
 
-    The last dimension has `line` of them, of which those from `last_low` to `last_high` have their
-    windows in the input.
+    The last dimension has `line` positions, of which those from `last_low` to `last_high` have
+    windows inside the input.
     """
 
     after: Count
@@ -93,7 +93,7 @@ def _is_element(at, source, d):  # type: ignore[no-untyped-def]
 
 
 def _function(kind: str) -> PythonFunction:
-    """Return the function that sums results of a type again."""
+    """Return the function that recomputes results of a type."""
     load, reload, store = (MEMORY[f"{name}_{kind}"] for name in ("load", "reload", "store"))
     zero = CONSTANTS[kind](0, 0) if kind[0] == "c" else CONSTANTS[kind](0)
     multiply, plus, differs = instructions(kind, "mul", "add", "ne")
@@ -120,7 +120,7 @@ def _function(kind: str) -> PythonFunction:
             inside = _is_between(_index(p, d0), d0.low, d0.high)
             inside = inside * _is_between(_index(p, d1), d1.low, d1.high)
             inside = inside * _is_between(_index(p, d2), d2.low, d2.high)
-            # After the first part of a line come the positions whose windows are in the input.
+            # The first part of a line is followed by positions whose windows are inside the input.
             begin = select(inside > 0, max(min(p - within + last_low, stop), p), stop)
             end = select(inside > 0, max(min(p - within + last_high, stop), begin), stop)
             for half in range(0, 2):
@@ -166,7 +166,7 @@ def _function(kind: str) -> PythonFunction:
                                             x = load(source, left + k * channels.input_read)
                                             w = load(weights, right + k * channels.input_weights)
                                             total = plus(total, multiply(x, w))
-                                        # Once NaN, a sum stays so.
+                                        # A NaN sum stays NaN.
                                         is_nan = differs(total, total)
                                         t2 = select(is_nan, d2.taps, t2 + 1)
                                     t1 = select(differs(total, total), d1.taps, t1 + 1)
@@ -174,7 +174,7 @@ def _function(kind: str) -> PythonFunction:
                             store(result, at + column, total)
             p = stop
 
-    # Results are looked at; few are summed again, if any.
+    # All results are tested; few are recomputed, if any.
     routine = routine_of(
         f"exact_sums_{kind}", exact, lambda n: (n["p1"] - n["p0"]) * (n["f1"] - n["f0"])
     )
@@ -186,5 +186,5 @@ EXACT_SUMS = by_name(map(_function, ("f32", "f64", "c64", "c128")))
 
 
 def exact_sums(kind: str) -> Routine:
-    """Return the routine that sums results of a type again."""
+    """Return the routine that recomputes results of a type."""
     return EXACT_SUMS[f"exact_sums_{kind}"].routine

@@ -20,9 +20,9 @@ from xla_server.codegen.kernel_ir.routine import (
 
 
 class Strides(NamedTuple):
-    """Bytes to the next matrix, block of panels, panel, stored row and k index.
+    """Strides, in bytes, of matrices, blocks of panels, panels, stored rows and k indices.
 
-    A stored row of packed panels is one step of a tile.
+    A stored row of a packed panel is one step of a tile.
     """
 
     matrix: Offset
@@ -33,12 +33,12 @@ class Strides(NamedTuple):
 
 
 def _layout(
-    # Work items to be done, and how many are one matrix.
+    # Range of work items, and the number of work items per matrix.
     start: Count, stop: Count, groups: Count,
     # The function for a panel.
     pack: Function,
     source: Read, stored: Strides, target: Write, packed: Strides,
-    # Rows or columns in all, of a group and of a panel; k indices in all and of those at a time.
+    # Rows or columns: total, of a group and of a panel; k indices: total and per K block.
     members: Count, group: Count, height: Count, depth: Count, run: Count,
 ) -> None:  # fmt: skip
     for item in range(start, stop):
@@ -61,12 +61,12 @@ def _layout(
 
 
 class BandSizes(NamedTuple):
-    """Work items across and down a product; sizes in all, of a work item, and of a tile or panel.
+    """Work items across and down a product; sizes: total, of a work item, and of a tile or panel.
 
-    `depth` is in k indices, of which `run` are done at a time, and `per_step` are one step of a
-    tile. Panels of fewer than `narrow` columns are packed, and the first tile may pack others. A
-    row of results has `pitch` bytes, an element `width`, a packed panel of rows `left_panel`, and
-    one step of a packed panel of columns `right_row`.
+    `depth` is in k indices, of which `run` are a K block, and `per_step` are one step of a tile.
+    Panels of fewer than `narrow` columns are packed, and the first tile may pack others. A row of
+    results has `pitch` bytes, an element `width`, a packed panel of rows `left_panel`, and one step
+    of a packed panel of columns `right_row`.
     """
 
     across: Count
@@ -99,20 +99,19 @@ class Functions(NamedTuple):
 def _band(*, is_by_rows: bool) -> Callable[..., None]:
     """Return the function that multiplies bands of rows with blocks of columns.
 
-    A panel of columns is multiplied with all rows of the band before the next one is, so it stays
-    in the L1 cache. Where a band `is_by_rows`, results are written in the order of memory, which
-    matters where sums are so short that most of the memory traffic is results: the right matrix is
-    packed ahead then.
+    A panel of columns is multiplied with all rows of the band before the next panel, so it stays in
+    L1. If a band `is_by_rows`, results are written in memory order, which matters if sums are so
+    short that results are most of the memory traffic; then the right matrix is packed ahead.
     """
 
     def band(
-        # Work items to be done.
+        # Range of work items.
         start: Count, stop: Count,
         left: Read, lefts: Strides, right: Read, rights: Strides, result: Update,
         sizes: BandSizes, functions: Functions,
         # Memory for the panels of a work item's rows, and for a panel of columns.
         band: Write, room: Write,
-        # All is left as it is once the flag says STOP.
+        # The function stores no more once the flag says STOP.
         cancelled: Cancelled,
     ) -> None:  # fmt: skip
         height, panel_columns = sizes.height, sizes.panel_columns
@@ -128,7 +127,7 @@ def _band(*, is_by_rows: bool) -> Callable[..., None]:
             step = 0
             while step < sizes.depth:
                 steps, adds = min(sizes.depth - step, sizes.run), select(step > 0, 1, 0)
-                # The last step of a tile may be filled up.
+                # The last step of a tile may be padded.
                 whole = whole_div(steps + sizes.per_step - 1, sizes.per_step)
                 first = left + batch * lefts.matrix + band_number * lefts.block
                 source = first + step * lefts.step
@@ -187,7 +186,7 @@ def _band(*, is_by_rows: bool) -> Callable[..., None]:
 LAYOUT = routine_of(
     "gemm_layout", _layout, lambda n: (n["stop"] - n["start"]) * n["group"] * n["depth"]
 )
-"""Packs panels, a run of steps of a group's after the other.
+"""Packs panels, one K block of a group after the other.
 
 A work item is a group of panels of a matrix.
 """

@@ -34,7 +34,7 @@ PANEL = Routine(
 
 
 class PanelText(VectorText):
-    """The function that packs a panel of `height` rows, while it is written."""
+    """Writer of the function that packs a panel of `height` rows."""
 
     def __init__(self, declared: Declaration, kind: TileKind, source: str, height: int) -> None:
         super().__init__(declared, f"i{8 * kind.width}", is_plain=True)
@@ -132,7 +132,7 @@ def _squares(f: PanelText, lanes: int, whole: str, last: str) -> None:
     into = f.pointer(f.address("%panel", (first, width)))
     latest = f.let(f"sub i64 {whole}, {lanes}")
     block = TextLoop(f, chunk.number, end, lanes, [])
-    # The last block begins earlier, and lays out some steps once more.
+    # The last block begins earlier, and packs some k indices again.
     step = f.smaller(block.number, latest)
     offset = f.let(f"mul i64 {step}, {unit}")
     vectors = [_loaded(f, vector, f.behind(row, offset)) for row in rows]

@@ -1,4 +1,4 @@
-"""Tiles of products of matrices: a panel of either side, multiplied with all sums in registers.
+"""Tiles of matrix products: two panels are multiplied, with all sums in registers.
 
 A panel is a few rows of the left matrix, or columns of the right one, ordered by k index. The left
 one is packed; the right one has a given stride between k indices, so that a matrix may also be read
@@ -103,7 +103,7 @@ class GemmTileText(VectorText):
     def multiply(self) -> None:
         """Write all of it."""
         rows, vectors = self._rows, self._vectors
-        # Memory of the stack is taken at the start, or it would be taken anew each time.
+        # Stack memory is allocated at the start, or each iteration would allocate it.
         kept = self.let(f"alloca [{rows * vectors} x {self.vector}], align {self.bytes}")
         carried = [("ptr", self.pointer("%left")), ("ptr", self.pointer("%right"))]
         carried += [(self.vector, "zeroinitializer")] * (rows * vectors)

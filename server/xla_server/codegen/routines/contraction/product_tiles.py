@@ -91,7 +91,7 @@ def tile_name(
 
 
 class ProductTileText(VectorText):
-    """The function of a tile while it is written."""
+    """Writer of the function of a tile."""
 
     def __init__(self, declared: Declaration, tile: ProductTile) -> None:
         super().__init__(declared, FORM[tile.kind])
@@ -130,11 +130,11 @@ class ProductTileText(VectorText):
             row = self.plus(row, "%result_step")
 
     def _sums(self, runs: str, kept: Sequence[str]) -> list[str]:
-        """Emit the sums over all loops, each of which has an iteration.
+        """Emit the sums over all loops, each of which has at least one iteration.
 
-        The innermost loop, which is run `runs` times, has them in registers. `kept` are pointers to
-        the runs that are left, to what the last one started from, and to the iterations that are
-        left of the loops around it but the outermost.
+        The sums stay in registers during the innermost loop, which is run `runs` times. `kept` has
+        pointers to the number of remaining runs, to the last run's start addresses, and to the
+        remaining iterations of the loops around it, without the outermost.
         """
         multiples = [self.let(f"mul i64 %row_step, {number}") for number in (1, 3, 5)]
         moves = [self._moves(side) for side in ("over", "down")]
@@ -169,7 +169,7 @@ class ProductTileText(VectorText):
         return added
 
     def _moves(self, side: str) -> list[str]:
-        """The bytes from a run's start to the next one's, by the loop that goes on, inner first."""
+        """The bytes from a run's start to the next one's, per advancing loop, inner first."""
         back, moves = "0", []
         for level in reversed(range(_INNERMOST)):
             moves.append(self.minus(f"%{side}{level}", back))
@@ -180,9 +180,9 @@ class ProductTileText(VectorText):
     def _next_run(
         self, kept: Sequence[str], moves: Sequence[Sequence[str]], iterations: Sequence[str]
     ) -> list[str]:
-        """Emit the runs left after one of them, and where the next one starts on both sides.
+        """Emit the number of remaining runs, and the start addresses of the next run.
 
-        There are no branches, which would be predicted wrongly where loops are short.
+        There are no branches: short loops would mispredict them.
         """
         runs, left, right, *counts = [self.let(f"load i64, ptr {place}") for place in kept]
         moved, by = [side[0] for side in moves], "1"
@@ -224,11 +224,11 @@ class ProductTileText(VectorText):
         return added
 
     def _columns(self, start: str, number: int) -> str:
-        """A vector of the columns that lie side by side from a pointer on."""
+        """A vector of contiguous columns at a pointer."""
         return self.load(self.behind(start, number * self.bytes), self._masks[number])
 
     def _row_starts(self, start: str, multiples: Sequence[str]) -> list[str]:
-        """The addresses of rows, in terms that the processor adds up while it loads."""
+        """The addresses of rows, as sums that the processor's addressing modes compute."""
         step, *_ = multiples
         starts = []
         for row in range(self._rows):
@@ -236,8 +236,8 @@ class ProductTileText(VectorText):
             if not number:
                 if row:
                     start = self.plus(start, self.let(f"mul i64 {step}, {_ROWS_OF_A_POINTER}"))
-                # LLVM would else find that each row is a step further than the one before it, and
-                # add that.
+                # Otherwise LLVM would compute each row's address from the previous one by an
+                # addition.
                 start = self.opaque(start)
                 starts.append(start)
                 continue

@@ -1,4 +1,4 @@
-"""Products of a large matrix with few vectors, which read the matrix once from where it is stored.
+"""Products of a large matrix with few vectors, which read the matrix once and unpacked.
 
 These are bound by the memory they read: unlike tiles of `gemm_tiles`, they pack nothing and read
 long contiguous runs. Sums along the rows of the matrix ("inner") are kept in vectors of partial
@@ -109,7 +109,7 @@ def _inner(f: VectorText, height: int) -> None:
         for number in chosen
         for n in rows
     ]
-    # Rows and vectors that are not there are the last ones again: all is read before it is written.
+    # Missing rows and vectors repeat the last ones: all loads precede all stores.
     _finish(f, f.let("icmp ne i64 %adds, 0"), pointers, totals)
     some.end()
     row.end()
@@ -164,10 +164,10 @@ def _accumulated(
     first: Sequence[str],
     body: Callable[[str, Sequence[str]], list[str]],
 ) -> list[str]:
-    """Return the sums behind a loop that may have no iteration.
+    """Return the sums after a loop that may have no iteration.
 
-    `steps` are where it starts and stops, and by how much it counts; `first` the sums before it.
-    `body` gives those of the next iteration.
+    `steps` has start, stop and increment; `first` the sums before the loop. `body` returns those of
+    the next iteration.
     """
     start, stop, by = steps
     before, inside, after = f.block, f.label(), f.label()
@@ -189,7 +189,7 @@ def _totals(f: VectorText, sums: Sequence[str]) -> list[str]:
     """Return the sum of the elements of each of `ROWS` vectors."""
     values = list(sums)
     size = lanes = f.lanes
-    # Two vectors become one of the sums of halves, until one has a part of each.
+    # Two vectors become one with sums of their halves, until one vector has all sums.
     while len(values) > 1:
         size //= 2
         halves = []
@@ -216,7 +216,7 @@ def _totals(f: VectorText, sums: Sequence[str]) -> list[str]:
 def _outer(f: VectorText, height: int, together: int) -> None:
     """Write the function of sums along columns, for `height` vectors at a time.
 
-    So many rows of the matrix are read `together`.
+    `together` is the number of rows of the matrix that are read at the same time.
     """
     whole, mask = f.whole_and_rest("%count")
     steps = f.let(f"and i64 %steps, {-together}")
@@ -244,7 +244,7 @@ def _outer(f: VectorText, height: int, together: int) -> None:
             pointers = [f.behind(result, offset) for result in results]
             before = [f.load(pointer, mask) for pointer in pointers]
             for pointer, old, factor in zip(pointers, before, factors, strict=True):
-                # Only the sum of these rows is added to what may be the sum of many.
+                # These rows are summed first, and the result, maybe of many rows, is changed once.
                 total = f.mul(factor[0], read[0])
                 for one, other in zip(factor[1:], read[1:], strict=True):
                     total = f.multiply_add(one, other, total)

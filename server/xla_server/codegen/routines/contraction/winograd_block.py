@@ -1,6 +1,6 @@
 """A block of Winograd's tiles from input to result, as one function that kernels share.
 
-It is the loops round the transforms and the tiles of registers, for any sizes.
+It has the loops around the transforms and the register tiles, for any sizes.
 """
 
 from typing import Any, NamedTuple
@@ -53,7 +53,7 @@ _transform_result: Any = WINOGRAD_TRANSFORMS["winograd_result"]
 
 
 class Grid(NamedTuple):
-    """Tiles there is memory for, which are runs of `rows`, and tiles along an image.
+    """Number of tiles in memory, in runs of `rows`, and tiles along both dimensions of an image.
 
     Panels of weights have `panel_columns`, but for the last.
     """
@@ -149,7 +149,7 @@ def _block(
             outputs,
         )  # fmt: skip
         if is_spoilt:
-            # All products were taken, so their inputs can be overwritten.
+            # All products were computed, so their inputs can be overwritten.
             top = y + sizes.top_start
             left = x + sizes.left_start
             origin = source + ((image * sizes.height + top) * sizes.width + left) * pixel
@@ -159,7 +159,8 @@ def _block(
                 columns = min(panel_columns, outputs - column)
                 function = select(le(panel_columns, columns), tile, narrow_tile)
                 right = taps + steps.first + 4 * column
-                # Sums between the rows of the tile's results are computed too, and ignored.
+                # Sums at positions between the rows of the tile's results are computed, too, and
+                # ignored.
                 for run in range(0, whole_div(_ELEMENTS + rows - 1, rows)):
                     call_at(
                         function, memory + run * rows * pixel, right,
@@ -176,7 +177,7 @@ def _block(
 def _lay_out(  # type: ignore[no-untyped-def]
     to, origin, top, left, height, width, pixel
 ):
-    """A tile of the input, with zeros where it leaves that."""
+    """Copy a tile of the input, with zeros outside of the input."""
     low = min(max(0 - left, 0), SIDE)
     high = max(min(width - left, SIDE), low)
     clear_bytes(to, _SQUARE * pixel)

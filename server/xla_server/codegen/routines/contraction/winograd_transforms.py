@@ -1,8 +1,7 @@
 """Winograd's transforms M X M' of squares of features, as functions that kernels share.
 
-M takes a column of the square to its values at the points, or products at the points to results.
-A square lies in memory as rows of columns of features, all so many bytes apart; features are done
-by vectors.
+M maps a column of the square to its values at the points, or products at the points to results. A
+square is stored as rows of columns of features, with strides in bytes; features are vectorised.
 """
 
 import functools
@@ -16,7 +15,7 @@ from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.kernel_ir.types import Type
 
 POINTS = (Fraction(0), Fraction(1), Fraction(-1), Fraction(1, 2), Fraction(-2))
-"""Points at which polynomials are evaluated: small numbers and their inverses lose least."""
+"""Points at which polynomials are evaluated: small numbers and their inverses have small errors."""
 
 TAPS, RESULTS = 3, 4
 SIDE = TAPS + RESULTS - 1
@@ -25,7 +24,7 @@ SIDE = TAPS + RESULTS - 1
 Rows = Sequence[Sequence[Fraction]]
 
 _EXPONENTS = f"splat (i32 {0x7F800000})"
-"""The bits of f32 that are all set in what is infinite or no number."""
+"""The exponent bits of f32, all of which are set in infinities and NaNs."""
 
 
 def matrices() -> tuple[Rows, Rows, Rows]:
@@ -66,10 +65,10 @@ TRANSFORM_WEIGHTS = Routine(
 
 
 class _Transform(VectorText):
-    """A transform while it is written.
+    """Writer of a transform.
 
-    One that `is_partial` is of any count of features, others of a vector of them at least. One
-    that `looks` returns whether a result is not finite.
+    If it `is_partial`, it takes any count of features, else at least a vector of them. If it
+    `looks`, it returns whether a result is not finite.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class _Transform(VectorText):
         if self._is_partial:
             self._mask = self.mask(self.lanes, 0, self.minus("%count", feature))
         else:
-            # The last vector begins earlier, and does some features once more.
+            # The last vector begins earlier, and repeats some features.
             feature = self.smaller(feature, latest)
         at = self.offset(feature)
         # Where elements are, and how far from each other along a line and from line to line; the
@@ -117,7 +116,7 @@ class _Transform(VectorText):
         return self._is_spoilt(seen) if self._looks else None
 
     def _pointers(self, start: str, step: str, count: int) -> list[str]:
-        """Addresses one step after the other, which LLVM would think about for long."""
+        """Return addresses at equal steps, opaque to LLVM, whose analysis of them takes long."""
         pointers = [self.opaque(start)]
         while len(pointers) < count:
             pointers.append(self.plus(pointers[-1], step))
@@ -139,7 +138,7 @@ class _Transform(VectorText):
         return total
 
     def _look_at(self, values: Sequence[str], seen: str, way: str) -> None:
-        """Note the largest exponents of results, which come the second way."""
+        """Update the largest exponents of results, which the second direction produces."""
         bits = self._numbers
         with self.when(self.let(f"icmp eq i64 {way}, 1")):
             largest = self.read(bits, seen, self.bytes)

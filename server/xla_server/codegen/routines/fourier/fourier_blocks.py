@@ -49,7 +49,7 @@ def block_routine(step: str, kind: str) -> Routine:
 
 
 def _cost(n: Mapping[str, int]) -> float:
-    """Return the vector instructions of a step; one of sums is for a single element."""
+    """Return the vector instructions of a step on `count` elements, or on one without it."""
     return MOVE_COST * n.get("count", 1)
 
 

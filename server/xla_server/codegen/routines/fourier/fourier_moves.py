@@ -1,9 +1,9 @@
 """Loads of lines into blocks and stores of blocks, for Fourier transforms.
 
 The strides of lines decide the form. "rows": each line is contiguous, and squares of lines and
-elements are transposed in registers. "columns": neighbouring lines are neighbours in memory.
-"lines": any other, element by element, of complex numbers alone. Real numbers are complex ones
-whose imaginary part is zero when they are loaded and left out when they are stored.
+elements are transposed in registers. "columns": neighbouring lines are contiguous in memory.
+"lines": any other, element by element, of complex numbers only. Real numbers are complex ones whose
+imaginary part is zero when they are loaded and left out when they are stored.
 
 A block has its real parts at the address `real` and its imaginary parts at `imaginary`, a vector
 from each other: exchanging the two turns a forward transform into an inverse one.
@@ -30,9 +30,9 @@ _LINES = parameters_of(
 def move_routine(kind: str, form: str, *, is_load: bool, is_real: bool) -> Routine:
     """Return the load of a block from memory, or its store, for lines of a form.
 
-    `ahead` is from line to line of rows, else from element to element. Line q of "lines" begins
-    q div inner outer steps and q mod inner inner steps behind `memory`, where `first` is the first
-    q and `lines` the number of all lines. Stores multiply by `factor`.
+    `ahead` is the stride between lines of rows, else between elements. Line q of "lines" begins q
+    div inner outer steps and q mod inner inner steps behind `memory`, where `first` is the first q
+    and `lines` the number of all lines. Stores multiply by `factor`.
     """
     sides = (Unit.READ, Unit.WRITE) if is_load else (Unit.WRITE, Unit.READ)
     addresses = *parameters(sides[0], "memory"), *parameters(sides[1], *_BLOCK)
@@ -44,7 +44,7 @@ def move_routine(kind: str, form: str, *, is_load: bool, is_real: bool) -> Routi
 
 
 class _Move(FourierText):
-    """A load or store of lines of a form while it is written."""
+    """Writer of a load or store of lines of a form."""
 
     def __init__(
         self, declared: Declaration, kind: str, form: str, *, is_load: bool, is_real: bool
@@ -105,7 +105,7 @@ class _Rows(_Move):
             else:
                 values += self.take(here, there)
         if not self.is_load:
-            # Lanes without a line go to the last one, which is stored after them.
+            # Lanes without a line are stored to the last line, before that line itself.
             stored = zip(reversed(pointers), reversed(self.transposed(values)), strict=True)
             for pointer, value in stored:
                 self.store(value, pointer, mask)

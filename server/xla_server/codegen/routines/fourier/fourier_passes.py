@@ -175,7 +175,7 @@ def _generic(f: FourierText) -> None:
     """Write a pass of any odd radix.
 
     `roots` has cos(2 pi j / r) and sin(2 pi j / r) for j < r, `room` holds r elements. `twiddles`
-    are there for all p.
+    has entries for all p.
     """
     per_row = f.let(f"mul i64 %s, {f.pair}")
     apart_in = f.let(f"mul i64 {per_row}, %m")

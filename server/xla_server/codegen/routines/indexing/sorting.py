@@ -38,7 +38,7 @@ LOOK = 1 << 16
 """Entries that are moved between two polls of the cancellation flag."""
 
 _FEW = 32
-"""Entries that are inserted one by one: counting a byte's 256 values takes longer."""
+"""Largest number of entries that are inserted one by one: counting 256 byte values takes longer."""
 
 _HEAP_LOOK = 1 << 10
 """Entries that leave a heap between two polls of the cancellation flag."""
@@ -85,7 +85,7 @@ def _count_twice(count: Any, size: int) -> Any:
 def _sorter(words: int, size: int) -> PythonFunction:
     """Return the function that sorts entries of so many words by so many bytes of their keys.
 
-    It returns where the sorted ones are: in `entries`, or in `room`, which is as large. Once the
+    It returns the address of the sorted ones: `entries`, or `room`, which is as large. Once the
     flag at `cancelled` is set their order is undefined, and none of them may be used.
 
     A pass, one for each byte from the lowest on, moves entries to 256 regions of the memory beside
@@ -154,7 +154,7 @@ def _put(heap, at, key, number):  # type: ignore[no-untyped-def]
 
 @njit(error_model="numpy")
 def _sink(heap, length, key, number):  # type: ignore[no-untyped-def]
-    """Put an entry at the head of a heap, or below where it belongs."""
+    """Put an entry at the head of a heap, and sift it down."""
     at, child = 0, 1
     while child < length:
         largest, its_number = _peek(heap, 2 * child), _peek(heap, 2 * child + 1)
@@ -187,8 +187,8 @@ def _keep(heap: Update, count: Count, seen: Count, key: Number) -> None:
 KEEP = routine_of("keep_entry", _keep, lambda n: 8 * n["count"].bit_length())
 """Puts entry number `seen` into a heap of the `count` smallest, the largest first.
 
-Numbers count up from 0. The entry is one of the first `count`, or its key is less than the largest
-that is there. Equal keys are ordered by their numbers.
+Numbers count up from 0. The entry is one of the first `count`, or its key is less than the heap's
+largest. Equal keys are ordered by their numbers.
 """
 
 
@@ -202,7 +202,7 @@ def _sort_heap(heap: Update, count: Count, cancelled: Cancelled) -> None:
 
 
 SORT = routine_of("sort_heap", _sort_heap, lambda n: 8 * n["count"] * n["count"].bit_length())
-"""Puts the entries of a heap in order, smallest first; in none once the flag is set."""
+"""Sorts the entries of a heap, smallest first; undefined once the flag is set."""
 
 _SORTERS = {kind: _sorter(*kind) for kind in ((1, 1), (1, 2), (1, 4), (2, 8))}
 SORTING = by_name(

@@ -1,8 +1,8 @@
 """Cholesky, LU and QR factors and triangular systems of large matrices, block by block.
 
-LAPACK's and BLAS's own routines do the blocks. The cancellation flag at `cancelled` is polled
-between blocks; once it is set the matrix is left as it is. Matrices are stored column by column, as
-LAPACK has them; their addresses and sizes are int64.
+LAPACK's and BLAS's own routines process the blocks. The cancellation flag at `cancelled` is polled
+between blocks; once it is set the matrix is not changed any more. Matrices are stored column by
+column, as LAPACK has them; their addresses and sizes are int64.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,10 +34,10 @@ BLOCK = 256
 it, and on the two numbers below."""
 
 _LEAST = 128
-"""Rows or columns of a piece at least, which is done between two polls of the flag."""
+"""Smallest number of rows or columns of a piece, the work between two polls of the flag."""
 
 PIECE_WORK = {"f32": 1 << 29, "f64": 1 << 28, "c64": 1 << 28, "c128": 1 << 27}
-"""Products of a piece, which take a core some ten milliseconds."""
+"""Number of products of a piece, which take a core some ten milliseconds."""
 
 _peek, _poke, _to_i32 = MEMORY["peek_i32"], MEMORY["poke_i32"], MEMORY["to_i32"]
 _N, _T, _L, _U, _R = map(ord, "NTLUR")
@@ -177,9 +177,9 @@ def _lu(computed: str) -> Any:
 def _solve(computed: str) -> Any:
     """Solve a number of systems at b in their own memory, with a triangle on one side of them.
 
-    `ahead` elements are from one column of b to the next. If `goes_on`, unknowns are solved from
-    the first to the last, else from the last to the first. `form`, `diagonal` and `triangle`, of
-    what is stored, are BLAS's letters.
+    `ahead` is the leading dimension of b in elements. If `goes_on`, unknowns are solved from the
+    first to the last, else from the last to the first. `form`, `diagonal` and `triangle`, of what
+    is stored, are BLAS's letters.
     """
     width = Type(computed).byte_size
     trsm, one = _by_value(LETTER[computed] + "trsm"), Type(computed).dtype.type(1)
@@ -200,7 +200,7 @@ def _solve(computed: str) -> Any:
             low = k + size if goes_on else 0
             rest = order - low if goes_on else k
             corner = a + k * (1 + order) * width
-            # The coefficients of the block's unknowns in the other equations.
+            # Eliminate the block's unknowns from the other equations.
             is_column = (form == _N) == is_left
             factors = a + (low + k * order if is_column else k + low * order) * width
             first = 0

@@ -29,7 +29,7 @@ _OF_REAL = {"f32": "real_f32", "f64": "real_f64", "c64": "c64_of_real", "c128": 
 
 
 def _division(computed: str) -> Any:
-    """Return what divides elements: complex ones in double precision."""
+    """Return the function that divides elements, complex ones in double precision."""
     if computed[0] != "c":
         return div
     divide = FUNCTIONS["div_c128"]
@@ -43,7 +43,7 @@ def _division(computed: str) -> Any:
 
 
 def _eliminated(computed: str) -> Any:
-    """The three diagonals [n, 3] of U, written to `upper`; the right side takes the same steps."""
+    """Write the three diagonals [n, 3] of U to `upper`; apply the steps to the right side."""
     peek, poke = MEMORY[f"peek_{computed}"], MEMORY[f"poke_{computed}"]
     size, minus, times = instructions(computed, "absolute", "sub", "mul")
     over = _division(computed)

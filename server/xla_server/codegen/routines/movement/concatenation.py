@@ -1,8 +1,8 @@
 """Concatenation of arrays that are in memory, as functions that all programs share.
 
 A concatenate copies a run of neighbouring bytes of each operand into each row of its result. The
-runs are not in the code but in a table, so that a kernel's text does not depend on how many
-operands there are, and is compiled once for a process.
+runs are not in the code but in a table, so that a kernel's text does not depend on the number of
+operands, and is compiled once per process.
 
 Buffer 0 of a kernel is the table, buffer 1 the result, and the others are operands. The table is
 words of 64 bits: COUNT of its entries, ROW_BYTES from row to row of the result, COPIED_BYTES of
@@ -80,9 +80,9 @@ def _concatenate_bytes(buffers: Table, start: Count, stop: Count) -> None:
 
 
 def _concatenate_rows(buffers: Table, start: Count, stop: Count) -> None:
-    """Copy the runs of rows `start` to `stop`, short ones of which there are many.
+    """Copy the runs of rows `start` to `stop`: many short ones.
 
-    A block of rows is filled operand by operand, so that what an entry says is read once for it.
+    A block of rows is filled operand by operand, so that an entry is read once for the block.
     """
     table, result = _word(buffers, 0), _word(buffers, 1)
     row_bytes, block = _word(table, ROW_BYTES), _word(table, BLOCK_ROWS)
@@ -139,7 +139,7 @@ def _copy_runs(target, ahead, source, stride, rows, size):  # type: ignore[no-un
 
 @njit(error_model="numpy")
 def _copy_ends(target, ahead, source, stride, rows, size, width):  # type: ignore[no-untyped-def]
-    """Runs of `width` to twice as many bytes: the first and the last ones, which may overlap."""
+    """Copy runs of `width` to 2 * `width` bytes by two accesses, which may overlap."""
     last = size - width
     for _ in range(rows):
         _copy(target, source, width)

@@ -1,8 +1,8 @@
 """Square tiles transposed in registers.
 
-A tile of N rows of N elements is loaded into N vectors, which log2 N rounds transpose. Where rows
-are long a round swaps blocks of half the size beside the diagonal. Short ones, which processors
-have instructions for, are merged: each row of the upper half with one of the lower half.
+A tile of N rows of N elements is loaded into N vectors, which log2 N rounds transpose. For long
+rows a round swaps off-diagonal blocks of half the size. Short rows are interleaved, for which
+processors have instructions: each row of the upper half with one of the lower half.
 """
 
 import functools
@@ -40,7 +40,7 @@ _SHORT = 16
 
 
 def side_of(width: int, rows: int, columns: int) -> int | None:
-    """Rows of the largest tile of elements of `width` bytes that fits; None where none does."""
+    """Rows of the largest tile of elements of `width` bytes that fits; None if none does."""
     most = min(rows, columns)
     return next((n for n in SIDES if n * n * width <= _REGISTERS and n <= most), None)
 

@@ -34,7 +34,7 @@ _BY_ONE = {opcode for opcode, row in ROWS.items() if row.neutral == 1} - COMBINI
 _SHIFTS = (Opcode.SHIFT_LEFT, Opcode.SHIFT_RIGHT_ARITHMETIC, Opcode.SHIFT_RIGHT_LOGICAL)
 _ROUNDINGS = (Opcode.CEIL, Opcode.FLOOR, Opcode.ROUND_NEAREST_AFZ, Opcode.ROUND_NEAREST_EVEN)
 _BY_ZERO = frozenset({Opcode.SUBTRACT, *_SHIFTS})
-"""Operations that change no left operand if the right one is 1, or 0."""
+"""Operation -> the right operand, 1 or 0, with which it returns the left one."""
 
 _ONE_SIDED = _BY_ONE | _BY_ZERO
 
@@ -44,13 +44,13 @@ _DUAL = {
     Opcode.MINIMUM: Opcode.MAXIMUM,
     Opcode.OR: Opcode.AND,
 }
-"""Operations on whole numbers whose result is the neutral element of another, if an operand is."""
+"""Operation on whole numbers -> the operation whose neutral element is its absorbing element."""
 
 
 def _with_constants(
     i: HloInstruction,
 ) -> Iterator[tuple[HloInstruction, HloInstruction, Any]]:
-    """Each operand that may be alone, the other one, and the constant that that is."""
+    """Yield each operand whose other operand is a constant, that operand, and the constant."""
     pairs = (i.operands, i.operands[::-1])
     for this, other in pairs[: 1 if i.opcode in _ONE_SIDED else 2]:
         value = splat(other)
@@ -59,9 +59,9 @@ def _with_constants(
 
 
 def simplify_constant(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """x + 0 of integers, x + -0 of floats, x * 1, x / 1 and their like are x.
+    """x + 0 of integers, x + -0 of floats, x * 1, x / 1 and similar ones are x.
 
-    Products with 0, max(x, highest) and their like are the constant, of whole numbers.
+    For whole numbers, products with 0, max(x, highest) and similar ones are the constant.
     """
     kind = i.shape.element_type
     if kind.is_complex:
@@ -79,7 +79,7 @@ def simplify_constant(i: HloInstruction, editor: Editor) -> HloInstruction | Non
 
 
 def combine_with_itself(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """x - x of integers and xor(x, x) are 0; and(x, x), max(x, x) and their like are x."""
+    """x - x of integers and xor(x, x) are 0; and(x, x), max(x, x) and similar ones are x."""
     lhs, rhs = i.operands
     if lhs is not rhs:
         return None
@@ -117,13 +117,13 @@ def cancel_twice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 
 
 def apply_once(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """abs, floor and their like change nothing the second time."""
+    """Applying abs, floor and similar operations twice is the same as once."""
     (operand,) = i.operands
     return operand if (operand.opcode, operand.attributes) == (i.opcode, i.attributes) else None
 
 
 def simplify_log(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """log(exp(x - x)), or of that sum with 0, is x - x: a log-softmax of one element makes it."""
+    """log(exp(x - x)), also with 0 added inside, is x - x: from a log-softmax of one element."""
     if not _is_real_float(i):
         return None
     (power,) = i.operands
@@ -168,7 +168,7 @@ def _root(i: HloInstruction, base: HloInstruction, editor: Editor) -> HloInstruc
 
 
 def simplify_select(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """A predicate that is known or negated; branches that are the same, or the predicate's."""
+    """Simplify a select by constant or negated predicates, equal branches, or constant ones."""
     predicate, on_true, on_false = i.operands
     if on_true is on_false:
         return on_true
@@ -189,7 +189,7 @@ def simplify_select(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 
 
 def simplify_xor(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """xor with all bits negates, with none it changes nothing."""
+    """xor with all bits set is not; with 0 it is the operand."""
     for this, _, value in _with_constants(i):
         if not value:
             return this
@@ -199,7 +199,7 @@ def simplify_xor(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 
 
 def simplify_compare(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """Whole numbers with themselves, predicates with constants, what is never negative with 0."""
+    """Simplify comparisons of x with x, predicates with constants, non-negative numbers with 0."""
     lhs, rhs = i.operands
     if not _is_whole(lhs):
         return None
@@ -234,7 +234,7 @@ _EXACT_IN_F32 = frozenset({ElementType.F16, ElementType.BF16})
 
 
 def simplify_convert(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """Conversions to the same type, and through a type that holds all of the first one's values."""
+    """Drop conversions to the same type, and through a type that has all of the first's values."""
     (operand,) = i.operands
     target = i.shape.element_type
     if operand.shape.element_type is target:

@@ -1,4 +1,4 @@
-"""Work on repeated elements: done once on what is repeated, and the result repeated."""
+"""Operations on repeated elements, done once on the source and then repeated."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -28,14 +28,14 @@ class _Form:
     def kept(
         self, result: HloInstruction, own: Sequence[int], reduced: Sequence[int], editor: Editor
     ) -> HloInstruction:
-        """Return a result for each of its `own` dimensions, repeated along all that are kept."""
+        """Broadcast a result, with its `own` dimensions, along all kept dimensions."""
         kept = [d for d in range(len(self.sizes)) if d not in reduced]
         places = [kept.index(d) for d in own if d not in reduced]
         return editor.broadcast(result, places, [self.sizes[d] for d in kept])
 
 
 def _repeated(i: HloInstruction) -> tuple[HloInstruction, _Form] | None:
-    """Return what `i` repeats, which is smaller, and how; None where it repeats nothing."""
+    """Return the smaller array that `i` repeats, and the form; None if it repeats nothing."""
     whole = i.operands[0] if i.opcode is Opcode.RESHAPE else i
     if whole.opcode is not Opcode.BROADCAST:
         return None
@@ -76,9 +76,9 @@ def hoist_repeats(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 def reduce_repeated(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     """A reduction of repeated elements: each of them is reduced once.
 
-    Results that are equal are one result, repeated. Along dimensions in which x is repeated n
-    times, x counts as n * x where elements are added, else once. A product of floats is rounded
-    once, so no sum of n elements is more exact. The initial value of such sums must be 0.
+    Equal results are computed once and repeated. Along reduced dimensions in which x is repeated n
+    times, a sum adds n * x; other operations count x once. A product of floats is rounded once, so
+    no sum of n elements is more exact. The initial value of such sums must be 0.
     """
     if len(i.operands) != 2:
         return None
@@ -95,7 +95,7 @@ def reduce_repeated(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 
 
 def _groups(before: Sequence[int], after: Sequence[int]) -> list[range] | None:
-    """The dimensions that a reshape makes each of its own of; None where it divides any."""
+    """Group the dimensions that a reshape joins to each of its own; None if it splits one."""
     groups = list[range]()
     begin = 0
     for size in after:
@@ -112,7 +112,7 @@ def _groups(before: Sequence[int], after: Sequence[int]) -> list[range] | None:
 def _equal_results(
     i: HloInstruction, source: HloInstruction, form: _Form, reduced: Sequence[int], editor: Editor
 ) -> HloInstruction:
-    """The results for different elements, repeated along what is kept."""
+    """The results for distinct elements, repeated along kept dimensions."""
     inside = [d for d in range(len(form.sizes)) if d in form.mapped or d in reduced]
     sizes = [form.sizes[d] for d in inside]
     operand = editor.broadcast(source, [inside.index(d) for d in form.mapped], sizes)
@@ -124,7 +124,7 @@ def _equal_results(
 def _equal_elements(
     i: HloInstruction, source: HloInstruction, form: _Form, reduced: Sequence[int], editor: Editor
 ) -> HloInstruction | None:
-    """Products with the number of equal elements, or the elements themselves."""
+    """The elements, multiplied by the number of equal ones if they are added."""
     operand, initial = i.operands
     wide, opcode = i.shape.element_type, combiner(i.called[0])
     kinds = (operand, initial, i.called[0].root)

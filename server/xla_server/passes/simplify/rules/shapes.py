@@ -1,4 +1,4 @@
-"""Simplifications of reshape, transpose, broadcast and their like: fewer, or none."""
+"""Simplifications of reshape, transpose, broadcast and similar operations."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from xla_server.passes.simplify.rules.repeats import reduce_repeated
 
 
 def simplify_reshape(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """A reshape of a reshape, to the same dimensions, or of a repeated scalar."""
+    """Simplify a reshape of a reshape, to the same dimensions, or of a broadcast scalar."""
     (operand,) = i.operands
     while operand.opcode is Opcode.RESHAPE:
         (operand,) = operand.operands
@@ -29,7 +29,7 @@ def simplify_reshape(i: HloInstruction, editor: Editor) -> HloInstruction | None
 def _split_broadcast(
     i: HloInstruction, operand: HloInstruction, editor: Editor
 ) -> HloInstruction | None:
-    """reshape(broadcast) where the operand's dimensions stay whole: a broadcast of the operand."""
+    """reshape(broadcast) that keeps the operand's dimensions whole, as a broadcast."""
     if operand.opcode is not Opcode.BROADCAST:
         return None
     (source,) = operand.operands
@@ -43,7 +43,7 @@ def _split_broadcast(
 
 
 def _whole_dimensions(before: tuple[int, ...], after: tuple[int, ...]) -> dict[int, int]:
-    """The dimensions that a reshape keeps, by where they go."""
+    """Dimensions that a reshape keeps -> their new numbers."""
     read, written = dense_strides(before), dense_strides(after)
     places = {(written[n], size): n for n, size in enumerate(after) if size != 1}
     whole = ((n, (read[n], size)) for n, size in enumerate(before))
@@ -51,7 +51,7 @@ def _whole_dimensions(before: tuple[int, ...], after: tuple[int, ...]) -> dict[i
 
 
 def simplify_transpose(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """A transpose of a transpose, of size-1 dimensions only, of a stack, broadcast or iota."""
+    """Simplify a transpose of size-1 dimensions, of a transpose, stack, broadcast or iota."""
     (operand,) = i.operands
     permutation = i.attributes.permutation
     if operand.opcode is Opcode.TRANSPOSE:
@@ -83,7 +83,7 @@ def _keeps_order(operand: HloInstruction, permutation: Sequence[int]) -> bool:
 
 
 def simplify_broadcast(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """A broadcast of a broadcast, of one element, or that repeats nothing."""
+    """Simplify a broadcast of a broadcast, of one element, or that repeats nothing."""
     (operand,) = i.operands
     mapped = i.attributes.dimensions
     if operand.opcode is Opcode.BROADCAST:
@@ -98,13 +98,13 @@ def simplify_broadcast(i: HloInstruction, editor: Editor) -> HloInstruction | No
 
 
 def simplify_iota(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """Counting to one."""
+    """Replace an iota with one index by zeros."""
     is_one = i.shape.dimensions[i.attributes.iota_dimension] == 1
     return editor.full(0, i.shape.element_type, i.shape.dimensions) if is_one else None
 
 
 def simplify_reduce(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """A reduction of nothing, and several together of one element for each result."""
+    """Simplify a reduction along no dimensions, or of several arrays along one element each."""
     if len(i.operands) != 2:
         return _reduced_elements(i, editor)
     operand, initial = i.operands
@@ -126,7 +126,7 @@ def _reduced_elements(i: HloInstruction, editor: Editor) -> HloInstruction | Non
 
 
 def simplify_reduce_window(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """Windows of one element each: without padding, or with zeros for what is repeated."""
+    """Simplify windows of one element each: without padding, or dilated, with zeros between."""
     if len(i.operands) != 2:
         return None
     operand, initial = i.operands
@@ -181,7 +181,7 @@ def repeated(operand: HloInstruction, counts: Sequence[int], editor: Editor) -> 
 
 
 def simplify_sort(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """Lines of at most one element are in order."""
+    """Lines of at most one element are sorted."""
     if i.operands[0].shape.dimensions[i.attributes.dimension] > 1:
         return None
     return i.operands[0] if len(i.operands) == 1 else editor.add(Opcode.TUPLE, i.operands)
@@ -189,7 +189,7 @@ def simplify_sort(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 
 SHAPE_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = {
     Opcode.BROADCAST: (simplify_broadcast,),
-    # Nothing is written to a value.
+    # No rule writes to its operands.
     Opcode.COPY: (lambda i, editor: i.operands[0],),
     Opcode.IOTA: (simplify_iota,),
     Opcode.REDUCE: (simplify_reduce, reduce_repeated),

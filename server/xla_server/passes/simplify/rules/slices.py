@@ -1,4 +1,4 @@
-"""Simplifications of what cuts out and puts together."""
+"""Simplifications of slices, pads, concatenations, updates and gathers."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,11 +11,11 @@ from xla_server.passes.framework.queries import literal_of, splat
 from xla_server.passes.framework.rewrite_pass import EditorRule
 
 MOST_PARTS = 256
-"""Operands up to which concatenations are joined."""
+"""Largest number of operands of a joined concatenation."""
 
 
 def simplify_slice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """A slice of everything, of a slice, of one part of a concatenation, of a broadcast."""
+    """Simplify a slice: of everything, a slice, one part of a concatenation, or a broadcast."""
     (operand,) = i.operands
     a = i.attributes
     if i.shape.dimensions == operand.shape.dimensions:
@@ -24,7 +24,7 @@ def simplify_slice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
         inner = operand.attributes
         sizes, steps = i.shape.dimensions, inner.strides
         places = zip(inner.starts, a.starts, steps, sizes, strict=True)
-        # An empty slice may begin behind the last element, where strides lead out of the operand.
+        # An empty slice may begin after the last element, where strides would leave the operand.
         starts = [start + offset * step if size else start for start, offset, step, size in places]
         limits = [
             start + (size - 1) * stride * step + 1 if size else start
@@ -128,7 +128,7 @@ def simplify_concatenate(i: HloInstruction, editor: Editor) -> HloInstruction | 
 
 
 def _neighbours(parts: list[HloInstruction], d: int, editor: Editor) -> list[HloInstruction]:
-    """Slices of one operand that follow each other, made one."""
+    """Join adjacent slices of one operand."""
     merged = [parts[0]]
     for part in parts[1:]:
         last = merged[-1]
@@ -170,7 +170,7 @@ def simplify_dynamic_slice(i: HloInstruction, editor: Editor) -> HloInstruction 
 def _known_starts(
     indices: Sequence[HloInstruction], whole: tuple[int, ...], box: tuple[int, ...]
 ) -> list[int] | None:
-    """The clamped start of a box where all indices are constants, or leave no choice."""
+    """The clamped start of a box with constant indices, or as large as the operand."""
     if len(indices) == 1 and indices[0].shape.rank:
         vector = literal_of(indices[0])
         numbers = [None] * len(whole) if vector is None else vector.tolist()
@@ -185,13 +185,13 @@ def _known_starts(
 
 
 def simplify_dynamic_update_slice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """An update of everything."""
+    """Replace an update of the whole operand by the update."""
     operand, update = i.operands[:2]
     return update if update.shape.dimensions == operand.shape.dimensions else None
 
 
 def simplify_gather(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """A single slice; slices that are all the same, as their indices have no choice."""
+    """Simplify a gather of one slice, or of equal slices, each of whole dimensions."""
     operand, indices = i.operands
     numbers, sizes = i.attributes.dimension_numbers, i.attributes.slice_sizes
     mapped = numbers.start_index_map
@@ -208,7 +208,7 @@ def simplify_gather(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 
 
 def _repeated(i: HloInstruction, editor: Editor) -> HloInstruction:
-    """A gather's slice from the operand's beginning, once for each of its indices."""
+    """The slice at the operand's beginning, repeated for each index vector of a gather."""
     operand = i.operands[0]
     numbers, sizes = i.attributes.dimension_numbers, i.attributes.slice_sizes
     box = operand

@@ -1,10 +1,10 @@
 """Shares of the server's resources that one identity and one connection may have.
 
 A caller may have at most a share of what others leave: of a limit L of which others have U, the
-share s of L - U. So one caller alone has s * L at most, and whatever it takes there is something
-left for who comes next; a number of callers who want all there is have about the same each. The
-rule holds for the identity of a caller and, with a smaller share, for each of its connections:
-without authentication all clients of a host have one identity.
+share s of L - U. So one caller alone has at most s * L, something is always left for the next
+caller, and several callers that want everything get about equal parts. The rule holds for the
+identity of a caller and, with a smaller share, for each of its connections: without authentication
+all clients of a host have one identity.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ class CallerShares:
 
 
 EVERYTHING = CallerShares()
-"""Shares by which one caller may take all there is."""
+"""Shares by which one caller may take everything."""
 
 
 def levels(caller: Caller) -> Iterator[Level]:
@@ -53,7 +53,7 @@ class CallerUse:
         self.lock = threading.Lock()
 
     def used_by(self, level: Level) -> int:
-        """Return what a level has."""
+        """Return how much a level uses."""
         return self._used.get(level, 0)
 
     def add(self, caller: Caller, amount: int) -> None:

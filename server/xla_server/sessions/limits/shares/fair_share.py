@@ -8,10 +8,10 @@ class FairShare:
 
     A user that has slots may have another while it has fewer than are free: the dynamic thresholds
     of Choudhury and Hahne (IEEE/ACM Transactions on Networking 6, 1998). So n users that want all
-    slots have an n+1st part each, and one part is free for the next user. A user that has none
-    gets one even if none is free, as long as such slots are no more than `reserve`.
+    slots get 1/(n+1) of them each, and as much is free for the next user. A user that has none gets
+    one even if none is free, as long as such slots are no more than `reserve`.
 
-    Called with `lock` held, which is there for what users keep of their own, too.
+    Methods are called with `lock` held, which also guards the users' own counts.
     """
 
     __slots__ = ("limit", "lock", "reserve", "used")

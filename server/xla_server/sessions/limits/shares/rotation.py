@@ -27,11 +27,11 @@ class Rotation:
         flow_of: Callable[[T], Flow],
         rank_of: Callable[[T], float],
     ) -> list[T]:
-        """Return at most `count` of the items; of one session those of lowest rank first."""
+        """Return at most `count` of the items; within a session, those of lowest rank first."""
         if count <= 0:
             return []
         tree: dict[str, dict[str, dict[str, list[T]]]] = {}
-        # Backwards, as each session gives its last one first.
+        # In reverse, as each session's items are popped from the end.
         for item in sorted(items, key=rank_of, reverse=True):
             identity, connection, session = flow_of(item)
             connections = tree.setdefault(identity, {})
@@ -56,7 +56,7 @@ class Rotation:
         return selected
 
     def forget_others(self, flows: Iterable[Flow]) -> None:
-        """Forget all but these flows, which are those that have items."""
+        """Forget all flows but these, which are those with items."""
         kept = {flow[:length] for flow in flows for length in (1, 2, 3)}
         self._served = {key: at for key, at in self._served.items() if key in kept}
 

@@ -1,1 +1,1 @@
-"""Programs on several devices at once: shards, participants, and where these meet."""
+"""Programs on several devices at once: shards, participants and their rendezvous."""

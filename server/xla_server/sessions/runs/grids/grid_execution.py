@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class GridParticipant:
-    """The participants of an execution as one of them sees them. Implements Collectives."""
+    """The other participants of an execution, for one of them. Implements Collectives."""
 
     def __init__(self, meetings: Rendezvous, number: int) -> None:
         self.grid = meetings.grid
@@ -56,9 +56,10 @@ def run_on_grid(
 def run_in_turns(
     run: Callable[[GridParticipants, Cancellation], T], grid: DeviceGrid, cancellation: Cancellation
 ) -> T:
-    """Run all participants of a grid together, in the caller's thread; what `run` gives.
+    """Run all participants of a grid by one call of `run`, in the caller's thread.
 
-    It gets a cancellation of its own. Raises what it does, and what `cancellation` was given.
+    `run` gets a cancellation that follows `cancellation`. Returns and raises as `run` does, and
+    raises the error of `cancellation`.
     """
     group = Rendezvous(grid, 0.0)
     with cancellation.followed() as own:
@@ -91,7 +92,7 @@ def run_participants(
         try:
             with group.followed() as own:
                 results[number] = jobs[number](GridParticipant(meetings, number), own)
-        except BaseException as error:  # The others must not go on, whatever it was.
+        except BaseException as error:  # Any exception must stop the other participants.
             meetings.fail(error)
             group.cancel()
         meetings.end(number)
@@ -113,7 +114,8 @@ def run_participants(
             try:
                 start(functools.partial(run_beside, number))
             except RuntimeError:
-                # Those that have begun wait for this one, and use what the caller has reserved.
+                # Participants that have begun wait for this one, and use memory that the caller has
+                # reserved.
                 meetings.fail(
                     ResourceExhaustedError(
                         f"each of {len(jobs)} participants must have a thread, got none for "

@@ -1,7 +1,7 @@
 """Programs on several devices at the same time: Execute, ExecuteSharded, ExecuteGraphParallel.
 
-All or nothing: memory and slots are taken for all participants before the first one begins, so none
-waits for what another one holds, and the first failure stops the others.
+Memory and slots are taken for all participants before the first one begins, so none waits for
+resources of another. The first failure stops the others.
 """
 
 import contextlib
@@ -71,7 +71,7 @@ class _Cut:
 
 
 _Source: TypeAlias = "Sequence[Buffer] | _Cut"
-"""An argument: the value of each participant, or what they are to be cut from."""
+"""An argument: the value of each participant, or the value to be cut into shards."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +104,7 @@ class GridRunner:
     ) -> Execution:
         """Run an executable on all devices of its grid, for the result that `execute` keeps.
 
-        For a step of a run, in the run's slot and in as much memory as `shared_step` says. `label`
+        For a step of a run, in the run's slot, with the memory that `shared_step` returns. `label`
         is as in `ProgramRunner.run`. Raises what running raises.
         """
         grid = compiled.program.grid
@@ -182,7 +182,7 @@ class GridRunner:
                 if channels.has_shared:
                     modules = [runner.module_of(each.compiled) for each in participants]
                     check_transfer_cycles(modules, grid)
-            # For all at once, so that none waits while another one has some.
+            # For all at once, so that no participant waits while another holds slots.
             rooms = [each.compiled.room for each in participants]
             largest = max(rooms, key=lambda room: room.byte_size)
             size = sum(room.byte_size for room in rooms)
@@ -204,7 +204,7 @@ class GridRunner:
         cancellation: Cancellation,
         channels: CallChannels | None = None,
     ) -> list[Execution]:
-        """Run all, in memory and slots that are taken."""
+        """Run all participants, in memory and slots that the caller has taken."""
         runner = self.runner
         hosts = runner.engine.hosts
         are_here = hosts is None or all(hosts.has(each.device) for each in participants)
@@ -230,7 +230,7 @@ class GridRunner:
     def _in_turns(
         self, participants: Sequence[_Participant], grid: DeviceGrid, cancellation: Cancellation
     ) -> list[Execution] | None:
-        """Run all in this thread, where that fits."""
+        """Run all participants in this thread, if their program allows it."""
         runner, compiled = self.runner, participants[0].compiled
         if grid.size == 1:
             return None
@@ -249,7 +249,7 @@ class GridRunner:
 
     @contextlib.contextmanager
     def _slots(self, participants: Sequence[_Participant]) -> Iterator[None]:
-        """A slot for each participant as long as the block; raises before any begins."""
+        """Hold a slot for each participant for the block; raises before any begins."""
         running, taken = self.runner.running, 0
         try:
             for each in participants:
@@ -285,7 +285,7 @@ class GridRunner:
         output: ShardedOutput,
         joining: Joining,
     ) -> list[Buffer]:
-        """The results of all participants, or the one that they make together."""
+        """The results of all participants, or the one that `joining` assembles."""
         results = [execution.output for execution in executions]
         if joining is None:
             return results[:1] if output.join else results
@@ -299,7 +299,7 @@ class GridRunner:
         job: Callable[[Collectives, Cancellation], Execution],
         channels: CallChannels | None,
     ) -> HostParticipant:
-        """A participant as processes on other hosts need it."""
+        """A participant in the form for processes on other hosts."""
         runner, compiled = self.runner, participant.compiled
         return HostParticipant(
             participant.name,
@@ -332,7 +332,7 @@ class GridRunner:
                     channels=channels,
                     collectives=collectives,
                 )
-            # A failure cancels the others, and is to be the error that is told.
+            # A failure cancels the others, and must be the error that is reported.
             if channels is not None:
                 channels.ended(number)
             return execution
@@ -390,7 +390,7 @@ class GridRunner:
         grid = _grid_of(wanted, own, devices)
         arguments = self.runner.values_of(request.arguments)
         program = prepare_program(wanted, [argument.shape for argument in arguments], grid)
-        # A thread that compiles is not there for programs that run.
+        # While a thread compiles, it runs no programs: its slot is lent.
         with releasing_slot():
             compiled = self.runner.compiled(program, cancellation)
         stack.callback(self.runner.engine.programs.release, compiled)

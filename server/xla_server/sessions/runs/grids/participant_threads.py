@@ -1,7 +1,7 @@
 """Threads for participants of executions, kept between executions.
 
-There is a thread for each job at once: participants wait for each other, so none may wait for a
-thread. Starting one takes as long as a small collective, which is why some are kept.
+Each job gets a thread at once: participants wait for each other, so none may wait for a thread.
+Starting one takes as long as a small collective, which is why some are kept.
 """
 
 import threading
@@ -12,7 +12,7 @@ MAX_IDLE = 32
 
 
 def start(job: Callable[[], None]) -> None:
-    """Run a job, which must not raise, in a thread that has nothing else to do."""
+    """Run a job, which must not raise, in a thread of its own, idle or new."""
     with _LOCK:
         thread = _IDLE.pop() if _IDLE else None
     if thread is None:
@@ -36,7 +36,7 @@ class _Participant(threading.Thread):
         self._bell.release()
 
     def run(self) -> None:
-        """Run jobs until there are idle threads enough."""
+        """Run jobs until MAX_IDLE other threads are idle."""
         while True:
             self._bell.acquire()
             job, self._job = self._job, None

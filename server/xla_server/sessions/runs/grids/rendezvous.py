@@ -1,7 +1,7 @@
-"""Where the participants of one execution wait for each other.
+"""Rendezvous of the participants of one execution.
 
-A meeting is open while members are missing; then its last member shares what all gave, and each
-works on it. No member leaves in between, whatever fails elsewhere: others read its arrays.
+A meeting is open while members are missing. Its last member shares the values of all, and each
+works on them. No member leaves in between, even after a failure: others read its arrays.
 """
 
 import dataclasses
@@ -35,35 +35,35 @@ class Across(Protocol):
     def gathered(self, meeting: Meeting, given: Sequence[Any], crossing: Crossing) -> list[Any]:
         """Return the values that all members gave; `given` has None for those on other hosts.
 
-        Called by one thread, when all members of this host have arrived. Raises what the execution
-        failed with, and as Rendezvous.exchange.
+        Called by one thread, when all members of this host have arrived. Raises the execution's
+        failure, and as Rendezvous.exchange.
         """
 
     def spread(self, meeting: Meeting, shared: Any, crossing: Crossing) -> None:
-        """Exchange what members wrote of what is shared, when all of this host have."""
+        """Exchange the parts that members wrote of the shared values, when all here have."""
 
     def meetings(self, plan: MeetingPlan) -> Meetings | None:
-        """The native meetings in memory that hosts share; None where there is none."""
+        """The native meetings in memory that the hosts share; None if they share none."""
 
     def wait(self, number: int, visit: Visit) -> None:
         """Wait until all members have come to a native meeting.
 
-        Called by each participant, `number`, for itself. Raises what the execution failed with.
+        Called by each participant, `number`, for itself. Raises the execution's failure.
         """
 
     def post(self, meeting: Meeting, value: Value) -> None:
         """Leave a value for the second member, which is on another host."""
 
     def ended(self, number: int) -> None:
-        """Say that a participant of this host has ended."""
+        """Report that a participant of this host has ended."""
 
     def failed(self, error: BaseException) -> None:
-        """Say that the execution has failed here. Called under a lock; must not wait."""
+        """Report that the execution has failed on this host. Called under a lock; must not wait."""
 
 
 @dataclasses.dataclass(slots=True, eq=False)
 class _Open:
-    """A meeting that is not over, of so many members on this host."""
+    """A meeting that is not over."""
 
     meeting: Meeting
     here: int
@@ -80,14 +80,14 @@ class _Open:
         self.working = self.here
 
     def missing(self) -> list[int]:
-        """The members that have not come. In native code some have that do not wait here."""
+        """The members that have not arrived, natively or here."""
         if self.visit is not None:
             return self.visit.missing()
         return [number for number in self.meeting.members if number not in self.arrived]
 
 
 class _Participant:
-    """A thread of the execution, and what it waits for."""
+    """A participant's thread, and the meeting that it waits for."""
 
     __slots__ = ("bell", "has_ended", "waits_at")
 
@@ -211,7 +211,7 @@ class Rendezvous:
             self._check()
 
     def wait(self, number: int, meeting: int) -> None:
-        """Wait at a native meeting, as Collectives.wait says, or wake others where it is full."""
+        """Wait at a native meeting, as Collectives.wait says, or wake the others if it is full."""
         assert self._native is not None
         visit = self._native.visit(number, meeting)
         if self._across is not None:
@@ -239,7 +239,7 @@ class Rendezvous:
         self._wait(me, open_)
 
     def close(self) -> None:
-        """Let the next execution have the memory of native meetings, once all have ended."""
+        """Release the memory of native meetings to the next execution, once all have ended."""
         native = self._native
         if native is None or self._across is not None or self._failure is not None:
             return
@@ -280,7 +280,7 @@ class Rendezvous:
         return value
 
     def fail(self, error: BaseException) -> None:
-        """Let all who wait for others fail with this error, unless there was one before."""
+        """Fail all waiting participants with this error, unless one is set already."""
         with self._lock:
             self._fail(error)
 
@@ -309,7 +309,7 @@ class Rendezvous:
             if self._across is not None and crossing is not None:
                 open_.given = self._across.gathered(open_.meeting, open_.given, crossing)
             open_.shared = share(open_.given)
-        except BaseException as error:  # The others wait, whatever it was.
+        except BaseException as error:  # The others wait, so any exception must end them.
             open_.error = error
         with self._lock:
             self._wake(open_)
@@ -331,12 +331,12 @@ class Rendezvous:
                 if not is_last:
                     me.waits_at = open_
             if is_last:
-                # Other hosts wait for it, whatever failed here.
+                # Other hosts wait for this member, even if it failed.
                 self._spread(open_, crossing)
                 with self._lock:
                     self._wake(open_)
             else:
-                # Without a limit of time: the others work now, and do not wait.
+                # Without a timeout: the others are working, not waiting.
                 me.bell.acquire()
         if open_.error is not None:
             raise _copy(open_.error)
@@ -346,12 +346,12 @@ class Rendezvous:
             return
         try:
             self._across.spread(open_.meeting, open_.shared, crossing)
-        except BaseException as error:  # The others wait, whatever it was.
+        except BaseException as error:  # The others wait, so any exception must end them.
             open_.error = error
 
     def _wait(self, me: _Participant, open_: _Open) -> None:
-        """Wait until all have arrived and what they gave is shared."""
-        # Otherwise participants that wait would take turns with those that they wait for.
+        """Wait until all members have arrived and their values are shared."""
+        # A waiting participant must not take time slices from those that it waits for.
         with releasing_slot():
             if not me.bell.acquire(timeout=self._timeout):
                 with self._lock:
@@ -363,7 +363,7 @@ class Rendezvous:
                 self._check()
 
     def _wake(self, open_: _Open) -> None:
-        """Wake those who wait at a meeting. Under the lock."""
+        """Wake the participants that wait at a meeting. Under the lock."""
         for number in open_.meeting.members:
             participant = self._participants[number]
             if participant.waits_at is open_:
@@ -371,7 +371,7 @@ class Rendezvous:
                 participant.bell.release()
 
     def _fail(self, error: BaseException) -> None:
-        """Fail, and wake those whose meeting is not full. Under the lock."""
+        """Fail, and wake the participants whose meeting is not full. Under the lock."""
         if self._failure is None:
             self._failure = error
             if self._across is not None:
@@ -381,10 +381,10 @@ class Rendezvous:
         self._open.clear()
 
     def _find_missing(self, open_: _Open) -> None:
-        """Fail if a member cannot come any more. Under the lock."""
+        """Fail if a member has ended without arriving. Under the lock."""
         missing = open_.missing()
         if not missing:
-            # The last to come is on its way.
+            # The last member is about to arrive.
             return
         ended = [n for n in missing if self._participants[n].has_ended]
         if ended:
@@ -402,7 +402,7 @@ class Rendezvous:
 
 
 def _meetings_of(plan: MeetingPlan, grid: DeviceGrid, *, in_turns: bool) -> Meetings:
-    """Native meetings in memory that an execution before had, if there is some."""
+    """Native meetings, in memory of an earlier execution if some is free."""
     try:
         native: Meetings | None = plan.idle.pop()
     except IndexError:
@@ -414,14 +414,14 @@ def _meetings_of(plan: MeetingPlan, grid: DeviceGrid, *, in_turns: bool) -> Meet
 
 
 def incomplete(meeting: Meeting, got: str) -> XlaError:
-    """The error for a meeting to which a member cannot come any more."""
+    """The error for a meeting with a member that has ended without arriving."""
     return FailedPreconditionError(f"{_rule(meeting)}, got {got}").at(
         meeting.opcode, meeting.instruction
     )
 
 
 def late(meeting: Meeting, missing: Sequence[int], seconds: float) -> XlaError:
-    """The error for a meeting to which members did not come in time."""
+    """The error for a meeting whose members did not arrive in time."""
     return DeadlineExceededError(
         f"{_rule(meeting)} within {seconds:g} s, got none of {braced(missing)}"
     ).at(meeting.opcode, meeting.instruction)

@@ -44,7 +44,7 @@ def cut_bytes(sharding: Sharding, shape: Shape, participants: int) -> int:
 
 
 def cut(literal: Literal, sharding: Sharding, participant: int) -> Literal:
-    """The shard of a participant, a view of a value that `require_cut` has found right."""
+    """The shard of a participant: a view of a value that `require_cut` has accepted."""
     return _shard(literal, iter(_leaf_shardings(sharding, literal.shape)), participant)
 
 

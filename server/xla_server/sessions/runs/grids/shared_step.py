@@ -1,4 +1,4 @@
-"""Arguments and results of programs of several devices where one value stands for those of all.
+"""Arguments and results of programs of several devices, with one value for all participants.
 
 Arguments are cut, and results joined, as the program says; other arguments go to all participants,
 and of other results that of participant 0 is taken.
@@ -20,14 +20,14 @@ Joining: TypeAlias = "tuple[Sharding, Shape] | None"
 """The assembly of the results, and the assembled shape; None if they stay apart."""
 
 AS_ONE = ShardedOutput(join=True, sharding=None, flatten=False)
-"""One result, as Execute, Run and Launch have."""
+"""The output of Execute, Run and Launch: one result."""
 
 
 def shared_step(compiled: LoadedExecutable, arguments: Sequence[Shape]) -> tuple[Shape, int]:
-    """Return the result's shape of a step that all devices of a grid do together, and its bytes.
+    """Return the result's shape of a step that all devices of a grid run, and its bytes.
 
-    These are on all devices, the values that its arguments name aside. Raises InvalidArgumentError
-    as ExecuteSharded for shapes of arguments that do not fit.
+    The bytes are those of all devices, without the values that its arguments name. Raises
+    InvalidArgumentError as ExecuteSharded for shapes of arguments that do not fit.
     """
     cuts = list[tuple[Sharding, Shape]]()
     for number, shape in enumerate(arguments):
@@ -41,9 +41,9 @@ def shared_step(compiled: LoadedExecutable, arguments: Sequence[Shape]) -> tuple
 
 
 def taken_shape(compiled: LoadedExecutable, number: int, given: Shape) -> Shape:
-    """The shape of a parameter that a value of shape `given` is for.
+    """The shape of a parameter that a value of shape `given` is an argument for.
 
-    A program that splits the parameter takes it whole, too.
+    A parameter that the program splits is either a shard or the whole value.
     """
     if len(compiled.devices) > 1:
         whole = whole_parameter(compiled, number)
@@ -55,7 +55,7 @@ def taken_shape(compiled: LoadedExecutable, number: int, given: Shape) -> Shape:
 def cutting_of(
     compiled: LoadedExecutable, number: int, value: Shape, sharding: Sharding | None = None
 ) -> Sharding | None:
-    """Return how a value is cut for a parameter, which it must fit; None if all have all of it.
+    """Return how a value is cut for a parameter; None if every participant has all of it.
 
     Without `sharding` it is cut as the program says, if it is whole.
     """
@@ -74,7 +74,7 @@ def cutting_of(
 def execution_bytes(
     compiled: LoadedExecutable, cuts: Sequence[tuple[Sharding, Shape]], joining: Joining
 ) -> int:
-    """Bytes of an execution on all devices, with the shards that are cut and a joined result."""
+    """Bytes of an execution on all devices, with its shards and a joined result."""
     size = compiled.program.grid.size
     return (
         size * compiled.room.byte_size
@@ -84,7 +84,7 @@ def execution_bytes(
 
 
 def whole_parameter(compiled: LoadedExecutable, number: int) -> tuple[Shape, Sharding] | None:
-    """The shape of a parameter that the program splits, and how; None for other parameters."""
+    """The whole shape and the sharding of a parameter that the program splits; else None."""
     signature = compiled.signature
     if signature is None or not signature.parameters[number].is_split:
         return None
@@ -93,9 +93,9 @@ def whole_parameter(compiled: LoadedExecutable, number: int) -> tuple[Shape, Sha
 
 
 def joining_of(output: ShardedOutput, compiled: LoadedExecutable) -> Joining:
-    """Return how results become the one that is asked for; None if they stay apart.
+    """Return how results are joined to the requested one; None if they stay apart.
 
-    Raises InvalidArgumentError for a sharding that does not fit, or that nothing is joined by.
+    Raises InvalidArgumentError for a sharding that does not fit, or without `output.join`.
     """
     sharding, signature, grid = output.sharding, compiled.signature, compiled.program.grid
     if sharding is not None and not output.join:

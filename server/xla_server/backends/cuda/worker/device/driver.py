@@ -1,6 +1,6 @@
 """The interface of one device, as its worker uses it. Addresses and streams are numbers.
 
-The work that a stream is given is done in order, later; `synchronise` waits for it. Any call may
+The work of a stream is executed asynchronously, in order; `synchronise` waits for it. Any call may
 raise DeviceLostError, after which nothing works any more. A driver is made with the device's number
 and raises NoDeviceError where there is none. Several threads use it at the same time, each a stream
 of its own: what `prepare` returns is called in several streams at once.
@@ -83,10 +83,10 @@ class Driver(Protocol):
         """
 
     def upload(self, address: int, source: memoryview, stream: int) -> None:
-        """Copy bytes of the host to the device; `source` must stay until the stream has done it."""
+        """Copy bytes of the host to the device; `source` must live until the stream is done."""
 
     def download(self, target: memoryview, address: int, stream: int) -> None:
-        """Copy bytes of the device to the host; they are there once the stream has done it."""
+        """Copy bytes of the device to the host; `target` is valid once the stream is done."""
 
     def load(self, module: bytes, symbols: Sequence[str]) -> Sequence[Any]:
         """Return the kernels of a module, which is loaded as long as they are referenced."""
@@ -95,7 +95,7 @@ class Driver(Protocol):
         """Give work to a stream; addresses are copied."""
 
     def prepare(self, plan: LibraryPlan) -> Any:
-        """Return what computes a plan, with all memory and handles that it needs."""
+        """Return the executable form of a plan, with all memory and handles that it needs."""
 
     def begin_capture(self, stream: int) -> None:
         """Let work that the stream is given become a graph instead."""
@@ -126,4 +126,4 @@ class Driver(Protocol):
     def capture_case(
         self, index: int, byte_size: int, cases: Sequence[Callable[[int], None]], stream: int
     ) -> None:
-        """Let the graph do the case with the number at `index`, the last where there is none."""
+        """Add to the graph a choice by the number at `index`; the last case for other numbers."""

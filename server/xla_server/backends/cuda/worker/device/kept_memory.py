@@ -29,7 +29,7 @@ class KeptMemory:
             return sum(size * len(addresses) for size, addresses in self._pieces.items())
 
     def take(self, byte_size: int) -> int | None:
-        """Return the address of a piece, which is not kept any more; None where there is none."""
+        """Take a kept piece of this size and return its address; None if there is none."""
         with self._lock:
             addresses = self._pieces.pop(byte_size, None)
             if addresses is None:

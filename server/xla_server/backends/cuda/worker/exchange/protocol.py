@@ -88,7 +88,7 @@ class Branch:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Switch:
-    """Go on at the row with the number in a slot, an s32, at the last where there is none."""
+    """Jump to the row with the number in a slot, an s32; to the last one for other numbers."""
 
     index: int
     rows: tuple[int, ...]

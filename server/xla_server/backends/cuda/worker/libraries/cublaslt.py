@@ -61,7 +61,7 @@ _EPILOGUES = {
 """Epilogues by activation, without and with a bias."""
 
 _ORDERED_SUMS = cublasLt.ReductionScheme.COMPUTE_TYPE | cublasLt.ReductionScheme.OUTPUT_TYPE
-"""Schemes that keep partial sums apart until all are there."""
+"""Schemes that store partial sums separately and add them in a fixed order."""
 
 
 class CublasLt:

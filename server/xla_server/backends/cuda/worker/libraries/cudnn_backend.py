@@ -226,7 +226,7 @@ class Descriptor:
 
 
 def is_installed() -> bool:
-    """Return whether the library is there, without loading it."""
+    """Return whether the library is installed, without loading it."""
     return _path() is not None
 
 

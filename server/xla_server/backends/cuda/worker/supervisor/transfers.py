@@ -74,7 +74,7 @@ def _bytes(array: Array) -> Array:
 
 @contextlib.contextmanager
 def _blocks(process: WorkerProcess, connection: Connection) -> Iterator[list[int]]:
-    """Two staging blocks during the block; one where there are no more, so that all go on."""
+    """Hold two staging blocks; only one if no more are free, so that no transfer is blocked."""
     taken = [process.blocks.get()]
     try:
         with contextlib.suppress(queue.Empty):

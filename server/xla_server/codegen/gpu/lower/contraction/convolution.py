@@ -1,4 +1,4 @@
-"""Lowering of convolution for a GPU: a library's where it has one in this form, or a loop nest."""
+"""Lowering of convolution for a GPU: by a library if it supports the form, or a loop nest."""
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
@@ -12,7 +12,7 @@ from xla_server.target.convolution import Direction
 
 
 def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:
-    """A library's convolution, or a loop nest where the pass has not brought it into that form."""
+    """Add a library's convolution, or a loop nest if the pass found no form of the library."""
     found = library_convolution(i, lowering.target.capability)
     if found is None or not found.is_ready(i):
         return lower_loop(lowering, i)

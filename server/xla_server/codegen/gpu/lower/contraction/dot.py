@@ -1,9 +1,9 @@
-"""Lowering of dot for a GPU: a library's product, without moving its operands.
+"""Lowering of dot for a GPU: a library's product, without copies of its operands.
 
-Dimensions of one use, batch, rows, columns or sums, are one where they follow each other in memory.
-The plan has transposes and strides. Other products are loop nests, and so are those with one
-vector: threads read each element once, too. Small ones are loop nests that go on with what is done
-to their results, and share launches.
+Dimensions of one role (batch, rows, columns or contracted) are merged if they are adjacent in
+memory. The plan has transposes and strides. Other products are loop nests, and so are those with
+one vector: threads read each element once, too. Small ones are loop nests that include their
+epilogues, and share launches.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from xla_server.ir.module import HloInstruction
 
 
 def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
-    """A library's product, or a loop nest."""
+    """Add a library's product, or a loop nest."""
     plan = product_of(i)
     if plan is None or continues_product(i, lowering.target.capability):
         return lower_loop(lowering, i)
@@ -34,7 +34,7 @@ def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
 
 
 def lower_product_fusion(lowering: Lowering, i: HloInstruction) -> Tree:
-    """A library's product with its epilogue, or a loop nest of both."""
+    """Add a library's product with its epilogue, or a loop nest of both."""
     (called,) = i.called
     dot = next(each for each in called.instructions if each.opcode is Opcode.DOT)
     plan = product_of(dot)
@@ -58,7 +58,7 @@ def _product(
     operands: Sequence[Value],
     overwritten: Sequence[Value] = (),
 ) -> Value:
-    """Add the row of a plan, whose result may be written over some of its operands."""
+    """Add the thunk of a plan, whose result may overwrite some of its operands."""
     result = lowering.new(i.shape, i.name)
     room = Shape.array(ElementType.U8, (plan.memory_bytes,))
     workspace = lowering.new(room, f"{i.name}.workspace")
@@ -73,12 +73,12 @@ def product_of(i: HloInstruction) -> GemmPlan | None:
     plan = plan_of(i)
     if plan is None or plan.problem is not None:
         return None
-    # Added to zero, as sums of one product would be, -0 became 0.
+    # A library would add sums of one product to zero, by which -0 would become 0.
     return None if 1 in (plan.rows, plan.columns, plan.depth) else plan
 
 
 def plan_of(i: HloInstruction) -> GemmPlan | None:
-    """Return a dot as one batched product in memory; None where an operand does not lie so."""
+    """Return a dot as one batched product; None if an operand is not stored as matrices."""
     if not all(operand.shape.element_count for operand in i.operands):
         return None
     attributes: DotAttributes = i.attributes
@@ -115,14 +115,14 @@ def _plan(i: HloInstruction, left: "_Side", right: "_Side") -> GemmPlan | None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Run:
-    """Dimensions that are one in memory: so many elements, which lie so far apart."""
+    """Dimensions merged in memory: number of elements, and stride."""
 
     size: int = 1
     apart: int = 1
 
     @classmethod
     def of(cls, shape: Shape, dimensions: Sequence[int]) -> "_Run | None":
-        """Return dimensions in this order as one; None where they do not follow each other."""
+        """Return dimensions, in this order, merged; None if they are not adjacent."""
         found: _Run | None = None
         for d in reversed(dimensions):
             size, apart = shape.dimensions[d], math.prod(shape.dimensions[d + 1 :])
@@ -139,7 +139,7 @@ class _Run:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Side:
-    """An operand of a dot by the use of its dimensions."""
+    """An operand of a dot, with its dimensions by role."""
 
     element: ElementType
     batch: _Run
@@ -148,14 +148,14 @@ class _Side:
 
     @classmethod
     def of(cls, shape: Shape, batch: Sequence[int], summed: Sequence[int]) -> "_Side | None":
-        """Return an operand with its sums in this order; None where a use is not one run."""
+        """Return an operand, contracted dimensions in this order; None if a role is not one run."""
         uses = batch, free_dimensions(shape.rank, batch, summed), summed
         runs = [_Run.of(shape, dimensions) for dimensions in uses]
         found = [run for run in runs if run is not None]
         return cls(shape.element_type, *found) if len(found) == len(runs) else None
 
     def matrix(self, rows: _Run, columns: _Run) -> Matrix | None:
-        """Return the operand as matrices; None where neither rows nor columns are dense."""
+        """Return the operand as matrices; None if neither rows nor columns are contiguous."""
         for run, other in ((columns, rows), (rows, columns)):
             is_dense = run.apart == 1 or run.size == 1
             if is_dense and (other.size == 1 or other.apart >= run.size):

@@ -1,7 +1,7 @@
 """Lowering of dot of s8 to s32 for a GPU: a library's product of operands that kernels prepare.
 
-The library reads both operands along the sums, in whole words. An operand that lies otherwise is
-transposed and padded with zeros, by one kernel.
+The library reads both operands along the contracted dimension, in whole words. An operand in
+another order is transposed and padded with zeros, by one kernel.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ _S8, _S32 = ElementType.S8, ElementType.S32
 
 
 def lower_product(lowering: Lowering, i: HloInstruction) -> Tree:
-    """A product of integers with prepared operands, or what lower_dot makes of any other."""
+    """Add a product of integers with prepared operands; other products as lower_dot."""
     plan = plan_of(i)
     is_small = continues_product(i, lowering.target.capability)
     if plan is None or is_small or not is_prepared(plan):
@@ -65,9 +65,9 @@ def lower_product(lowering: Lowering, i: HloInstruction) -> Tree:
 
 
 def is_prepared(plan: GemmPlan) -> bool:
-    """Return whether a product of integers is the library's once its operands are prepared.
+    """Return whether a library can compute a product of integers with prepared operands.
 
-    Smaller ones than a word would be padding for the most part.
+    Products smaller than a word would mostly be padding.
     """
     sizes = plan.rows, plan.columns, plan.depth
     is_dense = all(

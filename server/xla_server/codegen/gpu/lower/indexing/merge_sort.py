@@ -1,6 +1,6 @@
 """Kernels of a merge sort on a GPU: tiles in shared memory, then passes that merge two runs.
 
-In a tile, a thread inserts a few entries into their order; runs of twice the length are then merged
+In a tile, each thread sorts a few entries by insertion; runs are then merged to twice the length
 until one is left. Blocks have 32 to 256 threads, and several lines where these are short.
 
 Each pass is a launch. The sort is stable, and has n log2(n) (1 + log2(n) / 16) comparisons of n
@@ -26,7 +26,7 @@ from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.target.gpu import STATIC_SHARED_BYTES, WARP
 
 MAX_TILE = 2048
-"""Entries that a block of 256 threads sorts at most: with two copies they fit in shared memory."""
+"""Largest number of entries that a block of 256 threads sorts: two copies fit in shared memory."""
 
 
 def tile_of(length: int, types: Sequence[ElementType]) -> int:
@@ -39,7 +39,7 @@ def tile_of(length: int, types: Sequence[ElementType]) -> int:
 
 
 class TileSort:
-    """The kernel while it is built. A block has several tiles where these are small.
+    """Builder of the kernel of tiles. A block has several tiles if these are small.
 
     Numbers of entries are those in the block.
     """
@@ -102,14 +102,14 @@ class TileSort:
         at = ir.Index(0, ((let(names("tile"), ir.Index(0, terms)), 1),))
         line = let(names("line"), ir.Quotient(at, self._tiles))
         begin = let(names("begin"), ir.Index(0, ((ir.Remainder(at, self._tiles), self._tile),)))
-        # Lines behind the last have no entries.
+        # Lines beyond the last have no entries.
         is_one = ir.condition("lt", line, self._lines)
         end = ir.integer_op("minimum", ir.plus(begin, self._tile), self._length)
         last = let(names("end"), ir.Apply("select", (is_one, end, begin), Type.I64))
         return line, begin, last, let(names("origin"), ir.Index(0, ((inside, self._tile),)))
 
     def _each(self, copy: Callable[[Body, ir.Value, ir.Value, ir.Value], None]) -> None:
-        """Copy the entries of a thread, between which are those of all others."""
+        """Copy the entries of a thread, which alternate with those of all others."""
         with Loop(self._body, self._names("n"), MERGED) as loop:
             terms: tuple[tuple[ir.Expression, int], ...] = (
                 (loop.axis, self._threads),
@@ -123,7 +123,7 @@ class TileSort:
                 copy(branch, number, line, at)
 
     def _insert(self, line: ir.Expression, first: ir.Expression, last: ir.Expression) -> None:
-        """Sort the few entries of a thread, from a number on and up to another at most."""
+        """Sort the few entries of a thread, within `first` and `last`."""
         end = ir.integer_op("minimum", ir.plus(first, MERGED), last)
         with Loop(self._body, "next", end, ir.plus(first, 1), iterations=MERGED - 1) as loop:
             at = loop.declare("hole", loop.axis)
@@ -227,7 +227,7 @@ class MergeSort:
         return ir.Index(0, ((line, self.length), (number, 1)))
 
     def _add_pass(self, width: int, arrays: Sequence[Array]) -> list[Array]:
-        """Add the pass that merges runs of a width, and return what it gives."""
+        """Add the pass that merges runs of a width; return the merged arrays."""
         kernel, length = ThreadKernel(f"{self.name}.runs.{2 * width}"), self.length
         made = self._made(f"{self.name}.runs.{2 * width}")
         each = -(-length // MERGED)

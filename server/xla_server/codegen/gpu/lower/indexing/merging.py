@@ -1,8 +1,8 @@
-"""The merge of two runs by threads of a GPU: each finds where its part begins, and merges that.
+"""The merge of two runs by threads of a GPU: each finds the begin of its part by binary search.
 
-The right run's entry goes first only if it comes before that of the left: a sort is stable.
-Threads read entries of their runs and store to numbers of their own whatever a comparator says: of
-one that is no strict weak order, results have entries of the line, some perhaps repeatedly.
+The right run's entry goes first only if it compares before the left's, so that sorts are stable.
+Threads read entries of their runs and store to their own positions for any comparator: if it is no
+strict weak order, results are entries of the line, some perhaps repeated.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ MERGED = 8
 """Entries that a thread merges."""
 
 Entry: TypeAlias = Sequence[ir.Expression]
-"""The parts of what is sorted, integers as they are computed."""
+"""The parts of a sorted entry, as integers."""
 
 Load: TypeAlias = Callable[[ThreadKernel, Body, ir.Expression, ir.Expression], Entry]
 """Returns the entry of a number in a line."""
@@ -30,7 +30,7 @@ Before: TypeAlias = Callable[[ThreadKernel, Body, ir.Expression, Entry, Entry], 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Merge:
-    """The merge of two neighbouring runs, of which a thread gives some entries."""
+    """The merge of two neighbouring runs, of which a thread stores some entries."""
 
     kernel: ThreadKernel
     line: ir.Expression
@@ -45,9 +45,9 @@ class Merge:
         runs: tuple[ir.Expression, ...],
         count: int | ir.Expression,
     ) -> None:
-        """Store entries from number `first` on, of the runs between three numbers.
+        """Store entries from number `first` on; `runs` has the bounds of the two runs.
 
-        Numbers of entries are below `count`: a number beyond has nothing to store.
+        Numbers of entries are below `count`; beyond it nothing is stored.
         """
         _, middle, high = runs
         left, right = self._begun(body, first, runs)

@@ -1,16 +1,16 @@
 """Lowering of scatter for a GPU: updates of one element are combined in their order, by one thread.
 
-An update has a number, in the order of updates, and a number among elements of the window that
-indices do not reach: these are free, and threads of neighbours have neighbours among them. The
-forms, for n numbers of the first kind:
+An update has a number, in the order of updates, and a number among window dimensions that no index
+applies to. The latter are free: neighbouring threads have neighbouring free numbers. The forms, for
+n numbers of the first kind:
 
-- DIRECT: no element has two updates, so each update has a thread. Where a program says so of
-  indices that repeat, one of the updates is lost, as XLA leaves open.
+- DIRECT: no element has two updates, so each update has a thread. If a program claims so of indices
+  that repeat, one of the updates is lost, which XLA permits.
 - WALK: few updates. A thread for each free number goes through all n.
 - SORTED: numbers are sorted by element, and the thread of the first of each run goes through it.
 
-Where one element has all updates, one thread combines n of them after each other: that is the order
-that XLA's other platforms have, and sums of floats have its bits.
+If one element has all updates, one thread combines all n in sequence: the order of XLA's other
+platforms, which determines the bits of sums of floats.
 """
 
 import enum
@@ -40,7 +40,7 @@ from xla_server.codegen.schedules.builders.scalar_builder import load_element, s
 from xla_server.ir.module import HloInstruction
 
 MAX_WALK = 16
-"""Updates that a thread goes through where no other kernel finds those of each element."""
+"""Largest number of updates that each thread of WALK visits."""
 
 
 class Method(enum.Enum):
@@ -52,7 +52,7 @@ class Method(enum.Enum):
 
 
 def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
-    """The operands copied, which is nothing where they may be overwritten, and updates combined."""
+    """Copy the operands, unless they may be overwritten, and combine the updates."""
     count = len(i.operands) // 2
     results = lowering.results(i)
     operands = tuple(lowering.array(operand) for operand in i.operands)
@@ -102,14 +102,14 @@ class _Updates:
         return flat_index(at, self.space.updates)
 
     def free_offset(self, kernel: ThreadKernel, body: Body, free: ir.Expression) -> ir.Index:
-        """Return how far an element is behind the one whose free number is 0."""
+        """Return the offset of an element from the one with free number 0."""
         position = self.coordinates(kernel, body, free, self.free)
         at = [position.get(axis, ir.Index(0)) for axis in self.space.window]
         return flat_index(at, self.space.sizes)
 
 
 class _Scatter:
-    """The kernels of a scatter while they are added."""
+    """Builder of the kernels of a scatter."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class _Scatter:
     def _combine_alone(
         self, kernel: ThreadKernel, body: Body, number: ir.Expression, free: ir.Expression
     ) -> None:
-        """Combine one update where its window fits."""
+        """Combine one update if its window is in bounds."""
         fits, origin = self._fits(kernel, body, number)
         with Branch(body, fits) as branch:
             offset = self._updates.free_offset(kernel, branch, free)

@@ -1,10 +1,10 @@
 """Lowering of sort and topk for a GPU: passes of a merge sort, and one kernel that moves elements.
 
-Where the comparator compares keys, a key and the number of its element are sorted, else numbers
+If the comparator compares keys, keys with the numbers of their elements are sorted, else numbers
 alone, whose elements each comparison loads. All sorts are stable.
 
-Threads merge runs without a look at others, so that a comparator that is no strict weak order makes
-some take the same element. Lines that then lack one are left as they were.
+Threads merge independently, so with a comparator that is no strict weak order several may take the
+same element. Lines that then lack one keep their order.
 """
 
 import math
@@ -32,7 +32,7 @@ from xla_server.ir.module import HloComputation, HloInstruction
 
 
 def lower_sort(lowering: Lowering, i: HloInstruction) -> Tree:
-    """Results with the operands' elements in the order the comparator gives."""
+    """Add kernels that sort the operands' elements by the comparator."""
     results = lowering.results(i)
     shapes = [result.shape for result in results]
     operands = tuple(lowering.array(operand) for operand in i.operands)
@@ -50,7 +50,7 @@ def lower_sort(lowering: Lowering, i: HloInstruction) -> Tree:
 
 
 def lower_topk(lowering: Lowering, i: HloInstruction) -> Tree:
-    """The first k elements of each line in the order of their keys, and their indices."""
+    """Add kernels for the first k elements of each line by key, and their indices."""
     shape, k = i.operands[0].shape, i.attributes.k
     results = lowering.results(i)
     if results[0].shape.element_count:
@@ -84,7 +84,7 @@ class _Lines:
 
 
 class _Sort:
-    """The kernels of a sort while they are added."""
+    """Builder of the kernels of a sort."""
 
     def __init__(
         self, lowering: Lowering, name: str, operands: Sequence[Array], lines: _Lines
@@ -95,7 +95,7 @@ class _Sort:
         self._broken: Array | None = None
 
     def by_key(self, key: Key) -> Array | None:
-        """Add the sort of keys; return the numbers of elements, None for those they have."""
+        """Add the sort of keys; return the order of elements, None if it is unchanged."""
         kind = ElementType.S32 if key.bytes <= 4 else ElementType.S64
 
         def load(

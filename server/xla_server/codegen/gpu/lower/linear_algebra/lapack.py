@@ -1,8 +1,7 @@
 """Lowering of LAPACK's custom calls for a GPU: plans of libraries, which have the same routines.
 
 Values are row-major, and the matrices of routines column-major: kernels transpose them where it
-matters. Calls that no library has go through the host, and batches of more calls than a device
-should get.
+matters. Calls without a library routine, and batches of more than MAX_CALLS, go through the host.
 
 Semantics: xla_server.custom_calls.linear_algebra.
 """
@@ -51,7 +50,7 @@ _THROUGH_HOST = ThroughHost(host.lower_custom_call)
 
 
 def lower_custom_call(lowering: Lowering, i: HloInstruction) -> Tree:
-    """A library's plan, or through the host what no library has."""
+    """Add a library's plan, or lower for the host if no library has the routine."""
     row = _ROWS.get(i.attributes.target)
     if row is None or not all(operand.shape.element_count for operand in i.operands):
         return _THROUGH_HOST(lowering, i)
@@ -63,7 +62,7 @@ def lower_custom_call(lowering: Lowering, i: HloInstruction) -> Tree:
 
 
 class _Call:
-    """A call while it is lowered: its matrices, operands and results."""
+    """The lowering of one call: its matrices, operands and results."""
 
     def __init__(self, lowering: Lowering, i: HloInstruction) -> None:
         first = i.operands[0].shape
@@ -107,7 +106,7 @@ class _Call:
         return self._transposed(self.operand(number), self.instruction.operands[number].shape)
 
     def turned_back(self, value: Value, rows: int, columns: int) -> Value:
-        """Column-major matrices of so many rows and columns as a row-major value."""
+        """Copy column-major matrices of so many rows and columns to a row-major value."""
         return self._transposed(
             value, Shape.array(value.shape.element_type, (*self.sizes, columns, rows))
         )
@@ -124,7 +123,7 @@ class _Call:
     def add(
         self, plan: LibraryPlan, *arguments: Value, reads: int = 0, updates: tuple[Value, ...]
     ) -> None:
-        """Add the row of a plan, which only reads so many of its first arguments."""
+        """Add the thunk of a plan, which only reads its first `reads` arguments."""
         name, writes = self.instruction.name, arguments[reads:]
         add_plan(self.lowering, name, plan, arguments, writes=writes, updates=updates)
 
@@ -134,7 +133,7 @@ def _factors_plan(call: _Call) -> CholeskyPlan:
 
 
 def _lower_factors(call: _Call, plan: CholeskyPlan) -> Tree:
-    """(the factor in a copy of the operand, of which the other triangle stays, status)"""
+    """(the factor in a copy of the operand, whose other triangle stays, status)"""
     matrices, status = call.copied(0), call.result(1)
     add_factors(call.lowering, call.instruction.name, plan, matrices, status)
     return matrices, status
@@ -150,7 +149,7 @@ def _systems_plan(call: _Call) -> TriangularSolvePlan:
 
 
 def _lower_systems(call: _Call, plan: TriangularSolvePlan) -> Tree:
-    """The solution in a copy of the right side."""
+    """The solution in a copy of the right-hand side."""
     solutions = call.copied(1)
     add_solutions(call.lowering, call.instruction.name, plan, call.operand(0), solutions)
     return solutions
@@ -222,7 +221,7 @@ def _lower_eigen(call: _Call, plan: EigenPlan) -> Tree:
 
 
 def _singular_plan(call: _Call) -> SingularPlan:
-    """The transposed of a wide matrix has the vectors exchanged, and is there without a kernel."""
+    """Return the plan. A wide matrix is read transposed, which exchanges the vectors."""
     columns, rows = sorted((call.rows, call.columns))
     left = {"A": rows, "S": columns, "N": 0}[call.option("mode")]
     return SingularPlan(call.element, call.batch, rows, columns, left)

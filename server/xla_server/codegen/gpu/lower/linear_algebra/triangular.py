@@ -1,6 +1,6 @@
 """Lowering of cholesky and triangular-solve for a GPU: one call of a library for a batch.
 
-A library overwrites copies of the operands. It has batches as arrays of addresses, which a kernel
+A library overwrites copies of the operands. It takes batches as arrays of addresses, which a kernel
 writes. Plans that no library computes go through the host.
 """
 
@@ -31,7 +31,7 @@ _LETTERS = {Transpose.NO_TRANSPOSE: "N", Transpose.TRANSPOSE: "T", Transpose.ADJ
 
 
 def lower_triangular_solve(lowering: Lowering, i: HloInstruction) -> Tree:
-    """Solve within a copy of the right sides."""
+    """Solve within a copy of the right-hand sides."""
     if not i.shape.element_count:
         return lowering.new(i.shape, i.name)
     plan = solve_plan(i)
@@ -47,7 +47,7 @@ def lower_triangular_solve(lowering: Lowering, i: HloInstruction) -> Tree:
 def add_solutions(
     lowering: Lowering, name: str, plan: TriangularSolvePlan, matrix: Value, right: Value
 ) -> None:
-    """Add the row that solves systems within their right sides."""
+    """Add the thunk that solves systems within their right-hand sides."""
     tables = _tables(lowering, name, plan.batch, matrix, right)
     given = matrix, right, *tables
     add_plan(lowering, name, plan, given, writes=(right,), updates=(right,))
@@ -71,7 +71,7 @@ def solve_plan(i: HloInstruction) -> TriangularSolvePlan:
 
 
 def lower_cholesky(lowering: Lowering, i: HloInstruction) -> Tree:
-    """Factor a copy of the matrices; NaN where there is no factor, zeros beside it."""
+    """Factor a copy of the matrices; NaN without a factor, zeros in the other triangle."""
     result = lowering.new(i.shape, i.name)
     if not i.shape.element_count:
         return result
@@ -88,7 +88,7 @@ def lower_cholesky(lowering: Lowering, i: HloInstruction) -> Tree:
 def add_factors(
     lowering: Lowering, name: str, plan: CholeskyPlan, matrices: Value, status: Value
 ) -> None:
-    """Add the rows that write factors over matrices; a status is the row of the first bad pivot."""
+    """Add thunks that overwrite matrices by factors; a status is the row of the first bad pivot."""
     add_real_diagonal(lowering, matrices, plan.order)
     tables = _tables(lowering, name, plan.batch, matrices)
     given = matrices, status, *tables
@@ -122,7 +122,7 @@ def _tables(lowering: Lowering, name: str, batch: int, *arrays: Value) -> tuple[
 def _add_test(
     lowering: Lowering, name: str, plan: CholeskyPlan, result: Value, status: Value
 ) -> None:
-    """Add a kernel that finds the first NaN among pivots, which no library looks for."""
+    """Add a kernel that finds the first NaN among pivots, which no library reports."""
     kind, parts = _real_of(plan.element)
     matrices, failed = ir.Buffer(0, ir.Usage.READ), ir.Buffer(1, ir.Usage.SCRATCH)
     apart = plan.order * plan.order * parts
@@ -147,7 +147,7 @@ def _add_test(
 def _add_triangle(
     lowering: Lowering, name: str, plan: CholeskyPlan, result: Value, status: Value
 ) -> None:
-    """Add a kernel that clears the other triangle, or makes all of a matrix NaN."""
+    """Add a kernel that clears the other triangle, or fills a matrix without a factor with NaN."""
     kind, parts = _real_of(plan.element)
     failed, matrices = ir.Buffer(0, ir.Usage.READ), ir.Buffer(1, ir.Usage.WRITE)
     n = plan.order
@@ -198,6 +198,6 @@ def add_zeros(lowering: Lowering, value: Value) -> None:
 
 
 def _real_of(element: ElementType) -> tuple[Type, int]:
-    """Return the type of the parts of an element, and how many there are."""
+    """Return the type of the parts of an element, and their number."""
     part = element.real_component
     return Type(part.text), 2 if element.is_complex else 1

@@ -1,4 +1,4 @@
-"""Lowering of everything that a loop nest computes, for a GPU: the first schedule that fits."""
+"""Lowering to loop nests for a GPU, by the first schedule that fits."""
 
 import dataclasses
 import math
@@ -33,12 +33,12 @@ from xla_server.target.gpu import COUNTED_LANES
 
 
 def lower_loop(lowering: Lowering, i: HloInstruction) -> Tree:
-    """One kernel that computes every element of an instruction's result."""
+    """Add one kernel that computes every element of an instruction's result."""
     return loop_lowering.lower_loop(lowering, i, grid_loop_kernel)
 
 
 def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
-    """The operand copied, which is nothing where it may be overwritten, and the box stored."""
+    """Copy the operand, unless it may be overwritten, and store the box."""
 
     def build(name: str, nest: Nest, buffers: Sequence[Value]) -> KernelThunk:
         _, grid = grid_kernel(nest, buffers)
@@ -50,7 +50,7 @@ def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
 def grid_loop_kernel(task: LoopTask) -> LoopKernel:
     """Write the kernel of a task by the schedule that fits.
 
-    Where it does not go through rows, results of other dimensions have kernels of their own.
+    Unless the schedule is by rows, results of other dimensions have kernels of their own.
     """
     sizes = dict.fromkeys(value.shape.dimensions for value in task.values)
     schedule, found = _loop_kernel(task)
@@ -104,20 +104,20 @@ def grid_kernel(nest: Nest, buffers: Sequence[Value]) -> tuple[ThreadSchedule, G
 
 
 def fitting_bits(grid: GridKernel) -> GridKernel:
-    """Return a kernel whose indices count its threads too, which may be more than elements."""
+    """Return a kernel whose indices also suffice for its threads, of which there may be more."""
     bits = max(grid.index_bits, index_bits(grid.blocks * grid.threads))
     return dataclasses.replace(grid, index_bits=bits)
 
 
 def counted(grid: GridKernel, nest: Nest) -> Evaluations:
-    """Return how often a launch evaluates each node; builders of the nest have its origins."""
+    """Return the evaluations of each node in a launch; the nest has the `origins`."""
     body = grid.kernel.body
     times = counts.evaluations(body, grid.kernel.items, repetitions(body))
     return evaluations_of(times, nest.origins)
 
 
 def _largest(nest: Nest) -> int:
-    """Return how often the innermost loops of a nest are gone through: positions may be counted."""
+    """Return the total iterations of a nest's innermost loops, a bound of its positions."""
     ranges = [{*reduction.loops, *reduction.variables} for reduction in reductions_of(nest.stores)]
     return max((math.prod(loop.size for loop in each) for each in ranges), default=0)
 
@@ -142,7 +142,7 @@ def grid_thunk(
 
 
 def units_of(kernel: Kernel) -> float:
-    """Return the time of a launch in additions of one thread, of which a GPU does many at a time.
+    """Return the time of a launch in additions; a GPU executes many threads at a time.
 
     The number of lanes does not depend on the GPU, so that a program has the same kernels on each.
     """

@@ -1,4 +1,4 @@
-"""Kernels of instructions that no program has: arrays as a library wants them."""
+"""Kernels of synthetic instructions, which prepare arrays for a library."""
 
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
@@ -10,7 +10,7 @@ from xla_server.ir.module import HloInstruction
 
 
 def array_of(shape: Shape) -> HloInstruction:
-    """Return an instruction that stands for a value seen with this shape."""
+    """Return an instruction that represents a value with this shape."""
     return HloInstruction("array", 0, Opcode.PARAMETER, shape.without_layout())
 
 
@@ -21,7 +21,7 @@ def add_computed(
     root: HloInstruction,
     target: Value | None = None,
 ) -> Value:
-    """Add the kernel of an instruction, and of those before it but `source`, which is a value.
+    """Add the kernel of an instruction and its transitive operands, up to `source`, a value.
 
     Returns the result: `target`, or a new value.
     """

@@ -1,9 +1,10 @@
 """Lowering of running sums, products, maxima for a GPU: lines in parts, whose totals are scanned.
 
-A warp scans a line along the last dimension, its lanes neighbours, and a thread one along others,
-where neighbours are in other lines. A long line has parts of a size of its own: one kernel computes
-their totals, a scan of these gives what each part begins with, and another kernel scans the parts.
-Each element is read twice and combined up to eleven times; the order is that of sizes alone.
+A warp scans a line along the last dimension, with neighbours in its lanes, and a thread a line
+along other dimensions, where neighbours belong to other lines. A long line is split into parts: one
+kernel computes their totals, a scan of these gives the start value of each part, and another kernel
+scans the parts. Each element is read twice and combined up to eleven times; the order is that of
+sizes alone.
 
 Reducers that are not known to be associative are applied in order, by one thread for a line: the
 time then grows with the length. Running values are those of processors
@@ -55,7 +56,7 @@ def lower_running_window(lowering: Lowering, i: HloInstruction) -> Tree:
 
 
 class _Scan:
-    """The kernels of a scan while they are added."""
+    """Builder of the kernels of a scan."""
 
     def __init__(self, lowering: Lowering, name: str, elements: Elements) -> None:
         self._lowering, self._name = lowering, name
@@ -64,7 +65,7 @@ class _Scan:
         self._depth = 0
 
     def add(self, lines: ScanLines) -> None:
-        """Add the kernels that scan lines of the level: one, or more where lines have parts."""
+        """Add the kernels that scan lines of the level: one, or more if lines have parts."""
         level, size = self._level, lines.part(self._step)
         whole = -(-lines.length // size) - 1
         carries: Sequence[Array] = ()
@@ -93,7 +94,7 @@ class _Scan:
         totals: Sequence[Array],
         carries: Sequence[Array] = (),
     ) -> None:
-        """Add the kernel of so many parts of each line: of their totals, if it stores these."""
+        """Add the kernel of `parts` of each line: it computes `totals` if these are requested."""
         suffix = "" if not self._depth else f".{self._depth}"
         kernel = ThreadKernel(f"{self._name}{suffix}{'.totals' if totals else ''}")
         bound = self._level.bind(kernel, lines)
@@ -107,7 +108,7 @@ class _Scan:
 
 
 class _Parts:
-    """A kernel of parts of lines while it is built."""
+    """Builder of a kernel of parts of lines."""
 
     def __init__(
         self, kernel: ThreadKernel, step: ScanStep, lines: ScanLines, bound: Bound, parts: int
@@ -133,7 +134,7 @@ class _Parts:
         self._first = let("first", ir.Index(0, ((self._part, self._size),)))
 
     def _of_part(self, parts: int, before: bool = False) -> ir.Index:
-        """Return the index of what belongs to the part, or to the one before it, in its line."""
+        """Return the index, among values per part, of this part or of the one before it."""
         part = self._part
         if before:
             part = ir.integer_op("maximum", ir.plus(part, -1), 0)
@@ -193,7 +194,7 @@ class _Warps(_Parts):
     """Warps, each with a part, whose lanes have neighbours."""
 
     def total(self, totals: Sequence[Array]) -> None:
-        """Build the kernel of totals: each lane's own, which all lanes then combine."""
+        """Build the kernel of totals: each lane computes its own, then all lanes combine them."""
         body, axis, lane = self._items()
         first = body.let("own", ir.Index(0, ((self._first, 1), (lane, 1))))
         state = self._bound.begin(body, self._line, first)
@@ -211,11 +212,11 @@ class _Warps(_Parts):
         self._close(body, axis)
 
     def scan(self, carries: Sequence[Array]) -> None:
-        """Build the kernel of results: a warp goes through its part, so many at once."""
+        """Build the kernel of results: a warp scans its part, a lane's width at a time."""
         body, axis, lane = self._items()
         length = self._lines.length
         turns = -(-min(self._size, length) // WARP)
-        # A first value where there is none before is not used.
+        # The value before the first is undefined and not used.
         if carries:
             index = self._of_part(self._parts - 1, before=True)
             start = load_state(body, self._kernel, carries, index)
@@ -240,7 +241,7 @@ class _Warps(_Parts):
     def _scanned(self, body: Body, lane: ir.Value, at: ir.Expression) -> tuple[State, State]:
         """Return the running values of a lane's element among those of all lanes, and of all.
 
-        Elements behind the end of a line are its last: what is computed of them is not used.
+        Elements beyond the end of a line repeat its last one; their results are not used.
         """
         prefix = total = self._bound.begin(body, self._line, at)
         for distance in _DISTANCES:

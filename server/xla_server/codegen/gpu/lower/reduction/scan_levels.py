@@ -1,4 +1,4 @@
-"""Lines that are scanned on a GPU: their parts, and where running values come from and go to."""
+"""Lines that are scanned on a GPU: their parts, and sources and destinations of running values."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ THREAD_PART = 64
 """Elements of a part that one thread scans."""
 
 SHORT_LINE = 8
-"""Elements of a line along the last dimension for which a warp would have too many lanes."""
+"""Elements of a line along the last dimension up to which a thread scans it, not a warp."""
 
 MANY_LINES = 1 << 15
 """Lines whose threads fill a GPU without parts."""
@@ -70,7 +70,7 @@ class ScanLines:
 
 
 class ScanLevel(Protocol):
-    """The running values of lines, by their elements: where they come from and go to."""
+    """The running values of lines: their source elements and their destination."""
 
     @property
     def step(self) -> ScanStep:
@@ -90,12 +90,12 @@ class Bound(Protocol):
         """Return the running values after an element."""
 
     def give(self, body: Body, line: Line, at: Expression, state: State) -> None:
-        """Store what running values give."""
+        """Store the results of running values."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Elements:
-    """Elements of operands, whose running values give results."""
+    """Level of the operands' elements, whose running values become results."""
 
     step: ScanStep
     operands: Sequence[Array]
@@ -167,7 +167,7 @@ class _BoundElements:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Totals:
-    """Running values of parts, whose own running values are what the parts behind begin with."""
+    """Level of the parts' totals, whose running values are the start values of later parts."""
 
     step: ScanStep
     totals: Sequence[Array]
@@ -221,7 +221,7 @@ def store_state(
 def join_states(
     body: Body, kernel: ThreadKernel, step: ScanStep, left: State, right: State
 ) -> State:
-    """Return the running values of two parts, the right one behind the left."""
+    """Return the running values of two parts, the right one after the left."""
     known: dict[Node, Expression] = dict(zip(step.running, left, strict=True))
     known.update(zip(step.behind, right, strict=True))
     found = evaluate(body, kernel.names, step.join, known)

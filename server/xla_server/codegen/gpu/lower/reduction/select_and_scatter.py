@@ -1,9 +1,9 @@
 """Lowering of select-and-scatter for a GPU: a thread for each window, then one for each element.
 
-The first kernel stores the position that each window selects: it goes through the window, as the
-comparator of positions is any function. The second one goes through the windows around an element,
-in the order of their sources, and combines the sources of those that selected it. Work: twice the
-elements of a window for each of its positions; one thread goes through a window, however large.
+The first kernel stores the position that each window selects: a thread visits the whole window, as
+`select` may be any function. The second one visits the windows around an element, in the order of
+their sources, and combines the sources of those that selected it. Work: twice the elements of a
+window for each position; one thread visits a window of any size.
 """
 
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""Thunks of what libraries compute on a GPU."""
+"""Thunks of library plans on a GPU."""
 
 from collections.abc import Sequence
 
@@ -17,9 +17,9 @@ def add_plan(
     updates: Sequence[Value] = (),
     in_place: Sequence[tuple[Value, Value]] = (),
 ) -> None:
-    """Add the row that computes a plan on these buffers; those that it does not write are read.
+    """Add the thunk that computes a plan on these buffers; those that it does not write are read.
 
-    A pair is a result and what it may be written over.
+    A pair of `in_place` is a result and the argument that it may overwrite.
     """
     assert plan.problem is None, plan
     reads = tuple(value for value in arguments if value not in writes)

@@ -27,9 +27,9 @@ def thread_thunk(
 ) -> KernelThunk:
     """Return the thunk that launches a kernel on these arguments, with a thread for each item.
 
-    Unless it `polls`, a kernel gets no looks at the cancellation flag: others take what it stores
-    as indices or addresses, which nothing checks. Indices have the bits that numbers of threads and
-    of elements of every argument take.
+    Unless it `polls`, a kernel does not poll the cancellation flag: other kernels use its results
+    as unchecked indices or addresses. Indices have enough bits for the threads and for the elements
+    of every argument.
     """
     if polls:
         kernel = stoppable(kernel, len(arguments))
@@ -46,7 +46,7 @@ def thread_thunk(
 
 
 class ThreadKernel:
-    """A kernel while it is built, with the values that its buffers are."""
+    """Builder of a kernel, with the values of its buffers."""
 
     def __init__(self, name: str) -> None:
         self.names, self.top = Names(), Body()
@@ -59,11 +59,11 @@ class ThreadKernel:
         return self._buffer(value, ir.Usage.READ)
 
     def writes(self, value: Value) -> ir.Buffer:
-        """Return the buffer of a value all of which is written."""
+        """Return the buffer of a value that is wholly written."""
         return self._buffer(value, ir.Usage.WRITE)
 
     def updates(self, value: Value) -> ir.Buffer:
-        """Return the buffer of a value whose elements remain where nothing is written."""
+        """Return the buffer of a value that is partly written."""
         if value not in self._updates:
             self._updates.append(value)
         return self._buffer(value, ir.Usage.WRITE)

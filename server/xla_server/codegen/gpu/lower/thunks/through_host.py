@@ -1,7 +1,7 @@
-"""Operations that the host does for a GPU: lowered as for a processor, to kernels of the host.
+"""Operations that the host computes for a GPU, lowered to kernels of the host.
 
-Their operands are copied to the host and their results back. The rows say where they run by what
-they call: a `GridKernel` and a plan of a library on the device, any other kernel on the host.
+Their operands are copied to the host and their results back. A thunk's code decides where it runs:
+a `GridKernel` or a library's plan on the device, any other kernel on the host.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ class ThroughHost:
     lower: Lower
 
     def __call__(self, lowering: Lowering, i: HloInstruction) -> Tree:
-        """Add the rows of an instruction for the host."""
+        """Add the thunks of an instruction for the host."""
         device, lowering.target = lowering.target, host()
         try:
             tree = self.lower(lowering, i)
