@@ -24,15 +24,14 @@ masks in registers gain by it: on others a masked store takes longer than it sav
 def vector_request(loop: For, machine: Machine) -> Request | None:
     """Return the request to vectorise a loop; None to request nothing.
 
-    It is for loops that are marked for vectors, for sums of elements that are loaded one by one,
-    and for a constant and small number of iterations that store values, none of which reads what
-    the one before has computed.
+    Three kinds of loops have one: loops marked for vectors, sums of elements that are loaded one by
+    one, and loops of few iterations, a constant number, that store values and carry none.
     """
     if loop.vectorised:
         return VECTORISED
     iterations, short = constant_iterations(loop), tuning_of(machine).short_loops
     if vectors.sums_elements_apart(loop):
-        # By itself LLVM takes up to four vectors at once.
+        # LLVM's default is up to four vectors at once.
         return {"llvm.loop.vectorize.width": short.elements_apart, "llvm.loop.interleave.count": 1}
     if iterations is None or iterations >= short.max_iterations:
         return None
