@@ -1,5 +1,6 @@
 """Modules of the corpora are made once in a session of tests."""
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,3 +20,17 @@ def test_what_is_kept_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert kept("group/other", make) == b"module 1"
     monkeypatch.delenv(DIRECTORY_VARIABLE)
     assert kept("group/one", make) == b"module 2"
+
+
+def test_others_wait_for_who_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
+    others: list[Future[bytes]] = []
+
+    def make() -> bytes:
+        others.append(pool.submit(kept, "one", lambda: b"made again"))
+        with pytest.raises(TimeoutError):
+            others[0].result(0.05)
+        return b"module"
+
+    with ThreadPoolExecutor() as pool:
+        assert kept("one", make) == others[0].result() == b"module"
