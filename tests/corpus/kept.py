@@ -31,3 +31,9 @@ def kept(name: str, make: Callable[[], bytes]) -> bytes:
             file.write(data)
         os.replace(file.name, path)
     return data
+
+
+def kernel_directory() -> str:
+    """Return the directory of the session's compiled kernels; empty outside of a session."""
+    directory = os.environ.get(DIRECTORY_VARIABLE)
+    return "" if directory is None else str(Path(directory, "kernels"))
