@@ -1,16 +1,34 @@
+import functools
 import gc
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
 
-from tests.corpus.kept import DIRECTORY_VARIABLE
+from tests.corpus.kept import DIRECTORY_VARIABLE, kernel_directory
 
 # A busy machine must not fail a test by its time.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have kernels and reports kept in directories of the session, and none in the user's.
+
+    All processes of a session have the same ones, so that a kernel is compiled once.
+    """
+    if DIRECTORY_VARIABLE in os.environ:
+        return
+    root = Path(tempfile.mkdtemp(prefix="xla-service-tests-"))
+    config.add_cleanup(functools.partial(shutil.rmtree, root, ignore_errors=True))
+    os.environ["XDG_STATE_HOME"] = str(root / "state")
+    os.environ[DIRECTORY_VARIABLE] = str(root / "corpus")
+    os.environ["XLA_SERVER_COMPILATION_CACHE_DIR"] = kernel_directory()
 
 
 _WAITING = ("tests/e2e/", "tests/fault/", "tests/fuzz/", "tests/packaging/")
@@ -32,23 +50,13 @@ def pytest_collection(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Take what was collected, a million objects, out of all later garbage collections."""
+    """Take what was collected, a million objects, out of all later garbage collections.
+
+    These are rarer than by default: a program is many objects, which their references free.
+    """
     gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
     gc.enable()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _directories_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Servers keep kernels and reports in directories of the session, and none in the user's."""
-    root = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        # All workers of a session compile a kernel once.
-        root = root.parent
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XLA_SERVER_COMPILATION_CACHE_DIR", str(root / "kernels"))
-        patch.setenv("XDG_STATE_HOME", str(root / "state"))
-        patch.setenv(DIRECTORY_VARIABLE, str(root / "corpus"))
-        yield
 
 
 @pytest.fixture(autouse=True)

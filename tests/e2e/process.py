@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 from tests.e2e import modules
+from tests.e2e.fork_server import ForkedProcess, fork_server
 from xla_contract.descriptors import EXTENSION_RPCS, RPCS
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 
@@ -25,7 +27,7 @@ _SIZES = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_lengt
 
 @dataclasses.dataclass
 class ServerProcess:
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[str] | ForkedProcess
     ready: dict[str, Any]
     log: Path
 
@@ -46,30 +48,43 @@ def start_server(
     environment: dict[str, str] | None = None,
     insecure: bool = True,
     module: str = "xla_server",
+    forked: bool = True,
 ) -> Iterator[ServerProcess]:
     """A server process; unless it is `insecure`, flags and environment say who may call.
 
-    `module` is what Python executes.
+    `module` is what Python executes. A server of `xla_server` without an environment of its own is
+    forked from a process that has loaded its modules, unless `forked` is False.
     """
     log = directory / "server.log"
-    command = [sys.executable, "-m", module, "serve", "--listen", "127.0.0.1:0", *flags]
-    command += ["--insecure"] if insecure else []
-    with log.open("w") as stderr:
-        process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            text=True,
-            env=os.environ | (environment or {}),
-        )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line, log.read_text()
-        yield ServerProcess(process, json.loads(line), log)
-    finally:
-        process.kill()
-        process.communicate()
+    arguments = ["serve", "--listen", "127.0.0.1:0", *flags, *(["--insecure"] if insecure else [])]
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as stdout, log.open("w") as stderr:
+        process: subprocess.Popen[str] | ForkedProcess
+        try:
+            if forked and environment is None and module == "xla_server":
+                process = fork_server(_platform(flags), arguments, writing, stderr.fileno())
+            else:
+                command = [sys.executable, "-m", module, *arguments]
+                variables = os.environ | (environment or {})
+                process = subprocess.Popen(
+                    command, stdout=writing, stderr=stderr, text=True, env=variables
+                )
+        finally:
+            os.close(writing)
+        try:
+            line = stdout.readline()
+            assert line, log.read_text()
+            yield ServerProcess(process, json.loads(line), log)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _platform(flags: Sequence[str]) -> str:
+    """Return the platform that flags of a server name, else the one it has by default."""
+    words = [word for flag in flags for word in flag.split("=")]
+    named = [value for name, value in itertools.pairwise(words) if name == "--platform"]
+    return named[-1] if named else "cpu"
 
 
 def serving(*flags: str, platforms: Sequence[str] = ("interpreter",)) -> Any:

@@ -19,6 +19,7 @@ from tests.example_platform.instructions import INSTRUCTIONS
 from tests.example_platform.memory import DTYPES, AccessError
 from tests.example_platform.routines import is_defined
 from tests.example_platform.walker import EXPRESSIONS, STATEMENTS, run, supported
+from tests.kept_kernels import kept_kernels
 from tests.kernels.corpora import CORPORA
 from tests.kernels.running import arguments_of, has_open_order, results_of, run_compiled
 from tests.processors import HOST, TARGET, tuned
@@ -39,7 +40,6 @@ from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.functions.called_functions import CALLED, WITH_BRANCHES
-from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.analysis.counts import evaluations
 from xla_server.codegen.kernel_ir.expressions import (
     Apply,
@@ -73,6 +73,8 @@ from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 Bytes = np.ndarray[Any, Any]
 
 
+_KERNELS = kept_kernels()
+
 Constants = Mapping[Value, Any]
 
 
@@ -103,7 +105,7 @@ def _assert_same(program: str, thunk: KernelThunk, constants: Constants) -> None
     # Two calls, so that what each call does first is done twice.
     for start, stop in itertools.pairwise(sorted({0, thunk.work_items // 2, thunk.work_items})):
         run(thunk.kernel, walked, start, stop)
-    run_compiled(Kernels().get(thunk.kernel), thunk, compiled)
+    run_compiled(_KERNELS.get(thunk.kernel), thunk, compiled)
     results = results_of(thunk)
     pairs = zip(thunk.arguments, walked, compiled, strict=True)
     for value, ours, theirs in (each for each in pairs if each[0] in results):

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 import psutil
 
+from tests.e2e.fork_server import MODULE as FORK_SERVER
+
 MINUTES = float(os.environ.get("SOAK_MINUTES", "0"))
 IS_SOAK = MINUTES > 0
 
@@ -102,7 +104,7 @@ def _resources() -> Resources:
     found = Resources(0, 0, 0)
     for process in psutil.Process().children():
         try:
-            if "xla_server" not in process.cmdline():
+            if not {"xla_server", FORK_SERVER} & set(process.cmdline()):
                 continue
             found = Resources(
                 found.resident_bytes + process.memory_info().rss,

@@ -13,8 +13,9 @@ import ml_dtypes
 import numpy as np
 
 from tests.elementwise_operations import OPERATIONS as OPERATED
+from tests.kept_kernels import kept_kernels
 from xla_contract.types.element_type import ElementType
-from xla_server.codegen.kernel import Kernels, LoadedKernel
+from xla_server.codegen.kernel import LoadedKernel
 from xla_server.codegen.kernel_ir.builder import Body, Items
 from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Expression, Load, Usage
 from xla_server.codegen.kernel_ir.kernel import Kernel
@@ -77,7 +78,7 @@ def loop(function: str, name: str) -> Kernel:
     return Kernel((*buffers, result), (), tuple(kernel.statements))
 
 
-_KERNELS = Kernels()
+_KERNELS = kept_kernels()
 _ELEMENT = {kind.text: kind for kind in ElementType if kind.text in DTYPE}
 
 

@@ -52,7 +52,7 @@ def test_the_ready_line_says_where_and_what(tmp_path):
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_an_idle_server_ends_it_with_0(tmp_path, signum):
-    with start_server(tmp_path) as server:
+    with start_server(tmp_path, forked=False) as server:
         server.process.send_signal(signum)
         assert server.process.wait(60) == 0
 

@@ -30,8 +30,8 @@ def test_what_programs_share_is_ready_before_the_first(tmp_path: Path) -> None:
 
 
 def test_a_signal_while_it_prepares_ends_the_server_with_0(tmp_path: Path) -> None:
-    kernels = tmp_path / "kernels"
-    with start_server(tmp_path, "--compilation-cache-dir", str(kernels)) as server:
+    flags = ("--compilation-cache-dir", str(tmp_path / "kernels"))
+    with start_server(tmp_path, *flags, forked=False) as server:
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(60) == 0
         assert "drained" in server.log.read_text()

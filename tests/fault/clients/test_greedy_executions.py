@@ -49,7 +49,7 @@ def port(tmp_path: Path) -> Iterator[int]:
     os.sched_setaffinity(0, {min(mine)})
     try:
         started = contextlib.ExitStack()
-        server = started.enter_context(start_server(tmp_path, *flags))
+        server = started.enter_context(start_server(tmp_path, *flags, forked=False))
     finally:
         os.sched_setaffinity(0, mine)
     with started:

@@ -7,6 +7,7 @@ import numpy as np
 
 from tests import building
 from tests.conformance.oracle import assert_equal_bits
+from tests.corpus.kept import kernel_directory
 from xla_client import Op
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.literal import Literal
@@ -23,7 +24,7 @@ from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 
-CPU = Cpu()
+CPU = Cpu(compilation_cache_dir=kernel_directory())
 
 
 def built(function: Callable[..., Op], arguments: Sequence[Any]) -> HloModule:

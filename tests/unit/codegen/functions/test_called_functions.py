@@ -11,6 +11,7 @@ import pytest
 from numba import types
 
 from tests import numba_front_end
+from tests.kept_kernels import kept_kernels
 from tests.processors import HOST
 from tests.ulps.functions import BINARY, OPERATIONS, REFERENCE
 from tests.ulps.samples import operands_of
@@ -33,7 +34,7 @@ NAMES = [name.removeprefix("called_") for name in CALLED]
 
 @functools.cache
 def _kernels() -> Kernels:
-    return Kernels()
+    return kept_kernels()
 
 
 def _operands(name: str, count: int) -> list[Any]:

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from xla_server.codegen.kernel import Kernels
+from tests.kept_kernels import kept_kernels
 from xla_server.codegen.kernel_ir.builder import Body, Items
 from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Load, Usage
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 
-_KERNELS = Kernels()
+_KERNELS = kept_kernels()
 _NAMES = {"bool": "b1", "float": "f", "uint": "u", "int": "i", "complex": "c"}
 
 
