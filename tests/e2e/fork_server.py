@@ -27,11 +27,12 @@ from xla_server.app import cli
 MODULE = "tests.e2e.fork_server"
 
 _LOADED = ("xla_server.app.commands", "xla_server.app.serving.lifecycle")
-"""What every server loads."""
+"""The modules that every server loads."""
 
 _LOADED_BY_PLATFORM = {"interpreter": (), "cpu": ("xla_server.backends.compiled.cpu",)}
-"""What servers of a platform load besides."""
+"""The modules that servers of a platform load besides."""
 
+_LOADED_WORD = b"loaded"
 _REQUEST_BYTES = 1 << 20
 _SET_CHILD_SUBREAPER = 36
 """An option of prctl, from Linux's prctl.h."""
@@ -84,10 +85,11 @@ class ForkedProcess:
 def fork_server(platform: str, arguments: Sequence[str], output: int, errors: int) -> ForkedProcess:
     """Start a server of a platform as `python -m xla_server ARGUMENTS`, with these descriptors."""
     request = {"arguments": arguments, "environment": dict(os.environ), "directory": os.getcwd()}
-    with _lock, _adopting():
+    with _lock:
         connection = _template(platform)
-        socket.send_fds(connection, [json.dumps(request).encode()], [output, errors])
-        return ForkedProcess(int(connection.recv(64)))
+        with _adopting():
+            socket.send_fds(connection, [json.dumps(request).encode()], [output, errors])
+            return ForkedProcess(int(connection.recv(64)))
 
 
 @functools.cache
@@ -104,6 +106,7 @@ def _template(platform: str) -> socket.socket:
         ours.close()
         process.wait()
 
+    assert ours.recv(len(_LOADED_WORD)) == _LOADED_WORD
     return ours
 
 
@@ -120,6 +123,7 @@ def _adopting() -> Iterator[None]:
 
 def _await_start(connection: socket.socket) -> None:
     """Fork for each request, and return in the new process, which is what the request says."""
+    connection.send(_LOADED_WORD)
     while True:
         data, descriptors, _, _ = socket.recv_fds(connection, _REQUEST_BYTES, 2)
         if not data:
