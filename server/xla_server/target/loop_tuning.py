@@ -222,4 +222,4 @@ class ShortLoops:
     elements_apart: int = 8
     """Elements of a vector that are loaded one by one, next to copies of the loop. With four
     vectors of 16 at once sums of runs of four took five times as long to compile, and a third
-    longer to run (LOG, compile time of programs that nobody tuned)."""
+    longer to run (LOG, cold compilation of new draws)."""

@@ -12,7 +12,7 @@ writes contiguous memory. Cuts of other dimensions make pieces, each with its ow
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from xla_server.codegen.instructions.memory import COPY_BYTES
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
@@ -160,9 +160,8 @@ class _Cutting:
         waiting = [box]
         while waiting:
             part = waiting.pop()
-            loops, index = _walked(part)
-            stores = tuple(self._make(index))
-            found = _cuts(stores, loops, self._tuned).items()
+            loops, stores = self._traced(part)
+            found = _cuts(loops, stores, self._tuned).items()
             kept = {
                 d: self._worthwhile(loops[d].size, cuts, self._shortest[d]) for d, cuts in found
             }
@@ -183,10 +182,7 @@ class _Cutting:
         waiting = [tuple(boxes)]
         while waiting:
             rows = waiting.pop()
-            found: list[Mapping[int, list[int]]] = []
-            for box in rows:
-                loops, index = _walked(box)
-                found.append(_cuts(self._make(index), loops, self._tuned))
+            found = [_cuts(*self._traced(box), self._tuned) for box in rows]
             outside = {d: cuts for each in found for d, cuts in each.items() if d < dimension}
             if outside:
                 first = min(outside)
@@ -210,8 +206,12 @@ class _Cutting:
 
     def add_whole(self, box: Box) -> None:
         """Add a piece as one nest of loops."""
+        self._add_nest(box, *self._traced(box))
+
+    def _traced(self, box: Box) -> tuple[list[Variable], tuple[Store, ...]]:
+        """Return a loop for each dimension of a box, and the stores inside."""
         loops, index = _walked(box)
-        self._add_nest(box, loops, tuple(self._make(index)))
+        return loops, tuple(self._make(index))
 
     def _add_nest(self, box: Box, single: Sequence[Variable], stores: tuple[Store, ...]) -> None:
         """Add a piece as one nest of loops, which was traced with a loop for each dimension."""
@@ -274,7 +274,7 @@ def _parts(box: Box, dimension: int, cuts: Sequence[int]) -> list[Box]:
 
 
 def _cuts(
-    stores: Sequence[Store], loops: Sequence[Variable], tuned: Pieces
+    loops: Sequence[Variable], stores: Sequence[Store], tuned: Pieces
 ) -> dict[int, list[int]]:
     """Return, by the number of a loop, the values of its variable at which a test changes."""
     found: dict[int, set[int]] = {}
