@@ -107,7 +107,7 @@ class Gpu:
     """The multiprocessors of a GPU.
 
     `ptx` is the version of PTX to write, such as 81 for 8.1: the oldest that the compute
-    capability has, as a driver refuses a version newer than its own, and 8.1 at least, in which a
+    capability has, as a driver refuses a version newer than its own. It is 8.1 at least, in which a
     kernel has 4095 arguments and not 544: a sort has two for each operand. The others are counts
     and bytes: `registers` of 32 bits, `threads` and `shared_bytes` belong to one multiprocessor,
     `block_shared_bytes` is what one block may have of them. `has_conditional_graphs` lets loops and

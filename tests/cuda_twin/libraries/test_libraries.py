@@ -18,6 +18,7 @@ from tests.cuda_twin.bindings import cublas_lt, cudnn, cufft
 from tests.cuda_twin.device.driver import SmallTwin, TwinDriver
 from tests.cuda_twin.libraries.by_numpy import compute
 from xla_contract.types.element_type import ElementType as E
+from xla_server.backends.cuda.worker.device.driver import PreparedCall, Work
 from xla_server.backends.cuda.worker.exchange.protocol import OutOfDeviceMemoryError
 from xla_server.backends.cuda.worker.libraries import Libraries, LibraryError, cudnn_backend
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
@@ -57,8 +58,11 @@ class Bound(TwinDriver):
     def prepare(self, plan: LibraryPlan) -> Any:
         return self._libraries.prepare(plan)
 
-    def call(self, prepared: Any, addresses: Any, stream: int) -> None:
-        prepared.call(addresses, stream)
+    def enqueue(self, work: Work, stream: int) -> None:
+        if isinstance(work, PreparedCall):
+            work.prepared.call(work.addresses, stream)
+        else:
+            super().enqueue(work, stream)
 
 
 @pytest.mark.parametrize("part", range(8))
