@@ -86,7 +86,7 @@ def channel_arguments(options: RpcOptions) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", options.max_message_bytes),
         ("grpc.max_send_message_length", options.max_message_bytes),
-        # None but identity: a message takes memory and time by its size, not by that on the wire.
+        # Identity is the only one: a few compressed bytes would become a message of any size.
         ("grpc.compression_enabled_algorithms_bitset", 1),
         # Identifies connections.
         ("grpc.enable_channelz", 1),
