@@ -14,7 +14,7 @@ from xla_contract.stubs import hlo_pb2, xla_data_pb2
 from xla_contract.types.opcode import VARIADIC, Opcode
 from xla_contract.types.shape import Shape
 from xla_contract.wire.shape_proto import program_shape_from_proto, shape_from_proto
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule, require_length
 from xla_server.ir.unmodelled_fields import decoration_of, present_fields
 
 MAX_COMPUTATION_ID = 2**31 - 1
@@ -56,12 +56,14 @@ def import_module(
     Instruction ids count by their low 32 bits within their computation, so both ways of
     numbering in use are read. Fields without meaning to the computation are kept as decoration.
     Raises InvalidArgumentError for anything malformed, UnimplementedError for an opcode without
-    definition, ResourceExhaustedError when the constants together pass `max_literal_bytes`.
+    definition, ResourceExhaustedError for more than MOST_INSTRUCTIONS, and when the constants
+    together pass `max_literal_bytes`.
     """
     if not proto.HasField("host_program_shape"):
         raise InvalidArgumentError(
             f"a module must say its host_program_shape, got none in module {_quote(proto.name)}"
         )
+    require_length(sum(len(part.instructions) for part in proto.computations))
     reader = _Reader(max_literal_bytes)
     computations = [reader.read_computation(part) for part in proto.computations]
     entry = reader.computations.get(proto.entry_computation_id)

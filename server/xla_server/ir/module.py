@@ -8,10 +8,24 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+from xla_contract.errors import ResourceExhaustedError
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.devices.device_grid import ALONE, DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
+
+MOST_INSTRUCTIONS = 1 << 19
+"""Largest number of instructions of a program, those of a called computation counted for each
+caller once calls are inlined. To read one takes some 2 KiB of memory and a tenth of a
+millisecond. A chain of 20,000 loops has 300,000."""
+
+
+def require_length(instructions: int, how: str = "") -> None:
+    """Raise ResourceExhaustedError for a program of more than MOST_INSTRUCTIONS, counted so."""
+    if instructions > MOST_INSTRUCTIONS:
+        raise ResourceExhaustedError(
+            f"a program must have at most {MOST_INSTRUCTIONS} instructions{how}, got {instructions}"
+        )
 
 
 @dataclasses.dataclass(slots=True, eq=False)

@@ -13,7 +13,9 @@ from xla_contract.errors import (
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
+from xla_server.ir import module
 from xla_server.ir.importer import import_module
+from xla_server.ir.text.parser import parse_module
 
 Proto = hlo_pb2.HloModuleProto
 
@@ -188,3 +190,20 @@ def test_bounds_the_constants_of_a_module_together() -> None:
     assert import_module(proto, max_literal_bytes=16)
     with pytest.raises(ResourceExhaustedError, match="15 bytes together, got 16"):
         import_module(proto, max_literal_bytes=15)
+
+
+def test_a_program_that_is_too_long_is_refused_before_it_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    proto = parse_hlo(VECTOR_LOOP)
+    length = sum(len(part.instructions) for part in proto.computations)
+    monkeypatch.setattr(module, "MOST_INSTRUCTIONS", length)
+    import_module(proto)
+    parse_module(VECTOR_LOOP)
+    monkeypatch.setattr(module, "MOST_INSTRUCTIONS", length - 1)
+    proto.computations[0].instructions[0].opcode = "not read"
+    told = rf"must have at most {length - 1} instructions, got {length}$"
+    with pytest.raises(ResourceExhaustedError, match=told):
+        import_module(proto)
+    with pytest.raises(ResourceExhaustedError, match=told):
+        parse_module(VECTOR_LOOP)

@@ -107,7 +107,6 @@ LIMITS = {
     "passes/partitioning/replicated_work.py": {"_MAX_SHOWN"},
     "passes/reductions/stacked_elements.py": {"MOST_OPERATIONS"},
     "passes/simplify/algebraic_simplifier.py": {"_MOST_STEPS"},
-    "passes/simplify/call_inliner.py": {"MOST_INSTRUCTIONS"},
     "passes/simplify/constant_folding.py": {"LARGEST_RESULT", "MAX_TOUCHED_ELEMENTS"},
     "passes/simplify/cse.py": {"_LARGEST_CONSTANT"},
     "passes/scheduling/in_place_order.py": {"MAX_PEAK_GROWTH", "_SET_SIZE"},

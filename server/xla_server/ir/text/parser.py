@@ -16,7 +16,7 @@ from xla_contract.ops.definitions import definition, infer_shape
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import MAX_NESTING, ProgramShape, Shape
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule, require_length
 from xla_server.ir.text.asynchronous import split_opcode, wrap
 from xla_server.ir.text.attributes import Attributes, read_attributes
 from xla_server.ir.text.forms.form import OfShape
@@ -61,6 +61,7 @@ class _Parser:
         self._computations: dict[str, HloComputation] = {}
         self._names = UniqueNames()
         self._computation_names = UniqueNames()
+        self._length = 0
 
     def module(self) -> HloModule:
         reader = self._reader
@@ -113,6 +114,8 @@ class _Parser:
             marked = self._skip_word(_ROOT)
             if marked and root is not None:
                 reader.refuse("a computation may have one ROOT", "another one", place)
+            self._length += 1
+            require_length(self._length)
             last = self._instruction(known)
             root = last if marked else root
         instructions = list(known.values())

@@ -1,8 +1,7 @@
 """Inlining of call and fusion instructions."""
 
-from xla_contract.errors import ResourceExhaustedError
 from xla_contract.types.opcode import Opcode
-from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule, require_length
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import RewritePass
 
@@ -29,11 +28,6 @@ class FusionInliner(_Inliner):
     opcodes = (Opcode.FUSION,)
 
 
-MOST_INSTRUCTIONS = 1 << 19
-"""Largest number of instructions of a program, those of a computation counted for each caller. A
-chain of 20,000 loops has 300,000."""
-
-
 def require_inlinable(module: HloModule) -> None:
     """Raise ResourceExhaustedError for a program that is too long once its calls are inlined."""
     lengths: dict[HloComputation, int] = {}
@@ -41,11 +35,7 @@ def require_inlinable(module: HloModule) -> None:
         lengths[computation] = len(computation.instructions) + sum(
             lengths[called] for part in computation.instructions for called in part.called
         )
-    if lengths[module.entry] > MOST_INSTRUCTIONS:
-        raise ResourceExhaustedError(
-            f"a program must have at most {MOST_INSTRUCTIONS} instructions with its calls inlined, "
-            f"got {lengths[module.entry]}"
-        )
+    require_length(lengths[module.entry], " with its calls inlined")
 
 
 def copied(

@@ -26,6 +26,9 @@ M = TypeVar("M", bound=Message)
 _CHARACTERS_PER_BYTE = 4
 """Approximate number of characters of HLO text per byte of a constant."""
 
+MAX_TEXT_CHARACTERS = 1 << 26
+"""Characters of HLO text: lists of numbers take some 25 times as many bytes while it is read."""
+
 _FORMATS: Mapping[int, DumpFormat] = {
     extension_pb2.MODULE_FORMAT_UNSPECIFIED: DumpFormat.TEXT,
     extension_pb2.MODULE_FORMAT_TEXT: DumpFormat.TEXT,
@@ -55,6 +58,12 @@ def read_source(
     """
     match source.WhichOneof("form"):
         case "hlo_text":
+            if len(source.hlo_text) > MAX_TEXT_CHARACTERS:
+                raise ResourceExhaustedError(
+                    f"HLO text may have {MAX_TEXT_CHARACTERS} characters, got "
+                    f"{len(source.hlo_text)}",
+                    hint="Send the serialized module.",
+                )
             module = parse_module(source.hlo_text)
             return export_module(module), module.grid
         case "hlo_module":

@@ -5,11 +5,11 @@ import pytest
 from tests.unit.passes.passing import imported, opcodes, passed, rewritten, stated
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import MOST_INSTRUCTIONS
 from xla_server.ir.verification.verifier import verify
 from xla_server.passes.framework.editor import Editor, copy_module, rewrite, users
 from xla_server.passes.framework.fixpoint import Pass
 from xla_server.passes.simplify.call_inliner import (
-    MOST_INSTRUCTIONS,
     CallInliner,
     FusionInliner,
     require_inlinable,
