@@ -159,6 +159,11 @@ class LoopNests:
     min_call_elements: int = 4096
     """Elements of a work item from which those calls take none of its time."""
 
+    row_group_work: int = 32
+    """Additions for one column, up to which several rows are combined at once: eight rows of one
+    addition each, two of costly functions, whose copies would take longer to compile than they save
+    (LOG, narrow columns)."""
+
     max_short_row: int = 64
     """Elements of a row up to which what is computed once for a row is done for many side by side:
     a fifth less run time (LOG, third round)."""

@@ -20,9 +20,11 @@ masks in registers gain by it: on others a masked store takes longer than it sav
 def vector_request(loop: For, machine: Machine) -> str | None:
     """Return the name of the request to vectorise a loop; None where there is none.
 
-    The loop has a constant and small number of iterations, stores values, and has no iteration
-    that reads what the one before has computed.
+    The loop is marked for vectors, or has a constant and small number of iterations, stores values,
+    and has no iteration that reads what the one before has computed.
     """
+    if loop.vectorised:
+        return VECTORISED
     iterations, short = constant_iterations(loop), tuning_of(machine).short_loops
     if iterations is None or iterations >= short.max_iterations:
         return None

@@ -123,7 +123,7 @@ class Repeat(Block):
 
 
 class Loop(Block):
-    """The body of a serial loop."""
+    """The body of a serial loop, and the `bounds` of what it runs over."""
 
     def __init__(
         self,
@@ -135,18 +135,20 @@ class Loop(Block):
         step: int = 1,
         iterations: float | None = None,
         unrolled: bool = False,
+        vectorised: bool = False,
     ) -> None:
         axis = self.axis = ir.Value(name, Type.I64)
-        begin, end = ir.whole(low), ir.whole(high)
+        begin, end = self.bounds = ir.whole(low), ir.whole(high)
         if iterations is None:
             numbers = ir.known(begin), ir.known(end)
             if numbers[0] is None or numbers[1] is None:
                 raise ValueError(f"a loop of unknown bounds must have iterations, got {name}")
             iterations = len(range(numbers[0], numbers[1], step))
+        self.iterations = iterations
 
         def made(body: tuple[stmt.Statement, ...]) -> stmt.For:
             """Unroll the loop where it is short or was to be."""
-            loop = stmt.For(axis, begin, end, body, iterations, step)
+            loop = stmt.For(axis, begin, end, body, iterations, step, vectorised=vectorised)
             return dataclasses.replace(loop, unrolled=unrolled or is_unrolled(loop))
 
         super().__init__(outside, made)

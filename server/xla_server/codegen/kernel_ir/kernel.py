@@ -46,7 +46,9 @@ class Kernel:
 
     @functools.cached_property
     def key(self) -> str:
-        """The text, with all else that the machine code depends on: effort and unrolled loops."""
-        loops = (each for each, _ in walk(self.body) if isinstance(each, For))
+        """The text, with all else that the machine code depends on: effort and marked loops."""
+        loops = [each for each, _ in walk(self.body) if isinstance(each, For)]
         unrolled = [number for number, loop in enumerate(loops) if loop.unrolled]
-        return f"# {self.effort.name.lower()}, unrolled loops {unrolled}\n{self.text}"
+        vectorised = [number for number, loop in enumerate(loops) if loop.vectorised]
+        marked = f"unrolled loops {unrolled}, vectorised loops {vectorised}"
+        return f"# {self.effort.name.lower()}, {marked}\n{self.text}"

@@ -69,7 +69,8 @@ class Store:
 class For:
     """A serial loop of `axis` from `low` up to `high`, not included.
 
-    It has `iterations` in the mean. One that is `unrolled` becomes copies of its body.
+    It has `iterations` in the mean. One that is `unrolled` becomes copies of its body, and vectors
+    are requested of one that is `vectorised`.
     """
 
     axis: ir.Value
@@ -79,6 +80,7 @@ class For:
     iterations: float
     step: int = 1
     unrolled: bool = False
+    vectorised: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -100,6 +100,7 @@ CASES: tuple[tuple[Any, Mapping[str, Any]], ...] = (
             "iterations": 8,
             "step": 2,
             "unrolled": True,
+            "vectorised": True,
         },
     ),
     (stmt.While(LESS, (OUT,), 1), {"test": MORE, "body": (ALSO_OUT,), "expected": 2}),

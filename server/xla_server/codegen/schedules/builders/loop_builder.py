@@ -255,6 +255,7 @@ class LoopBuilder(GraphBuilder):
             return body
         if is_even and ir.known(low) is None:
             body = Loop(outside, self._names("i"), step.length)
+            body.bounds = low, ir.plus(low, step.length)
             index = body.let(name, ir.integer_op("add", low, body.axis))
         else:
             unrolled = group[0].loops[step.loop].unrolled

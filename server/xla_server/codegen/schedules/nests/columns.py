@@ -4,13 +4,19 @@ One loop for each result would stride through memory. Here a block of neighbouri
 kept in the result's own memory and every row read is combined into it in one run. Sums of many rows
 are sums of sums of fewer, which are kept on the stack, and so are results that are narrower in
 memory than they are computed.
+
+A block of fewer than 64 results is kept on the stack as whole vectors, the last of which may
+overlap the one before it. Several rows are combined into each vector while it is in a register.
+Each result is made of the same elements in the same order, and is stored from one vector or from
+two.
 """
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from xla_server.codegen.kernel_ir import expressions as ir
+from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.builder import Body, Loop
 from xla_server.codegen.kernel_ir.statements import Call, Stop
 from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
@@ -28,6 +34,7 @@ from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.schedules.reductions.reduction_groups import needed_reductions
 from xla_server.codegen.schedules.reductions.sum_levels import SumLoop, is_even, steps_of, turn_of
 from xla_server.codegen.trace.graph import (
+    Apply,
     Load,
     Node,
     Reassociation,
@@ -40,6 +47,7 @@ from xla_server.codegen.trace.graph import (
 )
 from xla_server.fusion.analysis.windows import is_short_window
 from xla_server.ir.affine import Affine, Variable, variable
+from xla_server.target.loop_tuning import MAX_UNROLLED_ITERATIONS
 
 
 def column_kernel(nest: Nest) -> ScheduledKernel | None:
@@ -118,7 +126,8 @@ class _Columns:
     It has `mean` of them in the mean. `high` is None if all blocks are equally long, `low` too if
     there is one. `kept` have the results that are not in their own memory, `partial` the sums that
     are added to sums in turn, `depth` blocks of each. Where it `calls`, runs that only begin or
-    join sums are calls.
+    join sums are calls. A narrow block is vectors of `vector` elements, others have 0 of them. A
+    run is `own` elements behind the beginning of the block.
     """
 
     last: Variable
@@ -130,6 +139,8 @@ class _Columns:
     partial: dict[ReductionResult, ir.StackArray] = dataclasses.field(default_factory=dict)
     kept: dict[ReductionResult, ir.StackArray] = dataclasses.field(default_factory=dict)
     calls: bool = False
+    vector: int = 0
+    own: ir.Expression = dataclasses.field(default_factory=lambda: ir.Index(0))
 
     @property
     def count(self) -> ir.Expression:
@@ -172,6 +183,11 @@ class _ColumnBuilder(LoopBuilder):
         axis = item = self._axis("t")
         body = Body(self._top)
         columns = self._columns = _Columns(last, min(size, last.size), last.size / blocks)
+        if last.size < self._nest.target.tuning.short_loops.max_iterations:
+            width = max(Type(result.type).byte_size for result in homes)
+            lanes = max(2, self._nest.target.machine.vector_bytes // width)
+            columns.vector = min(lanes, 1 << last.size.bit_length() - 1)
+            columns.size = -(-last.size // columns.vector) * columns.vector
         if blocks > 1:
             rest, low = self._names("t"), self._names("i")
             block = ir.integer_op("whole_mod", axis, blocks)
@@ -183,11 +199,12 @@ class _ColumnBuilder(LoopBuilder):
         self._open_outer(outer, item, body)
         self._homes = [(store, result) for result, store in homes.items()]
         for store, result in self._homes:
-            if not store.kernel_type.is_exact:
+            if columns.vector or not store.kernel_type.is_exact:
                 byte_size = columns.size * Type(result.type).byte_size
                 columns.kept[result] = self._stack_array(self._names("p"), byte_size)
         self._reduce_rows(body, reductions)
-        if made := [store for store in self._nest.stores if not _is_home(store, homes)]:
+        held = {} if columns.vector else homes
+        if made := [store for store in self._nest.stores if not _is_home(store, held)]:
             self._finish(body, made)
         self._close_part(body, axis if items > 1 else None, items)
         return self._scheduled()
@@ -207,36 +224,103 @@ class _ColumnBuilder(LoopBuilder):
         columns.calls = self._may_call()
         self._begin_columns(body)
         opened = self._open_rows(reductions, steps, body)
-        run = self._open_columns(opened[-1])
+        rows = opened.pop()
+        if columns.vector:
+            is_known = ir.known(rows.bounds[1]) is not None
+            is_known = is_even(steps, steps[-1]) if columns.partial else is_known
+            self._combine_groups(rows, opened[-1] if opened else body, depth, is_known=is_known)
+        else:
+            self._combine(rows, depth)
+        for step in reversed(steps[:-1]) if columns.partial else ():
+            if step.begins:
+                self._join(depth, opened[-1])
+                depth -= 1
+            opened.pop().close()
+        close(opened)
+
+    def _combine_groups(self, rows: Loop, outside: Body, depth: int, *, is_known: bool) -> None:
+        """Combine groups of the rows of a loop, each at once, and then those that are left.
+
+        The number of rows `is_known`, or is only so many in the mean.
+        """
+        (low, high), count, names = rows.bounds, int(rows.iterations), self._names
+        at_once = self._rows_at_once(count)
+        rest = count % at_once if is_known else 1
+        middle: ir.Expression
+        if is_known:
+            middle = ir.plus(low, count - rest)
+        else:
+            left = ir.integer_op("whole_mod", ir.integer_op("sub", high, low), at_once)
+            middle = outside.let(names("i"), ir.integer_op("sub", high, left))
+        groups = Loop(outside, names("i"), middle, low, step=at_once, iterations=count // at_once)
+        self._combine(groups, depth, at_once)
+        if rest:
+            mean = 1 if is_known else at_once / 2
+            last = Loop(outside, names("i"), high, middle, step=rest, iterations=mean)
+            self._combine(last, depth, rest)
+
+    def _rows_at_once(self, rows: int) -> int:
+        """Return how many of so many rows are combined at once: as many as divide them, if any."""
+        inside = {loop for _, result in self._homes for loop in result.reduction.loops}
+        nodes = (node for node in all_nodes(self._nest.stores) if isinstance(node, Apply))
+        work = sum(cost_of(node.function) for node in nodes if node.variables & inside)
+        most = max(
+            2, min(MAX_UNROLLED_ITERATIONS, self._tuned.row_group_work // max(1, work), rows)
+        )
+        return next((n for n in range(most, most // 2, -1) if rows % n == 0), most)
+
+    def _combine(self, rows: Loop, depth: int, at_once: int = 0) -> None:
+        """Combine the rows of an iteration into a block of results: one row if not `at_once`."""
+        results, names = self._homes, self._names
+        reductions = list(dict.fromkeys(result.reduction for _, result in results))
+        loops = reductions[0].loops
+        opened = self._open_columns(rows)
+        run = body = opened[-1]
+        elements = [self._element(depth, store, v) for store, v in results]
+        if at_once:
+            self._forget(
+                {self._columns.last, *(loop for each in reductions for loop in each.loops)}
+            )
+            cells = [run.declare(names("a"), element.load()) for element in elements]
+            body = Loop(run, names("i"), at_once)
+            self._indices[loops[-1]] = body.let(names("i"), ir.plus(rows.axis, body.axis))
+            opened.append(body)
         for reduction in reductions:
-            for own, loop in zip(reduction.loops, reductions[0].loops, strict=True):
+            for own, loop in zip(reduction.loops, loops, strict=True):
                 self._indices[own] = self._indices[loop]
                 # Accumulators change with every element, and so does what is made of them.
-                self._bodies[own] = run
-        elements = [self._element(depth, store, v) for store, v in results]
-        for (_, result), element in zip(results, elements, strict=True):
-            accumulator = result.reduction.accumulators[result.number]
-            self._values[accumulator] = run.let(self._names("a"), element.load())
+                self._bodies[own] = body
+        starts: Sequence[ir.Expression] = (
+            cells if at_once else [run.let(names("a"), each.load()) for each in elements]
+        )
+        for (_, result), start in zip(results, starts, strict=True):
+            self._values[result.reduction.accumulators[result.number]] = start
         combined = [self._value(v.reduction.combined[v.number]) for _, v in results]
         counted: dict[Reduction, int | None] = {
             reduction: self._origin(reduction) for reduction in reductions
         }
-        for (_, result), element, value in zip(results, elements, combined, strict=True):
-            element.store(run, value, counted.pop(result.reduction, None))
-        opened.append(run)
-        for step in reversed(steps) if columns.partial else ():
+        for number, (_, result) in enumerate(results):
+            origin = counted.pop(result.reduction, None)
+            if at_once:
+                body.set(cells[number], combined[number], origin)
+            else:
+                elements[number].store(run, combined[number], origin)
+        if at_once:
             opened.pop().close()
-            if step.begins:
-                self._join(depth, opened[-1])
-                depth -= 1
-        close(opened)
+            for element, cell in zip(elements, cells, strict=True):
+                element.store(run, cell)
+        close([rows, *opened])
+
+    def _forget(self, loops: Set[Variable]) -> None:
+        """Forget values of other loops, which are out of scope."""
+        self._values = {n: value for n, value in self._values.items() if not n.variables & loops}
 
     def _may_call(self) -> bool:
         """Return whether runs along a block that begin or join results can be calls."""
         columns, results, tuned = self._columns, self._homes, self._tuned
         last, size, summed = columns.last, columns.size, columns.partial
         rows = math.prod(loop.size for loop in results[0][1].reduction.loops)
-        if size < tuned.min_call_columns or size * rows < tuned.min_call_elements:
+        if columns.vector or size < tuned.min_call_columns or size * rows < tuned.min_call_elements:
             return False
         return all(
             result.type == store.kernel_type.storage
@@ -276,9 +360,7 @@ class _ColumnBuilder(LoopBuilder):
         if array is None:
             kind = Type(store.kernel_type.storage)
             return _Element(self._buffers[store.argument], kind, self._index(store.offset))
-        own = self._indices[columns.last]
-        if columns.low is not None:
-            own = ir.integer_op("sub", own, columns.low)
+        own = columns.own
         if is_inside and depth > 1:
             own = ir.integer_op("add", own, (depth - 1) * columns.size)
         return _Element(array, Type(result.type), own)
@@ -292,33 +374,42 @@ class _ColumnBuilder(LoopBuilder):
         index = ir.plus(self._index(_row_start(store, columns.last)), columns.low or 0)
         return ir.Address(self._buffers[store.argument], index, width)
 
-    def _open_columns(self, body: Body) -> Loop:
-        """Begin a run over a block of neighbours.
+    def _open_columns(self, body: Body) -> list[Loop]:
+        """Begin a run over a block of neighbours: one loop, or one over vectors and one over each.
 
-        The loop says how long equally long blocks are: LLVM then needs no remainder.
+        The loop says how long equally long blocks are: LLVM then needs no remainder. The last of
+        several vectors ends where the block does, and may begin inside the one before it.
         """
-        columns = self._columns
+        columns, names, opened = self._columns, self._names, []
+        last, lanes, begin = columns.last, columns.vector, ir.whole(0)
+        if lanes:
+            body = vectors = Loop(body, names("i"), columns.size // lanes)
+            begin = ir.times(vectors.axis, lanes)
+            columns.low = body.let(names("i"), ir.integer_op("minimum", begin, last.size - lanes))
+            opened.append(vectors)
         if columns.low is None:
-            return self._open(columns.last, body, columns.size)
-        if columns.high is not None:
-            return self._open(columns.last, body, columns.high, columns.low, columns.mean)
-        name = self._names("i")
-        run = Loop(body, self._names("i"), columns.size)
-        self._indices[columns.last] = run.let(name, ir.integer_op("add", columns.low, run.axis))
-        self._bodies[columns.last] = run
-        return run
+            run = self._open(last, body, columns.size)
+        elif columns.high is not None:
+            run = self._open(last, body, columns.high, columns.low, columns.mean)
+        else:
+            name = names("i")
+            run = Loop(body, names("i"), lanes or columns.size, vectorised=lanes > 0)
+            self._indices[last] = run.let(name, ir.integer_op("add", columns.low, run.axis))
+            self._bodies[last] = run
+        own = run.axis if lanes else ir.integer_op("sub", self._indices[last], columns.low or 0)
+        columns.own = ir.plus(begin, own)
+        return [*opened, run]
 
     def _finish(self, body: Body, made: Sequence[Store]) -> None:
         """Store what is made of a block of results."""
-        # Values of the runs before this one are out of scope here.
-        known_values, last = self._values.items(), self._columns.last
-        self._values = {n: value for n, value in known_values if last not in n.variables}
-        run = self._open_columns(body)
+        self._forget({self._columns.last})
+        opened = self._open_columns(body)
+        run = opened[-1]
         for store, result in self._homes:
             name, element = self._names("a"), self._element(0, store, result)
             self._values[result] = run.let(name, element.load())
         self._store(made, body)
-        run.close()
+        close(opened)
 
     def _begin_columns(self, body: Body) -> None:
         """Set a block of results to the initial values, and sums of sums to nothing."""
@@ -334,13 +425,14 @@ class _ColumnBuilder(LoopBuilder):
                     count = ir.Index(columns.depth * columns.size)
                     body.add(_fill(address, count, result.type, neutral))
             return
-        run = self._open_columns(body)
+        opened = self._open_columns(body)
+        run = opened[-1]
         for (store, result), value in zip(results, starts, strict=True):
             self._element(0, store, result).store(run, value)
             for depth in range(1, columns.depth + 1) if result in columns.partial else ():
                 neutral = self._value(_reassociation(result).neutral)
                 self._element(depth, store, result).store(run, neutral)
-        run.close()
+        close(opened)
 
     def _join(self, depth: int, body: Body) -> None:
         """Add the sums at a depth to those outside, and begin new ones."""
@@ -353,14 +445,15 @@ class _ColumnBuilder(LoopBuilder):
                 given = {"outside": outside, "inside": inside, "count": columns.count}
                 body.call(COLUMN_SUMS[f"join_{result.type}"].routine, given)
             return
-        run = self._open_columns(body)
+        opened = self._open_columns(body)
+        run = opened[-1]
         for store, result in summed:
             own = self._element(depth, store, result)
             around = self._element(depth - 1, store, result)
             parts = around.load(), own.load()
             around.store(run, ir.Apply(_reassociation(result).ordered, parts, own.type))
             own.store(run, self._value(_reassociation(result).neutral))
-        run.close()
+        close(opened)
 
 
 def _reassociation(result: ReductionResult) -> Reassociation:

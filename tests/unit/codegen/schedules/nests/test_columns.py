@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
@@ -134,3 +135,31 @@ def test_rows_of_wide_columns_are_shared_out() -> None:
     assert "to_f32" in rounded.source
     # Each block has few rows, and so has what is made of blocks.
     assert "room_for" not in first.source + second.source
+
+
+@pytest.mark.parametrize(
+    ("columns", "function", "loop"),
+    [
+        (17, jnp.negative, "range(0, 20, 5)"),
+        (4, jnp.exp, "range(0, 20, 2)"),
+        (64, jnp.negative, "range(20)"),
+    ],
+    ids=["narrow", "costly", "wide"],
+)
+def test_rows_are_combined_at_once_into_narrow_columns(
+    columns: int, function: Any, loop: str
+) -> None:
+    (text,) = near_texts(lambda x: function(x).max(1), _of(3, 20, columns))
+    assert f"in {loop}:" in text
+    assert ("kept_f32" in text) is (columns < 64)
+
+
+@pytest.mark.parametrize("shape", [(2, 11, 17), (1, 193, 10), (2, 100, 5)])
+def test_results_of_narrow_columns_are_those_of_the_interpreter(shape: tuple[int, ...]) -> None:
+    x = _of(*shape)
+    x[0, 3, 2] = np.nan
+    module = imported(lower(lambda x: (x.max(1), x.argmin(1), x.sum(1)), x))
+    *exact, sums = zip(on_cpu(module, [x]), interpreted(module, [x]), strict=True)
+    for compiled, expected in exact:
+        assert_equal_bits(compiled, expected)
+    np.testing.assert_allclose(*sums, rtol=1e-6, atol=1e-5)
