@@ -99,6 +99,7 @@ LIMITS = {
         "MAX_COPIES",
         "MAX_LOOP_STATEMENTS",
         "MIN_LEFT",
+        "VECTOR_COPIES",
     },
     "codegen/lower/fourier/fft_plan.py": {"MAX_CONVOLUTION"},
     "codegen/trace/contraction.py": {"MAX_TESTED_COPIES"},

@@ -19,6 +19,10 @@ LOOP_COPIES = 6
 """Copies for which a loop counts that is not unrolled itself: a window of three by three has one
 for each of its elements."""
 
+VECTOR_COPIES = 4
+"""Copies that a loop of vectors counts for: two vectors of eight rows each are unrolled, not three.
+"""
+
 MAX_LOOP_STATEMENTS = 8
 """Limit of statements of an unrolled loop: copies of longer ones cost more than they save."""
 
@@ -63,6 +67,8 @@ def _copies(statements: Sequence[Statement]) -> int:
         if isinstance(each, For | While):
             if _is_short(each):
                 copies *= constant_iterations(each) or 0
+            elif isinstance(each, For) and each.vectorised:
+                copies *= VECTOR_COPIES
             else:
                 is_worth_it = len(each.body) <= MAX_LOOP_STATEMENTS and not _has_loops(each.body)
                 copies = LOOP_COPIES if is_worth_it else MAX_COPIES

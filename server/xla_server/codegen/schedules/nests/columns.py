@@ -185,7 +185,7 @@ class _ColumnBuilder(LoopBuilder):
         columns = self._columns = _Columns(last, min(size, last.size), last.size / blocks)
         if last.size < self._nest.target.tuning.short_loops.max_iterations:
             width = max(Type(result.type).byte_size for result in homes)
-            lanes = self._nest.target.machine.vector_bytes // width
+            lanes = max(2, self._nest.target.machine.vector_bytes // width)
             columns.vector = min(lanes, 1 << last.size.bit_length() - 1)
             columns.size = -(-last.size // columns.vector) * columns.vector
         if blocks > 1:
@@ -380,27 +380,24 @@ class _ColumnBuilder(LoopBuilder):
         Blocks of equal length have a constant bound, so LLVM needs no remainder loop. The last of
         several vectors ends where the block ends, and may overlap the one before it.
         """
-        columns, names = self._columns, self._names
-        last, lanes = columns.last, columns.vector
-        if columns.high is not None:
-            run = self._open(last, body, columns.high, columns.low or 0, columns.mean)
-            columns.own = ir.integer_op("sub", run.axis, columns.low or 0)
-            return [run]
-        if not lanes and columns.low is None:
-            run = self._open(last, body, columns.size)
-            columns.own = run.axis
-            return [run]
-        opened, low, begin = [], columns.low, ir.whole(0)
+        columns, names, opened = self._columns, self._names, []
+        last, lanes, begin = columns.last, columns.vector, ir.whole(0)
         if lanes:
-            opened.append(Loop(body, names("i"), columns.size // lanes))
-            begin = ir.times(opened[0].axis, lanes)
-            low = opened[0].let(names("i"), ir.integer_op("minimum", begin, last.size - lanes))
-        run = Loop(
-            opened[-1] if opened else body, names("i"), lanes or columns.size, vectorised=lanes > 0
-        )
-        self._indices[last] = run.let(names("i"), ir.plus(low or 0, run.axis))
-        columns.own = ir.plus(begin, run.axis)
-        self._bodies[last] = run
+            body = vectors = Loop(body, names("i"), columns.size // lanes)
+            begin = ir.times(vectors.axis, lanes)
+            columns.low = body.let(names("i"), ir.integer_op("minimum", begin, last.size - lanes))
+            opened.append(vectors)
+        if columns.low is None:
+            run = self._open(last, body, columns.size)
+        elif columns.high is not None:
+            run = self._open(last, body, columns.high, columns.low, columns.mean)
+        else:
+            name = names("i")
+            run = Loop(body, names("i"), lanes or columns.size, vectorised=lanes > 0)
+            self._indices[last] = run.let(name, ir.integer_op("add", columns.low, run.axis))
+            self._bodies[last] = run
+        own = run.axis if lanes else ir.integer_op("sub", self._indices[last], columns.low or 0)
+        columns.own = ir.plus(begin, own)
         return [*opened, run]
 
     def _finish(self, body: Body, made: Sequence[Store]) -> None:
