@@ -14,7 +14,7 @@ product is that product, -0 too.
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -121,13 +121,14 @@ def _sums(
 
 def _patches(grouped: Array, window: Window) -> Array:
     """View (group, batch, output positions ..., feature, window elements ...) of the input."""
-    count = len(window.dimensions)
+    spatial = tuple(range(3, grouped.ndim))
     extents = [d.dilated_size for d in window.dimensions]
     padded = _pad(grouped, window)
-    windows = np.lib.stride_tricks.sliding_window_view(padded, extents, range(3, 3 + count))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, extents, spatial)
     positions = [slice(None, None, d.stride) for d in window.dimensions]
     elements = [slice(None, None, d.window_dilation) for d in window.dimensions]
-    return np.moveaxis(windows[(..., *positions, *elements)], 2, 2 + count)
+    box: tuple[Any, ...] = (..., *positions, *elements)
+    return np.moveaxis(windows[box], 2, grouped.ndim - 1)
 
 
 def _pad(grouped: Array, window: Window) -> Array:
