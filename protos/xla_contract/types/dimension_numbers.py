@@ -32,9 +32,13 @@ class WindowDimension:
         """The extent of the window with the gaps between its elements."""
         return dilated(self.size, self.window_dilation)
 
+    def padded_size(self, base: int) -> int:
+        """The size of a base dimension with its gaps and padding."""
+        return self.padding_low + dilated(base, self.base_dilation) + self.padding_high
+
     def output_size(self, base: int) -> int:
         """Return the number of positions of the window over a base dimension of this size."""
-        extent = self.padding_low + dilated(base, self.base_dilation) + self.padding_high
+        extent = self.padded_size(base)
         if extent < self.dilated_size or not self.size:
             return 0
         return (extent - self.dilated_size) // self.stride + 1

@@ -130,24 +130,21 @@ def has_shape(value: Value, shape: Shape, is_dynamic: bool = False) -> bool:
         return (
             isinstance(value, tuple)
             and len(value) == len(shape.tuple_shapes)
-            and all(
-                has_shape(*pair, is_dynamic) for pair in zip(value, shape.tuple_shapes, strict=True)
-            )
+            and all(map(has_shape, value, shape.tuple_shapes, [is_dynamic] * len(value)))
         )
     if shape.is_array:
         return (
             isinstance(value, np.ndarray)
             and value.dtype == shape.element_type.dtype
-            and (value.shape == shape.dimensions or _is_within(value.shape, shape, is_dynamic))
+            and value.ndim == shape.rank
+            and all(
+                size == bound or (size < bound and (is_dynamic or shape.is_dynamic(number)))
+                for number, size, bound in zip(
+                    range(value.ndim), value.shape, shape.dimensions, strict=True
+                )
+            )
         )
     return isinstance(value, Token)
-
-
-def _is_within(sizes: tuple[int, ...], shape: Shape, is_dynamic: bool) -> bool:
-    return len(sizes) == shape.rank and all(
-        size <= bound if is_dynamic or shape.is_dynamic(number) else size == bound
-        for number, (size, bound) in enumerate(zip(sizes, shape.dimensions, strict=True))
-    )
 
 
 def describe(value: object) -> str:

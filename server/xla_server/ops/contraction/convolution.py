@@ -14,12 +14,12 @@ product is that product, -0 too.
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from xla_contract.ops.contraction.convolution import ConvolutionAttributes
-from xla_contract.types.dimension_numbers import PaddingDimension, Window, dilated
+from xla_contract.types.dimension_numbers import PaddingDimension, Window
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.numerics.products import compute_type, matrix_product, to_result
@@ -66,20 +66,17 @@ def evaluate_convolution(
     depth = kernel.shape[0] * math.prod(kernel.shape[2:])
     matrix = np.moveaxis(weights, (1, 2), (0, -1)).reshape(groups, depth, columns)
     is_dot = attributes.window.is_pointwise
-    padded_sizes = [
-        d.padding_low + dilated(size, d.base_dilation) + d.padding_high
-        for d, size in zip(attributes.window.dimensions, base.shape[2:], strict=True)
-    ]
-    is_dense = is_dot or (
-        bool(np.isfinite(matrix).all()) and math.prod(padded_sizes) <= _MAX_PADDED_ELEMENTS
-    )
+    sizes_of_input = zip(attributes.window.dimensions, base.shape[2:], strict=True)
+    positions = math.prod(d.padded_size(size) for d, size in sizes_of_input)
+    is_finite = positions <= _MAX_PADDED_ELEMENTS and bool(np.isfinite(matrix).all())
+    is_dense = is_dot or is_finite
     per_item = max(1, groups * depth * math.prod(spatial) * wide.itemsize)
     step = max(1, _IM2COL_BYTES // per_item)
     for start in range(0, sizes[0], step):
         frame.check_cancelled()
         piece = round_to(grouped[:, start : start + step], wide)
         if is_dense:
-            rows = _patches(piece, attributes.window, spatial)
+            rows = _patches(piece, attributes.window)
             product = matrix_product(rows.reshape(groups, -1, depth), matrix)
             if depth > 1 or not is_dot:
                 product = np.add(product, product.dtype.type(0))
@@ -122,22 +119,16 @@ def _sums(
     return total
 
 
-def _patches(grouped: Array, window: Window, spatial: tuple[int, ...]) -> Array:
+def _patches(grouped: Array, window: Window) -> Array:
     """View (group, batch, output positions ..., feature, window elements ...) of the input."""
+    spatial = tuple(range(3, grouped.ndim))
+    extents = [d.dilated_size for d in window.dimensions]
     padded = _pad(grouped, window)
-    fixed, steps = padded.strides[:3], padded.strides[3:]
-    kernel = tuple(dimension.size for dimension in window.dimensions)
-    group, batch, feature = padded.shape[:3]
-    over_outputs = [stride * d.stride for stride, d in zip(steps, window.dimensions, strict=True)]
-    over_window = [
-        stride * d.window_dilation for stride, d in zip(steps, window.dimensions, strict=True)
-    ]
-    return np.lib.stride_tricks.as_strided(
-        padded,
-        (group, batch, *spatial, feature, *kernel),
-        (fixed[0], fixed[1], *over_outputs, fixed[2], *over_window),
-        writeable=False,
-    )
+    windows = np.lib.stride_tricks.sliding_window_view(padded, extents, spatial)
+    positions = [slice(None, None, d.stride) for d in window.dimensions]
+    elements = [slice(None, None, d.window_dilation) for d in window.dimensions]
+    box: tuple[Any, ...] = (..., *positions, *elements)
+    return np.moveaxis(windows[box], 2, grouped.ndim - 1)
 
 
 def _pad(grouped: Array, window: Window) -> Array:

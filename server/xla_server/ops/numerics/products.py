@@ -49,6 +49,7 @@ def to_result(product: Array, types: Sequence[ElementType]) -> Array:
     result = types[-1]
     if result.is_integer and product.dtype.kind == "f":
         if any(operand.is_floating for operand in types[:-1]):
+            # XLA's CPU backend rounds such sums to the operands' type first.
             return saturated(product, result)
         return round_to(round_to(product, np.dtype(np.int64)), result.dtype)
     return round_to(product, result.dtype)

@@ -100,15 +100,13 @@ def _angle(z: Complex, longer: values.Value, shorter: values.Value) -> Pair:
     first, second = HALF_PI_PARTS["f64"]
     third = float(PI / 2 - Fraction(first) - Fraction(second))
     steep = abs(z.imag) > abs(z.real)
-    quarter = longer.constant(first), longer.constant(second)
-    turned = _sum(quarter, (-angle[0], -angle[1] + third))
-    angle = values.select(steep, turned[0], angle[0]), values.select(steep, turned[1], angle[1])
-    behind = values.bits(z.real) < 0
-    turned = _sum(
-        (longer.constant(2 * first), longer.constant(2 * second)),
-        (-angle[0], -angle[1] + 2 * third),
-    )
-    angle = values.select(behind, turned[0], angle[0]), values.select(behind, turned[1], angle[1])
+    for count, is_turned in ((1, steep), (2, values.bits(z.real) < 0)):
+        quarters = longer.constant(count * first), longer.constant(count * second)
+        turned = _sum(quarters, (-angle[0], -angle[1] + count * third))
+        angle = (
+            values.select(is_turned, turned[0], angle[0]),
+            values.select(is_turned, turned[1], angle[1]),
+        )
     upward = values.bits(z.imag) < 0
     return values.select(upward, -angle[0], angle[0]), values.select(upward, -angle[1], angle[1])
 

@@ -127,14 +127,6 @@ def magnitude(z: Complex) -> Value:
     return select((near > 0) & is_finite(near), better, near) * back
 
 
-def _maximum(x: Complex, y: Complex) -> Complex:
-    return choose(x.real >= y.real, x, y)
-
-
-def _minimum(x: Complex, y: Complex) -> Complex:
-    return choose(x.real <= y.real, x, y)
-
-
 def _is_not_zero(z: Complex) -> Value:
     """Test the bits: subnormal numbers are not zero."""
     return ((bits(z.real) << 1) | (bits(z.imag) << 1)).differs(0)
@@ -184,8 +176,8 @@ def _of_type(name: str) -> dict[str, Any]:
         "add": (name, lambda x, y: x + y),
         "sub": (name, lambda x, y: x - y),
         "mul": (name, lambda x, y: x * y),
-        "maximum": (name, _maximum),
-        "minimum": (name, _minimum),
+        "maximum": (name, lambda x, y: choose(x.real >= y.real, x, y)),
+        "minimum": (name, lambda x, y: choose(x.real <= y.real, x, y)),
         "eq": ("b1", lambda x, y: x.equals(y)),
         "ne": ("b1", lambda x, y: ~x.equals(y)),
     }
