@@ -27,7 +27,7 @@ BITS = ir.Buffer(2, ir.Usage.WRITE)
 
 
 Build: TypeAlias = Callable[[str, RngBitGeneratorAttributes, int, Sequence[Array]], KernelThunk]
-"""Builds the thunk, of a name, that draws from a state of so many words. Its arguments are the
+"""Builds the thunk, of a name, that draws from a state of `int` words. Its arguments are the
 state, the next state and the bits."""
 
 

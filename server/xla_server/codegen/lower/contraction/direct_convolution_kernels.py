@@ -156,7 +156,7 @@ def _results(phase: Phase, block: ir.Value) -> tuple[Word, Word, Word]:
 
 
 def _space(phase: Phase) -> SpatialDimensions:
-    """Return the phases padded to three dimensions by trivial ones before the last."""
+    """Return the dimensions of a phase, padded to three by trivial ones before the last."""
     *others, inner = (
         SpatialSizes(d.size, d.start, d.step, extent, d.whole, d.results, d.first, d.apart)
         for d, extent in zip(phase.lines, _extents(phase), strict=True)

@@ -212,7 +212,7 @@ def _parts(blas: BlasProducts, size: int, wanted: int) -> int:
 
 
 def _even(blas: BlasProducts, size: int, parts: int) -> int:
-    """Return the size of parts, whole vectors where there are several."""
+    """Return the size of parts, a multiple of a vector if there are several."""
     return size if parts == 1 else -(-size // (parts * blas.unit)) * blas.unit
 
 

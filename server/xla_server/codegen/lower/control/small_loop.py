@@ -30,7 +30,8 @@ from xla_server.ops.elementwise.elementwise_op import CostClass
 from xla_server.target.kernel_tuning import SmallLoops
 
 _VECTOR_ELEMENTS = 4
-"""Length of a state's array from which separate kernels would be vectorised: fewer loops fit."""
+"""Length of an array of the state from which kernels of the body would be vectorised: the limit of
+work is then `max_array_work`."""
 
 
 class _UnsuitableError(Exception):

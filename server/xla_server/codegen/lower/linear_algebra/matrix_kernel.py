@@ -220,7 +220,7 @@ class MatrixKernel:
     def fill(
         self, element: ElementType, target: Expression, count: int, value: Expression | None = None
     ) -> None:
-        """Write a real number `count` times, zero unless another is given."""
+        """Write `value`, a real number, or zero `count` times."""
         kind = KERNEL_TYPE[element.real_component].computed
         zero = real(kind, 0)
         with self.loop(count) as k:

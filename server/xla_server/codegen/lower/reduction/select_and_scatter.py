@@ -1,7 +1,7 @@
 """Lowering of select-and-scatter: a walk over the windows, in the order of the sources.
 
 Sources that select the same position are combined in order, so work items can only split a
-dimension in which windows have a single element and do not overlap.
+dimension in which each window is one element, at the index of its source.
 """
 
 from collections.abc import Sequence
