@@ -80,7 +80,7 @@ class Loader:
             return {symbol: self._addresses[symbol] for symbol in codes}
 
     def _resolve(self, added: Mapping[str, bytes]) -> None:
-        """Declare symbols of `base` that code calls; raise UnresolvedSymbolsError for unknown ones."""
+        """Declare called symbols of `base`; raise UnresolvedSymbolsError if one is nowhere."""
         known = self._declared | self._addresses.keys() | added.keys()
         called = {symbol: undefined_symbols(code) - known for symbol, code in added.items()}
         names = frozenset[str]().union(*called.values())

@@ -138,7 +138,7 @@ class _Making:
     def select(
         self, word: thunks.Value, least: int, result: HloInstruction, other: HloInstruction
     ) -> HloInstruction:
-        """`result` where POSITION or GROUP_SIZE is `least` or more."""
+        """`result` if POSITION or GROUP_SIZE is `least` or more, else `other`."""
         editor = self.editor
         low = editor.constant(least, ElementType.S64)
         test = editor.compare(self.word(word), low, ComparisonDirection.GE)

@@ -1,7 +1,7 @@
 """Kernels of direct convolution, with tiles of results in registers.
 
-They read the input without a copy, block by block; sizes and strides of a block are operands of a
-routine.
+They read the input block by block, in place or from a padded copy of the block; sizes and strides
+of a block are operands of a routine.
 """
 
 import math

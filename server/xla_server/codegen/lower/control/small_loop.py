@@ -108,7 +108,7 @@ class _SmallLoop:
         self._chains = [self._chain(number) for number in range(len(initial))]
 
     def lowered(self) -> tuple[Value, ...]:
-        """The rows of the loop; raises _UnsuitableError."""
+        """Add the loop's thunk; return the values of its state. Raises _UnsuitableError."""
         lowering, name = self._lowering, self._instruction.name
         results = tuple(
             self._initial[n] if handed_on else lowering.new(self._shapes[n], f"{name}.{n}")

@@ -126,7 +126,7 @@ class Context:
         self._count = 0
 
     def title(self) -> str:
-        """Return a name for the next row or value."""
+        """Return a name for the next thunk or value."""
         self._count += 1
         return f"{self.name}.{self._count}"
 

@@ -117,7 +117,7 @@ class BlockKernel:
     has_lane_tables: bool = False
 
     def add(self) -> None:
-        """Append the row."""
+        """Append the thunk."""
         self._merge()
         top, stack = Body(), list[ir.StackArray]()
         with Items(top, self.items, "item") as items:
@@ -181,7 +181,7 @@ class BlockKernel:
         return (other, one) if self.options.is_inverse else (one, other)
 
     def _merge(self) -> None:
-        """Merge the outer dimension into the lines, if strides allow it or vectors would be idle."""
+        """Merge the outer dimension into the lines if strides allow it, or to use more lanes."""
         layouts = (self.source, self.target)
         if len(self.sizes) != 1 or self.options.limit or self.has_lane_tables:
             return

@@ -96,7 +96,7 @@ def select(
 ) -> ir.Cell:
     """Build the walk through the window of the source at an index.
 
-    Return the number of the element that is selected, -1 where the window has only padding.
+    Returns the number of the element that is selected, -1 if the window has only padding.
     """
     element, sizes = i.operands[0].shape.element_type, i.shape.dimensions
     kept_at = body.declare("kept_at", ir.Index(-1))
