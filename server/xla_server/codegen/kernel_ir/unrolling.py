@@ -20,12 +20,11 @@ LOOP_COPIES = 6
 have one for each element."""
 
 MAX_LOOP_STATEMENTS = 8
-"""Largest body, in statements, of a loop that is copied, not unrolled, inside of an unrolled one:
-copies of longer loops take more time than they save."""
+"""Most statements of a loop in an unrolled one: copies of longer ones cost more than they save."""
 
 MIN_LEFT = 3
 """Iterations from which a loop of loads at loaded indices, or of costly functions, is not unrolled,
-so that LLVM vectorises it: two iterations it does not."""
+so that LLVM vectorises it, which it does not do for two iterations."""
 
 
 def is_unrolled(loop: For) -> bool:

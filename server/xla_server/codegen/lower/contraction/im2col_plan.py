@@ -150,7 +150,7 @@ def _depth_order(
 def _kernel_layout(
     i: HloInstruction, depth_order: Sequence[int]
 ) -> tuple[bool, CopiedMatrix | None]:
-    """Return whether the filter's matrix is features by depth; also its copy if it is no matrix."""
+    """Return whether the filter's matrix is features by depth, and the copy to it, if needed."""
     numbers = i.attributes.dimension_numbers
     dimensions = i.operands[1].shape.dimensions
     strides = dense_strides(dimensions)

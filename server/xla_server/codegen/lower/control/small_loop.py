@@ -30,8 +30,7 @@ from xla_server.ops.elementwise.elementwise_op import CostClass
 from xla_server.target.kernel_tuning import SmallLoops
 
 _VECTOR_ELEMENTS = 4
-"""Length of an array of the state from which kernels of the body would be vectorised: the limit of
-work is then `max_array_work`."""
+"""Length of a state's array from which its kernels are vectorised: then `max_array_work` applies."""
 
 
 class _UnsuitableError(Exception):

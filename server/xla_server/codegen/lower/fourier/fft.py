@@ -29,7 +29,7 @@ from xla_server.ir.module import HloInstruction
 
 
 def lower_fft(lowering: Lowering, i: HloInstruction) -> Tree:
-    """Transform dimension by dimension; one that is real before or after is first or last."""
+    """Transform dimension by dimension: the minor one last if the result is real, else first."""
     attributes: FftAttributes = i.attributes
     result = lowering.new(i.shape, i.name)
     if not i.shape.element_count:

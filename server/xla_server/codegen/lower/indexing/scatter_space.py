@@ -188,7 +188,7 @@ class Space:
         last = max(self.batch_dims, default=-1)
         for d in range(len(self.sizes)):
             if self.scattered[d] >= 0 and self.extent(d) > 1 and self.window[d] < last:
-                # Its first element of each vector precedes its second of any: not in vector order.
+                # All vectors' first elements precede the second ones: not the order of vectors.
                 return None
         each = weight * self.window_elements
         size = width * math.prod(self.sizes)
