@@ -1,6 +1,6 @@
 """Kernels of direct convolution, with tiles of results in registers.
 
-They read the input block by block, in place or from a padded copy of the block; sizes and strides
+They read the input block by block, directly or from a padded copy of the block; sizes and strides
 of a block are operands of a routine.
 """
 

@@ -131,7 +131,7 @@ class Gemm:
 
     @property
     def is_read_by_tiles(self) -> bool:
-        """Return whether tiles read the right operand in place."""
+        """Return whether tiles read the right operand itself, no packed copy."""
         lies_well = not self.right.is_across and not self.kind.pairs
         return lies_well and not self.is_laid_out_ahead
 

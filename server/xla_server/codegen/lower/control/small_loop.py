@@ -30,7 +30,7 @@ from xla_server.ops.elementwise.elementwise_op import CostClass
 from xla_server.target.kernel_tuning import SmallLoops
 
 _VECTOR_ELEMENTS = 4
-"""Length of a state's array from which its kernels are vectorised: then `max_array_work` applies."""
+"""Length of a state's array from which kernels are vectorised: `max_array_work` then applies."""
 
 
 class _UnsuitableError(Exception):
