@@ -33,8 +33,8 @@ class KernelCache:
 
     Names of files are hashes of the symbol and of everything else that the code depends on: this
     version's own text, numba's, the processor. Any number of threads and processes may share a
-    directory. After any error of the disk a kernel is compiled again. The least recently used files
-    are removed beyond `max_bytes`.
+    directory. The worst effect of a disk error is that a kernel is compiled again. The least
+    recently used files are removed beyond `max_bytes` in all.
     """
 
     def __init__(self, directory: Path, max_bytes: int = MAX_BYTES) -> None:
@@ -71,7 +71,7 @@ class KernelCache:
         self._try_disk(lambda: self._put(symbol, code))
 
     def tidy(self) -> None:
-        """Scan the whole directory, if a scan is due."""
+        """Scan the directory and remove files beyond `max_bytes`, if a scan is due."""
         self._try_disk(lambda: self._bound(0))
 
     def _path(self, symbol: str) -> Path:
@@ -100,7 +100,7 @@ class KernelCache:
         self._bound(len(code))
 
     def _bound(self, added: int) -> None:
-        """Remove the least recently used files, but not each time, as it scans all of them."""
+        """Remove the least recently used files, but only after many bytes `added`: it scans all."""
         with self._lock:
             self._added += added
             if self._added <= self._max_bytes // 16:

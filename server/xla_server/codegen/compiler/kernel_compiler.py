@@ -1,7 +1,7 @@
 """Object code of LLVM modules.
 
 Objects define one symbol, which the caller names; everything else in them is internal to them, so
-any number of them, of whatever process, can be loaded side by side. They refer to callees (the C
+any number of them, of any process, can be loaded together. They refer to callees (the C
 library, BLAS) by symbols, and hold no addresses, so they can be stored on disk.
 """
 
@@ -94,7 +94,7 @@ def _object_code(module: Any, machine: Machine, effort: Effort = Effort.OPTIMISE
 
 
 def run_passes(module: Any, machine: Machine, effort: Effort, generator: Any) -> None:
-    """Run the passes of an effort on a module; loops are unrolled where they request it."""
+    """Run the passes of an effort on a module; loops that request it are unrolled."""
     if effort not in (Effort.OPTIMISED, Effort.PLAIN):
         return
     level = tuning_of(machine).llvm_passes.speed_level
@@ -125,4 +125,4 @@ def _run(steps: Any, module: Any, builder: Any) -> None:
 
 
 _shared_machine = functools.cache(target_machine)
-"""Returns the generator that compilations use in turn: each holds numba's lock."""
+"""Returns a generator that all compilations share: each holds numba's lock."""

@@ -80,7 +80,7 @@ class FunctionText:
         return self.let(f"inttoptr i64 {address} to ptr")
 
     def behind(self, pointer: str, count: int | str) -> str:
-        """The pointer so many bytes behind another."""
+        """The pointer `count` bytes after another."""
         return pointer if count == 0 else self.let(f"getelementptr i8, ptr {pointer}, i64 {count}")
 
     def splat(self, kind: str, lanes: int, value: str) -> str:
@@ -163,7 +163,7 @@ class FunctionText:
         ]
 
     def read(self, kind: str, pointer: str, align: int, mask: str = "") -> str:
-        """A number or vector from memory; if there is a mask, zeros where it is off."""
+        """A number or vector from memory; lanes that a mask disables are zero."""
         if not mask:
             return self.let(f"load {kind}, ptr {pointer}, align {align}")
         where = f"<{lanes_of(kind)} x i1> {mask}"
@@ -171,7 +171,7 @@ class FunctionText:
         return self.call(kind, f"llvm.masked.load.{suffix_of(kind)}.p0", given)
 
     def write(self, kind: str, value: str, pointer: str, align: int, mask: str = "") -> None:
-        """A number or vector to memory, but for what a mask leaves out."""
+        """Store a number or vector, except lanes that a mask disables."""
         if not mask:
             self.do(f"store {kind} {value}, ptr {pointer}, align {align}")
             return
@@ -190,7 +190,7 @@ class FunctionText:
         self.start(after)
 
     def clear(self, pointer: str, count: int | str) -> None:
-        """Set so many bytes to zero."""
+        """Set `count` bytes to zero."""
         given = [f"ptr {pointer}", "i8 0", f"i64 {count}", "i1 false"]
         self.call("void", "llvm.memset.p0.i64", given)
 
@@ -243,7 +243,7 @@ class VectorText(FunctionText):
         return self.splat(self.form, self.lanes, self.read(self.form, pointer, self.width))
 
     def offset(self, number: str) -> str:
-        """Return the bytes of so many elements."""
+        """Return the size of `number` elements, in bytes."""
         return self.let(f"mul i64 {number}, {self.width}")
 
     def whole_and_rest(self, count: str) -> tuple[str, str]:

@@ -35,7 +35,7 @@ class Loader:
     def __init__(self, machine: Machine, base: "Loader | None" = None) -> None:
         generator = target_machine(machine)
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), generator)
-        # Done here, as it would double the time of loading the first object.
+        # The first object would wait for this, which takes as long as the rest of the constructor.
         self._engine.finalize_object()
         self._base = base
         self._addresses: dict[str, int] = {}
@@ -54,7 +54,7 @@ class Loader:
         return self._addresses.get(symbol)
 
     def load(self, code: bytes, symbol: str) -> int:
-        """The address of what object code defines."""
+        """The address of the symbol that object code defines."""
         return self.load_all({symbol: code})[symbol]
 
     def load_all(self, codes: Mapping[str, bytes]) -> dict[str, int]:
@@ -80,7 +80,7 @@ class Loader:
             return {symbol: self._addresses[symbol] for symbol in codes}
 
     def _resolve(self, added: Mapping[str, bytes]) -> None:
-        """Declare symbols of `base` that code calls; raise UnresolvedSymbolsError for others."""
+        """Declare called symbols of `base`; raise UnresolvedSymbolsError if one is nowhere."""
         known = self._declared | self._addresses.keys() | added.keys()
         called = {symbol: undefined_symbols(code) - known for symbol, code in added.items()}
         names = frozenset[str]().union(*called.values())

@@ -364,7 +364,7 @@ class _Function(BlockWriter):
         return inner.write() or (types.void, None)
 
     def _merged(self, values: Sequence[tuple[Any, typed.Typed]]) -> typed.Typed:
-        """Write a phi node of values from several blocks."""
+        """Return the value of the block that was executed: a phi node of those of several."""
         if len({kind for _, (kind, _) in values}) > 1:
             raise typed.UnsupportedError("values of several types")
         if len(values) == 1:

@@ -49,7 +49,7 @@ class UnsupportedError(Exception):
 
 
 def whole(number: int) -> Typed:
-    """A number of a text."""
+    """An integer literal, as int64."""
     if not -(2**63) <= number < 2**63:
         raise UnsupportedError("a number of more than 64 bits")
     return types.int64, ir.Constant(WORD, number)

@@ -65,7 +65,7 @@ class SharedFunction(Instruction):
         super().__init__(define)
 
     def _declared(self, module: Any) -> Any:
-        """Declare the function in a module."""
+        """Return the function's declaration in a module, added if it is missing."""
         known = module.globals.get(self.symbol)
         return known or ir.Function(module, self._form, self.symbol)
 

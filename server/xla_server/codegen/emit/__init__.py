@@ -2,6 +2,6 @@
 
 `llvm.py` translates statement by statement and decides nothing: alias information, unrolling,
 order of reductions and effort are fields of the kernel. `loop_metadata.py` writes LLVM's loop
-metadata; short loops that only store ask for whole vectors, the last under a mask where the
+metadata: requests to unroll or vectorise a loop, and to run its last iterations under a mask if the
 processor has mask registers.
 """

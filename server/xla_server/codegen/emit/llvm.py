@@ -1,8 +1,8 @@
 """LLVM of the loop IR.
 
 Values are LLVM values. Cells and loop counters are allocated on the stack, and LLVM's first pass
-(SROA) makes registers of them. Every choice is in the IR: what is unrolled, which stores overlap no
-load, how much of LLVM's optimisation runs.
+(SROA) makes registers of them. Every choice is in the IR: loops to unroll, stores that overlap no
+load, the effort of LLVM's optimisation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ class Emitter(BlockWriter):
         (self._end,) = self._blocks("end")
 
     def write(self) -> None:
-        """Write all of it, but for the return."""
+        """Write the kernel, except its return."""
         self._bind_memory()
         self._write_all(self._kernel.body)
         if not self._is_left:

@@ -23,7 +23,7 @@ from xla_server.custom_calls.linear_algebra.lapack import declaration, routine_a
 
 
 def _extension(name: str) -> Any:
-    """Return an extension module of scipy.linalg, without its package where that is possible.
+    """Return an extension module of scipy.linalg, without its package if possible.
 
     `scipy.linalg` imports array libraries, f2py and tests of numpy, which take fifteen times as
     long as the two extension modules that kernels need, and delay the first program of a server.
@@ -40,8 +40,8 @@ def _extension(name: str) -> Any:
             assert spec.loader is not None
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
-            # Cython enters it there. Importing the package later gives the same module and makes
-            # it an attribute of the package, which happens only where it is not known yet.
+            # Cython enters the module there. A later import of the package returns the same module
+            # and makes it an attribute of the package, which needs that it has no entry yet.
             sys.modules.pop(qualified, None)
             return module
     return importlib.import_module(qualified)

@@ -62,6 +62,6 @@ def instruction_of(signature: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 def check_count(count: int, operands: Sequence[Any]) -> None:
-    """Raises TypeError where an instruction is called with more or fewer operands than it has."""
+    """Raises TypeError if an instruction is called with more or fewer operands than it has."""
     if len(operands) != count:
         raise TypeError(f"an instruction must have {count} operands, got {len(operands)}")

@@ -68,7 +68,7 @@ def _is_float_division(divisor: Any, widest: int) -> bool:
 
 
 def _quotient(b: Builder, x: Any, y: Any, t: Any) -> Any:
-    """Return x / y towards zero by floats, where y is not zero and the quotient of the type."""
+    """Return x / y towards zero by floats, for y not zero and a quotient within the type."""
     signed, is_single = is_signed(t), x.type.width <= _SINGLE_BITS
     number = ir.FloatType() if is_single else ir.DoubleType()
     numbers = [b.sitofp(v, number) if signed else b.uitofp(v, number) for v in (x, y)]
@@ -106,7 +106,7 @@ def _remainder(widest: int, b: Builder, v: Values, t: Any) -> Any:
 
 
 def _safe_divisor(b: Builder, x: Any, y: Any, t: Any) -> tuple[Any, Any]:
-    """Return whether y is zero, and y, or 1 where there is no quotient by it."""
+    """Return whether y is zero, and y, or 1 if x / y is undefined in LLVM."""
     by_zero = b.icmp_unsigned("==", y, ir.Constant(y.type, 0))
     is_unsafe = b.or_(by_zero, _overflows(b, x, y)) if is_signed(t) else by_zero
     return by_zero, b.select(is_unsafe, ir.Constant(y.type, 1), y)
@@ -186,9 +186,9 @@ def _of_32_bits(method: str, b: Builder, v: Values, t: Any) -> Any:
 def _narrow_remainder(b: Builder, v: Values, t: Any) -> Any:
     """Return the unsigned remainder of integers of 64 bits that are below 2^31.
 
-    LLVM takes a loop's variable modulo a power of two for one that never wraps, and checks that
-    before the loop. It does wrap, so that the loop without vectors is run. A sum with bit 31, which
-    is zero, is no variable of the loop to LLVM.
+    LLVM vectorises a loop's variable modulo a power of two under a test, before the loop, that it
+    never wraps. It does wrap, so that the scalar loop would run. Adding bit 31, which is zero,
+    hides the variable from LLVM.
     """
     number, divisor = v
     if isinstance(divisor, ir.Constant) and divisor.constant.bit_count() == 1:
@@ -265,7 +265,7 @@ def fma(typing_context, x, y, z):  # type: ignore[no-untyped-def]
 
 @instruction
 def select(typing_context, predicate, on_true, on_false):  # type: ignore[no-untyped-def]
-    """on_true where the predicate holds, else on_false; both are computed."""
+    """on_true if the predicate holds, else on_false; both are computed."""
     signature = on_true(types.boolean, on_true, on_true)
     return signature, lambda _context, b, _signature, args: b.select(*args)
 
@@ -278,7 +278,7 @@ ARITHMETIC = {
 """Every instruction of this module by its name in kernels."""
 
 X86_ARITHMETIC = {"maximum": same_type(2, _x86_maximum)}
-"""The maximum in three instructions instead of six, where zeros need not be ordered by sign."""
+"""The maximum in three instructions instead of six, if zeros need not be ordered by sign."""
 
 WORD_DIVISION = {
     "div": same_type(2, partial(_divide, _SINGLE_BITS)),

@@ -1,6 +1,6 @@
 """LAPACK's routines, and one of BLAS, as kernels call them: by name, with addresses.
 
-They count columns first: what is row-major here is transposed to them.
+They are column-major: a row-major matrix is its transpose to them.
 """
 
 import ctypes
@@ -107,10 +107,10 @@ LAPACK: dict[str, Any] = {"room_i32": room_i32, **{name: routine(name) for name 
 
 
 def workspace(name: str, given: Mapping[str, int | np.dtype[Any]]) -> dict[str, int]:
-    """Return how many elements each working array of a routine needs, by asking it.
+    """Return the elements that each workspace of a routine needs, by a workspace query.
 
-    `given` are the numbers and options, and for each working array whose size is a parameter its
-    type, by the names of parameters.
+    `given` has numbers and options by the names of parameters, and for each workspace whose size is
+    a parameter its type.
     """
     dtypes = {name: each for name, each in given.items() if isinstance(each, np.dtype)}
     if not dtypes:

@@ -35,10 +35,10 @@ _BYTES = ir.PointerType(ir.IntType(8))
 
 
 class _ElementAddress(ir.instructions.GEPInstr):  # type: ignore[misc]
-    """The address of an element, which is not at the other end of memory than its array is.
+    """The address of an element, whose computation never wraps around (`nusw`).
 
-    LLVM then knows that addresses in a loop are as far apart as indices are, and loads every other
-    element by vectors and shuffles. Not `inbounds`: an array's address may be that of its padding.
+    LLVM then knows that strides of addresses are those of indices, and loads every other element by
+    vectors and shuffles. Not `inbounds`: an array's address may be that of its padding.
     """
 
     def descr(self, buf: list[str]) -> None:
@@ -98,7 +98,7 @@ def _part(builder: Any, pointer: Any, number: int) -> Any:
 
 
 def _load(name: str, space: int, scope: str = "", *others: str) -> Any:
-    """Return a load from memory of a scope; no store to the `others` changes what it reads."""
+    """Return a load from memory of a scope; no store to the `others` changes its value."""
 
     @instruction_of(COMPUTED[name](types.int64, types.int64))
     def load(builder: Any, *place: Any) -> Any:
@@ -111,7 +111,7 @@ def _load(name: str, space: int, scope: str = "", *others: str) -> Any:
 
 
 def _store(name: str, space: int, scope: str = "", *others: str) -> Any:
-    """Return a store to memory of a scope, which changes nothing that is read from the `others`."""
+    """Return a store to memory of a scope, which changes no load from the `others`."""
 
     @instruction_of(types.void(types.int64, types.int64, COMPUTED[name]))
     def store(builder: Any, *place_and_value: Any) -> None:
@@ -123,17 +123,17 @@ def _store(name: str, space: int, scope: str = "", *others: str) -> Any:
 
 
 def read_only(module: Any, load: Any) -> None:
-    """Say of a load that no store of a kernel changes what it reads."""
+    """Mark a load: no store of the kernel changes its value."""
     _mark(module, [load], "operands", ["results"])
 
 
 def changes_no_operand(module: Any, call: Any) -> None:
-    """Say of a call that what is read from operands is the same before and after it."""
+    """Mark a call: it changes no memory of operands."""
     call.set_metadata("noalias", _scope(module, "operands"))
 
 
 def _align(accesses: Sequence[Any], name: str, space: int) -> None:
-    """Say how accesses are aligned, but for the first space, where LLVM's default is meant."""
+    """Set the alignment of accesses, except in address space 0, which has LLVM's default."""
     if space:
         for access in accesses:
             access.align = Type(name).byte_size // len(accesses)
@@ -211,7 +211,7 @@ def _bits(builder: Any, value: Any, source: Any, target: str) -> Any:
 
 @instruction_of(types.int64(types.int64))
 def room_for(builder: Any, size: Any) -> Any:
-    """The address of `size` bytes on the stack, there until the kernel returns."""
+    """The address of `size` bytes on the stack, allocated until the kernel returns."""
     pointer = builder.alloca(ir.IntType(8), size)
     pointer.align = 64
     return builder.ptrtoint(pointer, ir.IntType(64))
@@ -231,7 +231,7 @@ CLEAR_BYTES = Routine(
 
 @instruction_of(types.void(types.int64, types.int64, types.int64))
 def copy_bytes(builder: Any, target: Any, source: Any, count: Any) -> None:
-    """Copy `count` bytes, at least none, to where no part of them is."""
+    """Copy `count` bytes, 0 or more, to memory that does not overlap them."""
     pointers = [builder.inttoptr(address, _BYTES) for address in (target, source)]
     types_of = [_BYTES, _BYTES, ir.IntType(64)]
     copy = builder.module.declare_intrinsic("llvm.memcpy", types_of)
@@ -240,7 +240,7 @@ def copy_bytes(builder: Any, target: Any, source: Any, count: Any) -> None:
 
 @instruction_of(types.void(types.int64, types.int64))
 def clear_bytes(builder: Any, target: Any, count: Any) -> None:
-    """Set `count` bytes, at least none, to zero."""
+    """Set `count` bytes, 0 or more, to zero."""
     pointer = builder.inttoptr(target, _BYTES)
     fill = builder.module.declare_intrinsic("llvm.memset", [_BYTES, ir.IntType(64)])
     nothing = ir.Constant(ir.IntType(8), 0)
@@ -249,7 +249,7 @@ def clear_bytes(builder: Any, target: Any, count: Any) -> None:
 
 @instruction_of(types.int64(types.int64))
 def watch_i64(builder: Any, address: Any) -> Any:
-    """Return 1 once the cancellation flag says STOP, else 0; sleep while it says WAIT."""
+    """Return 1 if the cancellation flag is STOP, else 0; sleep while it is WAIT."""
     word = ir.IntType(64)
     pointer = builder.inttoptr(address, ir.PointerType(word))
     said = builder.load_atomic(pointer, "seq_cst", 8)
@@ -261,7 +261,7 @@ def watch_i64(builder: Any, address: Any) -> Any:
             function = known or ir.Function(builder.module, kind, "syscall")
             numbers = [ir.Constant(word, each) for each in (FUTEX, FUTEX_WAIT, WAIT, 0)]
             builder.call(function, [numbers[0], address, *numbers[1:]])
-        # Where it still is to wait, it does so when it looks the next time.
+        # If the flag is WAIT again, the next poll sleeps.
         said = builder.load_atomic(pointer, "seq_cst", 8)
     is_to_stop = builder.icmp_unsigned("==", said, ir.Constant(word, STOP))
     return builder.zext(is_to_stop, word)

@@ -23,8 +23,8 @@ _PLAIN, _TRANSPOSED = ord("N"), ord("T")
 def _product_into(computed: str) -> Any:
     """Return the function that sets a matrix to a product, or adds that to it.
 
-    `ahead` counts elements from one stored row to the next. BLAS counts columns first, so it is
-    asked for the transposed product of the transposed.
+    `ahead` counts elements from one stored row to the next. BLAS is column-major, so it computes
+    the transpose of the product, from the transposes of its factors.
     """
     gemm = routine(f"{LETTER[computed]}gemm", by_value=True)
     one, zero = map(Type(computed).dtype.type, (1, 0))

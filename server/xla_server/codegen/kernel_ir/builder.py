@@ -116,14 +116,14 @@ class Branch(Block):
 
 
 class Repeat(Block):
-    """The body of a loop while a condition holds, with about so many iterations."""
+    """The body of a loop while a condition holds, with about `expected` iterations."""
 
     def __init__(self, outside: Body, test: ir.Expression, expected: float) -> None:
         super().__init__(outside, lambda body: stmt.While(test, body, expected))
 
 
 class Loop(Block):
-    """The body of a serial loop, and the `bounds` of what it runs over."""
+    """The body of a serial loop, and the `bounds` of its axis."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class Loop(Block):
 
 
 def dealt(item: ir.Expression, tasks: int, items: int) -> tuple[ir.Expression, ir.Expression]:
-    """Return the range of tasks of a work item, if tasks are divided evenly."""
+    """Return a work item's range of tasks; work items differ by at most one task."""
     ends = ir.times(item, tasks), ir.times(ir.plus(item, 1), tasks)
     first, last = (ir.integer_op("whole_div", end, items) for end in ends)
     return first, last

@@ -19,7 +19,7 @@ class Usage(enum.Enum):
 
     SCRATCH is memory that the kernel reads and writes, whose accesses keep their order. WORD is the
     cancellation flag. A value names the instructions that load and store: LLVM must not move loads
-    of what the kernel itself stores.
+    across the kernel's own stores to that memory.
     """
 
     READ = "load", "store"
@@ -129,7 +129,7 @@ START, STOP = Value("start", Type.I64), Value("stop", Type.I64)
 """The range of work items of one call."""
 
 BUFFERS = Value("buffers", Type.I64)
-"""The address of the table of buffer addresses that a call is given."""
+"""The address of the table of buffer addresses, an argument of each call."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ KEPT: Mapping[tuple[str, int, int], int] = {
     ("select", 0, 1): 1,
     ("select", 0, 0): 2,
 }
-"""(instruction, constant operand) -> the operand that its result equals."""
+"""(instruction, operand's position, its value) -> position of the operand that is the result."""
 
 ABSORBED: Mapping[tuple[str, int, int], int] = {
     ("mul", 0, 0): 0,
@@ -42,7 +42,7 @@ ABSORBED: Mapping[tuple[str, int, int], int] = {
     ("bit_and", 0, 0): 0,
     ("bit_and", 1, 0): 0,
 }
-"""(instruction, constant operand) -> its result."""
+"""(instruction, operand's position, its value) -> the result."""
 
 _DIVISIONS = {"whole_div", "whole_mod", "narrow_div", "narrow_mod"}
 
@@ -65,7 +65,7 @@ def folded(function: str, numbers: Sequence[int | None]) -> int | None:
 
 
 def kept(function: str, numbers: Sequence[int | None]) -> int | None:
-    """Return the number of the operand that the result equals, if that follows from known ones."""
+    """Return the position of the operand that the result equals, if known operands decide that."""
     for position, number in enumerate(numbers):
         if number is not None and (function, position, number) in KEPT:
             return KEPT[function, position, number]

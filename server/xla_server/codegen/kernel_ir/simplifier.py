@@ -42,7 +42,7 @@ class _Simplifier:
         return statements if _are_same(left, statements) else tuple(left)
 
     def _statement(self, statement: stmt.Statement) -> Sequence[stmt.Statement]:
-        """Return the simplified statement, or None if it is dead."""
+        """Return the statements that replace a statement: none if it is dead."""
         match statement:
             case stmt.Let(value=value) if value not in self._used:
                 return ()

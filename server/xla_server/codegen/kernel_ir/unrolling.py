@@ -16,19 +16,19 @@ MAX_COPIES = 64
 """Largest number of copies from nested loops: those of a window of eight by eight."""
 
 LOOP_COPIES = 6
-"""Copies for which a loop counts that is not unrolled itself: a window of three by three has one
-for each of its elements."""
+"""Copies that a loop inside counts as if it is not unrolled itself: a window of three by three may
+have one for each element."""
 
 VECTOR_COPIES = 4
 """Copies that a loop of vectors counts for: two vectors of eight rows each are unrolled, not three.
 """
 
 MAX_LOOP_STATEMENTS = 8
-"""Limit of statements of an unrolled loop: copies of longer ones cost more than they save."""
+"""Most statements of a loop in an unrolled one: copies of longer ones cost more than they save."""
 
 MIN_LEFT = 3
-"""Iterations from which loads by loaded indices and costly functions become vectors: of two LLVM
-makes none."""
+"""Iterations from which a loop of loads at loaded indices, or of costly functions, is not unrolled,
+so that LLVM vectorises it, which it does not do for two iterations."""
 
 
 def is_unrolled(loop: For) -> bool:

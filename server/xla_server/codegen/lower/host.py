@@ -43,7 +43,7 @@ HOST_OPCODES = frozenset(
 """Operations of the host: they wait for other parties, or keep state between runs."""
 
 NUMBERS = frozenset({Opcode.PARTITION_ID, Opcode.REPLICA_ID})
-"""Operations that return the number of the running participant of a grid."""
+"""Operations that return the replica or partition id of the running participant."""
 
 
 def lower_host(lowering: Lowering, i: HloInstruction) -> Tree:

@@ -1,8 +1,8 @@
 """Lowering of collectives whose participants meet in native code.
 
-A kernel computes the results of one participant from the operands of its group's members, which
-have copied them to shared memory. It is a fusion of the collective's computation, whose parameters
-are these operands. A reduction has the order, the start value and the types of
+A kernel computes the results of one participant from the operands of its group's members: copies
+in shared memory, or large ones in place. It is a fusion of the collective's computation, whose
+parameters are these operands. A reduction has the order, the start value and the types of
 `ops/collectives/group_reduction.py`, so it has the bits of the host's.
 """
 
@@ -35,7 +35,7 @@ MAX_BYTES = 1 << 24
 """Largest size of the operands of one native meeting, in bytes."""
 
 MAX_AREA_BYTES = 1 << 24
-"""Bytes of operands of all native meetings of a program; the host does those beyond."""
+"""Bytes of copied operands of all native meetings of a program; the host does those beyond."""
 
 _OF_COMPLEX = frozenset({Opcode.ADD, Opcode.CONSTANT, Opcode.PARAMETER, Opcode.SUBTRACT})
 """Operations on complex numbers with the same bits in a kernel as on the host."""
@@ -138,7 +138,7 @@ class _Making:
     def select(
         self, word: thunks.Value, least: int, result: HloInstruction, other: HloInstruction
     ) -> HloInstruction:
-        """`result` where POSITION or GROUP_SIZE is `least` or more."""
+        """`result` if POSITION or GROUP_SIZE is `least` or more, else `other`."""
         editor = self.editor
         low = editor.constant(least, ElementType.S64)
         test = editor.compare(self.word(word), low, ComparisonDirection.GE)

@@ -27,8 +27,8 @@ BITS = ir.Buffer(2, ir.Usage.WRITE)
 
 
 Build: TypeAlias = Callable[[str, RngBitGeneratorAttributes, int, Sequence[Array]], KernelThunk]
-"""Builds the thunk, of a name, that draws from a state of so many words. Its arguments are the
-state, the next state and the bits."""
+"""Builds the thunk from its name, the attributes, the number of words of the state, and its
+arguments: the state, the next state and the bits."""
 
 
 def _in_ranges(

@@ -199,7 +199,7 @@ class _Planner:
 
 
 def _results(root: HloInstruction) -> tuple[HloInstruction, ...]:
-    """Return the instructions of a fusion's results, in order."""
+    """Return the instructions of a fusion's results, in order; the root if two are the same."""
     results = root.operands if root.opcode is Opcode.TUPLE else (root,)
     return tuple(results) if len(set(results)) == len(results) else (root,)
 

@@ -121,7 +121,7 @@ def _of_bits(t: Tracer, bits: Node, element_type: ElementType) -> Node:
 
 
 def trace_stochastic_convert(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
-    """The operand as an integer, truncated, or rounded away from zero by a small random number."""
+    """The operand as an integer: truncated, or away from zero if the random number is small."""
     operand: Node = yield t.operand(i, 0, index)
     random: Node = yield t.operand(i, 1, index)
     source, drawn = (part.shape.element_type for part in i.operands)

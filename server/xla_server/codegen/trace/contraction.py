@@ -51,8 +51,8 @@ def type_of_sums(result: ElementType) -> ElementType:
 
 
 MAX_TESTED_COPIES = 16
-"""Largest number of elements of an unrolled window that are tested for padding or holes: each adds
-a piece of the result at either edge."""
+"""Largest size of a window that is unrolled although its elements are tested for padding or holes:
+each element adds one more piece of the result at either edge."""
 
 
 def trace_convolution(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:

@@ -101,7 +101,7 @@ def arithmetic(t: Tracer, function: str, operands: Sequence[Node], kind: Element
 
 _OWN_PREDICATES = (ElementType.BF16, ElementType.F8E8M0FNU)
 """Types with their own conversions to PRED. For F32 and F64 the processor's mode flushes subnormal
-numbers. BF16 keeps them, and LLVM must not assume that F8E8M0FNU has a zero."""
+numbers. BF16 keeps them. F8E8M0FNU has no zero, which LLVM knows, but its smallest is flushed."""
 
 _OWN_CONVERSION: Mapping[tuple[ElementType, ElementType], str] = {
     (ElementType.F64, ElementType.F16): "f64_to_odd_f32",

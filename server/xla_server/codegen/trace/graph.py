@@ -104,7 +104,7 @@ class Position(Node):
 
 
 def position_of(node: Node) -> Affine | None:
-    """Return the index whose number a node is, through exact conversions; None for other nodes."""
+    """Return the index that a node is, through exact conversions of integers; None for others."""
     bits = 63
     while isinstance(node, Apply) and node.function == f"to_{node.type}" and node.type[0] in "iu":
         bits = min(bits, Type(node.type).byte_size * 8 - (node.type[0] == "i"))
@@ -143,7 +143,7 @@ class Reduction:
 
     `combined` are functions of `accumulators`. With a function that `reassociates`, the only
     combined value is that function of the accumulator and `element`, and the order is free. Without
-    loops, `combined` combine the elements of `turns`.
+    loops, `combined` combine the elements of `turns` iterations.
     """
 
     loops: tuple[Variable, ...]

@@ -12,7 +12,7 @@ def merged(
 ) -> tuple[tuple[Variable, ...], dict[Variable, Affine]]:
     """Return a loop for each group of loops, and the old variables in terms of the new ones.
 
-    The loop before the last is split into so many equal `parts`, with a loop over them around it.
+    The loop before the last is split into `parts` equal parts, with a loop over them around it.
     """
     loops = []
     indices: dict[Variable, Affine] = {}

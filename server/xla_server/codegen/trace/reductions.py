@@ -145,7 +145,7 @@ def sum_of(
 def _unrolled(
     t: Tracer, i: HloInstruction, turns: Sequence[Sequence[graph.Node]]
 ) -> Deep[graph.Reduction]:
-    """Return a reduction without a loop: its elements are combined in turn."""
+    """Return a reduction without a loop, which combines elements one after the other."""
     (reducer,) = i.called
     pair: tuple[tuple[graph.Node, ...], list[graph.Node]] = yield _converted(t, i, turns[0])
     initial, _ = pair

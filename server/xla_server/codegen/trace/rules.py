@@ -1,4 +1,4 @@
-"""The table of trace rules."""
+"""The table of trace rules, by opcode: all operations that kernels are traced through."""
 
 from collections.abc import Mapping
 

@@ -25,7 +25,7 @@ from xla_server.ir.module import HloComputation, HloInstruction
 T = TypeVar("T")
 
 MOST_COPIES = 5000
-"""Largest number of elements of a kernel beyond the first of each instruction."""
+"""Limit of a kernel's elements beyond each instruction's first: fusions have far fewer."""
 
 Index: TypeAlias = tuple[Affine, ...]
 
@@ -223,7 +223,7 @@ class Tracer:
         return node
 
     def _count(self, instruction: HloInstruction) -> None:
-        """Count an element; raises TooManyCopiesError beyond MOST_COPIES."""
+        """Count an element beyond the first; raises TooManyCopiesError above MOST_COPIES."""
         self._copies += instruction in self._met
         self._met.add(instruction)
         if self._copies > MOST_COPIES:

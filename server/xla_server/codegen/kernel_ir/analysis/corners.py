@@ -41,7 +41,7 @@ def accesses(kernel: Kernel, *, is_clamped: bool = True) -> list[ElementAccess]:
 
 
 class _Execution(Numbers):
-    """Executes statements as far as they are known."""
+    """Executes statements under known tests, at the ends of loops with known bounds."""
 
     def __init__(self, names: dict[ir.Value | ir.Cell, Known], unknown: Set[str]) -> None:
         super().__init__(names, unknown)
@@ -95,5 +95,5 @@ class _Execution(Numbers):
 
 
 def _ends(numbers: range, first: int) -> Iterator[int]:
-    """Yield the first numbers, so many, and the last one."""
+    """Yield the `first` first numbers, and the last one."""
     yield from dict.fromkeys((*numbers[:first], *numbers[-1:]))

@@ -79,7 +79,7 @@ class KernelWork:
 def evaluations(
     body: Sequence[stmt.Statement], calls: int, kept: Identities[int] = frozenset()
 ) -> Mapping[int, float]:
-    """Return the number of evaluations of each origin in a launch of so many calls.
+    """Return the number of evaluations of each origin in a launch of `calls` calls.
 
     Statements of the identities `kept` take a value from a register.
     """

@@ -30,7 +30,7 @@ Known = int | ByteAddress | None
 _FUNCTIONS: Mapping[str, Callable[..., int]] = {**FUNCTIONS, "room_i32": int}
 
 _OF_ADDRESSES = {("add", 0), ("add", 1), ("sub", 0), ("select", 1, 2)}
-"""Function on addresses -> the operands that are addresses if its result is one."""
+"""Functions whose result is an address, each with the positions of operands that are addresses."""
 
 
 class Numbers:

@@ -37,7 +37,7 @@ def repetitions(body: Sequence[stmt.Statement]) -> frozenset[int]:
 
 
 def _test(forms: "Forms", n: int, path: Path, statement: stmt.Statement) -> Hashable:
-    """Return the test under which statement `n` of `path` executes the statement inside it."""
+    """Return the test of statement `n` of `path` and the branch taken; None if it has no test."""
     around = path[n]
     if not isinstance(around, stmt.If):
         return None

@@ -47,7 +47,7 @@ def is_of_lookups(loop: For) -> bool:
 
 
 def is_of_functions(loop: For) -> bool:
-    """Return whether a loop stores results of functions, at least as slow as divisions, on buffers.
+    """Return whether a loop stores results of functions that are at least as slow as divisions.
 
     It must load contiguous elements: for strided ones LLVM vectorises across the loop around it.
     Elements on the stack were just stored one by one, and loads of vectors would wait for them.

@@ -283,7 +283,7 @@ def _parallel(kernel: Kernel) -> Iterator[str]:
 
 
 def _together(kernel: Kernel) -> Iterator[str]:
-    """All work items of a group execute a shuffle or a barrier: none depends on the item.
+    """All work items of a group execute a shuffle or barrier: no branch or loop around it varies.
 
     Shared arrays require a group.
     """

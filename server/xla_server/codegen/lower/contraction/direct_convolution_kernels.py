@@ -1,7 +1,7 @@
 """Kernels of direct convolution, with tiles of results in registers.
 
-They read the input without a copy, block by block; sizes and strides of a block are operands of a
-routine.
+They read the input block by block, directly or from a padded copy of the block; sizes and strides
+of a block are operands of a routine.
 """
 
 import math
@@ -156,7 +156,7 @@ def _results(phase: Phase, block: ir.Value) -> tuple[Word, Word, Word]:
 
 
 def _space(phase: Phase) -> SpatialDimensions:
-    """Return the phases padded to three dimensions by trivial ones before the last."""
+    """Return the dimensions of a phase, padded to three by trivial ones before the last."""
     *others, inner = (
         SpatialSizes(d.size, d.start, d.step, extent, d.whole, d.results, d.first, d.apart)
         for d, extent in zip(phase.lines, _extents(phase), strict=True)

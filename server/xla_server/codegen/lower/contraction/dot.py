@@ -85,7 +85,7 @@ def _is_divided_more(target: Target, thin: ThinProduct | None, gemm: Gemm | None
 
 
 def _add_thin(made: Product, thin: ThinProduct, epilogue: Epilogue) -> None:
-    """Add the kernel of a matrix and few vectors, after one that transposes the vectors."""
+    """Add the kernel of a matrix and few vectors, after one that makes vectors rows, if needed."""
     dot = thin.dot
     vectors, matrix = made.operands if dot.is_right else made.operands[::-1]
     if dot.is_inner and not dot.vectors_are_rows:
@@ -212,7 +212,7 @@ def _parts(blas: BlasProducts, size: int, wanted: int) -> int:
 
 
 def _even(blas: BlasProducts, size: int, parts: int) -> int:
-    """Return the size of parts, whole vectors where there are several."""
+    """Return the size of parts, a multiple of a vector if there are several."""
     return size if parts == 1 else -(-size // (parts * blas.unit)) * blas.unit
 
 

@@ -68,7 +68,7 @@ class Gemm:
 
     @functools.cached_property
     def height(self) -> int:
-        """Rows of a tile, chosen for the fewest padding rows, which cost as much as others."""
+        """Rows of a tile, chosen for the least time: padding rows cost as much as others."""
         rows = heights(self.target.machine)
         return min(rows, key=lambda height: -(-self.rows // height) * (height + 1))
 
@@ -79,7 +79,7 @@ class Gemm:
 
     @functools.cached_property
     def vectors(self) -> int:
-        """Vectors of a tile's row, chosen for the fewest padding vectors."""
+        """Vectors of a tile's row, chosen for the least time, in which padding vectors count."""
         sizes = reversed(widths(self.kind, self.height))
         return min(sizes, key=lambda n: -(-self.columns // (n * self.lanes)) * (n + 1))
 
@@ -131,7 +131,7 @@ class Gemm:
 
     @property
     def is_read_by_tiles(self) -> bool:
-        """Return whether tiles read the right operand from where it is stored."""
+        """Return whether tiles read the right operand itself, no packed copy."""
         lies_well = not self.right.is_across and not self.kind.pairs
         return lies_well and not self.is_laid_out_ahead
 

@@ -1,4 +1,4 @@
-"""Division of a convolution into products of im2col matrices with the kernel.
+"""Division of a convolution into products of im2col matrices with the filter.
 
 Positions of the result, without its features, are the rows of products; input features and window
 are the depth.
@@ -130,7 +130,7 @@ def _axes(i: HloInstruction) -> tuple[dict[int, MatrixAxis], dict[int, MatrixAxi
 def _depth_order(
     over_result: Mapping[int, MatrixAxis], over_kernel: Mapping[int, MatrixAxis]
 ) -> tuple[list[int], bool]:
-    """Return the filter's contracted dimensions, and whether they are the matrix's rows.
+    """Return the filter's contracted dimensions, and whether they are the matrix's inner ones.
 
     Adjacent input elements stay adjacent in the matrix.
     """
@@ -150,7 +150,7 @@ def _depth_order(
 def _kernel_layout(
     i: HloInstruction, depth_order: Sequence[int]
 ) -> tuple[bool, CopiedMatrix | None]:
-    """Return whether the filter is features by depth, and a copy for it if it is neither order."""
+    """Return whether the filter's matrix is features by depth, and the copy to it, if needed."""
     numbers = i.attributes.dimension_numbers
     dimensions = i.operands[1].shape.dimensions
     strides = dense_strides(dimensions)

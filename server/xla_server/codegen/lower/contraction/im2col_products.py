@@ -175,7 +175,7 @@ class _BlockWriter:
     def _matrix(
         self, body: Body, base: ir.Value, depth: tuple[ir.Expression, ir.Expression]
     ) -> tuple[ir.Expression, int | ir.Expression]:
-        """Append the copy of a block's im2col matrix; return its address and leading dimension."""
+        """Return a block's matrix, address and leading dimension; copies it first, if needed."""
         plan, block = self.plan, self.block
         rows = block.row, block.row_stop
         if self.matrix is None:

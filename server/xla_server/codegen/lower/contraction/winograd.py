@@ -53,7 +53,7 @@ class Tiled:
 
     @property
     def runs(self) -> int:
-        """Number of runs of tiles; the tiles of a run share one read of the filter."""
+        """Number of runs of tiles in a block, which share one read of the filter."""
         return min(2, -(-self.tiles // tallest(self.phase.target.machine)))
 
     @property

@@ -36,7 +36,7 @@ def _get_tuple_element(lowering: Lowering, i: HloInstruction) -> Tree:
 
 
 def _values(lowering: Lowering, i: HloInstruction) -> tuple[Tree, ...]:
-    """The operands' values side by side."""
+    """The tuple of the operands' values."""
     return tuple(lowering.of(operand) for operand in i.operands)
 
 
@@ -121,7 +121,7 @@ def _state(
 
 
 def _copy_at_once(lowering: Lowering, target: Tree, source: Tree) -> None:
-    """Copy a state's next values into it, as if at once: some may be other elements."""
+    """Copy a state's next values into it as if at once: some may be other elements of it."""
     pairs = [
         (to, origin)
         for to, origin in zip(leaves(target), leaves(source), strict=True)

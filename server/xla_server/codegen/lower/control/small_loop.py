@@ -30,7 +30,7 @@ from xla_server.ops.elementwise.elementwise_op import CostClass
 from xla_server.target.kernel_tuning import SmallLoops
 
 _VECTOR_ELEMENTS = 4
-"""Length of a state's array from which separate kernels would be vectorised: fewer loops fit."""
+"""Length of a state's array from which kernels are vectorised: `max_array_work` then applies."""
 
 
 class _UnsuitableError(Exception):
@@ -107,7 +107,7 @@ class _SmallLoop:
         self._chains = [self._chain(number) for number in range(len(initial))]
 
     def lowered(self) -> tuple[Value, ...]:
-        """The rows of the loop; raises _UnsuitableError."""
+        """Add the loop's thunk; return the values of its state. Raises _UnsuitableError."""
         lowering, name = self._lowering, self._instruction.name
         results = tuple(
             self._initial[n] if handed_on else lowering.new(self._shapes[n], f"{name}.{n}")

@@ -29,7 +29,7 @@ from xla_server.ir.module import HloInstruction
 
 
 def lower_fft(lowering: Lowering, i: HloInstruction) -> Tree:
-    """Transform the dimension of the real side, if any, then the others in the complex array."""
+    """Transform dimension by dimension: the minor one last if the result is real, else first."""
     attributes: FftAttributes = i.attributes
     result = lowering.new(i.shape, i.name)
     if not i.shape.element_count:

@@ -115,7 +115,7 @@ class BlockTransform:
         self.result = target
 
     def _bluestein(self, r: int, s: int, m: int) -> None:
-        """Append Bluestein's algorithm: multiply by a chirp, convolve with its conjugate."""
+        """Append Bluestein's: multiply by a chirp, convolve with its conjugate, multiply again."""
         size, pair, kind = plan.padded_length(r), self._pair, self._kind
         chirp = plan.chirp_of(r)
         first, spectrum = self._tables.add(chirp), self._tables.add(plan.spectrum_of(r, size))

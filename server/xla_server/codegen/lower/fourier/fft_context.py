@@ -32,7 +32,7 @@ class Vectors:
 class Lines:
     """Lines of n elements: `outer` groups of `inner` neighbours, as [outer, n, inner].
 
-    Costs are in vector instructions, for vectors of so many lanes.
+    Costs are in vector instructions, for the vectors of an argument `to`.
     """
 
     outer: int
@@ -54,7 +54,7 @@ class Lines:
         return Lines(self.outer * m, self.n // m, self.inner)
 
     def is_narrow(self, to: Vectors) -> bool:
-        """Return whether there are too few neighbours to fill most of a vector's lanes."""
+        """Return whether `inner` neighbours alone would fill less than half of a vector's lanes."""
         return 2 * self.inner < to.lanes
 
     def convolution_cost(self, to: Vectors) -> float:
@@ -126,7 +126,7 @@ class Context:
         self._count = 0
 
     def title(self) -> str:
-        """Return a name for the next row or value."""
+        """Return a name for the next thunk or value."""
         self._count += 1
         return f"{self.name}.{self._count}"
 

@@ -82,7 +82,7 @@ BlockBuilder: TypeAlias = Callable[[Body, Tile], None]
 class Options:
     """The direction of a transform, the factor of its results, and the number of stored elements.
 
-    If `limit` is not 0, only so many elements of each line are stored.
+    If `limit` is not 0, only `limit` elements of each line are stored.
     """
 
     is_inverse: bool = False
@@ -117,7 +117,7 @@ class BlockKernel:
     has_lane_tables: bool = False
 
     def add(self) -> None:
-        """Append the row."""
+        """Append the thunk."""
         self._merge()
         top, stack = Body(), list[ir.StackArray]()
         with Items(top, self.items, "item") as items:
@@ -181,7 +181,7 @@ class BlockKernel:
         return (other, one) if self.options.is_inverse else (one, other)
 
     def _merge(self) -> None:
-        """Merge the last outer dimension into the lines if strides allow or it fills vectors."""
+        """Merge the outer dimension into the lines if strides allow it, or to use more lanes."""
         layouts = (self.source, self.target)
         if len(self.sizes) != 1 or self.options.limit or self.has_lane_tables:
             return

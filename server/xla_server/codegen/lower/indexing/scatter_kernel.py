@@ -131,7 +131,7 @@ class ScatterKernel:
     def _open_loop(
         self, dimension: int, span: int, bounds: tuple[ir.Expression, ir.Expression], size: int
     ) -> None:
-        """Open a loop along an update dimension that polls cancellation before each `span`."""
+        """Open a loop along an update dimension; it polls before each `span` updates, if not 0."""
         (low, high), word = bounds, self._buffers.word if span else None
         name = f"u{dimension}"
         loop = self._open(watched_loop(self._body, name, high, low, size, word, span))
@@ -183,7 +183,7 @@ class ScatterKernel:
         self._update()
 
     def _entry_of(self, dimension: int, vectors: Loop) -> ir.Index:
-        """Return the address index of an entry, for a dimension, of the index vector of a loop."""
+        """Return the index of the entry for a dimension, in the index vector of an iteration."""
         entry = self._space.scattered[dimension]
         if self._vector < self._shape.rank - 1:
             return self._entry(entry, self._coordinates(vectors, vectors.axis, "c"))

@@ -144,7 +144,7 @@ class Space:
         return self.updates[axis] if axis >= 0 else 1
 
     def division(self, is_unique: bool, weight: int, width: int, tuned: Scatters) -> Division:
-        """The distribution of the updates.
+        """The division of the updates into work items.
 
         An update costs as much as `weight` plain ones; an element of the input has `width` bytes.
         """
@@ -178,7 +178,7 @@ class Space:
         return max(fewest, min(most, self.updates[axis] // tuned.column_items))
 
     def _of_updates(self, work_items: int) -> UpdateBlocks:
-        """Split the outermost update dimension that is long enough for so many work items."""
+        """Split the outermost update dimension that is long enough for `work_items`."""
         axis = max(range(len(self.updates)), key=lambda d: min(self.updates[d], work_items))
         size = self.updates[axis]
         return UpdateBlocks(axis, -(-size // work_items), size)
@@ -188,7 +188,7 @@ class Space:
         last = max(self.batch_dims, default=-1)
         for d in range(len(self.sizes)):
             if self.scattered[d] >= 0 and self.extent(d) > 1 and self.window[d] < last:
-                # All its elements precede those of later vectors at the same position.
+                # All vectors' first elements precede the second ones: not the order of vectors.
                 return None
         each = weight * self.window_elements
         size = width * math.prod(self.sizes)

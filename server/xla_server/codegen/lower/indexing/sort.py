@@ -322,7 +322,7 @@ def _merge(
 
 
 def _look(sort: _Sort, body: Body, number: ir.Expression) -> None:
-    """Test the cancellation flag once for every LOOK numbers."""
+    """Poll the cancellation flag at each LOOK-th `number`."""
     is_time = ir.condition("eq", ir.integer_op("bit_and", number, LOOK - 1), 0)
     with Branch(body, is_time) as branch:
         branch.add(Stop(sort.word))
@@ -330,7 +330,7 @@ def _look(sort: _Sort, body: Body, number: ir.Expression) -> None:
 
 @contextlib.contextmanager
 def _each(sort: _Sort, body: Body, count: int) -> Iterator[tuple[Body, ir.Value]]:
-    """Open a loop over an index that tests the cancellation flag every so often if it is long.
+    """Open a loop over an index that polls cancellation every LOOK iterations, if it has more.
 
     Some iterations may be repeated: the last span is as long as the others, because LLVM compiles
     loops of one length in less time.

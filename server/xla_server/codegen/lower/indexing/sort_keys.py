@@ -15,7 +15,7 @@ from xla_server.ir.module import HloComputation
 class Key:
     """A key of `bytes` bytes as a signed number in 64 bits; smaller ones come first.
 
-    It is computed from one element of each operand whose number is in `operands`.
+    It is computed from one element of each operand whose number is in `elements`.
     """
 
     node: Node

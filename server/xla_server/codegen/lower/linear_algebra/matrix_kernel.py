@@ -38,8 +38,8 @@ Answer: TypeAlias = Callable[[Expression, Expression], Expression]
 class MatrixCall:
     """Lowering of a call: builds its kernel; `rank` is as in MatrixKernel.
 
-    `empty` has results for an operand without elements: the operand of that number, or a function
-    of each element's index; results without an entry are zero.
+    `empty` maps results to values for an operand without elements: the number of an operand, or a
+    function of each element's row and column; results without an entry are zero.
     """
 
     build: Callable[["MatrixKernel"], None]
@@ -220,7 +220,7 @@ class MatrixKernel:
     def fill(
         self, element: ElementType, target: Expression, count: int, value: Expression | None = None
     ) -> None:
-        """Write a real number `count` times, zero unless another is given."""
+        """Write a number `count` times: `value`, which is real, or zero."""
         kind = KERNEL_TYPE[element.real_component].computed
         zero = real(kind, 0)
         with self.loop(count) as k:

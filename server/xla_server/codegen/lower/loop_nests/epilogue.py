@@ -98,7 +98,7 @@ class EpilogueKernel:
         return self._stack[-1]
 
     def built(self, effort: Effort) -> Kernel:
-        """Return the kernel. One with an epilogue is optimised at every optimisation level."""
+        """Return the kernel, with this effort; one with an epilogue is OPTIMISED."""
         buffers = tuple(dict.fromkeys([*self._buffers, *self.epilogue.buffers]))
         stack = (*self._stack, *self.epilogue.stack)
         effort = Effort.OPTIMISED if self.epilogue.loops else effort

@@ -34,7 +34,7 @@ Write: TypeAlias = Callable[[LoopTask], LoopKernel]
 """Writes the kernel of a task."""
 
 BuildUpdate: TypeAlias = Callable[[str, Nest, Sequence[Value]], KernelThunk]
-"""Builds the thunk, of a name, that stores a box of its last argument."""
+"""Builds the thunk, of a name, that stores into a box of its last argument."""
 
 T = TypeVar("T")
 

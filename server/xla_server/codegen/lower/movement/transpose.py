@@ -1,6 +1,6 @@
 """Lowering of transposes that are not fused: tile by tile.
 
-Then whole cache lines are read and written. Dimensions that stay adjacent are merged. The remaining
+Tiles read and write whole cache lines. Dimensions that stay adjacent are merged. The remaining
 dimensions are a batch of matrices, with contiguous rows in the source and contiguous columns in the
 result.
 """
@@ -44,7 +44,7 @@ class TransposedDimension:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Transposition:
-    """Blocking of a transpose. `rows` are dense in the source and `columns` in the result."""
+    """A transpose, of `width` bytes an element. `rows` are dense in source, `columns` in result."""
 
     width: int
     rows: TransposedDimension
@@ -134,12 +134,12 @@ def transposition_kernel(plan: Transposition, tuned: Transposes) -> Kernel:
 
 
 def _block(size: int, side: int, elements: int) -> int:
-    """Return the side of a block: all tiles of a dimension, at most `elements` or one tile."""
+    """Return the extent of a block: all tiles of a dimension, at most `elements` or one tile."""
     return min(-(-size // side) * side, max(side, elements))
 
 
 class _KernelBuilder:
-    """Builds the kernel of a plan, by blocks of so many rows and columns."""
+    """Builds the kernel of a plan, by blocks of `block` rows and columns."""
 
     def __init__(self, plan: Transposition, block: tuple[int, int]) -> None:
         self._plan, self._block, self._names = plan, block, Names()
@@ -230,7 +230,7 @@ class _KernelBuilder:
     def _open_block(
         self, items: Items
     ) -> tuple[ir.Expression, ir.Expression, ir.Expression, ir.Expression]:
-        """Return the first row and column of a work item's block, and where its matrix begins."""
+        """Return the first row and column of a work item's block, and its matrix's addresses."""
         (tall, wide), (down, across) = self._block, self._counts
         row = items.let("row", items.axis % down * tall)
         rest = items.let("rest", items.axis // down)
@@ -239,7 +239,7 @@ class _KernelBuilder:
         return row, column, *self._matrix(items, matrix)
 
     def _matrix(self, body: Body, number: ir.Expression) -> tuple[ir.Expression, ir.Expression]:
-        """Return the offsets of a matrix in source and result."""
+        """Return the addresses of a matrix in source and result."""
         width, names = self._plan.width, self._names
         read: ir.Expression = ir.Address(_SOURCE)
         written: ir.Expression = ir.Address(_RESULT)

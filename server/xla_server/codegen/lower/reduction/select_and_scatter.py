@@ -1,7 +1,7 @@
 """Lowering of select-and-scatter: a walk over the windows, in the order of the sources.
 
 Sources that select the same position are combined in order, so work items can only split a
-dimension in which windows have a single element and do not overlap.
+dimension in which each window is one element, at the index of its source.
 """
 
 from collections.abc import Sequence
@@ -96,7 +96,7 @@ def select(
 ) -> ir.Cell:
     """Build the walk through the window of the source at an index.
 
-    Return the number of the element that is selected, -1 where the window has only padding.
+    Returns the number of the element that is selected, -1 if the window has only padding.
     """
     element, sizes = i.operands[0].shape.element_type, i.shape.dimensions
     kept_at = body.declare("kept_at", ir.Index(-1))
