@@ -21,7 +21,7 @@ SPATIAL = 3
 
 
 class Positions(NamedTuple):
-    """Strides of result positions: of dimensions behind the features, and of features.
+    """Numbers of result positions behind the feature dimension (`after`), and of features.
 
     The last dimension has `line` positions, of which those from `last_low` to `last_high` have
     windows inside the input.
@@ -54,7 +54,7 @@ class FeatureCounts(NamedTuple):
 
 
 class Spatial(NamedTuple):
-    """A spatial dimension: `results`, so many positions `apart` from each other.
+    """A spatial dimension: the number of `results`, and `apart`, the stride of their positions.
 
     Those from `low` to `high` have their windows in the input. A window begins at `start` and then
     every `stride`, and has `taps` elements, `reach` from each other. The input has `size` elements

@@ -47,7 +47,7 @@ TILE = Routine(
 """Sums products over nested loops. Each tile has these parameters."""
 
 _ROWS_OF_A_POINTER = 7
-"""Rows told from one pointer by 0 to 6 steps: those are 1, 3 or 5, times 1, 2 or 4 by itself."""
+"""Rows addressed from one pointer, at 0 to 6 steps: 1, 3 or 5, scaled by 1, 2 or 4."""
 
 
 def tallest(machine: Machine) -> int:
