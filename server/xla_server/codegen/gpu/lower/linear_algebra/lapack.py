@@ -106,7 +106,7 @@ class _Call:
         return self._transposed(self.operand(number), self.instruction.operands[number].shape)
 
     def turned_back(self, value: Value, rows: int, columns: int) -> Value:
-        """Copy column-major matrices of so many rows and columns to a row-major value."""
+        """Copy column-major matrices of `rows` rows and `columns` columns to a row-major value."""
         return self._transposed(
             value, Shape.array(value.shape.element_type, (*self.sizes, columns, rows))
         )
@@ -221,7 +221,10 @@ def _lower_eigen(call: _Call, plan: EigenPlan) -> Tree:
 
 
 def _singular_plan(call: _Call) -> SingularPlan:
-    """Return the plan. A wide matrix is read transposed, which exchanges the vectors."""
+    """Return the plan.
+
+    A wide matrix is read as its transpose, without a copy, which exchanges u and v.
+    """
     columns, rows = sorted((call.rows, call.columns))
     left = {"A": rows, "S": columns, "N": 0}[call.option("mode")]
     return SingularPlan(call.element, call.batch, rows, columns, left)
