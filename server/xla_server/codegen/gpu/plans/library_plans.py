@@ -1,4 +1,4 @@
-"""Plans of what libraries compute on a GPU: frozen records without a library's names in them.
+"""Plans of calls of libraries on a GPU: frozen records without a library's names in them.
 
 A plan is the code of a thunk, as a kernel is: its buffers are the thunk's arguments, operands
 first, then results, then memory that it may write to. Arrays are dense and row-major. Each plan

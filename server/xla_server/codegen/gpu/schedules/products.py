@@ -229,7 +229,7 @@ class _TileBuilder(LoopBuilder):
     ) -> None:
         """Bind loops that are one to an element of a tile.
 
-        Threads behind the last run of elements bind that one again.
+        Threads beyond the last run of elements repeat that run.
         """
         size = _size(loops)
         terms: tuple[tuple[ir.Expression, int], ...] = ((first, 1), (inside, 1))

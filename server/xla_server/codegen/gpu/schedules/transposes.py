@@ -1,9 +1,9 @@
 """The schedule of transposes on a GPU: tiles pass through shared memory.
 
 A warp loads neighbours of the operand and stores neighbours of the result. Shared memory has the
-tile meanwhile, in rows that are longer by what a thread accesses, so that the elements of a column
-are in different banks. The threads that store read all other operands, so a fusion that reads one
-operand transposed is one kernel. Semantics: XLA's GPU backend, its transpose emitter.
+tile meanwhile, in rows padded by one access of a thread, so that the elements of a column are in
+different banks. The threads that store read all other operands, so a fusion that reads one operand
+transposed is one kernel. Semantics: XLA's GPU backend, its transpose emitter.
 """
 
 import math

@@ -4,8 +4,8 @@ A tile has some rows, one for each position of the left side, and some vectors o
 contiguous on the right side and in the result. The sum runs over up to four loops with strides of
 their own on both sides, so that overlapping windows are never copied (no im2col).
 
-A depthwise tile has columns on the left side too: those of a row times those on the right.
-All of these take any number of columns, as what they wait for is memory.
+A depthwise tile has columns on the left side too: those of a row times those on the right. All of
+these take any number of columns, as memory bounds their time.
 """
 
 import dataclasses
