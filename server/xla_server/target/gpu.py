@@ -1,4 +1,4 @@
-"""NVIDIA GPUs by compute capability: what the compiler must know of one, without a driver.
+"""NVIDIA GPUs by compute capability: the properties that the compiler needs, without a driver.
 
 Semantics: the CUDA programming guide, Compute Capabilities; PTX ISA, Release Notes.
 """
@@ -13,7 +13,7 @@ ACCESS_BYTES = 16
 """Bytes of the widest access to memory by one thread."""
 
 MAX_RUN = 8
-"""Neighbouring elements that a thread computes at most: each has its copy of the code."""
+"""Largest number of neighbouring elements of a thread: each has its copy of the code."""
 
 BYTES_IN_FLIGHT = 32
 """Bytes that a thread requests before it waits: 64 KiB for 2048 threads. To use 4.8 TB/s with a
@@ -136,4 +136,4 @@ GPUS: Mapping[str, Gpu] = {
     # RTX 5090
     "sm_120": Gpu(87, 170, 1536, _REGISTERS, 100 << 10, 99 << 10, 96 << 20),
 }
-"""The GPU of each compute capability, by LLVM's name: a common one where there are several."""
+"""The GPU of each compute capability, by LLVM's name: a common one if there are several."""

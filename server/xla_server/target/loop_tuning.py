@@ -35,9 +35,9 @@ class Chunks:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pieces:
-    """Nests cut where the operands of a concatenate meet, and at the edges of a pad.
+    """Nests cut between the operands of a concatenate, and at the edges of a pad.
 
-    Cut, a concatenate and a pad take half of the processor time (LOG, third round).
+    With cuts, a concatenate and a pad take half of the processor time (LOG, third round).
     """
 
     blocks: int
@@ -122,13 +122,12 @@ class WindowTiles:
     """Largest number of operands of a combination, each of which is code."""
 
     short_row: int = 64
-    """Elements of a row of a tile, below which one loop runs over all rows and what is between
-    them."""
+    """Elements of a tile's row below which one loop covers all rows and the gaps between them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoopNests:
-    """Loop nests: what a work item is, and what is stored, called or done side by side in it."""
+    """Loop nests: sizes of work items, and the values that are stored, called or vectorised."""
 
     chunks: Chunks
     pieces: Pieces
