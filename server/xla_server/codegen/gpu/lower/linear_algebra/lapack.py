@@ -1,7 +1,7 @@
 """Lowering of LAPACK's custom calls for a GPU: plans of libraries, which have the same routines.
 
 Values are row-major, and the matrices of routines column-major: kernels transpose them where it
-matters. Calls without a library routine, and batches of more than MAX_CALLS, go through the host.
+matters. Calls without a library routine, and batches of over MAX_CALLS calls, go through the host.
 
 Semantics: xla_server.custom_calls.linear_algebra.
 """
@@ -221,10 +221,7 @@ def _lower_eigen(call: _Call, plan: EigenPlan) -> Tree:
 
 
 def _singular_plan(call: _Call) -> SingularPlan:
-    """Return the plan.
-
-    A wide matrix is read as its transpose, without a copy, which exchanges u and v.
-    """
+    """Return the plan. A wide matrix is read as its transpose, uncopied: u and v are exchanged."""
     columns, rows = sorted((call.rows, call.columns))
     left = {"A": rows, "S": columns, "N": 0}[call.option("mode")]
     return SingularPlan(call.element, call.batch, rows, columns, left)
