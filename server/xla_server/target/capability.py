@@ -36,9 +36,8 @@ class Capability:
     """True if a scatter takes several launches, so that comparing indices is faster."""
 
     MOVES_RUNS = False
-    """True if a transpose that keeps its last dimension is a loop like any other; operands of
-    products are then transposed so that contiguous free elements stay contiguous. Processors have a
-    kernel for tiles of transposes."""
+    """True if a transpose that keeps its last dimension is a loop like any other; products then get
+    operands transposed that way. Processors have a kernel for tiles of transposes."""
 
     WIDE_SUMS = frozenset[tuple[ElementType, ElementType]]()
     """Element types of both operands, and of the result, of the dots that add up in a wider type.

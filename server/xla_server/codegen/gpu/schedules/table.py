@@ -55,8 +55,7 @@ SCHEDULES: tuple[ThreadSchedule, ...] = (
         product_grid,
         "a sum of what rows and columns have together, with at least 16 of each and of the sum",
         "Each row is used for all columns: a tile of both in shared memory is loaded once.",
-        # A result may overwrite an element that only its own thread reads, as that reads before it
-        # stores.
+        # The only thread that reads an operand's element may store over it afterwards.
         reads_first=True,
     ),
     ThreadSchedule(

@@ -126,8 +126,7 @@ def _function(kind: str) -> PythonFunction:
             for half in range(0, 2):
                 first = select(half == 0, p, end)
                 last = select(half == 0, begin, stop)
-                # Neighbours in memory are features, or positions if these follow the feature
-                # dimension.
+                # Neighbours in memory are features, or positions if these are the last dimensions.
                 rows = select(after == 1, last - first, select(last > first, f1 - f0, 0))
                 columns = select(after == 1, f1 - f0, last - first)
                 for row in range(0, rows):

@@ -20,9 +20,8 @@ def collapsed(
 ) -> tuple[tuple[Variable, ...], tuple[Store, ...]]:
     """Return the fewest loops that cover `dimensions`, and the stores inside them.
 
-    The stores are traced with one loop per dimension, to find which dimensions can be merged, and
-    again with the merged loops if there are any. `divide` may then split the last loop but one in
-    two.
+    The stores are traced with one loop per dimension, to find which can be merged, and again with
+    merged loops, if any. `divide` may then split the last loop but one in two.
     """
     single = [Variable(size, "i") for size in dimensions]
     return collapsed_loops(single, tuple(make(tuple(map(variable, single)))), make, divide)
