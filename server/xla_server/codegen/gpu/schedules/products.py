@@ -64,8 +64,7 @@ def _size(loops: Sequence[Variable]) -> int:
 class _Sides:
     """The loops of a nest by the side of its sum that varies with them, and the nodes of each side.
 
-    Both vary with the batch's loops; nodes of `left` do not vary with columns, nor those of `right`
-    with rows.
+    Both vary with the batch's loops, `left` with no columns and `right` with no rows.
     """
 
     reduction: Reduction

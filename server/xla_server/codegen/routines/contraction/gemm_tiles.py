@@ -90,8 +90,7 @@ TILE = Routine(
 class GemmTileText(VectorText):
     """Writer of the function of a tile of `rows` rows, with `vectors` vectors in each.
 
-    If it `packs`, the function stores the elements that it reads of the right panel to `room`, for
-    the tiles below it.
+    If it `packs`, it stores the right panel's elements that it reads to `room`, for tiles below.
     """
 
     def __init__(

@@ -84,9 +84,9 @@ def column_kernel(nest: Nest) -> ScheduledKernel | None:
 def _homes(nest: Nest) -> dict[ReductionResult, Store]:
     """Return the store whose output buffer holds the accumulator of each reduction.
 
-    The store computes in the accumulator's type, and stores a narrower one only if its value is the
-    result itself. Empty if some result has no such store or is not used, if a reduction needs
-    another's result, or if the reductions have loops of different lengths.
+    It computes in the accumulator's type, and stores a narrower one only for the result itself.
+    Empty if a result has no such store or is unused, a reduction needs another's, or loops differ
+    in length.
     """
     asked = list(dict.fromkeys(node for store in nest.stores for node in _results_in(store.value)))
     reductions = list(dict.fromkeys(result.reduction for result in asked))
