@@ -236,7 +236,7 @@ def _continues(reader: HloInstruction, producer: HloInstruction, target: Target)
 
 
 def _goes_on_with_rows(reader: HloInstruction, producer: HloInstruction, tuning: Fusions) -> bool:
-    """Return whether one kernel goes through the rows of both."""
+    """Return whether one kernel can loop over the rows of both."""
     if _size(reader) + _size(producer) > tuning.max_instructions or _reads_alias(reader, producer):
         return False
     read = {part: part.shape.rank for part in reader.operands if _kernel_of(part) is producer}

@@ -83,7 +83,7 @@ def pipeline(target: Target) -> tuple[Pass, ...]:
         CallInliner(),
         MapInliner(),
         StaticSizes(),
-        # Before simplification, which no longer meets the markers.
+        # Before simplification, which does not see through markers.
         CustomCallExpander(),
         # Expansions into operations that are simplified and fused.
         BatchNormExpander(),
@@ -131,7 +131,7 @@ def pipeline(target: Target) -> tuple[Pass, ...]:
         DisjointWindows(target),
         # After simplification, which exposes initial values of reductions and unread results.
         ArgumentOfExtremum(),
-        # After dots, some of which became reductions, and after the split, which makes others.
+        # After dots, some of which became reductions, and after the pass above, which makes others.
         TreeReduction(target),
         # The two passes above leave reshapes.
         Fixpoint("clean-up", (*_LOCAL, EmptyArrays())),
@@ -160,4 +160,4 @@ NEEDED: frozenset[str] = frozenset(
         EmptyArrays.name,
     }
 )
-"""Passes that no option disables: without them programs would not compile, or change meaning."""
+"""Passes that no option disables: programs would not compile without them, or would change."""

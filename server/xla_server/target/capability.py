@@ -1,7 +1,7 @@
 """Capabilities of lowering: which operations have fast kernels, and for which types and sizes.
 
-Passes and fusion bring a program into the form that fast kernels take, and leave alone what has
-none; lowering chooses the kernel. They ask the same record, so that they agree.
+Passes and fusion bring operations with fast kernels into the form that these take, and leave others
+alone; lowering chooses the kernel. All read the same record, so that they agree.
 """
 
 from collections.abc import Set
@@ -36,23 +36,22 @@ class Capability:
     """True if a scatter takes several launches, so that comparing indices is faster."""
 
     MOVES_RUNS = False
-    """True where a transpose that keeps its last dimension is a loop like any other, and such runs
-    are kept in front of products. Processors have a kernel for tiles of transposes."""
+    """True if a transpose that keeps its last dimension is a loop like any other; products then get
+    operands transposed that way. Processors have a kernel for tiles of transposes."""
 
     WIDE_SUMS = frozenset[tuple[ElementType, ElementType]]()
     """Element types of both operands, and of the result, of the dots that add up in a wider type.
     Others are converted before and after."""
 
     FINISHES_REDUCTIONS = False
-    """True where the kernel of any reduction can compute its epilogue. Processors reduce columns
-    in blocks of rows, and pass over them again for an epilogue of what is not a sum."""
+    """True if the kernel of any reduction can compute its epilogue. Processors reduce columns in
+    blocks of rows, and pass over them again for the epilogue of a reduction that is no sum."""
 
     has_convolutions: bool = False
-    """True where a library computes convolutions."""
+    """True if a library computes convolutions."""
 
     MIN_TILED_TRANSPOSE = 1 << 15
-    """Elements from which a transpose is done once, by tiles, instead of where its result is read.
-    """
+    """Elements from which a transpose is computed once, by tiles, not again by each reader."""
 
     MIN_TILED_SIDE = 8
     """Elements of a dimension that is transposed, below which it does not fill tiles."""
@@ -114,9 +113,9 @@ class Capability:
     ) -> bool:
         """Return whether a convolution is computed as a product with an im2col matrix in memory.
 
-        `sizes` are the rows, columns and depth of the product. The matrix has so many slices of the
-        input, of this element type. Processors have kernels of convolutions for the types of BLAS;
-        for integers the alternative is a loop nest.
+        `sizes` are the rows, columns and depth of the product. The matrix is a concatenation of
+        `slices` slices of the input, of this element type. Processors have kernels of convolutions
+        for the types of BLAS; for integers the alternative is a loop nest.
         """
         rows, columns, depth = sizes
         is_loop_slow = depth >= slices * self.MIN_IM2COL_RUN or slices > self.MAX_UNROLLED_WINDOW
@@ -180,5 +179,5 @@ class Capability:
         return elements >= self.MIN_TILED_TRANSPOSE and min(rows, columns) >= self.MIN_TILED_SIDE
 
     def is_wide_enough(self, outputs: int, groups: int) -> bool:
-        """Return whether register tiles compute groups of so many output features."""
+        """Return whether register tiles compute groups of `outputs` output features."""
         return groups == 1 or outputs >= self.MIN_GROUP_FEATURES

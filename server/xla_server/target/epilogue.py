@@ -14,7 +14,7 @@ SCALED: Final = frozenset({ElementType.F16, ElementType.BF16, ElementType.F32, E
 """Element types of products that are scaled and added to a matrix."""
 
 ACTIVATED: Final = SCALED - {ElementType.F64}
-"""Element types of products with a bias and an activation."""
+"""Element types of products with a bias or an activation."""
 
 
 class Activation(enum.Enum):
@@ -47,7 +47,7 @@ class Epilogue:
         return f"{self.activation.value}({self.scale:g} * product{addend}{bias})"
 
     def problem(self, element: ElementType, batch: int) -> str | None:
-        """Return the reason why no library has it for a type and so many matrices, or None."""
+        """Return the reason why no library has it for a type and `batch` matrices, or None."""
         if self == NO_EPILOGUE:
             return None
         # The library returns zeros for a scale of 0, even if operands are infinite or NaN.

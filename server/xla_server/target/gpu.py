@@ -1,4 +1,4 @@
-"""NVIDIA GPUs by compute capability: what the compiler must know of one, without a driver.
+"""NVIDIA GPUs by compute capability: the properties that the compiler needs, without a driver.
 
 Semantics: the CUDA programming guide, Compute Capabilities; PTX ISA, Release Notes.
 """
@@ -13,20 +13,20 @@ ACCESS_BYTES = 16
 """Bytes of the widest access to memory by one thread."""
 
 MAX_RUN = 8
-"""Neighbouring elements that a thread computes at most: each has its copy of the code."""
+"""Largest number of neighbouring elements of a thread: each has its copy of the code."""
 
 BYTES_IN_FLIGHT = 32
-"""Bytes that a thread requests before it waits: 64 KiB for 2048 threads. Memory of 4.8 TB/s that
-answers after a microsecond must be asked for 36 KiB by each of 132 multiprocessors."""
+"""Bytes that a thread requests before it waits: 64 KiB for 2048 threads. To use 4.8 TB/s with a
+latency of a microsecond, each of 132 multiprocessors must have 36 KiB of requests in flight."""
 
 FULL_THREADS = 1 << 18
 """Threads of which all GPUs are full: 132 or 148 multiprocessors have room for 2048 each."""
 
 MAX_TURNS = 8
-"""Turns of a thread through a row that become copies of each other: values stay in registers."""
+"""Iterations of a thread over a row up to which they are unrolled: values stay in registers."""
 
 TURN_COPIES = 4
-"""Copies of a turn where there are more of them: their loads do not wait for each other."""
+"""Unroll factor of longer loops: the loads of the copies do not wait for each other."""
 
 MAX_WARP_ROW = 1024
 """Elements of a row that one warp reduces: 32 in each lane."""
@@ -51,23 +51,23 @@ ACCESS_ADDITIONS = 128
 """Additions that take as long as a thread waits for memory: some 500 cycles, of four each."""
 
 UNSEEN_WORK = 3 << 20
-"""Additions that a thread may do between two looks at the cancellation flag: 10 ms at 1.2 GHz. A
-tenth of a second is the aim, and other threads of a multiprocessor take their share."""
+"""Largest number of additions of a thread between two polls of the cancellation flag: 10 ms at 1.2
+GHz. A tenth of a second is the aim, and other threads of a multiprocessor take their share."""
 
 LOOK_WORK = UNSEEN_WORK >> 4
-"""Additions after which a kernel of more work looks. A look at memory of the host takes two
+"""Additions between two polls of a kernel of more work. A read of the host's memory takes two
 microseconds, a three hundredth of that."""
 
 ENTRY_WORK = 1 << 12
-"""Operations and accesses of a thread that looks before it begins. Threads of fewer would look some
-hundred million times a second, a tenth of what the bus to the host takes."""
+"""Fewest operations and accesses of a thread that polls before it begins. Shorter threads would
+poll some hundred million times a second, a tenth of the capacity of the bus to the host."""
 
 FLAG_BYTES = 16
-"""Bytes of shared memory that threads of a block agree in on what one of them saw, with padding."""
+"""Bytes of shared memory, with padding, for the flag as one thread of a block read it."""
 
 JOINED_THREADS = 1 << 14
-"""Threads that several kernels in one launch have together. All GPUs execute them at once whatever
-registers they take: 108 multiprocessors have 65536 of these, for 27648 threads of 255."""
+"""Largest number of threads of several kernels in one launch. All GPUs execute them at once
+whatever registers they take: 108 multiprocessors have 65536 of these, for 27648 threads of 255."""
 
 JOINED_BYTES = 1 << 20
 """Bytes of the arrays of a kernel that shares a launch. Memory moves them in a fraction of the two
@@ -136,4 +136,4 @@ GPUS: Mapping[str, Gpu] = {
     # RTX 5090
     "sm_120": Gpu(87, 170, 1536, _REGISTERS, 100 << 10, 99 << 10, 96 << 20),
 }
-"""The GPU of each compute capability, by LLVM's name: a common one where there are several."""
+"""The GPU of each compute capability, by LLVM's name: a common one if there are several."""

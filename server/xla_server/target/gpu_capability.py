@@ -40,7 +40,7 @@ _COLUMN_PART: Final = 1 << 9
 """Elements of a part of a column at least."""
 
 _MIN_PRODUCTS: Final = 1 << 20
-"""Multiplications of a convolution that a loop nest does in the time of a launch or two."""
+"""Multiplications of a convolution that a loop nest computes in the time of a launch or two."""
 
 _MIN_IM2COL_USES: Final = 8
 """Multiplications with each element of an im2col matrix, which is written and read for them."""
@@ -136,8 +136,8 @@ class GpuCapability(Capability):
     def reduction_parts(self, outer: int, length: int, inner: int, tuned: Reductions) -> int:
         """Return how many parts a reduction of [outer, length, inner] is cut into, 1 for none.
 
-        Rows are cut where a block of threads does not hold one, or where rows are too few for all
-        blocks. Columns are cut where they are too few for all threads. Parts depend on sizes alone.
+        Rows are split if a block of threads cannot hold one, or if they are too few for all blocks.
+        Columns are split if they are too few for all threads. Parts depend on sizes alone.
         """
         if inner == 1:
             is_short = length <= (_LONG_ROW if outer < _FEW_ROWS else MAX_BLOCK_ROW)
@@ -147,7 +147,7 @@ class GpuCapability(Capability):
 
 
 def _near(length: int, wanted: int) -> int:
-    """Return a divisor of a length close to a number of parts; the number if there is none."""
+    """Return a divisor of `length` that is at least `wanted` and close to it, else `wanted`."""
     wanted = max(2, wanted)
     fitting = (n for n in range(wanted, 2 * wanted + 1) if length % n == 0)
     return next(fitting, wanted)

@@ -35,9 +35,9 @@ class Chunks:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pieces:
-    """Nests cut where the operands of a concatenate meet, and at the edges of a pad.
+    """Nests cut between the operands of a concatenate, and at the edges of a pad.
 
-    Cut, a concatenate and a pad take half of the processor time (LOG, third round).
+    With cuts, a concatenate and a pad take half of the processor time (LOG, third round).
     """
 
     blocks: int
@@ -119,16 +119,15 @@ class WindowTiles:
     """The same at least, where windows over many rows would not fit on the stack with more."""
 
     max_taps: int = 64
-    """Operands of a combination, which all stand in the code."""
+    """Largest number of operands of a combination, each of which is code."""
 
     short_row: int = 64
-    """Elements of a row of a tile, below which one loop runs over all rows and what is between
-    them."""
+    """Elements of a tile's row below which one loop covers all rows and the gaps between them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoopNests:
-    """Loop nests: what a work item is, and what is stored, called or done side by side in it."""
+    """Loop nests: sizes of work items, and the values that are stored, called or vectorised."""
 
     chunks: Chunks
     pieces: Pieces
@@ -165,8 +164,8 @@ class LoopNests:
     (LOG, narrow columns)."""
 
     max_short_row: int = 64
-    """Elements of a row up to which what is computed once for a row is done for many side by side:
-    a fifth less run time (LOG, third round)."""
+    """Elements of a row up to which values that it needs once are computed for many rows at a time,
+    in vectors: a fifth less run time (LOG, third round)."""
 
     short_row_block: int = 64
     """Short rows whose shared values are computed at a time: four vectors of f32 of 64 bytes."""
@@ -175,8 +174,8 @@ class LoopNests:
     """Fewest additions that the dearest shared value of a short row takes: those of a division."""
 
     max_interleaved: int = 8
-    """Elements between each other that are done at once, as their operations stand in one loop.
-    An associative scan: 1.71 of XLA's time before, 0.26 after (LOG, third round)."""
+    """Largest number of interleaved elements whose operations are in one loop body. An associative
+    scan: 1.71 of XLA's time before, 0.26 after (LOG, third round)."""
 
     min_interleaved_elements: int = 16
     """Elements of the last dimension from which that is worth its code."""
@@ -206,7 +205,7 @@ class LoopNests:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ShortLoops:
-    """Loops that LLVM is requested how to vectorise (codegen/emit/loop_metadata.py).
+    """Loops with metadata for LLVM's vectoriser (codegen/emit/loop_metadata.py).
 
     LLVM by itself vectorises none of fewer than 16 iterations, and runs the iterations that do not
     fill a vector one by one. Quotients of rows of 9 to 15 took 2.9 to 3.3 of XLA's time before,

@@ -1,7 +1,7 @@
 """The machine that programs are compiled for: the one source of processor features.
 
-Whoever compiles is handed a `Machine`; nothing else reads the host's processor. So a host compiles,
-and mostly runs, what an older one gets.
+Compilers are passed a `Machine`; nothing else reads the host's processor. So a host can compile,
+and mostly run, the code of an older one.
 """
 
 import dataclasses

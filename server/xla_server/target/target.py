@@ -1,4 +1,4 @@
-"""The target of a compilation: a machine, what kernels there are for it, and its tuning."""
+"""The target of a compilation: a machine, its kernels (capabilities), and its tuning."""
 
 import dataclasses
 import functools

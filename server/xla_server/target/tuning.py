@@ -46,17 +46,17 @@ class MatrixProducts:
     """Blocking of matrix products by register tiles (codegen/lower/contraction/gemm.py)."""
 
     block_bytes: int
-    """Size of what a work item keeps in its cache share: packed rows of the left operand, and rows
-    of the result where sums are short. Larger right operands are packed once for all."""
+    """Bytes that a work item keeps in its cache share: packed rows of the left operand, and rows of
+    the result if sums are short. Larger right operands are packed once for all."""
 
     work_items: int
     """Number of work items of a large product: four per core. They are cut so that threads end
     together: of 20 tiles the busier of two threads has 10, of 19 it had 11 (LOG, fifth round)."""
 
     max_rereading_tiles: int
-    """Tiles per column up to which each reads the right operand from where it is stored; with more,
-    the first one packs what it reads. Tiles of 32 registers are so tall that reading L2 once more
-    takes none of their time: 16 rows 0.97, 1.03 packed (LOG, products of few rows by tiles)."""
+    """Tiles per column up to which each reads the right operand unpacked; with more, the first one
+    packs the rows that it reads. Tiles of 32 registers are so tall that reading L2 once more takes
+    none of their time: 16 rows 0.97, 1.03 packed (LOG, products of few rows by tiles)."""
 
     k_block_bytes: int = 4096
     """Depth of a K block in bytes per row of a packed panel. The accumulator tile stays in
@@ -155,8 +155,8 @@ class ThinProducts:
     L1 is, as the order of sums depends on it."""
 
     min_streamed_bytes: int = 4 << 20
-    """Bytes of a matrix from which rows are read one after the other if there is one vector: it is
-    in no core's cache then, and one stream took 15 % less (LOG, products with few rows)."""
+    """Smallest matrix, in bytes, whose rows are read in sequence if there is one vector: it is in
+    no core's cache, and one stream took 15 % less (LOG, products with few rows)."""
 
     min_streamed_run: int = 256
     """Products of a row below which adding up its partial sums takes as long as they do."""
@@ -182,7 +182,7 @@ class Convolutions:
     is a product of its own."""
 
     work_items: int
-    """Number of work items that blocks are dealt to, each with scratch memory of its own."""
+    """Number of work items that blocks are distributed to, each with its own scratch memory."""
 
     min_products: int = 1 << 14
     """Multiplications from which tiles or products beat a loop nest, though routines are called.
@@ -215,7 +215,7 @@ class Convolutions:
     of 8x56x56x64: 0.4 of XLA's time, by tiles 1 (LOG, second round)."""
 
     min_winograd_results: int = 6
-    """Results along a dimension from which little of what tiles of 4x4 results compute is lost."""
+    """Fewest results along a dimension of which tiles of 4x4 results waste little."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -234,8 +234,8 @@ class FreeSums:
     exact sum, as XLA's. With 4 and 8 sums of 2^15 to 2^24 elements took as long."""
 
     min_long_elements: int = 1 << 15
-    """Elements from which a sum comes from memory rather than the cache, where shorter runs take no
-    time of their own."""
+    """Smallest sum, in elements, that is read from memory rather than the cache: there shorter runs
+    take no additional time."""
 
     parts: int = 64
     """Results of runs that are added in sequence before their results are."""

@@ -108,12 +108,12 @@ LIKELY = frozenset(
     for name in map(out_of_line, ("exp_f32", "log_f32", "cos_f32", "sin_f32"))
     for each in (CALLED[name], *CALLED[name].variants)
 )
-"""Symbols of what is worth to have before a program asks for it."""
+"""Symbols of functions that are worth compiling before a program calls them."""
 
 
 WITH_BRANCHES = frozenset(f"{name}_{kind}" for name in ("cos", "sin", "tan") for kind in LANES)
-"""Functions with a branch around what few numbers need. Processors always call them, for a vector
-at once: the vectoriser of a loop would compute both sides."""
+"""Functions with a branch around code that few numbers need. Processors always call them, for a
+vector at once: the vectoriser of a loop would compute both sides."""
 
 
 def called(name: str) -> str:

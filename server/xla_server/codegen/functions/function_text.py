@@ -1,4 +1,4 @@
-"""Functions whose text is cached: writing one takes as long as a kernel that calls it."""
+"""Functions whose text is cached: writing one takes as long as compiling a kernel that calls it."""
 
 import dataclasses
 from typing import Any

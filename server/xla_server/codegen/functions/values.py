@@ -431,7 +431,7 @@ class ElementaryFunction(Instruction):
         return self._signature
 
     def form(self, lanes: int = 1) -> Any:
-        """The type of a function of so many numbers at once."""
+        """The type of a function of `lanes` numbers at a time."""
         form = REGISTERS[self.type] if lanes == 1 else Lanes(self.type, lanes)
         return ir.FunctionType(form, [form] * self.operands)
 

@@ -54,7 +54,7 @@ class GridKernel:
 
 
 def index_bits(elements: int) -> int:
-    """Return the bits in which indices of so many elements are computed.
+    """Return the bits in which indices of `elements` elements are computed.
 
     Registers of a GPU have 32 bits: an addition of 64 bits takes two instructions, a division many.
     """

@@ -14,7 +14,7 @@ from xla_server.target.gpu import STATIC_SHARED_BYTES, WARP
 
 
 def joined_grid(grids: Sequence[GridKernel], numbers: Sequence[Sequence[int]]) -> GridKernel | None:
-    """Return one kernel for all of these; None if their sizes of blocks conflict.
+    """Return one kernel for all of these; None if block sizes, shared memory or efforts conflict.
 
     `numbers` has, for each kernel, the arguments that its buffers become. A kernel with barriers
     decides the number of threads of a block, and the others use the same.

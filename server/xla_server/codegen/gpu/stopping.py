@@ -1,13 +1,13 @@
 """Cancellation points of kernels for a GPU.
 
-A kernel of which a thread may do as much as UNSEEN_WORK polls the cancellation flag where its loops
-go back, each time that LOOK_WORK is done, and returns once it is set. Where many threads do so much
-one after the other, each looks before it begins. The run ends with the kernel, and none of its
-results is read. Other kernels have no flag among their arguments.
+A kernel in which the work of a thread may reach UNSEEN_WORK polls the cancellation flag in its
+loops, once per LOOK_WORK, and returns once it is set. Where only the threads that one lane executes
+in sequence reach it together, each polls before it begins. The run ends with the kernel, and none
+of its results is read. Other kernels have no flag among their arguments.
 
-A loop whose bounds are not known counts with its mean number of turns. Loops of a program that may
-be without end poll by themselves (codegen/schedules/nests/scalar_loop.py). Threads that meet at
-barriers or exchange values return together, so they look only in loops that all go through alike.
+A loop of unknown bounds counts with its mean number of iterations. Loops of a program that may be
+endless poll by themselves (codegen/schedules/nests/scalar_loop.py). Threads with barriers or
+exchanges must return together, so they poll only in loops that all of them execute alike.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ from xla_server.target.gpu import (
 
 
 def stoppable(kernel: Kernel, argument: int) -> Kernel:
-    """Return a kernel that polls the flag, the argument of this number, if a thread may do much."""
+    """Return a kernel that polls the flag, argument number `argument`, if threads may be long."""
     shared = sum(array.byte_size for array in kernel.shared)
     if (
         any(isinstance(each, stmt.Stop) for each, _ in walk(kernel.body))
@@ -51,7 +51,7 @@ def stoppable(kernel: Kernel, argument: int) -> Kernel:
 
 
 class _Watched:
-    """A parallel loop with looks in its serial loops, if a work item may do much."""
+    """A parallel loop with polls in its serial loops, if a work item may take long."""
 
     def __init__(self, part: stmt.ParallelFor, word: ir.Buffer, names: Names) -> None:
         self._part, self._word, self._names = part, word, names
@@ -66,7 +66,7 @@ class _Watched:
             self.part = dataclasses.replace(part, body=(stmt.Stop(word), *self.part.body))
 
     def _is_wide(self, work: Work) -> bool:
-        """Return whether threads that wait for others to end look before they begin."""
+        """Return whether threads that wait for others to end poll before they begin."""
         all_threads = _additions(work) * self._part.items
         return (
             all_threads >= UNSEEN_WORK * COUNTED_LANES
@@ -79,7 +79,7 @@ class _Watched:
         return tuple(new for each in body for new in self._watched(each))
 
     def _watched(self, statement: stmt.Statement) -> Iterator[stmt.Statement]:
-        """Yield a statement with looks inside."""
+        """Yield a statement with polls inside."""
         if not self._is_alike(statement):
             yield statement
             return
@@ -94,12 +94,12 @@ class _Watched:
                 yield statement
 
     def _is_alike(self, statement: stmt.Statement) -> bool:
-        """Return whether threads that meet go through a branch or loop alike."""
+        """Return whether threads with barriers or exchanges execute a branch or loop alike."""
         read = stmt.expressions_of(statement)
         return not any(varies(each, self._varying, self._part) for each in read)
 
     def _always_looks(self, statement: stmt.Statement) -> bool:
-        """Return whether each turn of the loop around comes to a look of this statement."""
+        """Return whether each iteration of the loop around it reaches a poll of this statement."""
         return (
             isinstance(statement, stmt.For)
             and self._total(statement) >= 2 * LOOK_WORK
@@ -112,7 +112,7 @@ class _Watched:
         return turns * _additions(work)
 
     def _in_spans(self, loop: stmt.For, inner: stmt.For) -> Iterator[stmt.Statement]:
-        """Yield a loop in spans of LOOK_WORK, with a look behind each that is not the last."""
+        """Yield a loop in spans of LOOK_WORK, with a poll after each but the last."""
         is_left = _breaks(loop.body)
         if is_left and self._meets:
             # A thread may leave the loop before others.

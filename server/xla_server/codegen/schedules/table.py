@@ -64,7 +64,7 @@ class ElementGraph:
         return split_dimension(sizes, make)
 
     def in_pieces(self) -> ScheduledKernel | None:
-        """Return the kernel of the nest cut at the edges that index tests compare with."""
+        """Return the kernel of the nest, cut where the outcomes of index tests change."""
         return piece_kernel(self.nest, *self._interleaved, is_repeated=self.is_repeated)
 
 

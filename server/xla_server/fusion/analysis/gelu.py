@@ -22,7 +22,7 @@ _NONE: Final = frozenset[HloInstruction]()
 
 
 def constant_of(i: HloInstruction) -> float | None:
-    """Return the value of all elements of an array of floats; None if unknown or different."""
+    """Return the value of all elements of an array of floats; None if unknown or not uniform."""
     if i.opcode is Opcode.BROADCAST:
         (i,) = i.operands
     if not is_scalar_constant(i) or not i.shape.element_type.is_floating:

@@ -108,7 +108,7 @@ class RowKernel:
 
     @classmethod
     def of(cls, i: HloInstruction) -> "RowKernel | None":
-        """Return the RowKernel of a loop; None if it has reductions along other dimensions."""
+        """Return the RowKernel of a loop; None if reductions or results do not go along rows."""
         inside = i.called[0].instructions if i.opcode is Opcode.FUSION else [i]
         root = i.called[0].root if i.opcode is Opcode.FUSION else i
         roots = root.operands if root.opcode is Opcode.TUPLE else (root,)

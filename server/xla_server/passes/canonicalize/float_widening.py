@@ -104,7 +104,7 @@ def accumulation_type(types: tuple[ElementType, ...]) -> ElementType | None:
 
 
 def _types(i: HloInstruction) -> set[tuple[ElementType, ElementType]]:
-    """Yield the element type of each operand with that of its result."""
+    """Return the element type of each operand, paired with that of the result."""
     return {(operand.shape.element_type, i.shape.element_type) for operand in i.operands}
 
 

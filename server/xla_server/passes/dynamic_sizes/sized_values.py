@@ -30,7 +30,7 @@ class PaddedExtent:
 
 
 PaddedExtents: TypeAlias = "PaddedExtent | tuple[PaddedExtents, ...] | None"
-"""The extents of a value: those of an array's dimensions, None for a token, a tuple for a tuple."""
+"""The extents of a value: a PaddedExtent for an array, None for a token, a tuple for a tuple."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ _EXPANDED = frozenset({"TopK", approximate_topk.TARGET.name, *partitioning_marke
 
 
 class CustomCallExpander(RewritePass):
-    """Expands calls to topk, to a stable sort, or to the marked value; lowering rejects others."""
+    """Expands calls to topk, a stable sort, or the marked value; lowering reports invalid ones."""
 
     name = "custom-call-expander"
     opcodes = (Opcode.CUSTOM_CALL,)

@@ -1,4 +1,4 @@
-"""ragged-dot in terms of one dot for each group, whose rows outside the group are masked."""
+"""ragged-dot in terms of one dot for each group, in which elements of other groups are masked."""
 
 from collections.abc import Sequence
 

@@ -145,7 +145,7 @@ class Editor:
     def broadcast(
         self, operand: HloInstruction, mapped: Sequence[int], dimensions: Sequence[int]
     ) -> HloInstruction:
-        """Broadcast the operand, its dimensions to the `mapped` ones; itself if nothing changes."""
+        """Broadcast the operand, its dimensions to the `mapped` ones; or return it unchanged."""
         is_in_order = list(mapped) == list(range(len(mapped)))
         if is_in_order and operand.shape.dimensions == tuple(dimensions):
             return operand
@@ -153,7 +153,7 @@ class Editor:
         return self.add(Opcode.BROADCAST, (operand,), attributes)
 
     def reshape(self, operand: HloInstruction, dimensions: Sequence[int]) -> HloInstruction:
-        """Reshape the operand; itself if the dimensions are its own."""
+        """Reshape the operand; return it if these are its dimensions."""
         while operand.opcode is Opcode.RESHAPE:
             (operand,) = operand.operands
         if operand.shape.dimensions == tuple(dimensions):
@@ -161,13 +161,13 @@ class Editor:
         return self.add(Opcode.RESHAPE, (operand,), ReshapeAttributes(tuple(dimensions)))
 
     def transpose(self, operand: HloInstruction, permutation: Sequence[int]) -> HloInstruction:
-        """Transpose the operand; itself for the identity."""
+        """Transpose the operand; return it for the identity permutation."""
         if list(permutation) == list(range(len(permutation))):
             return operand
         return self.add(Opcode.TRANSPOSE, (operand,), TransposeAttributes(tuple(permutation)))
 
     def convert(self, operand: HloInstruction, target: ElementType) -> HloInstruction:
-        """Convert the operand to this type; itself if it has it."""
+        """Convert the operand to this type; return it if this is its type."""
         if operand.shape.element_type is target:
             return operand
         return self.add(Opcode.CONVERT, (operand,), ConvertAttributes(target))

@@ -42,7 +42,7 @@ class Fixpoint:
         return self.repeat(lambda step: step.apply(module))
 
     def repeat(self, run: Callable[[Pass], bool]) -> bool:
-        """Apply, with `run` to run each pass; it returns whether the pass changed anything."""
+        """Like `apply`, but `run` runs each pass and returns whether that changed anything."""
         changed = False
         # The fixed point is reached after as many idle passes in a row as there are passes.
         idle = 0

@@ -132,7 +132,7 @@ def resize(
 
 
 def trip_count(loop: WhileLoop) -> int | None:
-    """Return the number of iterations of a loop with a counter of known start, step and end."""
+    """Return the number of iterations, if a counter of known start, step and end decides it."""
     test = loop.seen(loop.condition.root)
     always = splat(test)
     if always is not None:

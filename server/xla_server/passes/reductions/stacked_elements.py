@@ -76,7 +76,7 @@ def _sizes(whole: HloInstruction) -> list[int]:
 
 
 def _is_divisible(operand: HloInstruction, whole: HloInstruction) -> bool:
-    """True for an operand with parts like `whole`: concatenated alike or constant along it."""
+    """True for an operand with parts of the sizes of `whole`'s, or constant along its dimension."""
     d = whole.attributes.dimension
     if operand.opcode is Opcode.CONCATENATE:
         return operand.attributes.dimension == d and _sizes(operand) == _sizes(whole)

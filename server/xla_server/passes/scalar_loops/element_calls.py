@@ -107,8 +107,8 @@ class ScalarCallEmitter:
     ) -> list[HloInstruction]:
         """The results for each element of arrays of equal dimensions, in row-major order.
 
-        With a condition, an array too, it is called for elements where that holds; others have the
-        results `otherwise`.
+        With a condition, also an array, the computation is called only for elements where that
+        holds; other elements have the results `otherwise`.
         """
         editor = self.editor
         dimensions = arrays[0].shape.dimensions

@@ -53,8 +53,8 @@ class Storage:
     """The buffers of a computation.
 
     `inputs` are the buffers of the parameters and `outputs` those of the root, as flat lists.
-    `defined` has the buffers that each instruction writes first, `readers` the instructions that
-    read each buffer, once for each operand.
+    `defined` has the buffers that each instruction is the first to write, `readers` the
+    instructions that read each buffer, once for each operand.
     """
 
     computation: HloComputation

@@ -140,7 +140,7 @@ class _Orders:
         return top
 
     def _inner_peak(self, i: HloInstruction, order: "_Order") -> int:
-        """Return the peak of what an instruction calls, with the copies of its operands."""
+        """Return the peak of an instruction's callees, with the copies of its operands."""
         if i.opcode not in SEQUENTIAL_CALLERS:
             return 0
         copies = sum(o.old.byte_size for o in self._inside.get(i, ()) if not order.is_in_place(o))
@@ -161,7 +161,7 @@ class _Orders:
         )
 
     def _priority(self, overwrite: Overwrite) -> tuple[int, int, int]:
-        """Return the sort key of an overwrite: bytes saved, 0 for arguments; then its position."""
+        """Return the sort key of an overwrite: bytes saved (0 for arguments), size, position."""
         size = overwrite.old.byte_size
         saved = 0 if self._is_fixed(overwrite.old) else size
         return saved, size, self._stored[overwrite.writer]

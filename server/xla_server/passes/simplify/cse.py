@@ -25,7 +25,7 @@ class CommonSubexpressions:
         """Merge within each computation; return whether anything was merged."""
         editor, equal = Editor(module), EqualComputations()
         changed = False
-        # Callees come before callers, so what a computation calls is known.
+        # Callees come before callers, so the callees of a computation are known.
         for computation in module.computations:
             known: dict[object, HloInstruction] = {}
 
@@ -67,7 +67,7 @@ class EqualComputations:
         self._first[computation] = known
 
     def key(self, instruction: HloInstruction) -> object:
-        """Return the key of an instruction without its operands; None if equal ones may differ."""
+        """Return the key of an instruction without operands; None if it equals no other one."""
         if instruction.opcode in _NEVER or instruction.control_predecessors:
             return None
         shape = instruction.shape
@@ -86,7 +86,7 @@ class EqualComputations:
         return (instruction.opcode, shape, instruction.attributes, called)
 
     def function(self, instruction: HloInstruction) -> object:
-        """Return the key of an instruction as a function of arrays; None if equal ones may differ.
+        """Return the key of an instruction as a function of arrays; None if it equals no other one.
 
         Instructions with equal keys compute the same function of operands of the same shapes. The
         key includes scalar constants, and which operands are identical.

@@ -1,4 +1,4 @@
-"""Conversions between numbers, and what reads or cuts their bits.
+"""Conversions between numbers, and operations that read or truncate their bits.
 
 Semantics: XLA's CPU backend, as the evaluators of convert, compare, reduce-precision and
 stochastic-convert have them.
@@ -44,8 +44,8 @@ def _low_bits(element_type: ElementType) -> Any:
 def _saturated(value: Word, element_type: ElementType) -> Word:
     """A float as an integer: towards zero, the nearest bound where too large, NaN as 0.
 
-    Bounded as a float, for which processors have vectors, and only then an integer: what saturates
-    by itself (llvm.fptosi.sat) becomes one number after the other.
+    The float is clamped before the conversion, as processors have both in vectors. LLVM converts
+    vectors with the saturating intrinsic (llvm.fptosi.sat) number by number.
     """
     low, high = _bounds(element_type)
     convert = "fptosi" if low or element_type.bit_width < 32 else "fptoui"

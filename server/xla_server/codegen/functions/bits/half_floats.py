@@ -21,7 +21,7 @@ from xla_server.target.machine import Machine
 
 _F32_SIGN, _F32_INFINITY = 0x80000000, 0x7F800000
 _SIGN, _INFINITY, _QUIET = 0x8000, 0x7C00, 0x0200
-"""Bits of F32 and F16: the sign, infinity, and what makes a NaN of F16 a quiet one."""
+"""Bits of F32 and F16: the sign, infinity, and the bit that makes a NaN of F16 quiet."""
 
 _DROPPED_BITS = 13
 """Bits of the fraction that F32 has and F16 has not."""

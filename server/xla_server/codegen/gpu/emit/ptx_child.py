@@ -1,7 +1,7 @@
 """The process in which LLVM writes PTX; LLVM ends it at an instruction without code.
 
-Requests and answers are a line of JSON, `{"size": 5}`, and so many bytes. A request also has `name`
-and `features` of the GPU; an answer may be `{"error": "..."}` alone.
+Requests and answers are a line of JSON, such as `{"size": 5}`, and then `size` bytes. A request
+also has `name` and `features` of the GPU; an answer may be `{"error": "..."}` alone.
 """
 
 import json

@@ -59,7 +59,7 @@ class _Joiner:
         self.origins = dict(code.origins)
         self.joined: dict[Row, tuple[KernelThunk, ...]] = {}
         self._begin = 0
-        """The first row that a kernel may pass."""
+        """Number of the first thunk that a kernel may be moved past."""
 
     def add(self, row: Row) -> None:
         """Add a thunk, or join it to an earlier launch."""
@@ -79,9 +79,9 @@ class _Joiner:
         self.rows.append(row)
 
     def _partners(self, row: KernelThunk) -> Iterator[tuple[int, int]]:
-        """Yield the numbers of small kernels before a row, and where a common launch may be.
+        """Yield the numbers of small kernels before a thunk, and the position of a common launch.
 
-        It is behind the other kernel, or behind the last row that this one depends on.
+        It is after the other kernel, or after the last thunk that this one depends on.
         """
         own, passed = _Access.of(row), _Access(set(), set())
         needed: int | None = None

@@ -1,4 +1,4 @@
-"""Plans of what libraries compute on a GPU: frozen records without a library's names in them.
+"""Plans of calls of libraries on a GPU: frozen records without a library's names in them.
 
 A plan is the code of a thunk, as a kernel is: its buffers are the thunk's arguments, operands
 first, then results, then memory that it may write to. Arrays are dense and row-major. Each plan
@@ -108,8 +108,9 @@ class LibraryPlan(abc.ABC):
 class Matrix:
     """The matrices of one operand of a product, in memory.
 
-    If transposed, the operand's rows have stride 1, not its columns. `ahead` is the stride of the
-    other dimension in elements, and `apart` that of the matrices of a batch.
+    If transposed, neighbouring rows of the operand are one element apart, else neighbouring
+    columns. `ahead` is the stride of the other dimension in elements, and `apart` that of the
+    matrices of a batch.
     """
 
     element: ElementType
@@ -269,9 +270,9 @@ class TriangularSolvePlan(LibraryPlan):
 class CholeskyPlan(LibraryPlan):
     """The factors of a batch of positive definite matrices, in the triangles that are read.
 
-    Buffers: the matrices, which the factors are written to, and an s32 for each: not 0 where there
-    is no factor. The other triangle is as it was. A batch of several has its addresses, of 64 bits,
-    as the third buffer.
+    Buffers: the matrices, overwritten by the factors, and an s32 for each: not 0 without a factor.
+    The other triangle is unchanged. A batch of several has its addresses, of 64 bits, as the third
+    buffer.
     """
 
     element: ElementType

@@ -1,6 +1,6 @@
 """The schedule of a concatenate's operands on a GPU: each has threads of its own in one launch.
 
-No thread tests which operand its element belongs to: it computes one operand's elements.
+A thread tests its number for each operand; its elements need no tests.
 """
 
 import dataclasses

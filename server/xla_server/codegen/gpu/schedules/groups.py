@@ -88,7 +88,7 @@ class GroupBuilder(LoopBuilder):
         self._has_result: ir.Expression | None = None
 
     def grid(self, largest: int) -> GridKernel:
-        """Return the kernel, whose largest array has so many elements, with its launch."""
+        """Return the kernel and its launch; `largest` is the element count of its largest array."""
         threads = self._threads if self._threads > WARP else BLOCK_THREADS
         return GridKernel(self._built(), threads, index_bits(largest))
 
@@ -194,7 +194,7 @@ class GroupBuilder(LoopBuilder):
         return self._results[reduction]
 
     def _reduce_in_parts(self, reduction: Reduction) -> Deep[None]:
-        """Build the part of each thread, and what joins the parts."""
+        """Build the reduction of each thread's part, and the combination of the parts."""
         body = self._body_of(reduction.variables)
         (start,) = yield self._all_evaluated(reduction.initial)
         form = vector_reduction(reduction)
@@ -213,7 +213,7 @@ class GroupBuilder(LoopBuilder):
         self._results[reduction] = [body.let(self._names("a"), found)]
 
     def _joined(self, join: str, total: ir.Value, body: Body) -> ir.Value:
-        """Build what gives all threads of a group what its parts have together."""
+        """Build the combination of a group's parts, whose result all of its threads get."""
 
         def added(other: ir.Expression) -> ir.Value:
             return body.let(self._names("a"), ir.Apply(join, (total, other), total.type))

@@ -1,10 +1,10 @@
-"""The schedule of products of matrices on a GPU, and of all sums of what two sides have together.
+"""The schedule of matrix products on a GPU, and of all sums of functions of rows and columns.
 
 A block of threads computes a tile of the results. Values of its rows and of its columns pass
 through shared memory, in steps along the sum. Each is computed once for a tile, with all that is
-fused into it. A thread combines those of a column with several rows. Distances between points are
-such sums too, and convolutions, whose rows are positions of the window. Sizes alone decide the
-order of a sum. Semantics: XLA, DotGeneral.
+fused into it. A thread combines the values of a column with those of several rows. Distances
+between points are such sums, too, and convolutions, whose rows are positions of the window. Sizes
+alone decide the order of a sum. Semantics: XLA, DotGeneral.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ _WARPS = BLOCK_THREADS // WARP
 
 
 def product_grid(nest: Nest, largest: int) -> GridKernel | None:
-    """Return the kernel of a nest of one sum of what two sides have together; None for others.
+    """Return the kernel of a nest of one sum of functions of rows and columns; None for others.
 
     `largest` is the number of elements of the largest array that the kernel has an index of.
     """
@@ -62,9 +62,9 @@ def _size(loops: Sequence[Variable]) -> int:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Sides:
-    """The loops of a nest by the side of its sum that needs them, and what each side computes.
+    """The loops of a nest by the side of its sum that varies with them, and the nodes of each side.
 
-    Both need those of the batch, and each of `left` and `right` is computed from its own side.
+    Both vary with the batch's loops, `left` with no columns and `right` with no rows.
     """
 
     reduction: Reduction
@@ -112,9 +112,9 @@ class _Sides:
 def _separated(
     element: Node, rows: Set[Variable], columns: Set[Variable]
 ) -> tuple[tuple[Node, ...], tuple[Node, ...]] | None:
-    """Return what an element is computed from that needs no columns, and what needs no rows.
+    """Return the nodes of an element that do not vary with columns, and those not with rows.
 
-    Returns None where a part needs both and is no function of others.
+    Returns None if a node varies with both and is no function of other nodes.
     """
     left: dict[Node, None] = {}
     right: dict[Node, None] = {}
@@ -228,7 +228,7 @@ class _TileBuilder(LoopBuilder):
     ) -> None:
         """Bind loops that are one to an element of a tile.
 
-        Threads behind the last run of elements bind that one again.
+        Threads beyond the last run of elements repeat that run.
         """
         size = _size(loops)
         terms: tuple[tuple[ir.Expression, int], ...] = ((first, 1), (inside, 1))
@@ -315,7 +315,7 @@ class _TileBuilder(LoopBuilder):
         self._values, self._stored = known
 
     def _combine(self, at: ir.Expression, cells: Sequence[ir.Cell], body: Body) -> None:
-        """Build what adds one element of a sum to the results of a thread."""
+        """Build the addition of one element of a sum to the results of a thread."""
         sides = self._sides
         for loop in (*sides.depths, *sides.rows, *sides.columns):
             self._bodies[loop] = body
@@ -330,7 +330,7 @@ class _TileBuilder(LoopBuilder):
     def _read(
         self, nodes: Sequence[Node], line: ir.Expression, first: int, at: ir.Expression, body: Body
     ) -> None:
-        """Load what one side has for an element of a sum."""
+        """Load the values of one side for an element of a sum."""
         for node in nodes:
             pitch = self._pitch(node)
             index = ir.Index(first * pitch, ((line, pitch), (at, 1)))
@@ -351,7 +351,7 @@ class _TileBuilder(LoopBuilder):
         body.add(Accumulate(cell, form.join, value, Order.SEQUENTIAL, origin))
 
     def _build_result(self, number: int, total: ir.Value, body: Body) -> None:
-        """Build what is done to a result of each thread, and its stores."""
+        """Build the epilogue of a result of each thread, and its stores."""
         sides, known = self._sides, (dict(self._values), dict(self._stored))
         inside = body.let(self._names("i"), ir.Index(number * _WARPS, ((self._warp, 1),)))
         self._guards = []
@@ -368,7 +368,7 @@ class _TileBuilder(LoopBuilder):
         self._values, self._stored = known
 
     def _store_statement(self, store: graph.Store, value: ir.Expression) -> StoreStatement:
-        """Return a store, which threads without a result do not do."""
+        """Return a store, which threads without a result skip."""
         found = super()._store_statement(store, value)
         guard = ir.all_of(self._guards) if self._guards else None
         return dataclasses.replace(found, guard=guard)

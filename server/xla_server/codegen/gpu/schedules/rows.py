@@ -37,7 +37,7 @@ def row_grid(nest: Nest, largest: int) -> GridKernel | None:
 
 
 def rows_of(nest: Nest) -> Reduced | None:
-    """Return the loops of a nest whose reductions go through neighbouring elements."""
+    """Return the loops of a nest whose reductions traverse neighbouring elements."""
     found = Reduced.of(nest)
     if found is None or found.row not in (None, *nest.loops[-1:]):
         return None

@@ -18,10 +18,10 @@ class ThreadSchedule:
     """A way to turn a loop nest into the threads of one launch.
 
     `build` returns the kernel of a nest, and None if the schedule does not fit it. Its number is
-    that of the elements of the largest array that the kernel has an index of. `fits` says which
-    nests it is for, `reason` why it is there, before those behind it. Where it `reads_first`, each
-    element is read before it is written, so a result may be written over an operand that is read
-    at the same index alone. It `repeats` a reduction that is the same for several results. Where it
+    that of the elements of the largest array that the kernel has an index of. `fits` describes the
+    nests it takes, `reason` why it precedes the schedules after it. If it `reads_first`, each
+    element is read before it is written, so a result may be written over an operand that is read at
+    the same index alone. It `repeats` a reduction that is the same for several results. If it
     `has_rows`, a result may have one element for each row of others.
     """
 
@@ -55,7 +55,7 @@ SCHEDULES: tuple[ThreadSchedule, ...] = (
         product_grid,
         "a sum of what rows and columns have together, with at least 16 of each and of the sum",
         "Each row is used for all columns: a tile of both in shared memory is loaded once.",
-        # A result may be written over what its own thread alone reads, before it stores.
+        # The only thread that reads an operand's element may store over it afterwards.
         reads_first=True,
     ),
     ThreadSchedule(

@@ -1,6 +1,6 @@
 """The schedule of threads on a GPU, which fits every nest: a thread computes one result.
 
-It goes through the loops of reductions itself, nested ones too. Elements whose order is free are
+It executes the loops of reductions itself, nested ones too. Elements whose order is free are
 combined in runs, and the results of runs and of inner loops in turn, so that errors grow with none
 of the lengths alone; all others are combined in order. Reductions that are the same for many
 results are evaluated by each of them: the cost model of fusion counts that, and has them stored.
@@ -23,7 +23,7 @@ from xla_server.codegen.trace.graph import Reduction
 from xla_server.ir.explicit_stack import Deep
 
 RUN = 64
-"""Elements that are combined one after the other."""
+"""Number of elements that are combined in sequence."""
 
 
 def thread_grid(nest: Nest, largest: int) -> GridKernel:
@@ -91,7 +91,7 @@ class _Runs:
         return body.declare(self._names("a"), self._neutral)
 
     def open(self, loop: Loop, *, is_sum: bool) -> None:
-        """Go on inside of a loop."""
+        """Continue inside a loop."""
         self._opened.append((loop, self.cell))
         self.inner = loop
         if is_sum:

@@ -1,9 +1,9 @@
 """The schedule of transposes on a GPU: tiles pass through shared memory.
 
 A warp loads neighbours of the operand and stores neighbours of the result. Shared memory has the
-tile meanwhile, in rows that are longer by what a thread accesses, so that the elements of a column
-lie in different banks. The threads that store read all other operands, so a fusion that reads one
-operand transposed is one kernel. Semantics: XLA's GPU backend, its transpose emitter.
+tile meanwhile, in rows padded by one access of a thread, so that the elements of a column are in
+different banks. The threads that store read all other operands, so a fusion that reads one operand
+transposed is one kernel. Semantics: XLA's GPU backend, its transpose emitter.
 """
 
 import math
@@ -79,7 +79,7 @@ class _TileBuilder(LoopBuilder):
     def __init__(self, nest: Nest, across: Variable, staged: Sequence[Load]) -> None:
         super().__init__(nest)
         self._across, self._last = across, nest.loops[-1]
-        # A tile has so many elements along both loops.
+        # `_size` is the number of elements of a tile along either loop.
         self._run = _run_of(nest, across, staged)
         self._size = WARP * self._run
         self._staged = {load: self._room_of(load) for load in staged}
@@ -140,7 +140,7 @@ class _TileBuilder(LoopBuilder):
     ) -> tuple[list[Block], ir.Value, ir.Value]:
         """Begin the loops of a thread over its elements of a tile; lanes are neighbours `along`.
 
-        Return what was opened, and the numbers of the column and the row inside of the tile.
+        Return the opened blocks, and the numbers of the column and the row inside the tile.
         """
         turn = Loop(outside, self._names("i"), self._size // _ROWS, unrolled=True)
         row = turn.let(self._names("i"), ir.Index(0, ((turn.axis, _ROWS), (self._row, 1))))

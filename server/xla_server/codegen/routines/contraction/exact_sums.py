@@ -21,7 +21,7 @@ SPATIAL = 3
 
 
 class Positions(NamedTuple):
-    """Strides of result positions: of dimensions behind the features, and of features.
+    """Numbers of result positions behind the feature dimension (`after`), and of features.
 
     The last dimension has `line` positions, of which those from `last_low` to `last_high` have
     windows inside the input.
@@ -54,7 +54,7 @@ class FeatureCounts(NamedTuple):
 
 
 class Spatial(NamedTuple):
-    """A spatial dimension: `results`, so many positions `apart` from each other.
+    """A spatial dimension: the number of `results`, and `apart`, the stride of their positions.
 
     Those from `low` to `high` have their windows in the input. A window begins at `start` and then
     every `stride`, and has `taps` elements, `reach` from each other. The input has `size` elements
@@ -126,7 +126,7 @@ def _function(kind: str) -> PythonFunction:
             for half in range(0, 2):
                 first = select(half == 0, p, end)
                 last = select(half == 0, begin, stop)
-                # Neighbours in memory are features, or positions where these come behind them.
+                # Neighbours in memory are features, or positions if these are the last dimensions.
                 rows = select(after == 1, last - first, select(last > first, f1 - f0, 0))
                 columns = select(after == 1, f1 - f0, last - first)
                 for row in range(0, rows):

@@ -4,7 +4,7 @@ A panel is a few rows of the left matrix, or columns of the right one, ordered b
 one is packed; the right one has a given stride between k indices, so that a matrix may also be read
 unpacked.
 
-A step of 16-bit integers is a pair: what is multiplied and added up in one instruction.
+A step of 16-bit integers is a pair, which one instruction multiplies and adds up.
 """
 
 import dataclasses
@@ -28,8 +28,8 @@ _LINE = 64
 class TileKind:
     """Types of a product: the element type of results, its bytes, and the bytes of a k step.
 
-    `sources` are the types of elements that are laid out for it; with `pairs` there are two of
-    them to a step, as 16-bit numbers.
+    `sources` are the element types that are packed for it; with `pairs` a step has two elements, as
+    16-bit numbers.
     """
 
     name: str
@@ -88,9 +88,9 @@ TILE = Routine(
 
 
 class GemmTileText(VectorText):
-    """The function of a tile of so many rows, and vectors of each, while it is written.
+    """Writer of the function of a tile of `rows` rows, with `vectors` vectors in each.
 
-    One that `packs` writes what it reads of the right panel to `room`, for the tiles below it.
+    If it `packs`, it stores the right panel's elements that it reads to `room`, for tiles below.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class GemmTileText(VectorText):
         loop = TextLoop(self, "0", "%steps", 1, carried)
         left, right, *values = loop.values
         sums, room = values[: rows * vectors], values[rows * vectors :]
-        # Whole vectors, as masks would take turns with the products.
+        # Whole vectors: instructions for masks would compete with the products.
         factors = [self.load(self.behind(right, n * self.bytes)) for n in range(vectors)]
         self._fetch_ahead(right)
         for packed in room:

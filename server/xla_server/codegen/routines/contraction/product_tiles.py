@@ -4,8 +4,8 @@ A tile has some rows, one for each position of the left side, and some vectors o
 contiguous on the right side and in the result. The sum runs over up to four loops with strides of
 their own on both sides, so that overlapping windows are never copied (no im2col).
 
-A depthwise tile has columns on the left side too: those of a row times those on the right.
-All of these take any number of columns, as what they wait for is memory.
+A depthwise tile has columns on the left side too: those of a row times those on the right. All of
+these take any number of columns, as memory bounds their time.
 """
 
 import dataclasses
@@ -47,7 +47,7 @@ TILE = Routine(
 """Sums products over nested loops. Each tile has these parameters."""
 
 _ROWS_OF_A_POINTER = 7
-"""Rows told from one pointer by 0 to 6 steps: those are 1, 3 or 5, times 1, 2 or 4 by itself."""
+"""Rows addressed from one pointer, at 0 to 6 steps: 1, 3 or 5, scaled by 1, 2 or 4."""
 
 
 def tallest(machine: Machine) -> int:

@@ -59,11 +59,11 @@ _SUMS = 4
 """Partial sums of a row that is read alone: as many additions as a processor has under way."""
 
 THIN_KINDS = ("f32", "f64")
-"""Kinds of elements that there are functions for."""
+"""Element types with functions."""
 
 
 def inner_heights(machine: Machine) -> tuple[int, ...]:
-    """Return for how many vectors at a time there are functions: their sums are in registers."""
+    """Return the numbers of vectors at a time that have functions: their sums fit in registers."""
     return (1, 2, 4) if machine.vector_registers > 16 else (1, 2)
 
 

@@ -233,7 +233,7 @@ _STEPS: Mapping[str, tuple[tuple[Parameter, ...], Callable[[FourierText], None]]
     "chirp_to": (_CHIRP, functools.partial(_chirp, swapped="result")),
     "chirp_from": (_CHIRP, functools.partial(_chirp, swapped="operand")),
 }
-"""The parameters of each step, and what writes its function."""
+"""The parameters of each step, and the writer of its function."""
 
 FOURIER_BLOCKS = by_name(
     fourier_function(block_routine(step, kind), code, kind)

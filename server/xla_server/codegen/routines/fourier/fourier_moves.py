@@ -1,8 +1,8 @@
 """Loads of lines into blocks and stores of blocks, for Fourier transforms.
 
 The strides of lines decide the form. "rows": each line is contiguous, and squares of lines and
-elements are transposed in registers. "columns": neighbouring lines are contiguous in memory.
-"lines": any other, element by element, of complex numbers only. Real numbers are complex ones whose
+elements are transposed in registers. "columns": neighbouring lines are one element apart. "lines":
+any other, element by element, of complex numbers only. Real numbers are complex ones whose
 imaginary part is zero when they are loaded and left out when they are stored.
 
 A block has its real parts at the address `real` and its imaginary parts at `imaginary`, a vector

@@ -83,7 +83,7 @@ def _count_twice(count: Any, size: int) -> Any:
 
 
 def _sorter(words: int, size: int) -> PythonFunction:
-    """Return the function that sorts entries of so many words by so many bytes of their keys.
+    """Return the function that sorts entries of `words` words by keys of `size` bytes.
 
     It returns the address of the sorted ones: `entries`, or `room`, which is as large. Once the
     flag at `cancelled` is set their order is undefined, and none of them may be used.
@@ -113,7 +113,7 @@ def _sorter(words: int, size: int) -> PythonFunction:
             cells, shift = counts + digit * _COLUMN, first + digit
             # A byte that is the same in all keys needs no pass.
             if _peek(cells, int(_byte(entries, shift))) != length:
-                # The highest byte has the sign, and what is negative comes first.
+                # The highest byte has the sign, and negative keys come first.
                 flip = 128 if digit == size - 1 else 0
                 target = room
                 for number in range(256):
@@ -202,7 +202,7 @@ def _sort_heap(heap: Update, count: Count, cancelled: Cancelled) -> None:
 
 
 SORT = routine_of("sort_heap", _sort_heap, lambda n: 8 * n["count"] * n["count"].bit_length())
-"""Sorts the entries of a heap, smallest first; undefined once the flag is set."""
+"""Sorts the entries of a heap, smallest first; their order is undefined once the flag is set."""
 
 _SORTERS = {kind: _sorter(*kind) for kind in ((1, 1), (1, 2), (1, 4), (2, 8))}
 SORTING = by_name(
@@ -216,5 +216,5 @@ SORTING = by_name(
 
 
 def sorter(words: int, size: int) -> Routine:
-    """Return the routine that sorts entries of so many words, by so many bytes of their keys."""
+    """Return the routine that sorts entries of `words` words by keys of `size` bytes."""
     return _SORTERS[words, size].routine

@@ -44,7 +44,7 @@ _N, _T, _L, _U, _R = map(ord, "NTLUR")
 
 
 def is_by_blocks(computed: str, order: int, products: int) -> bool:
-    """Return whether so many products take too long for one uncancellable call."""
+    """Return whether `products` multiplications take too long for one uncancellable call."""
     return order > 2 * BLOCK and products > 2 * PIECE_WORK[computed]
 
 

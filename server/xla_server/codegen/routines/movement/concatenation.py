@@ -156,7 +156,7 @@ _MOST_OPERANDS = max(SIDES)
 
 
 def copying(routine: Routine, bytes_each: int) -> Routine:
-    """Return a routine of this module for tables by which a work item copies so many bytes."""
+    """Return a routine of this module for tables whose work items copy `bytes_each` bytes."""
     each = COPY_BYTES.work({"count": bytes_each})
     return dataclasses.replace(routine, cost=lambda n: (n["stop"] - n["start"]) * each)
 
@@ -174,9 +174,9 @@ def _interleave(
     """Interleave single elements of operands, tile by tile.
 
     The runs of all entries are one element of `width` bytes, side by side in operands and result.
-    `tile` is the address of the function that transposes `side` operands and elements; there are
-    at least so many operands, and at least TILE_BYTES of each. Iterations are TILE_BYTES of
-    operands. The last ones begin earlier where they would not fit.
+    `tile` is the address of the function that transposes `side` operands and elements; there are at
+    least `side` operands, and at least TILE_BYTES of each. Iterations are TILE_BYTES of operands.
+    The last ones begin earlier where they would not fit.
     """
     room = room_for(_MOST_OPERANDS * TILE_BYTES)
     table, result = _word(buffers, 0), _word(buffers, 1)

@@ -33,10 +33,10 @@ SIDES = (16, 8, 4)
 """Rows of a tile, largest first. Sixteen times 4 bytes are a line of the cache."""
 
 _REGISTERS = 1024
-"""Bytes that a tile may have: what 16 of the widest registers hold."""
+"""Largest tile, in bytes: 16 of the widest registers."""
 
 _SHORT = 16
-"""Bytes of a row up to which there are instructions that merge two."""
+"""Largest row, in bytes, that processors have instructions to interleave with another."""
 
 
 def side_of(width: int, rows: int, columns: int) -> int | None:

@@ -20,8 +20,8 @@ def collapsed(
 ) -> tuple[tuple[Variable, ...], tuple[Store, ...]]:
     """Return the fewest loops that cover `dimensions`, and the stores inside them.
 
-    The stores are traced twice: with one loop per dimension, to find which dimensions can be
-    merged, and with the merged loops. `divide` may then split the last loop but one in two.
+    The stores are traced with one loop per dimension, to find which can be merged, and again with
+    merged loops, if any. `divide` may then split the last loop but one in two.
     """
     single = [Variable(size, "i") for size in dimensions]
     return collapsed_loops(single, tuple(make(tuple(map(variable, single)))), make, divide)
@@ -30,7 +30,7 @@ def collapsed(
 def collapsed_loops(
     single: Sequence[Variable], stores: tuple[Store, ...], make: Make, divide: Divide | None = None
 ) -> tuple[tuple[Variable, ...], tuple[Store, ...]]:
-    """Return what `collapsed` does, of stores that were traced with a loop for each dimension."""
+    """Return the result of `collapsed` for stores traced already, with the loops `single`."""
     groups = groups_of(single, list(indices_of(stores)))
     loops, indices = merged(groups)
     parts = divide(loops, stores) if divide else 1

@@ -10,7 +10,7 @@ from xla_server.target.loop_tuning import LoopNests
 
 
 class FunctionCalls:
-    """Calls functions that are evaluated rarely, or only for the elements of short rows.
+    """Calls functions that are evaluated rarely, and all of a nest with functions in short rows.
 
     A short row has one or two vectors, so the call overhead is small beside the loop's own.
     `outer` are the outer loops of the nest.

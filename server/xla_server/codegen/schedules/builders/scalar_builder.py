@@ -37,7 +37,7 @@ class _ScalarBuilder(GraphBuilder):
         return [self._value(node) for node in nodes]
 
     def _origin(self, what: Node | Reduction) -> None:
-        """Return None: what writers build is not counted."""
+        """Return None: evaluations in kernels without a schedule are not counted."""
 
     def _reduced(self, reduction: Reduction) -> Deep[Sequence[Expression]]:
         raise AssertionError("a computation on scalars has no reductions")

@@ -1,4 +1,4 @@
-"""Reductions over leading dimensions: rows are added to a row of accumulators.
+"""Reductions over dimensions before the last: rows are added to a row of accumulators.
 
 One loop per result would stride through memory. Here the accumulators of a block of adjacent
 results are stored in the output buffer, and each row is combined into them by one contiguous loop.
@@ -84,8 +84,9 @@ def column_kernel(nest: Nest) -> ScheduledKernel | None:
 def _homes(nest: Nest) -> dict[ReductionResult, Store]:
     """Return the store whose output buffer holds the accumulator of each reduction.
 
-    The store has the accumulator's type. Empty if some reduction has no such store, or if the
-    reductions have loops of different lengths.
+    It computes in the accumulator's type, and stores a narrower one only for the result itself.
+    Empty if a result has no such store or is unused, a reduction needs another's, or loops differ
+    in length.
     """
     asked = list(dict.fromkeys(node for store in nest.stores for node in _results_in(store.value)))
     reductions = list(dict.fromkeys(result.reduction for result in asked))
@@ -239,9 +240,9 @@ class _ColumnBuilder(LoopBuilder):
         close(opened)
 
     def _combine_groups(self, rows: Loop, outside: Body, depth: int, *, is_known: bool) -> None:
-        """Combine groups of the rows of a loop, each at once, and then those that are left.
+        """Combine groups of a loop's rows, each group in registers, then the remaining rows.
 
-        The number of rows `is_known`, or is only so many in the mean.
+        If the number of rows is not `is_known`, the loop has only its mean.
         """
         (low, high), count, names = rows.bounds, int(rows.iterations), self._names
         at_once = self._rows_at_once(count)
@@ -260,7 +261,7 @@ class _ColumnBuilder(LoopBuilder):
             self._combine(last, depth, rest)
 
     def _rows_at_once(self, rows: int) -> int:
-        """Return how many of so many rows are combined at once: as many as divide them, if any."""
+        """Return the size of a group of rows: a divisor of `rows`, unless all are too small."""
         inside = {loop for _, result in self._homes for loop in result.reduction.loops}
         nodes = (node for node in all_nodes(self._nest.stores) if isinstance(node, Apply))
         work = sum(cost_of(node.function) for node in nodes if node.variables & inside)
@@ -270,7 +271,7 @@ class _ColumnBuilder(LoopBuilder):
         return next((n for n in range(most, most // 2, -1) if rows % n == 0), most)
 
     def _combine(self, rows: Loop, depth: int, at_once: int = 0) -> None:
-        """Combine the rows of an iteration into a block of results: one row if not `at_once`."""
+        """Combine `at_once` rows, or one if that is 0, of an iteration into a block of results."""
         results, names = self._homes, self._names
         reductions = list(dict.fromkeys(result.reduction for _, result in results))
         loops = reductions[0].loops

@@ -3,7 +3,7 @@
 Tests of each element's index would leave branches in every loop. Each test has a constant outcome
 between two cuts, so only loads and stores remain. If there are too many cuts, as in a sum of
 shifted arrays, those between short parts are left out, and elements there keep their tests. If
-there are still too many, only outer dimensions are cut, and remaining tests select rows.
+there are still too many, only the innermost dimension is cut, and the remaining tests select rows.
 
 Cuts of the innermost dimension with cuts make runs: loops in sequence in one work item, which
 writes contiguous memory. Cuts of other dimensions make pieces, each with its own work items.

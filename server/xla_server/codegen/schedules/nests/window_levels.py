@@ -3,8 +3,8 @@
 Adjacent windows share partial results. A window of 64 elements needs 63 operations; combined from
 windows of 8, each computed once and shared by 8 others, it needs 14. Every result is a tree over
 exactly the elements under its window, and the tree is the same at every position. No result is the
-difference of two others, so sums are as accurate as sums in sequence, and do not depend on how
-positions are cut into blocks.
+difference of two others, so sums are at least as accurate as sums in sequence, and do not depend on
+how positions are cut into blocks.
 """
 
 import dataclasses

@@ -34,7 +34,7 @@ _BY_ONE = {opcode for opcode, row in ROWS.items() if row.neutral == 1} - COMBINI
 _SHIFTS = (Opcode.SHIFT_LEFT, Opcode.SHIFT_RIGHT_ARITHMETIC, Opcode.SHIFT_RIGHT_LOGICAL)
 _ROUNDINGS = (Opcode.CEIL, Opcode.FLOOR, Opcode.ROUND_NEAREST_AFZ, Opcode.ROUND_NEAREST_EVEN)
 _BY_ZERO = frozenset({Opcode.SUBTRACT, *_SHIFTS})
-"""Operation -> the right operand, 1 or 0, with which it returns the left one."""
+"""Operations that return the left operand if the right one is 1 (_BY_ONE) or 0 (_BY_ZERO)."""
 
 _ONE_SIDED = _BY_ONE | _BY_ZERO
 
@@ -50,7 +50,7 @@ _DUAL = {
 def _with_constants(
     i: HloInstruction,
 ) -> Iterator[tuple[HloInstruction, HloInstruction, Any]]:
-    """Yield each operand whose other operand is a constant, that operand, and the constant."""
+    """Yield each operand beside a constant one, the constant operand, and its value."""
     pairs = (i.operands, i.operands[::-1])
     for this, other in pairs[: 1 if i.opcode in _ONE_SIDED else 2]:
         value = splat(other)
@@ -189,7 +189,7 @@ def simplify_select(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 
 
 def simplify_xor(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """xor with all bits set is not; with 0 it is the operand."""
+    """xor with all bits set is `not` of the operand; with 0 it is the operand."""
     for this, _, value in _with_constants(i):
         if not value:
             return this

@@ -171,7 +171,7 @@ def _repeats(d: WindowDimension) -> bool:
 
 
 def repeated(operand: HloInstruction, counts: Sequence[int], editor: Editor) -> HloInstruction:
-    """Return each element so many times along each dimension."""
+    """Repeat each element, `counts[d]` times along dimension d."""
     sizes, mapped = list[int](), []
     for size, count in zip(operand.shape.dimensions, counts, strict=True):
         mapped.append(len(sizes))
@@ -189,7 +189,7 @@ def simplify_sort(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 
 SHAPE_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = {
     Opcode.BROADCAST: (simplify_broadcast,),
-    # No rule writes to its operands.
+    # Values are immutable, so a copy is its operand.
     Opcode.COPY: (lambda i, editor: i.operands[0],),
     Opcode.IOTA: (simplify_iota,),
     Opcode.REDUCE: (simplify_reduce, reduce_repeated),

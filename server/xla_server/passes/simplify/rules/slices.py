@@ -170,7 +170,7 @@ def simplify_dynamic_slice(i: HloInstruction, editor: Editor) -> HloInstruction 
 def _known_starts(
     indices: Sequence[HloInstruction], whole: tuple[int, ...], box: tuple[int, ...]
 ) -> list[int] | None:
-    """The clamped start of a box with constant indices, or as large as the operand."""
+    """The clamped start of a box; None if an index matters and is no constant."""
     if len(indices) == 1 and indices[0].shape.rank:
         vector = literal_of(indices[0])
         numbers = [None] * len(whole) if vector is None else vector.tolist()

@@ -65,7 +65,7 @@ def lower_product(lowering: Lowering, i: HloInstruction) -> Tree:
 
 
 def is_prepared(plan: GemmPlan) -> bool:
-    """Return whether a library can compute a product of integers with prepared operands.
+    """Return whether a product of integers needs prepared operands for a library to compute it.
 
     Products smaller than a word would mostly be padding.
     """

@@ -1,4 +1,4 @@
-"""The merge of two runs by threads of a GPU: each finds the begin of its part by binary search.
+"""The merge of two runs by threads of a GPU: each finds the start of its part by binary search.
 
 The right run's entry goes first only if it compares before the left's, so that sorts are stable.
 Threads read entries of their runs and store to their own positions for any comparator: if it is no
@@ -25,7 +25,7 @@ Load: TypeAlias = Callable[[ThreadKernel, Body, ir.Expression, ir.Expression], E
 """Returns the entry of a number in a line."""
 
 Before: TypeAlias = Callable[[ThreadKernel, Body, ir.Expression, Entry, Entry], ir.Expression]
-"""Returns whether, in a line, the first of two entries comes before the second."""
+"""Returns whether the first of two entries of a line precedes the second."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

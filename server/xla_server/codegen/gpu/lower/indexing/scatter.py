@@ -78,7 +78,7 @@ class _Updates:
         return math.prod(self.space.updates[d] for d in dims)
 
     def form(self, *, is_unique: bool) -> Method:
-        """Return the form of the scatter; `is_unique` says that no two updates meet."""
+        """Return the form of the scatter; `is_unique`: no element has two updates."""
         if is_unique or self.space.vectors == 1:
             return Method.DIRECT
         return Method.WALK if self.count <= MAX_WALK else Method.SORTED

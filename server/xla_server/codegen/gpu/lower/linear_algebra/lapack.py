@@ -1,7 +1,7 @@
 """Lowering of LAPACK's custom calls for a GPU: plans of libraries, which have the same routines.
 
 Values are row-major, and the matrices of routines column-major: kernels transpose them where it
-matters. Calls without a library routine, and batches of more than MAX_CALLS, go through the host.
+matters. Calls without a library routine, and batches of over MAX_CALLS calls, go through the host.
 
 Semantics: xla_server.custom_calls.linear_algebra.
 """
@@ -106,7 +106,7 @@ class _Call:
         return self._transposed(self.operand(number), self.instruction.operands[number].shape)
 
     def turned_back(self, value: Value, rows: int, columns: int) -> Value:
-        """Copy column-major matrices of so many rows and columns to a row-major value."""
+        """Copy column-major matrices of `rows` rows and `columns` columns to a row-major value."""
         return self._transposed(
             value, Shape.array(value.shape.element_type, (*self.sizes, columns, rows))
         )
@@ -221,7 +221,7 @@ def _lower_eigen(call: _Call, plan: EigenPlan) -> Tree:
 
 
 def _singular_plan(call: _Call) -> SingularPlan:
-    """Return the plan. A wide matrix is read transposed, which exchanges the vectors."""
+    """Return the plan. A wide matrix is read as its transpose, uncopied: u and v are exchanged."""
     columns, rows = sorted((call.rows, call.columns))
     left = {"A": rows, "S": columns, "N": 0}[call.option("mode")]
     return SingularPlan(call.element, call.batch, rows, columns, left)

@@ -117,7 +117,7 @@ def counted(grid: GridKernel, nest: Nest) -> Evaluations:
 
 
 def _largest(nest: Nest) -> int:
-    """Return the total iterations of a nest's innermost loops, a bound of its positions."""
+    """Return the total iterations of the longest reduction, which kernels may count."""
     ranges = [{*reduction.loops, *reduction.variables} for reduction in reductions_of(nest.stores)]
     return max((math.prod(loop.size for loop in each) for each in ranges), default=0)
 

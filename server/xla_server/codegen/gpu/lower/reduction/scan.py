@@ -212,7 +212,7 @@ class _Warps(_Parts):
         self._close(body, axis)
 
     def scan(self, carries: Sequence[Array]) -> None:
-        """Build the kernel of results: a warp scans its part, a lane's width at a time."""
+        """Build the kernel of results: a warp scans its part, one element per lane at a time."""
         body, axis, lane = self._items()
         length = self._lines.length
         turns = -(-min(self._size, length) // WARP)

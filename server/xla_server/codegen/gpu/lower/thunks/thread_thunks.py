@@ -63,7 +63,7 @@ class ThreadKernel:
         return self._buffer(value, ir.Usage.WRITE)
 
     def updates(self, value: Value) -> ir.Buffer:
-        """Return the buffer of a value that is partly written."""
+        """Return the buffer of a value that is partly written; its other elements remain."""
         if value not in self._updates:
             self._updates.append(value)
         return self._buffer(value, ir.Usage.WRITE)
@@ -91,7 +91,7 @@ class ThreadKernel:
         *,
         polls: bool = True,
     ) -> KernelThunk:
-        """Return the thunk of the kernel, with arrays that blocks of so many threads share."""
+        """Return the thunk of the kernel, with arrays that blocks of `threads` threads share."""
         buffers, body = tuple(self._buffers.values()), tuple(self.top.statements)
         kernel = Kernel(buffers, (), body, shared=tuple(shared))
         return thread_thunk(

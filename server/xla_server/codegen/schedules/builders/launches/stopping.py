@@ -5,11 +5,11 @@ exceed the time in which a cancellation must take effect has the flag (CANCELLAT
 arguments, polls it, and returns once it is not 0. Its unfinished results are never read, because
 the execution ends with it.
 
-Two calls cannot be cancelled while they run: LAPACK's for eigenvalues, singular
-values, pivoted QR factors, products with reflectors, Schur, Hessenberg and tridiagonal forms and
-tridiagonal systems; or a function that the server's operator registered. Other LAPACK calls
-process large matrices in blocks (matrix_blocks.py); long Fourier transforms are cut into work items
-of at most a few thousand elements (fft_plan.py).
+Calls that cannot be cancelled while they run: LAPACK's for eigenvalues, singular values, pivoted QR
+factors, products with reflectors, Schur, Hessenberg and tridiagonal forms and tridiagonal systems;
+and functions that the server's operator registered. Other LAPACK calls process large matrices in
+blocks (matrix_blocks.py); long Fourier transforms are cut into work items of at most a few thousand
+elements (fft_plan.py).
 """
 
 import contextlib
@@ -30,7 +30,7 @@ SPAN = 1 << 14
 def is_long(kernel: Kernel, items: int = 1) -> bool:
     """Return whether work items are so long that they have to poll the cancellation flag.
 
-    `items` is how many work items one may have to execute, if others find nothing to do.
+    `items` is the number of work items whose work a single one may have to do.
     """
     item, prologue = kernel.work.times
     return items * item + prologue >= LONG_WORK_ITEM
