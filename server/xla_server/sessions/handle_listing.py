@@ -15,7 +15,7 @@ from xla_server.sessions.values.value_table import ValueTable
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValueDescription:
-    """A value on a device, or one that an execution has not given yet or never will."""
+    """A value on a device, or one that an execution has not computed yet or never will."""
 
     shape: Shape
     is_pending: bool = False

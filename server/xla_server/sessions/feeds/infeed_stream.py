@@ -108,7 +108,7 @@ class InfeedSide(FeedSide["InfeedStream"]):
         ]
 
     def _on_change(self) -> None:
-        """Let the stream see that items or room of the queue have changed."""
+        """Wake the stream's reporting thread if a change of the queue makes a report due."""
         stream = self.stream
         if stream is not None:
             stream.wake_if_due()

@@ -202,7 +202,7 @@ class ExecutableCache:
     ) -> tuple[CachedCode, bool]:
         """The code, in use, and whether this call compiled it.
 
-        A cancelled call goes on compiling while others wait for the code.
+        A cancelled call continues to compile while others wait for the code.
         """
         while True:
             with self._lock:
@@ -225,7 +225,7 @@ class ExecutableCache:
             except BaseException:
                 self.end_use(code)
                 raise
-            # The call that compiled it was cancelled before this one came to wait.
+            # The compiling call was cancelled before this one was counted: start over.
             self.end_use(code)
 
     def _compile(
@@ -376,7 +376,7 @@ def _compiled(code: CachedCode) -> CompiledProgram:
 def _await(
     compiling: "concurrent.futures.Future[CompiledProgram]", cancellation: Cancellation
 ) -> bool:
-    """Wait for code, raising what compiling it does; False where compiling it was cancelled."""
+    """Wait for code; raises the error of compiling it. False if its compilation was cancelled."""
     woken = threading.Event()
     compiling.add_done_callback(lambda _: woken.set())
     with cancellation.calling(woken.set):

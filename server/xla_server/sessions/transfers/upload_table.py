@@ -278,7 +278,7 @@ class UploadStream:
 
 
 class _FinishedUpload(UploadStream):
-    """A finished upload whose client did not learn of it: only repeated chunks can arrive."""
+    """A finished upload whose client did not learn of it: no further bytes can arrive."""
 
     def __init__(self, finished: UploadState, offset: int) -> None:
         if offset != finished.size:

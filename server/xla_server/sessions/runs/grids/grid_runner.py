@@ -1,7 +1,8 @@
 """Programs on several devices at the same time: Execute, ExecuteSharded, ExecuteGraphParallel.
 
-Memory and slots are taken for all participants before the first one begins, so none waits for
-resources of another. The first failure stops the others.
+All or nothing: memory and slots are taken for all participants before the first one begins, so none
+waits for resources that another one holds. The first failure stops the others, and no result is
+kept.
 """
 
 import contextlib
