@@ -44,7 +44,7 @@ class Live(NamedTuple):
 
 
 class Connections:
-    """The connections that grpc servers have accepted: those of these numbers, or all. Thread-safe.
+    """Accepted connections of the grpc servers with `server_numbers`, or of all. Thread-safe.
 
     `is_incremental` states that a connection that is listed later has a higher number.
     """
