@@ -33,8 +33,8 @@ class ProgramInTurns(Protocol):
         """Return the result of `LoadedProgram.run` for each participant, and the blocked ones.
 
         The participants' addresses are in the order of `records`, those of their records of
-        meetings. Participants that wait for others that never arrive are returned with the number
-        of the meeting; then there are no results.
+        meetings. Blocked participants, which wait for others that never arrive, map to the
+        number of their meeting; then there are no results.
         """
 
 

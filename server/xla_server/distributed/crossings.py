@@ -243,7 +243,7 @@ class Crossings:
             raise
 
     def _until(self, is_over: Callable[[], bool], key: messages.MeetingKey, visit: int) -> None:
-        """Wait at a visit of a meeting; report it to rank 0, now and after its timeout."""
+        """Wait at a visit of a meeting; report a long wait, and each timeout, to rank 0."""
         parcels = self._exchange.parcels
         back_off, late = BackOff(LOOKS), time.monotonic() + self._options.timeout_seconds
         with releasing_slot():

@@ -280,13 +280,13 @@ class ProgramRun:
         return found
 
     def _do(self, row: protocol.DeviceRow, stream: int) -> None:
-        """Give a stream what a row does."""
+        """Enqueue the work of a row in a stream."""
         work = self._work(row)
         if work is not None:
             self._driver.enqueue(work, stream)
 
     def _work(self, row: protocol.DeviceRow) -> Work | None:
-        """Return what a row does; None for a copy of nothing, or of a value to itself."""
+        """Return the work of a row; None for a copy of no bytes, or of a value to itself."""
         loaded, addresses = self._loaded, self._addresses
         match row:
             case protocol.Launch(number, slots):

@@ -74,7 +74,7 @@ def _bytes(array: Array) -> Array:
 
 @contextlib.contextmanager
 def _blocks(process: WorkerProcess, connection: Connection) -> Iterator[list[int]]:
-    """Hold two staging blocks; only one if no more are free, so that no transfer is blocked."""
+    """Hold two staging blocks, or one if no second is free, so that all transfers proceed."""
     taken = [process.blocks.get()]
     try:
         with contextlib.suppress(queue.Empty):
