@@ -116,7 +116,7 @@ class DeadlineExceededError(XlaError):
 
 
 class NotFoundError(XlaError):
-    """A handle that was never given out."""
+    """A handle that was never issued."""
 
     code = StatusCode.NOT_FOUND
 

@@ -330,7 +330,7 @@ class Session:
     def close(self) -> None:
         """End the session with all its objects, and close the transport; no effect when closed.
 
-        The session of a server that has none but for connections is left, with every handle freed.
+        A session without a token cannot be closed: all its handles are freed instead.
         """
         if self.transport.closed:
             return
@@ -338,7 +338,7 @@ class Session:
             if self.transport.session is None:
                 self.reclaimer.free_everything()
             else:
-                # It may have ended by itself, and a server that is gone needs no word.
+                # The session may have ended by itself, and a dead server cannot be told.
                 with contextlib.suppress(XlaError):
                     self.transport.call("CloseSession", CloseSessionRequest(), CLOSE_TIMEOUT)
         finally:

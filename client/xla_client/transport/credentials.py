@@ -37,7 +37,7 @@ _STARTED: dict[str, str] = {}
 
 
 def remember(target: str, token: str) -> None:
-    """Have connections of this process to a server of its own use its token."""
+    """Have connections of this process to a server that it started use the server's token."""
     _STARTED[target] = token
 
 

@@ -184,9 +184,8 @@ class Transport:
         With `timeout` this waits as many seconds for a server that does not listen yet; without,
         only for one that listens and has not answered, CONNECT_SECONDS. A server without sessions
         has one for the connection. Raises UnavailableError when the connection does not come
-        about, NotFoundError when there is no live session to go on with, InvalidArgumentError for
-        what cannot be a token, and UnimplementedError for one that is given to a server without
-        sessions.
+        about, NotFoundError without a live session to resume, InvalidArgumentError for a malformed
+        token, and UnimplementedError for a token that is sent to a server without sessions.
         """
         self.is_resumed = bool(resume_token)
         request = xla_extension_pb2.OpenSessionRequest(
@@ -267,7 +266,7 @@ class Transport:
         """Begin a streaming call, with its one request where only the server streams.
 
         `timeout` limits the whole of it; None is no limit. Without `parse` the server's messages
-        are returned as bytes. `session` is an earlier session that the call belongs to, if any.
+        are returned as bytes. `session` is the session of the call if it is not the current one.
         """
         self._check_open(name)
         if timeout is not None:
@@ -316,7 +315,7 @@ class Transport:
         try:
             answer = conversation.call(path, request)
         except StreamBrokenError as error:
-            # Where the session has ended nothing is made twice: an ordinary call says so.
+            # If the session has ended nothing is made twice: an ordinary call raises its error.
             if name in _REPEATABLE or isinstance(error.__cause__, _REFUSALS):
                 return None
             # The reason alone: the cause names another rpc, that of the stream.
