@@ -148,7 +148,7 @@ class Client:
         exports: all that `xla_client.programs.computation.as_computation` takes, which raises
         TypeError.
         `returns` says what a call gives, for type checkers and for readers: `tuple` for a program
-        whose result is a tuple, Buffer for any other; raises InvalidArgumentError where it is not
+        whose result is a tuple, Buffer for any other; raises InvalidArgumentError if it is not
         so. Parameters whose layouts are not chosen have those of the computation's signature, and a
         result is row-major unless `result_layout` says otherwise. `seed` starts its random
         numbers (0: the server picks), `debug_options` are fields of DebugOptions. Without
@@ -313,7 +313,7 @@ class Client:
     def describe(self, *, timeout: float | None = None) -> SessionDescription:
         """Return the session's values, executables and executions, and the use of its quotas.
 
-        Raises UnimplementedError where the server cannot tell.
+        Raises UnimplementedError if the server cannot tell.
         """
         return describe_session(self._session, timeout)
 

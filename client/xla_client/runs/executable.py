@@ -371,7 +371,7 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
         )
 
     def _plain_request(self, arguments: Sequence[Argument]) -> bytes | None:
-        """A run with small arrays that sends its result back; None where it is not that."""
+        """A run with small arrays that sends its result back; None if it is not that."""
         result = self._program_shape.result
         # The handle first: the template has it.
         if not self.handle or result.byte_size > runs.FETCH_BYTES:

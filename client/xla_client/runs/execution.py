@@ -82,7 +82,7 @@ class Execution(abc.ABC, Generic[R]):
     def handle(self) -> int:
         """The execution handle on the wire, for `Client.adopt_execution` to come back to.
 
-        The server forgets it once the result was waited for. Raises UnimplementedError where the
+        The server forgets it once the result was waited for. Raises UnimplementedError if the
         server cannot launch.
         """
 

@@ -55,7 +55,7 @@ CLOSE_TIMEOUT = 5.0
 _LOG = logging.getLogger("xla_client")
 
 Generation: TypeAlias = OpenSessionResponse | None
-"""A session on the server, by identity; None where it is that of the connection."""
+"""A session on the server, by identity; None if it is that of the connection."""
 
 _OPEN: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
@@ -240,7 +240,7 @@ class Session:
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> int:
-        """Keep a literal on a device; gives its data handle."""
+        """Keep a literal on a device; return its data handle."""
         shape, target = literal.shape, device_handle(device)
         if self.chunks is not None and is_assembled(shape):
             return upload_elements(self, literal, target, timeout, progress)

@@ -138,7 +138,7 @@ class RingUploads:
         timeout: float | None,
         progress: Progress | None = None,
     ) -> int | None:
-        """Keep an array on a device; gives its data handle, None if it has to go another way.
+        """Keep an array on a device; return its data handle, None if it has to go another way.
 
         Raises what the server says of the value.
         """
@@ -254,7 +254,7 @@ class RingUploads:
 
 
 def _attach(path: str, token: str, offset: int) -> socket.socket:
-    """A channel for the allocation at `offset`; raises OSError where there is none."""
+    """A channel for the allocation at `offset`; raises OSError if there is none."""
     with contextlib.ExitStack() as undo:
         channel = undo.enter_context(greet(path, f"{token} {offset}"))
         if not channel.recv(1):

@@ -285,7 +285,7 @@ class SharedMemory:
         return None if allocated is None else (allocated.part[0], allocated.memory[:byte_size])
 
     def _lease(self, allocated: _Allocated) -> bool:
-        """Let an array lie in a part; False where too little would be left for transfers."""
+        """Let an array lie in a part; False if too little would be left for transfers."""
         with self._lock:
             self._collect()
             size = sum(size for _, size in self._leased) + allocated.part[1]
@@ -388,7 +388,7 @@ class SharedMemory:
 
 
 def _connect(path: str, token: str) -> tuple[socket.socket, mmap.mmap]:
-    """The connection and the arena behind it; raises OSError and ValueError where there is none."""
+    """The connection and the arena behind it; raises OSError and ValueError if there is none."""
     import fcntl  # Not everywhere, and only asked for where it is.
 
     with contextlib.ExitStack() as undo:

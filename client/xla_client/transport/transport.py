@@ -419,7 +419,7 @@ class Transport:
         return ""
 
     def _deadline(self, name: str, timeout: float | None) -> float | None:
-        """The seconds a call may take; DeadlineExceededError where it has none.
+        """The seconds a call may take; DeadlineExceededError if it has none.
 
         grpc would send such a call, and sometimes take its answer.
         """
