@@ -71,7 +71,7 @@ class LoadedProgram(Protocol):
 
     @property
     def in_turns(self) -> "ProgramInTurns | None":
-        """The same for participants in one thread; None where each needs its own."""
+        """The same for participants in one thread; None if each needs its own."""
 
     def with_donated(self, donated: frozenset[int]) -> Self:
         """Return the program for runs that may write over these parameters."""

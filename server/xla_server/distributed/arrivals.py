@@ -44,9 +44,9 @@ class Arrivals:
     _ended: set[int] = dataclasses.field(default_factory=set, init=False)
 
     def arrive(self, visits: Sequence[Visit]) -> list[tuple[Visit, MeetingKey, tuple[int, ...]]]:
-        """Note that members have come; the visits that are full, and their ranks.
+        """Record that members have come; the visits that are full, and their ranks.
 
-        Raises InvalidArgumentError where ranks have operands of different form.
+        Raises InvalidArgumentError if ranks have operands of different form.
         """
         full = []
         for visit in visits:
@@ -73,7 +73,7 @@ class Arrivals:
         return full
 
     def end(self, number: int) -> None:
-        """Note that a participant has ended."""
+        """Record that a participant has ended."""
         self._ended.add(number)
         self._find_missing()
 

@@ -268,7 +268,7 @@ class Crossings:
             back_off.wait()
 
     def _come(self, meeting: Meeting, way: _Way, turns: int) -> int:
-        """Note a visit of a meeting, to which all members here have come; its number."""
+        """Record a visit of a meeting, to which all members here have come; its number."""
         come = tuple(meeting.members[place] for place in way.numbers[self._rank])
         self._note(come)
         with self._lock:
@@ -280,7 +280,7 @@ class Crossings:
         return number
 
     def _note(self, members: Sequence[int]) -> None:
-        """Note the visits in native code of members here that are not in native code now."""
+        """Record the visits in native code of members here that are not in native code now."""
         if self._native is None:
             return
         for member in members:

@@ -146,7 +146,7 @@ class SessionRegistry:
 
         Args:
             token: The session's token in the call, if any.
-            caller: The identity; None where the token alone is enough.
+            caller: The identity; None if the token alone is enough.
             is_stateless: True for a call that needs no state: it gets a temporary session if it
                 names none and its connection cannot be identified.
 

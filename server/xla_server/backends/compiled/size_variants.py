@@ -26,7 +26,7 @@ Compile: TypeAlias = Callable[[HloModule, str], LoadedProgram]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SizeVariant:
-    """A segment as a program that can run; None where there was no step to take.
+    """A segment as a program that can run; None if there was no step to take.
 
     Its `name` is that in dumps.
     """

@@ -149,7 +149,7 @@ def exchanged(
 
     They are `targets` if these are given and anything is exchanged; the result may be the
     operands. Results that are equal for all may be shared, and are never written again.
-    Raises InvalidArgumentError where groups do not fit the grid, or operands differ in shape
+    Raises InvalidArgumentError if groups do not fit the grid, or operands differ in shape
     between the members; and what Collectives.exchange raises.
     """
     participants = frame.participants
@@ -331,7 +331,7 @@ def channel_of(instruction: HloInstruction) -> int:
 
 
 def require_equal_shapes(parts: Sequence[Part]) -> None:
-    """Raise InvalidArgumentError where members gave operands of different dimensions."""
+    """Raise InvalidArgumentError if members gave operands of different dimensions."""
     first = [operand.shape for operand in parts[0].operands]
     for part in parts[1:]:
         shapes = [operand.shape for operand in part.operands]

@@ -49,5 +49,5 @@ class Hosts(Protocol):
     ) -> list[Execution]:
         """The results of participants of which some run elsewhere, as `run_on_grid`.
 
-        Raises UnavailableError, with the rank, where a process has ended or does not answer.
+        Raises UnavailableError, with the rank, if a process has ended or does not answer.
         """

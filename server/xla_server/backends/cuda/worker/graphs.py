@@ -36,7 +36,7 @@ NodeChange: TypeAlias = tuple[Any, Work]
 """A node, and its new work."""
 
 Changes: TypeAlias = Callable[[SegmentGraph, Addresses], Sequence[NodeChange] | None]
-"""Returns what gives a graph with these addresses those of a run; None where nothing can."""
+"""Returns what gives a graph with these addresses those of a run; None if nothing can."""
 
 _Sets: TypeAlias = collections.OrderedDict[Addresses, SegmentGraph | None]
 
@@ -94,7 +94,7 @@ class Graphs:
         return graph
 
     def _captured(self, segment: Segment, walk: Walk) -> SegmentGraph | None:
-        """Return a graph of what `walk` gives the stream; None where the driver refuses."""
+        """Return a graph of what `walk` gives the stream; None if the driver refuses."""
         self._driver.begin_capture(self._stream)
         try:
             nodes = walk()

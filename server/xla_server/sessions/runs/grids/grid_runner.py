@@ -441,7 +441,7 @@ def _grid_of(
 ) -> DeviceGrid:
     """The grid of a program on its `own` of the devices of all participants.
 
-    Raises InvalidArgumentError where its options say another one, or other devices.
+    Raises InvalidArgumentError if its options say another one, or other devices.
     """
     grid, stated = DeviceGrid(1, len(devices)), wanted.grid
     if len(own) == len(devices) == stated.size:

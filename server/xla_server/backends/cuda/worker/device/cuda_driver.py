@@ -346,7 +346,7 @@ class CudaKernel:
 
 @contextlib.contextmanager
 def _opening(ordinal: int) -> Iterator[None]:
-    """Raise NoDeviceError where the driver refuses a device."""
+    """Raise NoDeviceError if the driver refuses a device."""
     try:
         yield
     except CudaError as error:

@@ -2,7 +2,7 @@
 
 The work of a stream is executed asynchronously, in order; `synchronise` waits for it. Any call may
 raise DeviceLostError, after which nothing works any more. A driver is made with the device's number
-and raises NoDeviceError where there is none. Several threads use it at the same time, each a stream
+and raises NoDeviceError if there is none. Several threads use it at the same time, each a stream
 of its own: what `prepare` returns is called in several streams at once.
 """
 
