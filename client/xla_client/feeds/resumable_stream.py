@@ -225,7 +225,7 @@ class ResumableStream(abc.ABC):
         stream = self.session.transport.stream(self._rpc, session=generation)
         try:
             with self.changes:
-                # Ending the feed cancels the call from here on, whatever the server answers.
+                # Ending the feed cancels the call from here on.
                 self._serving = stream
                 if self.is_over:
                     return

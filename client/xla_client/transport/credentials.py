@@ -20,7 +20,7 @@ _READ_SECONDS = 1.0
 """Seconds for which the token of a file is cached."""
 
 TokenSource: TypeAlias = str | os.PathLike[str] | Callable[[], str]
-"""A bearer token, a file with one that may be renewed, or what gives the one to use now."""
+"""A bearer token, a file with one that may be renewed, or a function that returns one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -142,7 +142,7 @@ class Transport:
     ) -> None:
         """Connect when the first call is made; raises as `Tls.material`.
 
-        `token` gives the bearer token of a call, when it begins.
+        `token` returns the bearer token of a call, when the call begins.
         """
         self.target = target
         self.timeout = timeout
@@ -263,7 +263,7 @@ class Transport:
         parse: bool = True,
         session: xla_extension_pb2.OpenSessionResponse | None = None,
     ) -> ClientStream:
-        """Begin a streaming call, with its one request where only the server streams.
+        """Begin a streaming call, with its one request if only the server streams.
 
         `timeout` limits the whole of it; None is no limit. Without `parse` the server's messages
         are returned as bytes. `session` is the session of the call if it is not the current one.
@@ -385,7 +385,7 @@ class Transport:
     def _no_connection(
         self, request: Message, error: grpc.RpcError, timeout: float | None
     ) -> UnavailableError | None:
-        """Return what to raise where no server answered `open`, with grpc's cause; else None."""
+        """Return the error to raise if no server answered `open`, with grpc's cause; else None."""
         call: Any = error
         waited, cause = "", ""
         if call.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
