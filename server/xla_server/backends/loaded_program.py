@@ -82,8 +82,8 @@ class LoadedProgram(Protocol):
         """Return the memory of the results that have their own, by number, and the cycles it took.
 
         `addresses` are those of dense row-major arrays of the parameters' types on `device`, as
-        `DeviceBuffer.address` gives them. Raises what the cancellation was given once it is set,
-        and what host rows raise.
+        `DeviceBuffer.address` returns them. Raises the error of the cancellation once it is set,
+        and those of host rows.
         """
 
     def run_on_arrays(
@@ -91,5 +91,5 @@ class LoadedProgram(Protocol):
     ) -> tuple[list[Array], int]:
         """Run on arrays of the host; return the results, which have `shapes`, and the cycles.
 
-        The program meets others by its host rows alone.
+        The program meets other participants by its host rows alone.
         """

@@ -64,7 +64,7 @@ class KernelThunk:
     A work item takes about `work` operations, and each call `prologue` operations before its first.
     `arguments` are its buffers in order. `in_place` are pairs of arguments (written, read) that
     may share memory because every element is read before it is written, and only for itself.
-    `updates` are written arguments whose old elements remain where nothing is written.
+    `updates` are written arguments whose unwritten elements keep their values.
     """
 
     kind: ClassVar[str] = "kernel"
@@ -87,7 +87,7 @@ class KernelThunk:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class CopyThunk:
-    """Copy a value; nothing where both share memory."""
+    """Copy a value; no effect if both share memory."""
 
     kind: ClassVar[str] = "copy"
     target: Value
@@ -99,8 +99,8 @@ class HostThunk:
     """Call Python: feeds, channels, functions of operators.
 
     `call(run, arrays)` gets the HostRun and the arrays read, views that it must not keep, and
-    gives an array for each value written. One that `fills` is given the arrays written, too, and
-    writes to them.
+    returns an array for each value written. If the thunk `fills`, `call` also gets the arrays
+    written, and writes to them.
     """
 
     kind: ClassVar[str] = "host"
@@ -111,7 +111,7 @@ class HostThunk:
     fills: bool = False
 
     def run(self, run: Any, reads: Sequence[Any], writes: Sequence[Any]) -> None:
-        """Call it on the arrays read, and let what it gives be in the arrays written."""
+        """Call it on the arrays read, and store its results in the arrays written."""
         if self.fills:
             self.call(run, reads, writes)
             return

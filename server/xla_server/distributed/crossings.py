@@ -102,7 +102,7 @@ class Crossings:
         self._tickets[go.key].put(go)
 
     def fail(self, error: XlaError) -> None:
-        """Let the meetings fail that have not begun."""
+        """Fail the meetings that have not begun."""
         with self._lock:
             self._failure = error
             for ticket in self._tickets.values():
@@ -262,13 +262,13 @@ class Crossings:
                 back_off.wait()
 
     def _leave(self, delivery: Delivery) -> None:
-        """Wait until MPI uses no memory of members: other ranks drop what they were sent."""
+        """Wait until MPI uses no memory of members; other ranks drop the messages."""
         back_off = BackOff()
         while not delivery.is_left(is_lost=self._exchange.failure is not None):
             back_off.wait()
 
     def _come(self, meeting: Meeting, way: _Way, turns: int) -> int:
-        """Record a visit of a meeting, to which all members here have come; its number."""
+        """Record a visit of a meeting at which all members here have arrived; its number."""
         come = tuple(meeting.members[place] for place in way.numbers[self._rank])
         self._note(come)
         with self._lock:
@@ -280,7 +280,7 @@ class Crossings:
         return number
 
     def _note(self, members: Sequence[int]) -> None:
-        """Record the visits in native code of members here that are not in native code now."""
+        """Record the native visits of members that are here and not in native code now."""
         if self._native is None:
             return
         for member in members:
@@ -300,7 +300,7 @@ class Crossings:
                 self._send(messages.Arrive(self._options.run, tuple(visits.values())))
 
     def _begun(self, meeting: Meeting, way: _Way, turns: int) -> messages.Go:
-        """Wait until all ranks of a meeting have come to it."""
+        """Wait until all ranks of a meeting have arrived."""
         key = way.key
         ticket: queue.SimpleQueue[messages.Go | XlaError] = queue.SimpleQueue()
         # Before the visit is noted: any thread may tell it.

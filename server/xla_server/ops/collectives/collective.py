@@ -36,14 +36,14 @@ SMALL_BYTES = 1 << 16
 share the work takes longer."""
 
 EAGER_BYTES = 1 << 24
-"""Operands of a group up to this many bytes are sent to other hosts without asking for them."""
+"""Operands of a group up to this many bytes are sent to other hosts without a request."""
 
 
 class Part(NamedTuple):
     """The operands of one member of a group, and the arrays that take its results.
 
-    Where `is_total`, the operands are the results of the whole group, which hosts have reduced.
-    Where it `is_copy`, the member is on another host, and others do here what it does there.
+    If `is_total`, the operands are the results of the whole group, which hosts have reduced. If
+    `is_copy`, the member is on another host, and others do its work here.
     """
 
     operands: Sequence[Array]

@@ -1,11 +1,10 @@
 """Runs of programs on a device: their memory, and the walk over their rows.
 
-Launches are asynchronous. A run waits for its stream where it reads a predicate, before a step of
-the server, and at its end. It reads its cancellation word before each row and after a wait. A loop
-in a graph reads it at each turn, and a kernel that takes long while it runs. Work that a stream
-was given cannot be taken back, so what rows take is measured when they are new, by a wait after
-each, and a run waits once it has given the stream too much. Errors of new rows are told with their
-row.
+Launches are asynchronous. A run waits for its stream to read a predicate, before a step of the
+server, and at its end. It reads its cancellation word before each row and after a wait. A loop in a
+graph reads it at each iteration, and a long kernel while it runs. Enqueued work cannot be revoked,
+so the time of new rows is measured, by a wait after each, and a run waits once it has enqueued too
+much. Errors of new rows name their row.
 """
 
 import collections

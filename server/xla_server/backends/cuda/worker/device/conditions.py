@@ -1,8 +1,8 @@
 """Loops and branches of graphs, by conditional nodes of NVIDIA's driver.
 
-A kernel in front of a node reads a value of the device and tells the node; in front of a further
-turn of a loop another one does. So the host reads nothing. The driver's compiler has the function
-that the kernels call.
+A kernel in front of a node reads a value of the device and sets the node's condition; so does
+another one in front of each further iteration of a loop. So the host reads nothing. The driver's
+compiler has the function that the kernels call.
 
 Semantics: the CUDA programming guide, Conditional Graph Nodes; the CUDA driver API, Graph
 Management.
@@ -69,8 +69,8 @@ KERNELS = b"""\
     ret;
 }
 """
-"""`set_loop` tells a node whether it does a further turn: a predicate holds, and nothing stops it.
-`set_case` tells it the case of an index, the last for one that is out of range."""
+"""`set_loop` sets whether a node runs another iteration: a predicate holds, and nothing stops it.
+`set_case` sets the case of an index, the last one if the index is out of range."""
 
 SYMBOLS = ("set_loop", "set_case")
 

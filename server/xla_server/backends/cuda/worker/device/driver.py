@@ -1,9 +1,9 @@
 """The interface of one device, as its worker uses it. Addresses and streams are numbers.
 
 The work of a stream is executed asynchronously, in order; `synchronise` waits for it. Any call may
-raise DeviceLostError, after which nothing works any more. A driver is made with the device's number
-and raises NoDeviceError if there is none. Several threads use it at the same time, each a stream
-of its own: what `prepare` returns is called in several streams at once.
+raise DeviceLostError, after which no call works. A driver is made with the device's number and
+raises NoDeviceError if there is none. Several threads use it at the same time, each with its own
+stream: the result of `prepare` is called in several streams at once.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,9 +46,9 @@ Work: TypeAlias = KernelLaunch | DeviceCopy | PreparedCall
 class Driver(Protocol):
     """One device.
 
-    Its graphs have loops and branches, by values that it has then. A body or case is a callable,
-    which is called while the graph is made. It gives its launches, copies and calls, and loops and
-    branches in turn, to the stream that it gets.
+    Its graphs have loops and branches, by values of the device at run time. A body or case is a
+    callable, which is called while the graph is captured. It enqueues its work, and nested loops
+    and branches, in the stream that it gets.
     """
 
     @property
