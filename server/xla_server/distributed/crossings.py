@@ -59,14 +59,14 @@ class _Visited(NamedTuple):
 class Crossings:
     """Implements xla_server.sessions.runs.grids.rendezvous.Across.
 
-    For the largest arrays a rank that has told rank 0 of its arrival waits for its word, whatever
-    fails here meanwhile: either all ranks of a meeting exchange, or none. Others are parcels, sent
-    at once; rank 0 is told when this rank has to wait for others. With a part, participants on
-    ranks of one machine meet in native code, and here only when they have to wait.
+    For the largest arrays a rank that has reported its arrival to rank 0 waits for the permission,
+    even if something fails here meanwhile: either all ranks of a meeting exchange, or none. Others
+    are parcels, sent at once; rank 0 gets a report if this rank has to wait for others. With a part
+    of the window, participants on ranks of one machine meet in native code, and here only to wait.
 
-    `send` tells rank 0, and `failed` that the execution has failed here; neither waits. Each visit
-    that takes turns is answered by `go`, one that is late by `fail`: if it is not full, and no rank
-    that it waits for is silent.
+    `send` sends a record to rank 0, and `failed` reports that the execution has failed here;
+    neither waits. Each visit that takes turns is answered by `go`, a late one by `fail`: if it is
+    not full, and no rank that it waits for is silent.
     """
 
     def __init__(
@@ -82,20 +82,20 @@ class Crossings:
         self._exchange = exchange
         self._send = send
         self.failed = failed
-        """Says that the execution has failed on this rank."""
+        """Reports that the execution has failed on this rank."""
         self._lock = threading.Lock()
         self._native: Meetings | None = None
         self._noted: dict[tuple[Meeting, int], int] = {}
-        """The last visit in native code by a member that was noted to be told."""
+        """The last native visit of each member that was recorded for rank 0."""
         self._telling = threading.Lock()
-        """Keeps visits in order while they are told."""
+        """Held while visits are sent, to keep their order."""
         self._tickets: dict[messages.MeetingKey, queue.SimpleQueue[messages.Go | XlaError]] = {}
         self._spreads: dict[messages.MeetingKey, messages.Go | _Visited] = {}
         self._ways: dict[tuple[Meeting, Form], _Way] = {}
         self._failure: XlaError | None = None
         self._counts: dict[messages.MeetingKey, int] = {}
         self._untold: dict[tuple[messages.MeetingKey, tuple[int, ...]], messages.Visit] = {}
-        """The last visit of each meeting by members of it, which rank 0 does not know of."""
+        """The last visit of each meeting by its members that was not reported to rank 0."""
 
     def go(self, go: messages.Go) -> None:
         """Handle rank 0's message that a meeting may begin."""

@@ -52,7 +52,7 @@ def read_compile_request(
     the `header` of its text, or the partitions of the mesh of its manual regions.
 
     Raises as `read_program` and `compile_options`, InvalidArgumentError for counts of replicas or
-    partitions that are negative, for a device assignment that is malformed, and where these
+    partitions that are negative, for a device assignment that is malformed, and if these
     contradict each other.
     """
     source = read_program(proto, absent_error)

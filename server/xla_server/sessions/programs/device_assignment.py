@@ -12,9 +12,9 @@ from xla_contract.types.devices.device_grid import DeviceGrid
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeviceAssignment:
-    """A statement of where the participants of a grid run.
+    """The devices on which the participants of a grid run, as a message states them.
 
-    `owner` names who states it, in errors. `ordinals` has the device of each participant, by
+    `owner` names that message in errors. `ordinals` has the device of each participant, by
     flattened id.
     """
 
