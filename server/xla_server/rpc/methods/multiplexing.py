@@ -264,7 +264,7 @@ class MultiplexedStream:
                 self._error = None
 
     def hand_on(self, turn: int) -> None:
-        """Let another thread read, if the reading one is still answering in this turn."""
+        """Have another thread read, if the reading one is still answering in this turn."""
         with self._lock:
             if self.answering != turn or not self._has_room.is_set():
                 return

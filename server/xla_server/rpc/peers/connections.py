@@ -61,7 +61,7 @@ class Connections:
         self._lock = threading.Lock()
 
     def of(self, peer: str) -> str:
-        """Return the name of the connection of a call in progress from `peer`, as grpc has it.
+        """Return the name of the connection of a call in progress from `peer`, in grpc's form.
 
         The name is never reused; empty if several connections match.
         """

@@ -138,7 +138,7 @@ class InfeedStream(FeedStream):
 
         Items that do not fit are refused in a report. Raises InvalidArgumentError for a gap in the
         numbers, ResourceExhaustedError for an item without credit, AbortedError if the queue is
-        closed or another stream has come. Items before the fault count as received.
+        closed or another stream has replaced this one. Items before the fault count as received.
         """
         side = self._side
         with side.changed:

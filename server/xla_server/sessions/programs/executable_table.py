@@ -84,7 +84,7 @@ class LoadedExecutable:
     name: str = ""
     """The program's."""
     devices: tuple[Device, ...] = ()
-    """Where its participants run unless a call says otherwise, by flattened id."""
+    """Devices of the participants by flattened id, unless a call states others."""
     signature: ShardedSignature | None = None
     """Whole values of the program and their shardings; `program_shape` has a partition's."""
 
@@ -104,7 +104,7 @@ class ExecutableCache:
 
     Programs are kept as long as there is a handle of them, and their modules' bytes are limited.
     Their code is cached within limits of its own and compiled again after eviction. Code of
-    programs without users stays cached, too, and is evicted by least recent use.
+    programs without users stays cached, too; the code that lost its users first is evicted first.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -363,7 +363,7 @@ class ExecutableTable:
         self._shared.release(self.handles.remove(handle))
 
     def close(self) -> None:
-        """Free all handles; nothing can be kept any more."""
+        """Free all handles and refuse new ones."""
         for compiled in self.handles.close():
             self._shared.release(compiled)
 

@@ -127,8 +127,7 @@ class TimeSlicer:
         """
         turn = TimeSlice(cancellation, flow)
         turn.worker.turn = turn
-        # Each operation is atomic, so no lock: the polling thread sets `_is_asleep` before its last
-        # look.
+        # Each operation is atomic, so no lock: the thread sets `_is_asleep` before its last look.
         self._running.add(turn)
         if self._is_asleep:
             self._wake()

@@ -133,7 +133,7 @@ class ArenaPool:
                 arena.trim(self._warm_bytes, blocking=False)
 
     def close(self) -> None:
-        """Free all arenas; none is kept ahead any more."""
+        """Free all arenas, and stop keeping one ahead."""
         with self._lock:
             self._closed = True
             warming = self._warming

@@ -266,7 +266,7 @@ class UploadStream:
         """The handle of the value, at the stream's end.
 
         Raises InvalidArgumentError when bytes are missing, which may still come over another
-        stream; AbortedError when the upload was taken over or given up; ResourceExhaustedError
+        stream; AbortedError when the upload was taken over or dropped; ResourceExhaustedError
         when there are too many handles.
         """
         self._upload.check_complete(self)

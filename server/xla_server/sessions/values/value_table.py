@@ -257,7 +257,7 @@ class ValueTable:
         self.remove_all([handle])
 
     def close(self) -> None:
-        """Free all handles; nothing can be kept any more."""
+        """Free all handles and refuse new ones."""
         with self._lock:
             for buffer in self.handles.close():
                 self._discount(buffer)

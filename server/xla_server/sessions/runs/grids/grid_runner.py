@@ -1,8 +1,7 @@
 """Programs on several devices at the same time: Execute, ExecuteSharded, ExecuteGraphParallel.
 
 All or nothing: memory and slots are taken for all participants before the first one begins, so none
-waits for resources that another one holds. The first failure stops the others, and no result is
-kept.
+waits for resources that another one holds. The first failure stops the others.
 """
 
 import contextlib
@@ -86,7 +85,7 @@ class GridRunner:
     ) -> ExecutionResult:
         """Run an executable, on all devices of its grid, and keep one result: Execute.
 
-        All participants get the same arguments, or shards of them where the program says so; the
+        All participants get the same arguments, or shards of them if the program says so; the
         result is that of participant 0, or joined as the program says. So does XLA's service with
         its replicas. Raises as `ProgramRunner.execute` and `execute_sharded`.
         """

@@ -12,7 +12,7 @@ from xla_contract.types.shape import Shape
 
 
 def require_cut(sharding: Sharding, shape: Shape, participants: int) -> None:
-    """Check that a sharding cuts a value among so many participants.
+    """Check that a sharding cuts a value among `participants` participants.
 
     Raises InvalidArgumentError if it is neither in tiles nor replicated, is made for another
     number of participants or does not divide the value, and for a value of dynamic size in tiles.
