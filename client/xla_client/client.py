@@ -148,7 +148,7 @@ class Client:
         exports: all that `xla_client.programs.computation.as_computation` takes, which raises
         TypeError.
         `returns` says what a call gives, for type checkers and for readers: `tuple` for a program
-        whose result is a tuple, Buffer for any other; raises InvalidArgumentError where it is not
+        whose result is a tuple, Buffer for any other; raises InvalidArgumentError if it is not
         so. Parameters whose layouts are not chosen have those of the computation's signature, and a
         result is row-major unless `result_layout` says otherwise. `seed` starts its random
         numbers (0: the server picks), `debug_options` are fields of DebugOptions. Without
@@ -299,11 +299,11 @@ class Client:
 
     @public
     def adopt_execution(self, handle: int, *, timeout: float | None = None) -> Execution[Any]:
-        """Return a run that Launch began in this session (`Execution.handle`), as `submit` gave it.
+        """Return a run that Launch began in this session (`Execution.handle`), as from `submit`.
 
-        `timeout` is for the call. Its buffers, and the run, belong to the one that is returned.
-        Raises NotFoundError for handles that are none, and for a run whose end was waited for
-        before, as that of a run with a timeout is from the start. Its values are there yet.
+        `timeout` is for the call. The returned object owns the run and its buffers. Raises
+        NotFoundError for other handles, and for a run whose result was awaited before, as it is
+        from the start for a run with a timeout. The values of such a run still exist.
         """
         description = describe_handle(self._session, handle, "execution", timeout).execution
         buffers: Any = adopted_buffers(self._session, description)
@@ -313,13 +313,13 @@ class Client:
     def describe(self, *, timeout: float | None = None) -> SessionDescription:
         """Return the session's values, executables and executions, and the use of its quotas.
 
-        Raises UnimplementedError where the server cannot tell.
+        Raises UnimplementedError if the server cannot tell.
         """
         return describe_session(self._session, timeout)
 
     @public
     def unpack(self, buffer: Buffer, *, timeout: float | None = None) -> tuple[Buffer, ...]:
-        """The elements of a tuple, as `Buffer.deconstruct` gives them, by the older rpc."""
+        """The elements of a tuple, as from `Buffer.deconstruct`, by the older rpc."""
         data = xla_data_pb2.GlobalDataHandle(handle=buffer.handle)
         response = self._session.call("Unpack", xla_pb2.UnpackRequest(data=data), timeout)
         return tuple(
@@ -418,8 +418,8 @@ class Client:
     def detach(self) -> str:
         """Return the session's token, and disconnect; the server keeps the session.
 
-        The server keeps all of it for its grace period (60 s, where the operator says nothing
-        else), in which `connect(target, session=token)` resumes it: values, executables, launched
+        The server keeps all of it for its grace period (60 s unless the operator sets another one),
+        in which `connect(target, session=token)` resumes it: values, executables, launched
         executions, feeds. Objects of this client cannot be used any more; what was garbage
         collected is freed. Raises UnimplementedError as `session_token`, and does nothing then.
         """

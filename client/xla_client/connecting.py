@@ -38,13 +38,13 @@ def connect(
         target: "host:port" or "unix:/path"; without a port it means 1685.
         credentials: `Tls` or grpc's own credentials, which turn on TLS.
         token: The identity of the caller: a bearer token, the path of a file with one, which may be
-            renewed there, or a function that gives the one to use now.
+            renewed there, or a function that returns the one to use now.
         metadata: Metadata that is sent with every call.
         timeout: The deadline of calls that state none, in seconds; None for no deadline.
-        connect_timeout: Seconds to wait for a server that is not there yet. Without it, the error
-            of grpc is raised at once, and only a server that listens and does not answer is waited
-            for, 10 s.
-        session: The `Client.session_token` of a session to go on with; see `Client.describe` and
+        connect_timeout: Seconds to wait for a server that does not listen yet. Without it, grpc's
+            error is raised at once; only a server that listens and does not answer is waited for,
+            10 s.
+        session: The `Client.session_token` of a session to resume; see `Client.describe` and
             `Client.adopt`.
         shared_memory: Whether large values may pass through memory shared with a server on this
             host, which is tried by default (unless XLA_CLIENT_SHARED_MEMORY is 0 in the
@@ -60,7 +60,7 @@ def connect(
     Raises:
         UnavailableError: There is no connection, or the server is another than `credentials` say;
             grpc says why.
-        UnauthenticatedError: The server does not know who calls.
+        UnauthenticatedError: The server cannot identify the caller.
         PermissionDeniedError: The caller may not use the server.
         NotFoundError: The session has ended.
         InvalidArgumentError: The credentials cannot be used, `session` is no token, or

@@ -44,8 +44,8 @@ class Local:
     and stops it at the end; `start` and `stop` do the same by hand. It needs the server's
     dependencies (the extra `server` of the package). Further options are those of
     `xla-server serve` with underscores: `max_message_bytes=2**20`, `prepare=False`; None leaves one
-    out, and TypeError says the name nearest to one that there is not. The server does not outlive
-    this process, however that ends, and goes on when this process is interrupted (Ctrl-C, a
+    out, and the TypeError for an unknown name has the nearest one. The server does not outlive
+    this process, however that ends, and keeps running when this process is interrupted (Ctrl-C, a
     notebook's interrupt): it has a process group of its own. Only this process may call it,
     by a token that `connect` knows, unless the options say who may (`token_file`, `insecure`).
     """

@@ -34,8 +34,8 @@ class XlaError(Exception):
     """Base of all errors of the service.
 
     `message` is one sentence: rule first, then `got <evidence>`. `op` is the opcode or rpc and
-    `instruction` the HLO name the error is about, where there is one; `hint` says what to change.
-    `incident` is the id under which the server's log has the cause, where that is a fault of its.
+    `instruction` the HLO name the error is about, if there is one; `hint` says what to change.
+    `incident` is the id under which the server's log has the cause, if that is the server's fault.
     Tracebacks show the hint behind the message, as a note; `str(error)` is the message alone.
     """
 
@@ -116,7 +116,7 @@ class DeadlineExceededError(XlaError):
 
 
 class NotFoundError(XlaError):
-    """A handle that was never given out."""
+    """A handle that was never issued."""
 
     code = StatusCode.NOT_FOUND
 

@@ -37,8 +37,8 @@ class Infeed(FeedBlock):
 
     `shape` of the feed gives types to Python numbers and lists, and is what the server checks
     every value against. Values go out while the program runs; a value that does not fit what the
-    program waits for raises at a later call. Where the connection is lost the feed connects again
-    and goes on, every value arriving once. Leaving the block waits until the server has received
+    program waits for raises at a later call. If the connection is lost, the feed reconnects and
+    continues, and every value arrives once. Leaving the block waits until the server has received
     all; leaving it by an error drops what was not sent. A feed that is garbage collected sends what
     it has and ends. Any thread may call any method; those that begin with an a are for coroutines,
     as `async with` is.
@@ -104,7 +104,7 @@ class Infeed(FeedBlock):
 
     @brief
     def close_queue(self, *, discard: bool = False, timeout: float | None = None) -> int:
-        """Let nothing into the device's infeed any more; programs that wait for more fail.
+        """Refuse further values in the device's infeed; programs that wait for more fail.
 
         Another feed opens the queue again. This one is closed.
 

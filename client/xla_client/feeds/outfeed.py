@@ -30,7 +30,7 @@ PREFETCH_BYTES = 64 << 20
 ACKNOWLEDGE_SECONDS = 0.002
 """Seconds that a consumer waits before its values are acknowledged in a message of their own."""
 _LOOK_SECONDS = 0.2
-"""The longest pause between two looks at whether all values of a run have come."""
+"""Longest pause, in seconds, between two polls for the last values of a run."""
 
 
 class Outfeed(FeedBlock):
@@ -40,8 +40,8 @@ class Outfeed(FeedBlock):
     `count` values, when the queue is closed and empty, or with the loop that drives it. The feed
     fetches at most `prefetch` arrays ahead of the consumer. A value is acknowledged on the request
     for the next one, or at the end. A feed that is bound to a run ends when the run has ended and
-    all values have come, with the error of the run if it failed. A feed that loses its connection
-    connects again and goes on; every value comes once. The object is an iterator and an
+    all values have arrived, with the error of the run if it failed. A feed that loses its
+    connection reconnects and continues; every value arrives once. The object is an iterator and an
     asynchronous iterator, for one consumer. Coroutines have names with a leading a.
     """
 
@@ -206,7 +206,7 @@ class _Receiver(Protocol):
 
 
 class _Value(NamedTuple):
-    """A value that has come, with its number and what it uses of a credit."""
+    """A received value, with its number and the arrays and bytes of credit that it uses."""
 
     sequence: int
     value: Nested
@@ -239,14 +239,14 @@ class _StreamedOutfeed(ResumableStream):
         self._received = self._consumed = self._acknowledged = 0
         self._waiting_since: float | None = None
         self._unacknowledged: deque[tuple[int, int]] = deque()
-        """Numbers of values that have come, with their arrays, up to the last acknowledged."""
+        """Numbers of received and unacknowledged values, each with its number of arrays."""
         self._run: Execution[Any] | None = None
         self._has_all = False
-        """True once the run has ended and all its values have come."""
+        """True once the run has ended and all its values have arrived."""
         self.begin()
 
     def end_with(self, run: Execution[Any]) -> None:
-        """Let the end of a run be the end of the values."""
+        """End the values with the end of a run."""
         self._run = run
 
         def look() -> None:
@@ -255,7 +255,7 @@ class _StreamedOutfeed(ResumableStream):
         run.future().add_done_callback(lambda _: look())
 
     def _look_for_end(self) -> None:
-        """See, after the end of the run, that all that it wrote has come."""
+        """Poll, after the end of the run, until all values that it wrote have arrived."""
         pause = FIRST_PAUSE
         request = extension_pb2.DescribeFeedsRequest(**self._address.fields)
         while not self.is_over:

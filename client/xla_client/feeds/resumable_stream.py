@@ -80,7 +80,7 @@ class ResumableStream(abc.ABC):
         self._rpc = rpc
         self._generation = session.generation
         self._has_begun = False
-        """True once the server has answered a stream of this link."""
+        """True once the server has answered a connection of this stream."""
         self._stream: ClientStream | None = None
         """The stream for sending, once the server has answered."""
         self._serving: ClientStream | None = None
@@ -90,8 +90,7 @@ class ResumableStream(abc.ABC):
         self._threads: tuple[threading.Thread, ...] = ()
         session.feeds.add(self)
 
-    # For derived classes to define
-    # --------------------------------------------------------------------
+    # For derived classes to define ----------------------------------------------------------
 
     @abc.abstractmethod
     def start_request(self) -> Any:
@@ -108,8 +107,7 @@ class ResumableStream(abc.ABC):
     def next_message(self) -> Any:
         """The next message to send, or None. Called with `changes` held, when connected."""
 
-    # Methods of derived classes' callers
-    # -------------------------------------------------------------------------
+    # For derived classes and their callers --------------------------------------------------
 
     def begin(self) -> None:
         """Connect, in the background."""
@@ -227,7 +225,7 @@ class ResumableStream(abc.ABC):
         stream = self.session.transport.stream(self._rpc, session=generation)
         try:
             with self.changes:
-                # Ending the feed cancels the call from here on, whatever the server answers.
+                # Ending the feed cancels the call from here on.
                 self._serving = stream
                 if self.is_over:
                     return

@@ -28,7 +28,7 @@ class FeedAddress:
         return fields
 
     def require(self, session: Session) -> None:
-        """Raise UnimplementedError where the server has no streams of channels."""
+        """Raise UnimplementedError if the server has no streams of channels."""
         capabilities = session.transport.capabilities
         if self.channel_id is None or extension_pb2.CAPABILITY_HOST_CHANNELS in capabilities:
             return

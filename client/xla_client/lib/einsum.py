@@ -38,7 +38,7 @@ def einsum(
             result's.
         operands: An array for each term of `subscripts`.
         precision: "default", "high" or "highest", for both operands of a product or one for each.
-        preferred_element_type: The element type of products, where it is another than the
+        preferred_element_type: The element type of products, if it is not the
             operands'.
 
     Returns:

@@ -200,7 +200,7 @@ def _away_from_zero(value: Op) -> Op:
 
 
 def _converged(step: _Step, initial: list[Op]) -> list[Op]:
-    """Iterate `step` until it changes no element, at most _MAX_STEPS times; steps count from 1."""
+    """Iterate `step`, from number 1, until no element is unfinished, at most _MAX_STEPS times."""
     builder = initial[0].builder
 
     def again(values: list[Op]) -> Op:

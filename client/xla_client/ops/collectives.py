@@ -427,7 +427,7 @@ def collective_permute(
 ) -> Op:
     """The operand of the source that names this target; zeros where none does.
 
-    Several operands give a tuple. Raises ShapeError where a source or a target is named twice.
+    Several operands give a tuple. Raises ShapeError if a source or a target is named twice.
 
     Args:
         operand: An array, or several in a sequence.

@@ -94,7 +94,7 @@ def infeed_with_token(token: Op, shape: ShapeLike, config: bytes | str = b"") ->
 def outfeed(
     operand: Op, shape_with_layout: ShapeLike | None = None, config: bytes | str = b""
 ) -> Op:
-    """Put a value into the outfeed queue; gives a token.
+    """Put a value into the outfeed queue; return a token.
 
     Outfeeds that must follow each other in a known order take a token from one to the next:
     `outfeed_with_token`.
@@ -120,7 +120,7 @@ def outfeed(
 def outfeed_with_token(
     operand: Op, token: Op, shape_with_layout: ShapeLike | None = None, config: bytes | str = b""
 ) -> Op:
-    """Put a value into the outfeed queue after `token`; gives a new token.
+    """Put a value into the outfeed queue after `token`; return a new token.
 
     Args:
         operand: An array or a flat tuple of arrays.
@@ -144,7 +144,7 @@ def outfeed_with_token(
 
 @checked
 def send(operand: Op, channel_id: int) -> Op:
-    """Send a value to the recv at the other end of a channel; gives a token.
+    """Send a value to the recv at the other end of a channel; return a token.
 
     Sends that must follow each other in a known order take a token from one to the next:
     `send_with_token`. Raises ShapeError for anything but arrays and tuples of them.
@@ -171,7 +171,7 @@ def send(operand: Op, channel_id: int) -> Op:
 
 @checked
 def send_with_token(operand: Op, token: Op, channel_id: int) -> Op:
-    """Send a value after `token`; gives a new token. Raises as `send`.
+    """Send a value after `token`; return a new token. Raises as `send`.
 
     Args:
         operand: An array or a tuple of arrays.
@@ -221,7 +221,7 @@ def recv_with_token(token: Op, shape: ShapeLike, channel_id: int) -> Op:
 
 @checked
 def send_to_host(operand: Op, token: Op, channel_id: int) -> Op:
-    """Send a value to the host after `token`; gives a new token.
+    """Send a value to the host after `token`; return a new token.
 
     The client reads it from the channel: `client.device().outfeed(channel_id=...)`.
 

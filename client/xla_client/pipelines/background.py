@@ -18,7 +18,7 @@ class CallSequence:
         self._pending: Pending[Any] | None = None
 
     def result(self, start: Callable[[], Pending[Any]]) -> Any:
-        """Make the next call; raises XlaError, and CancelledError once stopped."""
+        """Make the next call, return its response; raises XlaError, CancelledError once stopped."""
         with self._lock:
             if self._is_stopped:
                 raise CancelledError("the run must go on to make its next call, got its end")

@@ -85,7 +85,7 @@ class PipelineTransport(abc.ABC):
 
     @abc.abstractmethod
     def run(self, outputs: Sequence[Output], timeout: float | None) -> tuple[Any, ...]:
-        """Run all; gives the outputs."""
+        """Run all; return the outputs."""
 
     @abc.abstractmethod
     async def arun(self, outputs: Sequence[Output], timeout: float | None) -> tuple[Any, ...]:

@@ -50,7 +50,7 @@ class Embedding:
         self._computations: list[hlo_pb2.HloComputationProto] = []
 
     def add(self, computation: Computation) -> int:
-        """Embed a computation with everything it calls; gives the id of its entry here."""
+        """Embed a computation with everything it calls; return the id of its entry here."""
         if computation not in self._roots:
             self._roots[computation] = self._embed(computation.proto)
         return self._roots[computation]

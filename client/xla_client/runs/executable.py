@@ -57,7 +57,7 @@ _FAULTS = XlaError, TypeError, ValueError
 class Executable(Explainable, ShardedRuns, Generic[R]):
     """A compiled program on the server's default device, or on those of a mesh.
 
-    A call gives an R: a Buffer, or a tuple of them where `compile` was asked for `returns=tuple`.
+    A call returns an R: a Buffer, or a tuple of them if `compile` had `returns=tuple`.
     It is freed by `delete`, some time after it is garbage collected, or when its client closes.
     """
 
@@ -72,7 +72,7 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
     ) -> None:
         """`source` returns the request that compiles the program again if the server lost it.
 
-        `donated` are the parameters that its module gives up by itself.
+        `donated` are the parameters that its module donates by itself.
         """
         self._donated = donated
         self._session = session
@@ -136,13 +136,12 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
     ) -> R:
         """Return the result of a run, which stays on the server.
 
-        Buffers are used where they lie; anything else goes along, or is uploaded first if it is
-        large. A tuple comes back as a tuple of buffers; a tuple that holds tuples as the one
-        buffer it is. `donate` are the numbers of arguments that are given up: the result may take
-        their memory, and Buffers among them are deleted. Without it Buffers are given up for the
-        parameters that the module says may be (`input_output_alias`, `buffer_donor`: JAX's
-        `donate_argnums`); `donate=()` gives up nothing. Raises InvalidArgumentError for
-        arguments that do not fit, and what the run raises.
+        Buffers are used in place; other arguments are sent along, or uploaded first if they are
+        large. A tuple is returned as a tuple of buffers, a tuple that holds tuples as one buffer.
+        `donate` are the numbers of donated arguments: the result may take their memory, and Buffers
+        among them are deleted. Without it Buffers are donated for the parameters that the module
+        permits (`input_output_alias`, `buffer_donor`: JAX's `donate_argnums`); `donate=()` donates
+        none. Raises InvalidArgumentError for arguments that do not fit, and the errors of the run.
         """
         result = self._program_shape.result
         donate = self.donated(arguments, donate)
@@ -276,10 +275,9 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
     ) -> list[Any]:
         """Return the results of runs on several lists of arguments at the same time.
 
-        They are what `run` would give, in order. Given up are, for the parameters that the module
-        says may be, Buffers that the batch has once. When runs fail the first error is raised, or,
-        with `return_exceptions`, stands instead of their results. So does the error of arguments
-        that do not fit.
+        They are those of `run`, in order. Buffers that occur once in the batch are donated for the
+        parameters that the module permits. If runs fail, or arguments do not fit, the first error
+        is raised, or, with `return_exceptions`, each error replaces its result.
         """
         outcomes: list[Any] = []
         given = list(zip(batch, donated_in_batch(self._donated, batch), strict=True))
@@ -335,12 +333,12 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
             self._session.delete(self._handle, timeout)
 
     def donated(self, arguments: Sequence[Argument], donate: Sequence[int] | None) -> Sequence[int]:
-        """The numbers of the arguments that a run gives up: those asked for, or the module's."""
+        """The numbers of the arguments that a run donates: those requested, or the module's."""
         return donated_arguments(self._donated, arguments) if donate is None else donate
 
     @property
     def donated_parameters(self) -> frozenset[int]:
-        """The parameters that the module gives up by itself."""
+        """The parameters that the module donates by itself."""
         return self._donated
 
     def is_of(self, session: Session) -> bool:
@@ -350,7 +348,7 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
     def step(
         self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
     ) -> runs.RunStepMessage:
-        """The step of a run of this program, as `runs.make_step` gives it."""
+        """The step of a run of this program, as from `runs.make_step`."""
         return runs.make_step(
             self._session,
             self.handle,
@@ -371,7 +369,7 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
         )
 
     def _plain_request(self, arguments: Sequence[Argument]) -> bytes | None:
-        """A run with small arrays that sends its result back; None where it is not that."""
+        """The request of a run with small arrays whose result is sent back; None for other runs."""
         result = self._program_shape.result
         # The handle first: the template has it.
         if not self.handle or result.byte_size > runs.FETCH_BYTES:
@@ -445,7 +443,7 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
     ) -> Buffer:
         """Return the result of a run by Execute as the one buffer it is, tuple or not.
 
-        With `wait` the call is started by what it is given, and its response is what that gives.
+        `wait`, if any, gets a function that starts the call, and returns the call's response.
         """
         runs.require_numbers(donate, len(arguments))
         buffers = self._on_device(arguments, timeout)

@@ -80,16 +80,16 @@ class Execution(abc.ABC, Generic[R]):
     @property
     @abc.abstractmethod
     def handle(self) -> int:
-        """The execution handle on the wire, for `Client.adopt_execution` to come back to.
+        """The execution handle on the wire, for `Client.adopt_execution`.
 
-        The server forgets it once the result was waited for. Raises UnimplementedError where the
+        The server forgets it once the result was waited for. Raises UnimplementedError if the
         server cannot launch.
         """
 
     @property
     @abc.abstractmethod
     def buffers(self) -> R:
-        """The result, as `result` gives it, without waiting where the server can launch."""
+        """The result, as from `result`, without waiting if the server can launch."""
 
     @abc.abstractmethod
     def cancel(self) -> bool:
@@ -102,7 +102,7 @@ class Execution(abc.ABC, Generic[R]):
     def future(self) -> "concurrent.futures.Future[R]":
         """Return the run as a future, always the same one; cancelling it stops the run.
 
-        It gives what `result` does, and raises XlaError.
+        Its result is that of `result`; it raises XlaError.
         """
         self._watch()
         future: concurrent.futures.Future[Any] = self._future
@@ -142,12 +142,12 @@ class Execution(abc.ABC, Generic[R]):
     def done(self) -> bool:
         """Return whether the run has finished, well or not; does not wait for it.
 
-        The server is asked where nothing waits for the run yet, so the first call is right, too.
+        If nothing waits for the run yet, the server is asked, so that the first call is right, too.
         """
         return self._future.done() or self._has_ended() or self.future().done()
 
     def _has_ended(self) -> bool:
-        """Return whether the server knows of the end, where the future cannot know it yet."""
+        """Return whether the server reports the end, if the future cannot know it yet."""
         return False
 
     def __repr__(self) -> str:

@@ -43,7 +43,7 @@ class Work:
 class CostAnalysis:
     """The work that a program asks for, and the work that its compiled code does.
 
-    `done` is None where there is no such code: on the interpreter, and for dynamic shapes.
+    `done` is None if there is no such code: on the interpreter, and for dynamic shapes.
     """
 
     once: Work
@@ -88,7 +88,7 @@ class Explanation:
         raise KeyError(f"no file has {part!r} in its name, of {', '.join(self.files)}")
 
     def save(self, directory: str | Path) -> None:
-        """Write the files into a directory, which is made where it is missing."""
+        """Write the files into a directory, which is made if it is missing."""
         folder = Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in self.files.items():

@@ -144,7 +144,7 @@ def ask_for(output: extension_pb2.RunOutput | extension_pb2.RunPart, result: Sha
 
 @functools.lru_cache(maxsize=1024)
 def _asked_for(result: Shape) -> xla_data_pb2.ShapeProto | None:
-    """The shape with the layout to request for a result; None where it has that layout already."""
+    """The shape with the layout to request for a result; None if it has that layout already."""
     wanted = result.without_layout().with_default_layout()
     return shape_to_proto(wanted) if result.byte_size and wanted != result else None
 

@@ -37,7 +37,7 @@ class RunTemplate:
         """Serialized bytes in front of the elements of each argument, and behind the last."""
 
     def request(self, arguments: Sequence[Any]) -> bytes | None:
-        """The request; None where it is to be made by other means."""
+        """The request; None if it is to be made by other means."""
         if not self._is_fit or len(arguments) != len(self._wanted):
             return None
         for argument, (dtype, dimensions) in zip(arguments, self._wanted, strict=True):

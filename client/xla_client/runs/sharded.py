@@ -211,7 +211,7 @@ class ShardedRuns(abc.ABC):
     def _argument(
         self, message: ShardedArgument, argument: Argument, shape: Shape, timeout: float | None
     ) -> list[Buffer]:
-        """Say an argument in a message; gives the buffers that must live as long as that."""
+        """Say an argument in a message; return the buffers that must live as long as that."""
         session = self._session
         if isinstance(argument, Shards):
             shapes = [_as_given(each, shape) for each in argument.values]

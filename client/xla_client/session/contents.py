@@ -13,7 +13,7 @@ MAX_DEVICES = 1 << 16
 
 
 def describe_session(session: Session, timeout: float | None) -> SessionDescription:
-    """Return what a session has; raises UnimplementedError where the server cannot tell."""
+    """Return what a session has; raises UnimplementedError if the server cannot tell."""
     described = session.call("DescribeSession", extension_pb2.DescribeSessionRequest(), timeout)
     handles: list[extension_pb2.HandleDescription] = []
     request = extension_pb2.DescribeHandlesRequest()

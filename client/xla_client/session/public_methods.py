@@ -4,7 +4,7 @@ Arguments that no parameter takes, and those that `coercion.parameters` has a ru
 ArgumentTypeError at the call.
 
 A session is gone when its server was started again. A call that meets this opens another session
-(`Session.renew`) and is made once more: executables are compiled anew when their handles are
+(`Session.renew`) and is made once more: executables are compiled again when their handles are
 looked up, and values of the old session raise LostError. Tracebacks of our errors, and of Ctrl-C,
 begin in the caller's code and leave out the frames in between.
 """

@@ -55,7 +55,7 @@ CLOSE_TIMEOUT = 5.0
 _LOG = logging.getLogger("xla_client")
 
 Generation: TypeAlias = OpenSessionResponse | None
-"""A session on the server, by identity; None where it is that of the connection."""
+"""A session on the server, by identity; None if it is that of the connection."""
 
 _OPEN: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
@@ -240,7 +240,7 @@ class Session:
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> int:
-        """Keep a literal on a device; gives its data handle."""
+        """Keep a literal on a device; return its data handle."""
         shape, target = literal.shape, device_handle(device)
         if self.chunks is not None and is_assembled(shape):
             return upload_elements(self, literal, target, timeout, progress)
@@ -330,7 +330,7 @@ class Session:
     def close(self) -> None:
         """End the session with all its objects, and close the transport; no effect when closed.
 
-        The session of a server that has none but for connections is left, with every handle freed.
+        A session without a token cannot be closed: all its handles are freed instead.
         """
         if self.transport.closed:
             return
@@ -338,7 +338,7 @@ class Session:
             if self.transport.session is None:
                 self.reclaimer.free_everything()
             else:
-                # It may have ended by itself, and a server that is gone needs no word.
+                # The session may have ended by itself, and a dead server cannot be told.
                 with contextlib.suppress(XlaError):
                     self.transport.call("CloseSession", CloseSessionRequest(), CLOSE_TIMEOUT)
         finally:

@@ -1,9 +1,9 @@
-"""Large values in chunks, over streams that may break off.
+"""Large values in chunks, over streams that may be interrupted.
 
-An array of THRESHOLD bytes and more travels in chunks of 1 MiB where the server has the capability:
-straight out of its memory, straight into the memory of the result, whatever its size. A stream that
-breaks off is replaced by another one that goes on where the other side says. Each transfer ends
-with the checksum of all its bytes.
+An array of THRESHOLD bytes and more is transferred in chunks of 1 MiB if the server has the
+capability: straight out of its memory and into the memory of the result, at any size. An
+interrupted stream is replaced by another one, which continues at the other side's progress. Each
+transfer ends with the checksum of all its bytes.
 """
 
 import contextlib
@@ -112,8 +112,8 @@ class ChunkedTransfers:
     ) -> int:
         """Keep an array of static sizes on a device.
 
-        Streams that break off are gone on with, TRIES times without progress; then, and for
-        whatever else goes wrong, the upload is abandoned.
+        Interrupted streams are resumed, TRIES times without progress; then, and for any other
+        error, the upload is abandoned.
 
         Args:
             literal: The array.
@@ -171,7 +171,7 @@ class ChunkedTransfers:
             handle: The data handle.
             shape: The shape of the array, with its layout.
             timeout: Seconds until DeadlineExceededError.
-            progress: A function of the bytes that have come and the bytes of all.
+            progress: A function of the bytes received so far and in total.
 
         Returns:
             The array.
@@ -194,7 +194,7 @@ class ChunkedTransfers:
         request = extension_pb2.GetUploadRequest(upload_id=upload_id)
         try:
             state = self._transport.call("GetUpload", request, tries.time_left())
-        except NotFoundError:  # It broke off before its start arrived, or long ago.
+        except NotFoundError:  # It was interrupted before its start arrived, or long ago.
             return 0, None
         return state.offset, state.data.handle if state.HasField("data") else None
 
@@ -320,7 +320,7 @@ class _Download:
             self._progress(self.received, self._size)
 
     def check_complete(self) -> None:
-        """Raise DataLossError unless all bytes have come, with their checksum."""
+        """Raise DataLossError unless all bytes have arrived, with their checksum."""
         if not self._is_verified:
             raise DataLossError(
                 f"Download: the stream must end behind the last byte and its checksum, got its end "

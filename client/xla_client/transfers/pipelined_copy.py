@@ -31,7 +31,7 @@ PIECE_BYTES = 1 << 20
 """Smaller ones are copied slower: the C library goes around the cache from about this size on."""
 
 SLOTS = 16
-"""Slots of a ring: the client is so many pieces ahead while the server copies one."""
+"""Slots of a ring: the most pieces that the client is ahead of the server."""
 
 WARM_SLOTS = 4
 """Number of slots that are reused all the time, as long as the server keeps up."""
@@ -114,8 +114,8 @@ class SharedRing:
 class RingUploads:
     """The rings of a session. Thread-safe.
 
-    `path` and `token` are those of its shared memory. `take` allocates: it gives an offset with the
-    memory there, or None; `free` gives allocations back by their offsets.
+    `path` and `token` are those of its shared memory. `take` allocates: it returns an offset with
+    the memory there, or None; `free` frees allocations by their offsets.
     """
 
     _path: str
@@ -138,9 +138,9 @@ class RingUploads:
         timeout: float | None,
         progress: Progress | None = None,
     ) -> int | None:
-        """Keep an array on a device; gives its data handle, None if it has to go another way.
+        """Keep an array on a device; return its data handle, None if a ring cannot be used.
 
-        Raises what the server says of the value.
+        Raises the server's error for the value.
         """
         shape, value = literal.shape, literal.value
         is_fit = shape.byte_size >= THRESHOLD and is_row_major(shape) and value.flags.c_contiguous
@@ -254,7 +254,7 @@ class RingUploads:
 
 
 def _attach(path: str, token: str, offset: int) -> socket.socket:
-    """A channel for the allocation at `offset`; raises OSError where there is none."""
+    """A channel for the allocation at `offset`; raises OSError if there is none."""
     with contextlib.ExitStack() as undo:
         channel = undo.enter_context(greet(path, f"{token} {offset}"))
         if not channel.recv(1):

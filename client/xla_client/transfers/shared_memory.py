@@ -69,7 +69,7 @@ def is_enabled(choice: bool | None) -> bool:
 
 
 class _Lease:
-    """The memory of a part that arrays lie in. The part goes back with the last of them."""
+    """The memory of a part that is lent to arrays. The part is returned with the last of them."""
 
     __slots__ = ("_memory", "_part", "_returned")
 
@@ -89,7 +89,7 @@ class _Lease:
 
 @dataclasses.dataclass(slots=True)
 class _Allocated:
-    """An allocation in use: its part of the arena, and whether an array will lie in it."""
+    """An allocation in use: its part of the arena, and whether it is lent to an array."""
 
     part: Part
     memory: Array
@@ -129,7 +129,7 @@ class SharedMemory:
 
     @property
     def leased_bytes(self) -> int:
-        """Bytes of allocations that arrays given out lie in."""
+        """Bytes of allocations that are lent to arrays."""
         with self._lock:
             self._collect()
             return sum(size for _, size in self._leased)
@@ -210,7 +210,7 @@ class SharedMemory:
             except FailedPreconditionError as error:
                 self._turn_off(error)
                 return None
-            except NotFoundError:  # The other way tells whether it is the value.
+            except NotFoundError:  # The other path tells whether the value is absent.
                 return None
             data, sizes = allocated.memory[: shape.byte_size], tuple(response.dynamic_sizes)
             # Types in which some byte is no value are checked.
@@ -226,7 +226,7 @@ class SharedMemory:
         with self._lock:
             self._is_off = True
             connection, self._connection = self._connection, None
-            # Unmapped when no transfer uses it any more.
+            # Unmapped when no transfer refers to it.
             self._memory = self._mapped = None
             self._kept.clear()
             self._leased.clear()
@@ -236,7 +236,7 @@ class SharedMemory:
             connection.close()
 
     def leave_to_parent(self) -> None:
-        """Let go of the arena, in a child that was forked; arrays in it stay as they are."""
+        """Drop the arena in a forked child; arrays in it are unchanged."""
         self._is_off = True
         if self._pieces is not None:
             self._pieces.close()
@@ -261,10 +261,10 @@ class SharedMemory:
         part = allocated.part
         try:
             yield allocated
-        except BaseException as error:  # Whatever it is, an interrupt too: a part would be lost.
+        except BaseException as error:  # Any exception, an interrupt too: a part would be lost.
             if allocated.is_leased:
                 raise
-            # The server may still be at it: it waits for that, and gives out the part afterwards.
+            # The server may still use the part, and frees it only afterwards.
             is_answer = isinstance(error, InvalidArgumentError | ResourceExhaustedError)
             self._give_back(part, keep=is_answer)
             raise
@@ -280,12 +280,12 @@ class SharedMemory:
         return _Allocated(part, memory[offset : offset + size])
 
     def _take_memory(self, byte_size: int, timeout: float | None) -> tuple[int, Array] | None:
-        """The offset of an allocation of one's own, and the bytes asked for."""
+        """The offset of an allocation for the caller alone, and the requested bytes of it."""
         allocated = self._allocated(byte_size, timeout)
         return None if allocated is None else (allocated.part[0], allocated.memory[:byte_size])
 
     def _lease(self, allocated: _Allocated) -> bool:
-        """Let an array lie in a part; False where too little would be left for transfers."""
+        """Lend a part to an array; False if too little would be left for transfers."""
         with self._lock:
             self._collect()
             size = sum(size for _, size in self._leased) + allocated.part[1]
@@ -388,7 +388,7 @@ class SharedMemory:
 
 
 def _connect(path: str, token: str) -> tuple[socket.socket, mmap.mmap]:
-    """The connection and the arena behind it; raises OSError and ValueError where there is none."""
+    """The connection and the arena behind it; raises OSError and ValueError if there is none."""
     import fcntl  # Not everywhere, and only asked for where it is.
 
     with contextlib.ExitStack() as undo:

@@ -14,7 +14,7 @@ _CREDENTIALS = struct.Struct("3i")
 def greet(path: str, greeting: str) -> socket.socket:
     """A connection on which the greeting was sent, with GREETING_SECONDS as its timeout.
 
-    Raises OSError where there is no server, or one of another user's, which gets no token.
+    Raises OSError if there is no server, or one of another user's, which gets no token.
     """
     with contextlib.ExitStack() as undo:
         connection = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))

@@ -28,7 +28,7 @@ class TransferSession(Protocol):
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> int:
-        """Keep a literal on a device; gives its data handle."""
+        """Keep a literal on a device; return its data handle."""
 
     def download(
         self,
@@ -59,7 +59,7 @@ def upload_elements(
     timeout: float | None,
     progress: Progress | None,
 ) -> int:
-    """Keep a tuple on a device, made there of its elements by a program; gives its data handle."""
+    """Keep a tuple on a device, made there of its elements by a program; return its data handle."""
     handles: list[int] = []
     try:
         for element, part in _parts(literal.shape, progress):

@@ -20,7 +20,7 @@ _READ_SECONDS = 1.0
 """Seconds for which the token of a file is cached."""
 
 TokenSource: TypeAlias = str | os.PathLike[str] | Callable[[], str]
-"""A bearer token, a file with one that may be renewed, or what gives the one to use now."""
+"""A bearer token, a file with one that may be renewed, or a function that returns one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ _STARTED: dict[str, str] = {}
 
 
 def remember(target: str, token: str) -> None:
-    """Have connections of this process to a server of its own use its token."""
+    """Have connections of this process to a server that it started use the server's token."""
     _STARTED[target] = token
 
 

@@ -2,9 +2,9 @@
 
 grpc's own streams send in a thread of theirs and receive in another one, so each exchange wakes two
 threads more than a unary call, and costs as much. The calls that unary calls are made of do without
-threads, but grpc has no public way to have a stream of them. This uses what is behind it, and
-`open_inline_stream` gives None where that is not as it is known here: a `ClientStream` does the
-same then, slower.
+threads, but grpc has no public interface for a stream of them. This uses private functions of grpc.
+`open_inline_stream` returns None if they differ from those known here: then a `ClientStream` does
+the same, but slower.
 """
 
 import atexit
@@ -29,10 +29,10 @@ AsException = Callable[[str, Any], XlaError]
 
 
 class InlineStream:
-    """The messages of one call. Not safe to use from several threads, but for `cancel`.
+    """The messages of one call. Not thread-safe, except `cancel`.
 
-    It must be closed: grpc waits for the end of such calls before a channel goes. Ctrl-C gives the
-    call up, and is raised when grpc's locks are free again.
+    It must be closed: grpc waits for the end of such calls before a channel closes. Ctrl-C cancels
+    the call, and is raised when grpc's locks are free again.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class InlineStream:
             self._next()
 
     def _operate(self, operations: tuple[Any, ...], tag: object) -> bool:
-        """Begin a batch; False where the call is over."""
+        """Begin a batch; False if the call is over."""
         try:
             if not self._call.operate(operations, tag):
                 return False
@@ -150,7 +150,7 @@ class InlineStream:
 
         After an exception of a signal handler the number of outstanding events is unknown: grpc has
         freed the call if it was waiting, and an event may be lost on the way from it to here. A
-        thread that waited for another event might wait for ever.
+        thread that waited for another event might wait forever.
         """
         self.cancel()
         self._due = 0

@@ -19,7 +19,7 @@ class StreamBrokenError(Exception):
 
 
 class MessageStream(Protocol):
-    """A stream, one message there and one back; but for `cancel` one thread at a time uses it."""
+    """A stream, one message there and one back, for one thread at a time except `cancel`."""
 
     @property
     def is_active(self) -> bool:
@@ -39,7 +39,7 @@ class MessageStream(Protocol):
 
 
 class MultiplexedStream:
-    """One call at a time; a thread that comes during a call makes an ordinary call."""
+    """One call at a time; a thread that arrives during a call makes an ordinary call."""
 
     def __init__(self, begin: Callable[[], MessageStream]) -> None:
         self._begin = begin

@@ -2,7 +2,7 @@
 
 KeyboardInterrupt is raised between any two steps of Python code, also between taking a lock and the
 block that gives it back. A lock of grpc that stays taken so stops its threads, and every later call
-of the channel waits for ever.
+of the channel waits forever.
 """
 
 import _thread

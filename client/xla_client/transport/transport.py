@@ -142,7 +142,7 @@ class Transport:
     ) -> None:
         """Connect when the first call is made; raises as `Tls.material`.
 
-        `token` gives the bearer token of a call, when it begins.
+        `token` returns the bearer token of a call, when the call begins.
         """
         self.target = target
         self.timeout = timeout
@@ -184,9 +184,8 @@ class Transport:
         With `timeout` this waits as many seconds for a server that does not listen yet; without,
         only for one that listens and has not answered, CONNECT_SECONDS. A server without sessions
         has one for the connection. Raises UnavailableError when the connection does not come
-        about, NotFoundError when there is no live session to go on with, InvalidArgumentError for
-        what cannot be a token, and UnimplementedError for one that is given to a server without
-        sessions.
+        about, NotFoundError without a live session to resume, InvalidArgumentError for a malformed
+        token, and UnimplementedError for a token that is sent to a server without sessions.
         """
         self.is_resumed = bool(resume_token)
         request = xla_extension_pb2.OpenSessionRequest(
@@ -264,10 +263,10 @@ class Transport:
         parse: bool = True,
         session: xla_extension_pb2.OpenSessionResponse | None = None,
     ) -> ClientStream:
-        """Begin a streaming call, with its one request where only the server streams.
+        """Begin a streaming call, with its one request if only the server streams.
 
         `timeout` limits the whole of it; None is no limit. Without `parse` the server's messages
-        are returned as bytes. `session` is an earlier session that the call belongs to, if any.
+        are returned as bytes. `session` is the session of the call if it is not the current one.
         """
         self._check_open(name)
         if timeout is not None:
@@ -316,7 +315,7 @@ class Transport:
         try:
             answer = conversation.call(path, request)
         except StreamBrokenError as error:
-            # Where the session has ended nothing is made twice: an ordinary call says so.
+            # If the session has ended nothing is made twice: an ordinary call raises its error.
             if name in _REPEATABLE or isinstance(error.__cause__, _REFUSALS):
                 return None
             # The reason alone: the cause names another rpc, that of the stream.
@@ -386,7 +385,7 @@ class Transport:
     def _no_connection(
         self, request: Message, error: grpc.RpcError, timeout: float | None
     ) -> UnavailableError | None:
-        """Return what to raise where no server answered `open`, with grpc's cause; else None."""
+        """Return the error to raise if no server answered `open`, with grpc's cause; else None."""
         call: Any = error
         waited, cause = "", ""
         if call.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -420,7 +419,7 @@ class Transport:
         return ""
 
     def _deadline(self, name: str, timeout: float | None) -> float | None:
-        """The seconds a call may take; DeadlineExceededError where it has none.
+        """The seconds a call may take; DeadlineExceededError if it has none.
 
         grpc would send such a call, and sometimes take its answer.
         """

@@ -22,7 +22,7 @@ class Field(Protocol):
     def read(self, proto: hlo_pb2.HloInstructionProto, shape: Shape) -> Any:
         """The field's value in an instruction with this declared shape.
 
-        Raises InvalidArgumentError where it is malformed.
+        Raises InvalidArgumentError if it is malformed.
         """
 
     def write(self, value: Any, proto: hlo_pb2.HloInstructionProto) -> None:
@@ -95,7 +95,7 @@ class EnumMember:
     """True if a string may be empty, which is None in the record."""
 
     def read(self, proto: hlo_pb2.HloInstructionProto, shape: Shape) -> Any:
-        """The member; InvalidArgumentError where the value is that of none."""
+        """The member; InvalidArgumentError if the value is that of none."""
         value = _getter(self.path)(proto)
         if self.is_optional and not value:
             return None

@@ -262,7 +262,7 @@ class Shape:
 
     @property
     def layout_or_default(self) -> Layout:
-        """The array's layout, the default one where none is said."""
+        """The array's layout, the default one if none is stated."""
         return self.layout if self.layout is not None else Layout.descending(self.rank)
 
     def with_layout(self, layout: Layout | None) -> "Shape":

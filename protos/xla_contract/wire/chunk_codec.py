@@ -32,7 +32,7 @@ _CHECKSUM_TAG = 3 << 3 | 5
 class ChunkView(NamedTuple):
     """A chunk whose data lies in the message it came in.
 
-    `offset` is in bytes; `checksum` is CRC-32, or None where the sender says none.
+    `offset` is in bytes; `checksum` is CRC-32, or None if the sender says none.
     """
 
     offset: int

@@ -125,7 +125,7 @@ def _options(settings: Settings) -> dict[str, Any]:
 
 
 def _kernel_directory(settings: Settings) -> str:
-    """Return the directory of compiled kernels, which is made where it is missing."""
+    """Return the directory of compiled kernels, which is made if it is missing."""
     directory = settings.compilation_cache_dir
     try:
         if directory:

@@ -12,7 +12,7 @@ from xla_server.passes.framework.selection import PassOptions
 class Pattern:
     """A regular expression in the syntax of RE2, found anywhere in a text.
 
-    Looking for it takes time linear in the text: Python's own engine would take for ever over
+    Looking for it takes time linear in the text: Python's own engine would take forever over
     some expressions, and clients write these. Raises InvalidArgumentError for what is none.
     """
 

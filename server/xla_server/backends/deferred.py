@@ -75,7 +75,7 @@ class DeferredBackend:
         options: CompileOptions = DEFAULTS,
         files: DumpFiles | None = None,
     ) -> Executable:
-        """Compile as Backend.compile says; InternalError where the platform cannot be loaded."""
+        """Compile as Backend.compile says; InternalError if the platform cannot be loaded."""
         try:
             backend = self._backend()
         except Exception as error:

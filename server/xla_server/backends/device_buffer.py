@@ -59,7 +59,7 @@ class Buffers(Generic[B]):
     `from_value` gives a buffer of a shape with an evaluator's value, `of_block` the dense row-major
     array at the start of memory that is not written any more, `of_elements` the tuple of buffers,
     which are on the device. `moved` gives the buffer itself or a copy of it on a device; it is None
-    where devices share their memory. `require_room` raises ResourceExhaustedError where so many
+    if devices share their memory. `require_room` raises ResourceExhaustedError if so many
     bytes, for what its second argument says, are not free.
     """
 

@@ -33,8 +33,8 @@ class ProgramInTurns(Protocol):
         """Return the result of `LoadedProgram.run` for each participant, and the blocked ones.
 
         The participants' addresses are in the order of `records`, those of their records of
-        meetings. Participants that wait for others that never arrive are returned with the number
-        of the meeting; then there are no results.
+        meetings. Blocked participants, which wait for others that never arrive, map to the
+        number of their meeting; then there are no results.
         """
 
 
@@ -71,7 +71,7 @@ class LoadedProgram(Protocol):
 
     @property
     def in_turns(self) -> "ProgramInTurns | None":
-        """The same for participants in one thread; None where each needs its own."""
+        """The same for participants in one thread; None if each needs its own."""
 
     def with_donated(self, donated: frozenset[int]) -> Self:
         """Return the program for runs that may write over these parameters."""
@@ -82,8 +82,8 @@ class LoadedProgram(Protocol):
         """Return the memory of the results that have their own, by number, and the cycles it took.
 
         `addresses` are those of dense row-major arrays of the parameters' types on `device`, as
-        `DeviceBuffer.address` gives them. Raises what the cancellation was given once it is set,
-        and what host rows raise.
+        `DeviceBuffer.address` returns them. Raises the error of the cancellation once it is set,
+        and those of host rows.
         """
 
     def run_on_arrays(
@@ -91,5 +91,5 @@ class LoadedProgram(Protocol):
     ) -> tuple[list[Array], int]:
         """Run on arrays of the host; return the results, which have `shapes`, and the cycles.
 
-        The program meets others by its host rows alone.
+        The program meets other participants by its host rows alone.
         """

@@ -30,7 +30,7 @@ class Device:
 
 
 def devices_of(platform: str, count: int) -> tuple[Device, ...]:
-    """Return the devices of a platform. Raises InvalidArgumentError where there would be none."""
+    """Return the devices of a platform. Raises InvalidArgumentError if there would be none."""
     if count < 1:
         raise InvalidArgumentError(f"a platform needs at least one device, got {count}")
     return tuple(Device(number, platform) for number in range(count))
@@ -107,8 +107,8 @@ InTurns: TypeAlias = Callable[
 ]
 """Runs the participants of a grid, with these arguments on these devices, in one thread.
 
-It returns None where not all meetings are native on this grid. It raises as Executable.execute, and
-FailedPreconditionError where members of a group do not come.
+It returns None if not all meetings are native on this grid. It raises as Executable.execute, and
+FailedPreconditionError if members of a group do not come.
 """
 
 
@@ -137,7 +137,7 @@ class Executable(Protocol):
 
     @property
     def work(self) -> ProgramWork | None:
-        """The static count of its code; None where it has no code of its own."""
+        """The static count of its code; None if it has no code of its own."""
 
     @property
     def has_state(self) -> bool:
@@ -149,7 +149,7 @@ class Executable(Protocol):
 
     @property
     def in_turns(self) -> "InTurns | None":
-        """Runs it on all devices of its grid in one thread; None where each needs its own."""
+        """Runs it on all devices of its grid in one thread; None if each needs its own."""
 
     def execute(
         self, arguments: Sequence[Buffer], *, device: Device, options: ExecuteOptions
@@ -174,7 +174,7 @@ class Backend(Protocol):
 
     @property
     def memory_bytes(self) -> int | None:
-        """Bytes of their own that all devices have; None where values are in the host's memory."""
+        """Bytes of their own that all devices have; None if values are in the host's memory."""
 
     def compile(
         self,

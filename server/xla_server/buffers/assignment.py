@@ -1,6 +1,6 @@
 """Buffer assignment: the memory of each value, of the caller, the program, a result or the arena.
 
-Values that a copy connects share memory where they may, and the copy is removed. The others get
+Values that a copy connects share memory if possible, and the copy is removed. The others get
 offsets in the arena, large values first, so that values needed at the same time do not
 overlap.
 """
@@ -18,7 +18,7 @@ ALIGNMENT = 64
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Location:
-    """A piece of memory. `kind` is parameter, constant, result or arena.
+    """A region of memory. `kind` is parameter, constant, result or arena.
 
     `number` says which parameter, constant or result, and in the arena it is the offset.
     """
@@ -31,8 +31,8 @@ class Location:
 class Assignment:
     """The memory of every value and result, and the size of the arena in bytes.
 
-    A result in a parameter or constant shares that memory; where the parameter was
-    donated, the result may have been written there.
+    A result in a parameter or constant shares that memory; if the parameter was donated, the
+    result may have been written there.
     """
 
     places: dict[Value, Location]
@@ -98,8 +98,8 @@ def memory_use(code: Code, assignment: Assignment) -> MemoryUse:
 def assign(code: Code, donated: frozenset[int] = frozenset()) -> Assignment:
     """Assign memory to every value of the code.
 
-    `donated` are numbers of parameters whose memory the caller gives up: it is written over like
-    that of any other value, and results of the same size go there where they may.
+    `donated` are numbers of parameters whose memory the caller donates: it is overwritten like
+    that of any other value, and results of the same size are put there if possible.
     """
     liveness = analyse(code)
     conflicts = interference(code, liveness)
@@ -146,7 +146,7 @@ def _pairs(code: Code) -> list[tuple[Value, Value]]:
 
 
 def _replace(code: Code, given: list[Value], numbers: dict[Value, int], groups: "_Groups") -> None:
-    """Put results that are nowhere yet where parameters were, each in another one's memory."""
+    """Put results without memory into that of parameters, each into another one's."""
     taken = {groups.of(numbers[value]) for value in code.results}
     free: dict[Shape, list[int]] = {}
     homes = set()

@@ -64,7 +64,7 @@ class KernelThunk:
     A work item takes about `work` operations, and each call `prologue` operations before its first.
     `arguments` are its buffers in order. `in_place` are pairs of arguments (written, read) that
     may share memory because every element is read before it is written, and only for itself.
-    `updates` are written arguments whose old elements remain where nothing is written.
+    `updates` are written arguments whose unwritten elements keep their values.
     """
 
     kind: ClassVar[str] = "kernel"
@@ -87,7 +87,7 @@ class KernelThunk:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class CopyThunk:
-    """Copy a value; nothing where both share memory."""
+    """Copy a value; no effect if both share memory."""
 
     kind: ClassVar[str] = "copy"
     target: Value
@@ -99,8 +99,8 @@ class HostThunk:
     """Call Python: feeds, channels, functions of operators.
 
     `call(run, arrays)` gets the HostRun and the arrays read, views that it must not keep, and
-    gives an array for each value written. One that `fills` is given the arrays written, too, and
-    writes to them.
+    returns an array for each value written. If the thunk `fills`, `call` also gets the arrays
+    written, and writes to them.
     """
 
     kind: ClassVar[str] = "host"
@@ -111,7 +111,7 @@ class HostThunk:
     fills: bool = False
 
     def run(self, run: Any, reads: Sequence[Any], writes: Sequence[Any]) -> None:
-        """Call it on the arrays read, and let what it gives be in the arrays written."""
+        """Call it on the arrays read, and store its results in the arrays written."""
         if self.fills:
             self.call(run, reads, writes)
             return
@@ -121,10 +121,10 @@ class HostThunk:
 
 @dataclasses.dataclass(eq=False, slots=True)
 class Gathered(Value):
-    """An operand of one member of a group, which is in memory that the member has filled.
+    """An operand of one member of a group, in memory that the member has filled.
 
-    Either number may be BY_POSITION: that of the participant's placement. A member that the group
-    does not have stands for the participant itself.
+    Either number may be BY_POSITION: that of the participant's placement. A member number that the
+    group does not have means the participant itself.
     """
 
     member: int
@@ -136,10 +136,10 @@ BY_POSITION = -1
 
 
 REFERENCED_BYTES = 1 << 16
-"""Operands of more bytes are not copied where a member can read them from the others' memory."""
+"""Operands of more bytes are not copied if a member can read them from the others' memory."""
 
 MAX_REFERENCES = 6
-"""Operands whose addresses a member can give to the others."""
+"""Largest number of operands whose addresses a member can pass to the others."""
 
 POSITION = Value(Shape.parse("s64[]"), "position")
 """The position of the participant in its placement as an argument of the kernels of a meeting."""
@@ -176,11 +176,11 @@ class MeetThunk:
     kernels: tuple[KernelThunk, ...]
     end: Label
     is_carried: bool = False
-    """A loop hands on an operand, and may hand on the result in its memory."""
+    """True if a loop carries an operand, and may carry the result in its memory."""
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """Where each operand begins in an area, and last the bytes of an area."""
+        """The offset of each operand in an area, and last the bytes of an area."""
         sizes = (-(-value.byte_size // 64) * 64 for value in self.host.reads)
         return tuple(itertools.accumulate(sizes, initial=0))
 
@@ -201,7 +201,7 @@ class MeetThunk:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class LeaveThunk:
-    """Wait until all members have read the operands of a meeting, where they take turns.
+    """Wait until all members have read the operands of a meeting, if they take turns.
 
     Results that are made once are copied here.
     """
@@ -212,7 +212,7 @@ class LeaveThunk:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Jump:
-    """Go on at a label."""
+    """Jump to a label."""
 
     kind: ClassVar[str] = "jump"
     label: Label
@@ -220,7 +220,7 @@ class Jump:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Branch:
-    """Go on at a label where the predicate is false, else with the next row."""
+    """Jump to a label if the predicate is false; else continue with the next row."""
 
     kind: ClassVar[str] = "branch"
     predicate: Value
@@ -244,13 +244,13 @@ Row: TypeAlias = (
 
 @dataclasses.dataclass(slots=True)
 class Code:
-    """A program: rows, and the values that come from outside and go there.
+    """A program: rows, parameters, constants and results.
 
-    `origins` are the instructions that rows were made for, where there is one. `costs` has what the
-    rows of an instruction do, recomputation included, where the lowering has counted it. `chunks`
-    are the sizes of calls that launches are divided into. `joined` has the kernels that a row does,
-    where they are several; each has its origin. `numbers` are the opcodes of the last parameters,
-    which are no arguments: they say which participant of a grid runs.
+    `origins` are the instructions that rows were made for, if there is one. `costs` has the
+    operations of an instruction's rows, recomputation included, if the lowering has counted them.
+    `chunks` are the sizes of calls that launches are divided into. `joined` has the kernels of a
+    row, if there are several; each has its origin. `numbers` are the opcodes of the last
+    parameters, which are no arguments: they say which participant of a grid runs.
     """
 
     rows: list[Row]

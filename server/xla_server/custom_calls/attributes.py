@@ -67,7 +67,7 @@ def parse_attributes(text: bytes) -> Mapping[str, AttributeValue]:
 
 
 def integer(attributes: Mapping[str, AttributeValue], name: str) -> int:
-    """An attribute that is an integer; raises InvalidArgumentError where it is none."""
+    """An attribute that is an integer; raises InvalidArgumentError if it is none."""
     number = attributes.get(name)
     if type(number) is not int:
         raise InvalidArgumentError(f"attribute {name} must be an integer, got {number!r:.40}")

@@ -40,7 +40,7 @@ def require_result(instruction: HloInstruction, wanted: Shape) -> None:
 
 
 def require_static(instruction: HloInstruction) -> None:
-    """Raise UnimplementedError where an operand or the result has a dynamic dimension."""
+    """Raise UnimplementedError if an operand or the result has a dynamic dimension."""
     for shape in (instruction.shape, *(operand.shape for operand in instruction.operands)):
         if not all(leaf.is_static for leaf in shape.leaves()):
             raise UnimplementedError(

@@ -19,7 +19,7 @@ def meeting_key(meeting: Meeting, *, is_one_program: bool) -> MeetingKey:
 
 @dataclasses.dataclass(slots=True)
 class _Open:
-    """A visit of a meeting to which these members have come."""
+    """A visit of a meeting at which these members have arrived."""
 
     first: Visit
     come: set[int]
@@ -29,24 +29,24 @@ class _Open:
 class Arrivals:
     """The open meetings of one execution. Not thread-safe.
 
-    A rank may tell a member's visits long after them, the last one of a meeting for all before it,
-    and the member have others before all are known to have come. Rank 0 always knows the beginning
-    of what each member did, so nothing seems stuck that is not: of the visits that seem
-    incomplete, the members missing at the first to end are on their way.
+    A rank may report a member's visits long after them, the last one of a meeting for all before
+    it, and the member may make others before all are known to have arrived. Rank 0 always knows a
+    prefix of each member's visits, so nothing seems stuck that is not: of the visits that seem
+    incomplete, the members missing at the first to end are still to be reported.
 
-    Its methods raise FailedPreconditionError for a meeting that a member cannot come to any more.
+    Its methods raise FailedPreconditionError for a meeting with a member that has ended.
     """
 
     _options: RunOptions
     _open: dict[MeetingKey, _Open] = dataclasses.field(default_factory=dict, init=False)
     _next: dict[MeetingKey, int] = dataclasses.field(default_factory=dict, init=False)
-    """Visits of each meeting to which all members are known to have come."""
+    """Visits of each meeting at which all members are known to have arrived."""
     _ended: set[int] = dataclasses.field(default_factory=set, init=False)
 
     def arrive(self, visits: Sequence[Visit]) -> list[tuple[Visit, MeetingKey, tuple[int, ...]]]:
-        """Note that members have come; the visits that are full, and their ranks.
+        """Record arrivals of members; return the visits that are full, and their ranks.
 
-        Raises InvalidArgumentError where ranks have operands of different form.
+        Raises InvalidArgumentError if ranks have operands of different form.
         """
         full = []
         for visit in visits:
@@ -55,7 +55,7 @@ class Arrivals:
                 continue
             open_ = self._open.get(key)
             if open_ is None or open_.first.number < visit.number:
-                # A member comes again when it has met all others.
+                # A member arrives again only when it has met all others.
                 self._next[key] = visit.number
                 open_ = self._open[key] = _Open(visit, set())
             if visit.form != open_.first.form:
@@ -73,19 +73,19 @@ class Arrivals:
         return full
 
     def end(self, number: int) -> None:
-        """Note that a participant has ended."""
+        """Record that a participant has ended."""
         self._ended.add(number)
         self._find_missing()
 
     def late(self, key: MeetingKey, visit: int) -> XlaError | None:
-        """The error for a visit that has waited for its time; None if it is full."""
+        """The timeout error of a visit; None if the visit is full."""
         open_ = self._open.get(key)
         if open_ is None or open_.first.number != visit:
             return None
         return late(open_.first.meeting, self._missing(open_), self._options.timeout_seconds)
 
     def missing_ranks(self, key: MeetingKey, visit: int) -> set[int]:
-        """The ranks that have not come for a visit; none where it is full."""
+        """The ranks that have not arrived at a visit; none if it is full."""
         open_ = self._open.get(key)
         is_open = open_ is not None and open_.first.number == visit
         missing = self._missing(open_) if open_ is not None and is_open else []

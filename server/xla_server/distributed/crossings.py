@@ -59,14 +59,14 @@ class _Visited(NamedTuple):
 class Crossings:
     """Implements xla_server.sessions.runs.grids.rendezvous.Across.
 
-    For the largest arrays a rank that has told rank 0 of its arrival waits for its word, whatever
-    fails here meanwhile: either all ranks of a meeting exchange, or none. Others are parcels, sent
-    at once; rank 0 is told when this rank has to wait for others. With a part, participants on
-    ranks of one machine meet in native code, and here only when they have to wait.
+    For the largest arrays a rank that has reported its arrival to rank 0 waits for the permission,
+    even if something fails here meanwhile: either all ranks of a meeting exchange, or none. Others
+    are parcels, sent at once; rank 0 gets a report if this rank has to wait for others. With a part
+    of the window, participants on ranks of one machine meet in native code, and here only to wait.
 
-    `send` tells rank 0, and `failed` that the execution has failed here; neither waits. Each visit
-    that takes turns is answered by `go`, one that is late by `fail`: if it is not full, and no rank
-    that it waits for is silent.
+    `send` sends a record to rank 0, and `failed` reports that the execution has failed here;
+    neither waits. Each visit that takes turns is answered by `go`, a late one by `fail`: if it is
+    not full, and no rank that it waits for is silent.
     """
 
     def __init__(
@@ -82,27 +82,27 @@ class Crossings:
         self._exchange = exchange
         self._send = send
         self.failed = failed
-        """Says that the execution has failed on this rank."""
+        """Reports that the execution has failed on this rank."""
         self._lock = threading.Lock()
         self._native: Meetings | None = None
         self._noted: dict[tuple[Meeting, int], int] = {}
-        """The last visit in native code by a member that was noted to be told."""
+        """The last native visit of each member that was recorded for rank 0."""
         self._telling = threading.Lock()
-        """Keeps visits in order while they are told."""
+        """Held while visits are sent, to keep their order."""
         self._tickets: dict[messages.MeetingKey, queue.SimpleQueue[messages.Go | XlaError]] = {}
         self._spreads: dict[messages.MeetingKey, messages.Go | _Visited] = {}
         self._ways: dict[tuple[Meeting, Form], _Way] = {}
         self._failure: XlaError | None = None
         self._counts: dict[messages.MeetingKey, int] = {}
         self._untold: dict[tuple[messages.MeetingKey, tuple[int, ...]], messages.Visit] = {}
-        """The last visit of each meeting by members of it, which rank 0 does not know of."""
+        """The last visit of each meeting by its members that was not reported to rank 0."""
 
     def go(self, go: messages.Go) -> None:
         """Handle rank 0's message that a meeting may begin."""
         self._tickets[go.key].put(go)
 
     def fail(self, error: XlaError) -> None:
-        """Let the meetings fail that have not begun."""
+        """Fail the meetings that have not begun."""
         with self._lock:
             self._failure = error
             for ticket in self._tickets.values():
@@ -243,7 +243,7 @@ class Crossings:
             raise
 
     def _until(self, is_over: Callable[[], bool], key: messages.MeetingKey, visit: int) -> None:
-        """Wait at a visit of a meeting; report it to rank 0, now and after its timeout."""
+        """Wait at a visit of a meeting; report a long wait, and each timeout, to rank 0."""
         parcels = self._exchange.parcels
         back_off, late = BackOff(LOOKS), time.monotonic() + self._options.timeout_seconds
         with releasing_slot():
@@ -262,13 +262,13 @@ class Crossings:
                 back_off.wait()
 
     def _leave(self, delivery: Delivery) -> None:
-        """Wait until MPI uses no memory of members: other ranks drop what they were sent."""
+        """Wait until MPI uses no memory of members; other ranks drop the messages."""
         back_off = BackOff()
         while not delivery.is_left(is_lost=self._exchange.failure is not None):
             back_off.wait()
 
     def _come(self, meeting: Meeting, way: _Way, turns: int) -> int:
-        """Note a visit of a meeting, to which all members here have come; its number."""
+        """Record a visit of a meeting at which all members here have arrived; its number."""
         come = tuple(meeting.members[place] for place in way.numbers[self._rank])
         self._note(come)
         with self._lock:
@@ -280,7 +280,7 @@ class Crossings:
         return number
 
     def _note(self, members: Sequence[int]) -> None:
-        """Note the visits in native code of members here that are not in native code now."""
+        """Record the native visits of members that are here and not in native code now."""
         if self._native is None:
             return
         for member in members:
@@ -300,7 +300,7 @@ class Crossings:
                 self._send(messages.Arrive(self._options.run, tuple(visits.values())))
 
     def _begun(self, meeting: Meeting, way: _Way, turns: int) -> messages.Go:
-        """Wait until all ranks of a meeting have come to it."""
+        """Wait until all ranks of a meeting have arrived."""
         key = way.key
         ticket: queue.SimpleQueue[messages.Go | XlaError] = queue.SimpleQueue()
         # Before the visit is noted: any thread may tell it.

@@ -37,7 +37,7 @@ class Leader:
 
     Device d is in rank d // `devices`, the number each has. When a rank ends or falls silent,
     executions on several ranks end with UNAVAILABLE, now and from then on; executions on rank 0
-    alone continue. If it `is_fast`, MPI reduces what ranks exchange where it has the operation.
+    alone continue. If it `is_fast`, MPI reduces what ranks exchange if it has the operation.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Leader:
             broken()
 
     def close(self) -> None:
-        """Let the other ranks end, and MPI with them."""
+        """End the other ranks, and MPI with them."""
         is_whole = self._failure is None
         for rank in range(1, self._world.size):
             self._mailbox.send(rank, messages.Stop(is_whole))

@@ -66,7 +66,7 @@ class RemotePrograms:
             self._release(used)
 
     def answered(self, rank: int, key: bytes, error: XlaError | None) -> None:
-        """Note that a rank has loaded a program, or why it has not."""
+        """Record that a rank has loaded a program, or why it has not."""
         with self._lock:
             code = self._codes.get(key)
             future = None if code is None else code.ranks.get(rank)

@@ -167,7 +167,7 @@ class RemoteRun:
             self.stop(error)
 
     def _ended(self, rank: int, number: int) -> None:
-        """Note that a participant of a rank has ended. Those of rank 0 have told the meetings."""
+        """Record that a participant of a rank has ended. Those of rank 0 have told the meetings."""
         if rank:
             if self.failure is None:
                 self._participants[number].ended()

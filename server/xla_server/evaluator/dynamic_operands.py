@@ -42,7 +42,7 @@ OperandDim: TypeAlias = tuple[int, int]
 def fit_operands(instruction: HloInstruction, operands: list[Array]) -> Fitted:
     """Operands that fit each other, and the attributes at these sizes.
 
-    Raises InvalidArgumentError where dynamic sizes meet that are not the same, and
+    Raises InvalidArgumentError if dynamic sizes meet that are not the same, and
     UnimplementedError for an operation that takes no dynamic sizes.
     """
     opcode = instruction.opcode

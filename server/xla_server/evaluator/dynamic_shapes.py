@@ -67,7 +67,7 @@ def has_dynamic_shapes(program: HloModule | HloComputation) -> bool:
 def at_actual_sizes(opcode: Opcode, evaluate: Evaluator) -> Evaluator:
     """The evaluator of an opcode for operands that may be smaller than their bounds.
 
-    It raises InvalidArgumentError where sizes that must agree do not, ShapeError where the
+    It raises InvalidArgumentError if sizes that must agree do not, ShapeError if the
     operation cannot be applied at the sizes of the run, and UnimplementedError for an operation
     that takes no dynamic sizes.
     """

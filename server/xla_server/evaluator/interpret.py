@@ -124,7 +124,7 @@ class Run(Environment):
 def has_shape(value: Value, shape: Shape, is_dynamic: bool = False) -> bool:
     """Return whether `value` has the numpy types, dimensions and tuple structure of `shape`.
 
-    In a program that `is_dynamic` a dimension that is declared static may be smaller, too.
+    If the program `is_dynamic`, a dimension that is declared static may be smaller, too.
     """
     if shape.is_tuple:
         return (

@@ -58,7 +58,7 @@ class PlanCache:
     def of(self, computation: HloComputation) -> Plan:
         """The plan of `computation`.
 
-        Raises UnimplementedError where an evaluator or the target of a custom call is missing, and
+        Raises UnimplementedError if an evaluator or the target of a custom call is missing, and
         InvalidArgumentError for a custom call that its target does not take.
         """
         plan = self._plans.get(computation)

@@ -81,7 +81,7 @@ class Cancellation(Completion):
             )
 
     def pause(self) -> None:
-        """Let the run wait at its next checkpoint, until `proceed` or `cancel`."""
+        """Pause the run at its next checkpoint, until `proceed` or `cancel`."""
         with self._lock:
             if self.error is None:
                 if self._gate is None:

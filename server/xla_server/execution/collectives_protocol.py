@@ -1,4 +1,4 @@
-"""Where collectives meet the other participants of an execution."""
+"""The interface of collectives to the other participants of an execution."""
 
 import threading
 import weakref
@@ -16,7 +16,7 @@ KEPT_BYTES = 1 << 26
 """Memory of native meetings that all programs together keep for their next executions."""
 
 ALWAYS_KEPT_BYTES = 1 << 16
-"""Memory that a program keeps whatever others keep."""
+"""Bytes that each program may keep beside KEPT_BYTES."""
 
 
 MAX_MEMBERS = 8
@@ -30,8 +30,8 @@ faster, whose members share the work."""
 class NativeMeeting(NamedTuple):
     """A collective at which participants may meet in native code, each with its placement.
 
-    Each member's operands take `area_bytes`, a multiple of 64. Where it `is_referenced`, members
-    that take turns read them where they are.
+    Each member's operands take `area_bytes`, a multiple of 64. If the meeting `is_referenced`,
+    members that take turns read them in place.
     """
 
     instruction: HloInstruction
@@ -41,15 +41,15 @@ class NativeMeeting(NamedTuple):
 
     @property
     def copied_bytes(self) -> int:
-        """Bytes of an area where members copy; 0 where they do not."""
+        """Bytes of an area if members copy their operands; 0 if they do not."""
         return self.area_bytes if self.area_bytes <= MAX_COPIED_BYTES else 0
 
 
 class MeetingPlan:
     """The native meetings of a program, by number, and memory for them that waits for a run.
 
-    Participants `take_turns` where they can, so meetings that are referenced have no areas. With
-    threads these are the host's, and so are large ones.
+    If participants may `take_turns`, referenced meetings have no areas. An execution in threads
+    leaves meetings without areas, which large ones are too, to the host.
     """
 
     __slots__ = ("__weakref__", "_idle_bytes", "areas", "idle", "meetings", "take_turns")
@@ -66,11 +66,11 @@ class MeetingPlan:
 
     @property
     def byte_size(self) -> int:
-        """Bytes that a participant needs for what it gives at two visits of each meeting."""
+        """Bytes that a participant needs for its operands at two visits of each meeting."""
         return 2 * sum(self.areas)
 
     def keep(self, memory: object, size: int) -> None:
-        """Keep what an execution had for the next one; what others keep may give way to it."""
+        """Keep an execution's memory for the next one; other plans may lose theirs for it."""
         if self.idle or size > KEPT_BYTES:
             return
         self._idle_bytes = size
@@ -95,11 +95,11 @@ class Collectives(Communicator, Protocol):
     def records(self, plan: MeetingPlan) -> int:
         """The address of the records of this participant's native meetings, as long as it runs.
 
-        0 where it meets by `exchange` alone. The layout is that of runtime/meetings.py.
+        The address is 0 if it meets by `exchange` alone. The layout is that of runtime/meetings.py.
         """
 
     def wait(self, number: int) -> None:
-        """Wait until all members have come to a native meeting, by number; raises as `exchange`."""
+        """Wait until all members have arrived at a native meeting, by number; as `exchange`."""
 
 
 class GridParticipants(Protocol):

@@ -1,4 +1,4 @@
-"""Cancellation of a thread's compilation, which asks between its steps whether it is to go on.
+"""Cancellation of a thread's compilation, which calls `checkpoint` between its steps.
 
 The steps are too many, and too far below the call, to hand each of them a `Cancellation`.
 """
@@ -17,7 +17,7 @@ _HERE = _Here()
 
 @contextlib.contextmanager
 def cancellable(check: Callable[[], None]) -> Iterator[None]:
-    """Let this thread's compilation in the block end with what `check` raises."""
+    """Have `checkpoint` call `check` in this thread, for the block."""
     before, _HERE.check = _HERE.check, check
     try:
         yield
@@ -26,5 +26,5 @@ def cancellable(check: Callable[[], None]) -> Iterator[None]:
 
 
 def checkpoint() -> None:
-    """Raise what ends this thread's compilation, if something is to."""
+    """Raise the error that ends this thread's compilation, if it was cancelled."""
     _HERE.check()

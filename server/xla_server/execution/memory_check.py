@@ -75,7 +75,7 @@ def require_bytes(byte_size: int, purpose: object) -> None:
 def free_memory() -> int | None:
     """Return the bytes that can be used without swapping, in the machine and in its container.
 
-    The result is None where the system does not report them.
+    The result is None if the system does not report them.
     """
     sizes = []
     with contextlib.suppress(OSError, ValueError):  # No such file outside Linux.

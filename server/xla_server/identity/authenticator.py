@@ -40,7 +40,7 @@ class Sources:
     socket_group: int | None = None
     """Group that may connect to unix sockets beside this process's user."""
     trusts_sockets: bool = True
-    """False where some unix sockets are abstract: their clients look like all others, and no mode
+    """False if some unix sockets are abstract: their clients look like all others, and no mode
     of a file restricts them.
     """
 

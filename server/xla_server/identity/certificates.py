@@ -70,7 +70,7 @@ def client_identity(pem: bytes) -> Identity:
     """Return the identity `cert:NAME` of a verified client certificate, valid until it expires.
 
     The name is the certificate's only URI (a SPIFFE id), else its common name, else its first DNS
-    name. Raises UnauthenticatedError where it has none of them.
+    name. Raises UnauthenticatedError if it has none of them.
     """
     name, expires_at = _subject(pem)
     if not name:

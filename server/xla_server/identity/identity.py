@@ -49,7 +49,7 @@ class Identity:
 
 
 def identity_name(kind: str, name: str) -> str:
-    """Return `kind:name`; characters that are not printable ASCII are percent-encoded.
+    """Return `kind:name`; all but ASCII letters, digits, _.-~ and _SAFE is percent-encoded.
 
     Raises UnauthenticatedError for an empty name and one of more than MAX_NAME_CHARACTERS.
     """

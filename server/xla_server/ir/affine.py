@@ -170,7 +170,7 @@ def _sum(constant: int, terms: Iterable[tuple[Atom, int]]) -> Affine:
 
 
 def _joined(constant: int, total: dict[Atom, int]) -> Affine | None:
-    """The sum with (x // d) * d + x % d written as x, or None where that does not occur."""
+    """The sum with (x // d) * d + x % d written as x, or None if that does not occur."""
     for rest, factor in total.items():
         if factor and isinstance(rest, Modulus):
             whole = Quotient(rest.operand, rest.divisor)

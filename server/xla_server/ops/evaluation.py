@@ -86,9 +86,9 @@ class Crossing(NamedTuple):
 
     Members are numbers in the order of the group. `absent` makes, of what a member gave, that of
     one on another host: arrays of equal sizes to receive what is read. `reads` are the parts of
-    what was given by one member that another reads, or None where nothing is read. `writes` are the
+    what was given by one member that another reads, or None if nothing is read. `writes` are the
     parts of what is shared that `work` writes for all by one member: for each its arrays, of equal
-    content; None where each writes its own alone. `form` is that of what was given,
+    content; None if each writes its own alone. `form` is that of what was given,
     equal for all members. `is_eager` says that hosts send it to each other at once.
     `reduction` is there if `share` also takes totals, and `work` then has nothing to write.
     """
@@ -133,7 +133,7 @@ class Communicator(Protocol):
         `crossing` makes what says how members on several hosts exchange, where they do.
 
         Raises what another participant failed with, what cancelled the execution, and
-        FailedPreconditionError where a member does not come.
+        FailedPreconditionError if a member does not come.
         """
 
     def post(self, meeting: Meeting, value: Value) -> None:

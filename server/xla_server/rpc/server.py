@@ -225,7 +225,7 @@ class RpcServer:
         self._discovery.set_distributed(is_whole=is_whole)
 
     def cancel(self) -> None:
-        """End calls and launched executions, also those that come later, with UNAVAILABLE."""
+        """End calls and launched executions, also later ones, with UNAVAILABLE."""
         self._calls.cancel_all()
         self._sessions.engine.launched.cancel_all(shutting_down())
         self._is_cancelled.set()
@@ -305,7 +305,7 @@ def _most_calls(options: RpcOptions) -> int:
 
 
 def _shared_memory(sessions: SessionRegistry, options: RpcOptions) -> SharedMemorySocket | None:
-    """The socket for shared memory; None if it is turned off or the system refuses one."""
+    """The socket for shared memory; None if it is turned off, or the system cannot share."""
     if not sessions.engine.limits.shared_memory_bytes or not hasattr(os, "memfd_create"):
         return None
     try:

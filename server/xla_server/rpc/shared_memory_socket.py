@@ -1,4 +1,4 @@
-"""The unix socket where clients on the same host get their session's arena.
+"""The unix socket from which clients on the same host get their session's arena.
 
 A client connects, sends the session's token and a line feed, and gets eight bytes, the size of the
 arena as a little-endian number, with a file descriptor of it (SCM_RIGHTS). A client without

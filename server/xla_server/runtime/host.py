@@ -20,7 +20,7 @@ Array = Any
 
 
 class HostRun(Environment):
-    """One execution, for thunks of the host. Values that leave it are copied: it reuses memory."""
+    """One execution, for host thunks. Values that leave it are copied, as its memory is reused."""
 
     __slots__ = ()
 

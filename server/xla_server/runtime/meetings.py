@@ -1,12 +1,12 @@
-"""The words by which participants of an execution meet in native code.
+"""Memory layout of the rendezvous (meetings) of participants in native code, in int64 words.
 
-Each native meeting of a program has a record in a participant's own words: its group, and where
-each member's seat and operands are. A seat is in memory that all members see. It has the stamp of
-the visit to which its member has come, and whether the member sleeps. The operands of visit `stamp`
-are in the first area of the member's data where the stamp is even, else in the second.
+For each native meeting of a program a participant has a record of its own: the group, and the
+addresses of each member's seat and operands. A seat is in memory that all members share. It has the
+stamp of the visit at which its member has arrived, and whether the member sleeps. The operands of
+visit `stamp` are in the first area of the member's data if the stamp is even, else in the second.
 
-A member is one visit ahead of others at most: the next visit is full only when all have come to
-it, and they come when they have read what they need of this one. So two areas are enough.
+A member is at most one visit ahead of others: the next visit is full only when all have arrived,
+and they arrive after they have read all that they need of this one. So two areas are enough.
 """
 
 import ctypes
@@ -23,9 +23,9 @@ from xla_server.ops.collectives.collective import channel_of
 from xla_server.ops.evaluation import Meeting
 
 COUNT, OWN, POSITION, STAMP, YIELDS = range(5)
-"""Words of a record: members of the group, 0 where the meeting is none of native code; the index of
-this participant; the position of its placement; the stamp of its next visit. Last are the looks
-between which it gives way to others before the host polls, 0 where it sleeps and is woken."""
+"""Words of a record: members of the group, 0 if the meeting is not native; the index of this
+participant; the position of its placement; the stamp of its next visit. Last is the number of polls
+between which it yields to others before the host polls, 0 if it sleeps and is woken."""
 MEMBERS = 5
 MEMBER_WORDS = 3
 SEAT, DATA, STRIDE = range(MEMBER_WORDS)
@@ -42,14 +42,14 @@ OPERAND_WORDS, GIVEN_WORDS = 3, 4
 """Words of each operand of a row, and of each buffer of its kernels (runtime/executor.py)."""
 
 OF_RECORD = -2
-"""Stands instead of a member's index where a kernel's buffer is a word of the record."""
+"""Replaces a member's index if a kernel's buffer is a word of the record."""
 
 SEAT_BYTES = 64
 """Bytes of a seat: a cache line, so that a member that polls disturbs no other."""
 
 SEAT_STAMP, SEAT_SLEEPS, SEAT_OPERANDS = range(3)
 """Words of a seat: stamps of the last visit, and of that for which its member sleeps; addresses of
-operands, where members take turns."""
+operands, if members take turns."""
 
 FIRST_STAMP = 1 << 40
 """Stamps of an execution begin at its number, which is above 0, times this.
@@ -59,7 +59,7 @@ Seats may be used again, and never have the stamp of a visit to come.
 
 
 class MemberAddresses(NamedTuple):
-    """Where a member meets: addresses of its seat and first area, bytes from there to the next."""
+    """Addresses of a member's seat and first area, and bytes from that area to the next."""
 
     seat: int
     data: int
@@ -67,18 +67,18 @@ class MemberAddresses(NamedTuple):
 
 
 LOOKS = 400
-"""Looks at the seats of a group before a participant goes to sleep, or gives way to others."""
+"""Polls of the seats of a group before a participant goes to sleep, or yields to others."""
 
 POLLED_YIELDS = 2000
-"""Looks of a participant that gives way between them and is not woken. Where other programs have
-the cores, too, the way through the host and back costs more."""
+"""Polls of a participant that yields between them and is not woken. If other programs use the
+cores, too, returning to the host and back costs more."""
 
 
 class Meetings:
     """The records of the participants of an execution at native meetings, and their seats.
 
-    `member` says where a participant, by its flattened id, is at a meeting, by number. Where it is
-    nowhere, its group meets by the host. Where it `is_polled`, no participant has to be woken.
+    `member` returns the addresses of a participant, by its flattened id, at a meeting, by number.
+    If it has none, its group meets by the host. If `is_polled`, no participant has to be woken.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Meetings:
     ) -> None:
         self.plan, self.grid = plan, grid
         self.memory: Any = None
-        """The memory of seats and areas, where it must live as long."""
+        """The memory of seats and areas, if this object must keep it alive."""
         self.in_turns = False
         self.first_stamp = 0
         self._records = np.zeros((grid.size, len(plan.meetings), RECORD_WORDS), np.int64)
@@ -125,12 +125,12 @@ class Meetings:
         return bool(self._records[:, :, COUNT].all())
 
     def visit(self, participant: int, number: int) -> "Visit":
-        """The visit of a meeting that a participant has come to."""
+        """The visit of a meeting at which a participant has arrived."""
         record = self._records[participant, number]
         return Visit(self._meetings[participant, number], number, record)
 
     def visits(self, participant: int) -> Iterator[tuple[Meeting, int]]:
-        """The meetings to which a participant has come, each with its last visit, from 0.
+        """The meetings at which a participant has arrived, each with its last visit, from 0.
 
         The participant must not be in native code.
         """

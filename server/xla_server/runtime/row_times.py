@@ -62,7 +62,7 @@ class RowTimes:
         return int(self._words.ctypes.data)
 
     def add(self, row: int, start: int, stop: int) -> None:
-        """Note a run of a row that native code does not measure."""
+        """Record a run of a row that native code does not measure."""
         words = self._words
         words[_FIRST + 2 * row] += stop - start
         words[_FIRST + 2 * row + 1] += 1

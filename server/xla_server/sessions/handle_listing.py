@@ -15,7 +15,7 @@ from xla_server.sessions.values.value_table import ValueTable
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValueDescription:
-    """A value on a device, or one that an execution has not given yet or never will."""
+    """A value on a device, or one that an execution has not computed yet or never will."""
 
     shape: Shape
     is_pending: bool = False
@@ -54,7 +54,7 @@ class HandleListing:
         """Values, executables, executions, each in the order in which they were made.
 
         They begin behind the handle `after`, live or freed, or with the first for 0. Raises
-        NotFoundError for a handle that the session never gave to any of them.
+        NotFoundError for a handle that the session never issued for any of them.
         """
         tables = [part.handles for part in (self.values, self.executables, self.executions)]
         first = 0

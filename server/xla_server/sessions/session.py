@@ -360,7 +360,7 @@ class Session:
     def check_sendable(self, shape: Shape) -> None:
         """Refuse, before anything is allocated, a value larger than a message.
 
-        Raises ResourceExhaustedError, with the limit, for a value that takes more laid out so.
+        Raises ResourceExhaustedError, with the limit, for a value that takes more in this layout.
         """
         if shape.byte_size > self.limits.max_message_bytes:
             raise ResourceExhaustedError(

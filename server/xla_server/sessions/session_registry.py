@@ -47,13 +47,13 @@ class SessionEntry:
     users: int = 0
     """Calls in progress, streams among them."""
     attached: int = 0
-    """Number of streams that keep the session attached."""
+    """Number of open streams that show that the client is connected."""
     left_at: float = 0.0
     """Time at which it was last seen in use."""
     has_been_used: bool = False
     """True once a call named it."""
     kept_by: str = ""
-    """Reason that a client counts as attached after the server ended its stream."""
+    """Connection or address: while it lasts, the client counts as attached without a stream."""
 
     @property
     def connection(self) -> str:
@@ -146,7 +146,7 @@ class SessionRegistry:
 
         Args:
             token: The session's token in the call, if any.
-            caller: The identity; None where the token alone is enough.
+            caller: The identity; None if the token alone is enough.
             is_stateless: True for a call that needs no state: it gets a temporary session if it
                 names none and its connection cannot be identified.
 
@@ -217,7 +217,7 @@ class SessionRegistry:
         return session, ended
 
     def _new(self, caller: Caller, token: str = "") -> SessionEntry:
-        """Return a new session, which is registered. Under the lock."""
+        """Return a new session, counted for its caller from now on. Under the lock."""
         # Sessions of unidentified connections do not share a connection's limits.
         name = caller.connection or f"session {next(self._numbers)}"
         account = dataclasses.replace(caller, connection=name)
@@ -245,7 +245,7 @@ class SessionRegistry:
 
     @contextlib.contextmanager
     def attached(self, session: SessionEntry) -> Iterator[None]:
-        """Count the client as attached for as long as the block."""
+        """Count the client as attached for the block."""
         with self._lock:
             session.attached += 1
             session.kept_by = ""

@@ -34,7 +34,7 @@ def dot_general(
         dimension_numbers: DotDimensionNumbers, or ((lhs contracting, rhs contracting), (lhs
             batch, rhs batch)).
         precision: "default", "high" or "highest", for both operands or one for each.
-        preferred_element_type: The element type of the result, where it is another than the
+        preferred_element_type: The element type of the result, if it is not the
             operands'.
 
     Returns:
@@ -74,7 +74,7 @@ def dot(
         lhs: A vector or a matrix.
         rhs: A vector or a matrix.
         precision: "default", "high" or "highest", for both operands or one for each.
-        preferred_element_type: The element type of the result, where it is another than the
+        preferred_element_type: The element type of the result, if it is not the
             operands'.
 
     Returns:
@@ -112,7 +112,7 @@ def matmul(
         lhs: A vector, a matrix, or a batch of matrices.
         rhs: A vector, a matrix, or a batch like that of `lhs`.
         precision: "default", "high" or "highest", for both operands or one for each.
-        preferred_element_type: The element type of the result, where it is another than the
+        preferred_element_type: The element type of the result, if it is not the
             operands'.
 
     Returns:
@@ -162,7 +162,7 @@ def batch_dot(
         transpose_lhs: Whether the matrices of `lhs` are read transposed.
         transpose_rhs: Whether those of `rhs` are.
         precision: "default", "high" or "highest", for both operands or one for each.
-        preferred_element_type: The element type of the result, where it is another than the
+        preferred_element_type: The element type of the result, if it is not the
             operands'.
 
     Returns:
@@ -221,7 +221,7 @@ def ragged_dot(
         lhs_ragged_dimension: The dimension of `lhs` with the groups.
         rhs_group_dimension: The dimension of `rhs` that numbers the groups.
         precision: "default", "high" or "highest", for both operands or one for each.
-        preferred_element_type: The element type of the result, where it is another than the
+        preferred_element_type: The element type of the result, if it is not the
             operands'.
 
     Returns:
@@ -269,7 +269,7 @@ def scaled_dot(
         rhs_scale: A scale for each block of `rhs`, or None.
         dimension_numbers: DotDimensionNumbers, or pairs as in `dot_general`.
         precision: "default", "high" or "highest", for both operands or one for each.
-        preferred_element_type: The element type of the result, where it is another than the
+        preferred_element_type: The element type of the result, if it is not the
             operands'.
 
     Returns:

@@ -62,7 +62,7 @@ def conv(
         feature_group_count: Groups that the features of the input are divided into.
         batch_group_count: Groups that the batch is divided into.
         precision: "default", "high" or "highest", for both operands or one for each.
-        preferred_element_type: The element type of the result, where it is another than the
+        preferred_element_type: The element type of the result, if it is not the
             operands'.
 
     Returns:
@@ -113,7 +113,7 @@ def conv_with_general_padding(
         feature_group_count: Groups that the features of the input are divided into.
         batch_group_count: Groups that the batch is divided into.
         precision: "default", "high" or "highest", for both operands or one for each.
-        preferred_element_type: The element type of the result, where it is another than the
+        preferred_element_type: The element type of the result, if it is not the
             operands'.
 
     Returns:
@@ -166,7 +166,7 @@ def conv_with_general_dimensions(
         feature_group_count: Groups that the features of the input are divided into.
         batch_group_count: Groups that the batch is divided into.
         precision: "default", "high" or "highest", for both operands or one for each.
-        preferred_element_type: The element type of the result, where it is another than the
+        preferred_element_type: The element type of the result, if it is not the
             operands'.
 
     Returns:
@@ -219,7 +219,7 @@ def conv_general(
         feature_group_count: Groups that the features of the input are divided into.
         batch_group_count: Groups that the batch is divided into.
         precision: "default", "high" or "highest", for both operands or one for each.
-        preferred_element_type: The element type of the result, where it is another than the
+        preferred_element_type: The element type of the result, if it is not the
             operands'.
 
     Returns:
@@ -279,7 +279,7 @@ def conv_general_dilated(
         feature_group_count: Groups that the features of the input are divided into.
         batch_group_count: Groups that the batch is divided into.
         precision: "default", "high" or "highest", for both operands or one for each.
-        preferred_element_type: The element type of the result, where it is another than the
+        preferred_element_type: The element type of the result, if it is not the
             operands'.
         window_reversal: Whether the kernel is read backwards in each spatial dimension.
 

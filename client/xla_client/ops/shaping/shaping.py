@@ -147,7 +147,7 @@ def dynamic_reshape(
     """The elements in row-major order under dimensions whose sizes, s32[], the run finds.
 
     The sizes count where `dims_are_dynamic`; elsewhere the bound is the size. Raises ShapeError
-    where there is not one of each per dimension, or the bounds hold another count of elements.
+    if there is not one of each per dimension, or the bounds hold another count of elements.
 
     Args:
         operand: An array.

@@ -23,7 +23,7 @@ class CollectiveBroadcastAttributes:
 def infer_collective_broadcast(
     operands: Sequence[Shape], attributes: CollectiveBroadcastAttributes
 ) -> Shape:
-    """The operands' shapes; ShapeError where a group is empty or an id is named twice."""
+    """The operands' shapes; ShapeError if a group is empty or an id is named twice."""
     groups = attributes.participants.groups
     numbers = [number for group in groups.groups for number in group]
     if not all(groups.groups) or len(set(numbers)) != len(numbers) or min(numbers, default=0) < 0:

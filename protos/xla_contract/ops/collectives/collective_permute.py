@@ -57,7 +57,7 @@ class CollectivePermuteAttributes:
 def infer_collective_permute(
     operands: Sequence[Shape], attributes: CollectivePermuteAttributes
 ) -> Shape:
-    """The operands' shapes; ShapeError where a source or a target is named twice."""
+    """The operands' shapes; ShapeError if a source or a target is named twice."""
     sources = [source for source, _ in attributes.pairs]
     targets = [target for _, target in attributes.pairs]
     for role, numbers in (("sources", sources), ("targets", targets)):

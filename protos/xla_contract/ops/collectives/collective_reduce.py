@@ -49,7 +49,7 @@ def infer_collective_reduce(
     attributes: CollectiveReduceAttributes,
     called: Sequence[ProgramShape],
 ) -> Shape:
-    """The operands' shapes; ShapeError where groups or the computation do not fit."""
+    """The operands' shapes; ShapeError if groups or the computation do not fit."""
     check_participants(attributes.participants, uniform=False)
     arrays = needs_arrays(operands)
     check_combiner(called, arrays)

@@ -133,7 +133,7 @@ def _before(number: int, numbers: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def infer_ragged_dot(operands: Sequence[Shape], attributes: RaggedDotAttributes) -> Shape:
-    """The shape for (lhs, rhs, group sizes); ShapeError where dimensions or sizes do not fit."""
+    """The shape for (lhs, rhs, group sizes); ShapeError if dimensions or sizes do not fit."""
     lhs, rhs, sizes = (require_array(shape, "an operand") for shape in operands)
     numbers = attributes.dimension_numbers
     plain = DotAttributes(numbers, attributes.preferred_element_type)

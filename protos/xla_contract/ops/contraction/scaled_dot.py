@@ -15,7 +15,7 @@ from xla_contract.types.shape import Shape
 
 
 def infer_scaled_dot(operands: Sequence[Shape], attributes: DotAttributes) -> Shape:
-    """The shape of lhs dot rhs; ShapeError where a scale does not fit its operand."""
+    """The shape of lhs dot rhs; ShapeError if a scale does not fit its operand."""
     lhs, rhs, lhs_scale, rhs_scale = (require_array(shape, "an operand") for shape in operands)
     for shape in (lhs, rhs, lhs_scale, rhs_scale):
         if not shape.element_type.is_floating:

@@ -20,7 +20,7 @@ class _Sharding:
     name: str
 
     def read(self, proto: hlo_pb2.HloInstructionProto, _: Shape) -> bytes | None:
-        """The serialised message; None where it is absent."""
+        """The serialised message; None if it is absent."""
         if not proto.HasField(self.name):
             return None
         message: xla_data_pb2.OpSharding = getattr(proto, self.name)
@@ -35,7 +35,7 @@ class _Sharding:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DomainAttributes:
-    """The shardings outside and inside the domain, as serialised OpSharding; None where unsaid."""
+    """The shardings outside and inside the domain, as serialised OpSharding; None if unsaid."""
 
     entry_sharding: Annotated[bytes | None, _Sharding("domain_entry_sharding")] = None
     exit_sharding: Annotated[bytes | None, _Sharding("domain_exit_sharding")] = None

@@ -37,7 +37,7 @@ class ComparisonType(enum.StrEnum):
 
     @classmethod
     def default(cls, element_type: ElementType) -> "ComparisonType":
-        """The order of an element type where none is said."""
+        """The order of an element type if none is stated."""
         if element_type.is_signed_integer:
             return cls.SIGNED
         if element_type.is_floating or element_type.is_complex:

@@ -38,7 +38,7 @@ class ScanAttributes:
 def infer_scan(
     operands: Sequence[Shape], attributes: ScanAttributes, called: Sequence[ProgramShape]
 ) -> Shape:
-    """The shape of the results, a tuple unless there is one; ShapeError where things do not fit."""
+    """The shape of the results, a tuple unless there is one; ShapeError if things do not fit."""
     (step,) = exactly(called, ("the step",))
     count = len(operands) - attributes.carries
     if not 0 <= attributes.carries < len(operands):

@@ -41,11 +41,11 @@ class ReplicaGroups:
 
     @property
     def size(self) -> int | None:
-        """The size of the first group; None where one group of all is meant."""
+        """The size of the first group; None if one group of all is meant."""
         return len(self.groups[0]) if self.groups else None
 
     def group_of(self, number: int) -> tuple[int, ...] | None:
-        """The group that names `number`; None where no group does."""
+        """The group that names `number`; None if no group does."""
         return next((group for group in self.groups if number in group), None)
 
     def __str__(self) -> str:

@@ -126,7 +126,7 @@ class Sharding:
 
     @property
     def partitions(self) -> int | None:
-        """The number of partitions that it is made for; None where any number fits."""
+        """The number of partitions that it is made for; None if any number fits."""
         if self.kind is ShardingKind.TUPLE:
             return max((element.partitions or 0 for element in self.elements), default=0) or None
         return len(self.devices) if self.kind is ShardingKind.TILED else None
@@ -169,7 +169,7 @@ class Sharding:
         return Sharding.tiled(self.tiles, self.devices, subgroups)
 
     def leaves(self, shape: Shape) -> Iterator[tuple[Shape, "Sharding"]]:
-        """Each leaf of a shape with its sharding. Raises ShapeError where their numbers differ."""
+        """Each leaf of a shape with its sharding. Raises ShapeError if their numbers differ."""
         parts = list(shape.leaves())
         if self.kind is not ShardingKind.TUPLE:
             return ((part, self) for part in parts)

@@ -240,7 +240,7 @@ class _Field:
 
 
 def _fields(data: bytes, start: int, end: int) -> Iterator[_Field]:
-    """The fields between two positions; raises _UnusualError where protobuf must decide."""
+    """The fields between two positions; raises _UnusualError if protobuf must decide."""
     at = start
     for _ in range(_MAX_FIELDS):
         if at == end:

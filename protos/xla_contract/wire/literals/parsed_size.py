@@ -52,8 +52,8 @@ _FEW = 64
 def check_parse_size(kind: type[Message], data: bytes) -> None:
     """Raise unless the bytes of a message of a kind may be given to protobuf's parser.
 
-    Raises ResourceExhaustedError where it would take more than MULTIPLE times the bytes and
-    ALLOWANCE, or has more than MAX_FIELDS fields, and InvalidArgumentError where a literal in it
+    Raises ResourceExhaustedError if it would take more than MULTIPLE times the bytes and
+    ALLOWANCE, or has more than MAX_FIELDS fields, and InvalidArgumentError if a literal in it
     has more integers than its shape says, or no shape that says it. Malformed bytes are left to
     the parser, which takes no more for them than for what stands before the fault.
     """

@@ -37,7 +37,7 @@ class Remote:
     def __init__(self, target: str, credentials: ClientCredentials, timeout: float | None) -> None:
         """Make the channel to HOST:PORT or unix:PATH; each call may take `timeout` seconds, if any.
 
-        Raises ConfigurationError for files that cannot be read, and UnavailableError where the
+        Raises ConfigurationError for files that cannot be read, and UnavailableError if the
         server has another certificate than the one pinned.
         """
         self._target = target

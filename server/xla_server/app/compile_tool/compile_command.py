@@ -36,7 +36,7 @@ def compile_file(
 ) -> Iterator[str]:
     """Compile the program in a file; the lines of a summary.
 
-    With `dump_to`, a directory that is made where it is missing, writes there the module as it
+    With `dump_to`, a directory that is made if it is missing, writes there the module as it
     was read and before and after each pass that changed it, the kernels, the buffers and graphs.
     With `is_run` or `profile_to` runs it as `trial_run` says, on the platform that servers have.
     With `capability` compiles for a GPU of that compute capability, which need not be there.

@@ -77,9 +77,9 @@ def read_program(
 def run_program(
     module: HloModule, arguments: Sequence[Literal], wanted: Wanted
 ) -> Iterator[tuple[str, bool]]:
-    """Run a program; gives lines to print, and False with those of results that do not fit.
+    """Run a program; return lines to print, and False with those of results that do not fit.
 
-    Raises XlaError where the program or the server fails, ConfigurationError for
+    Raises XlaError if the program or the server fails, ConfigurationError for
     options, OSError for outputs.
     """
     outcome = _run(module, arguments, wanted)

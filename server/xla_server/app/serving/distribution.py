@@ -22,7 +22,7 @@ _LOG = logging.getLogger(__name__)
 def joined_world(settings: Settings) -> "World | None":
     """Return the processes that are this server; None if that is this one alone.
 
-    Raises ConfigurationError where they cannot be joined.
+    Raises ConfigurationError if they cannot be joined.
     """
     if settings.distributed is Distribution.NONE:
         if settings.fast_collectives:

@@ -28,7 +28,7 @@ class Cpu(CompiledBackend):
 
     Programs are compiled for `target`, by default the host. Kernels run on `threads` threads, by
     default as many as it has cores. Compiled ones are kept in `compilation_cache_dir`, if that is
-    not empty; InvalidArgumentError where others could put code into it.
+    not empty; InvalidArgumentError if others could put code into it.
     """
 
     platform = "cpu"

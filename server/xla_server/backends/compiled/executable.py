@@ -76,7 +76,7 @@ class CompiledExecutable:
 
     @property
     def in_turns(self) -> InTurns | None:
-        """Runs it as all participants of a grid in one thread; None where that does not fit."""
+        """Runs it as all participants of a grid in one thread; None if that does not fit."""
         can_be = self.dump is None and self._program.in_turns is not None
         return self._execute_in_turns if can_be else None
 

@@ -45,7 +45,7 @@ class Preparation:
                 self._changed.notify_all()
 
     def run(self, is_over: Callable[[], bool]) -> bool:
-        """Take one step after the other; False where `is_over` said so, or one failed.
+        """Take one step after the other; False if `is_over` said so, or one failed.
 
         The log has what failed: the program that needs it will fail too, and say more.
         """

@@ -26,7 +26,7 @@ Compile: TypeAlias = Callable[[HloModule, str], LoadedProgram]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SizeVariant:
-    """A segment as a program that can run; None where there was no step to take.
+    """A segment as a program that can run; None if there was no step to take.
 
     Its `name` is that in dumps.
     """
@@ -120,7 +120,7 @@ class LastUsed(Generic[_Key, _Item]):
         return len(self._items)
 
     def get(self, key: _Key) -> _Item | None:
-        """The item of a key; None if it was evicted."""
+        """The item of a key; None if there is none, or if it was evicted."""
         with self._lock:
             found = self._items.get(key)
             if found is not None:
@@ -128,7 +128,7 @@ class LastUsed(Generic[_Key, _Item]):
             return found
 
     def put(self, key: _Key, item: _Item) -> None:
-        """Keep an item, and forget the one that was not asked for the longest."""
+        """Keep an item; evict the least recently used one beyond the bound."""
         with self._lock:
             self._items[key] = item
             self._items.move_to_end(key)

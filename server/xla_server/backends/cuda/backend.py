@@ -75,7 +75,7 @@ class Cuda(CompiledBackend):
     ) -> None:
         """Use `workers` or start one for each of `device_count` devices by a command.
 
-        Raises NoDeviceError, with a sentence, where there is no device.
+        Raises NoDeviceError, with a sentence, if there is no device.
         """
         self._workers = workers or start_workers(device_count, worker_command)
         machine = machine or machine_of(self._workers)

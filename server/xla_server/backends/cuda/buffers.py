@@ -78,7 +78,7 @@ class CudaBuffer:
         """Return the value for the host, in the layout of `shape` or else its own.
 
         Raises InvalidArgumentError when `shape` is not compatible, and for a buffer that was
-        donated; UnavailableError where the device lost the value.
+        donated; UnavailableError if the device lost the value.
         """
         if shape is not None and not shape.compatible(self.shape):
             raise InvalidArgumentError(
@@ -127,7 +127,7 @@ class DevicePlacement:
     def placed(self, literal: Literal, device: Device) -> CudaBuffer:
         """Copy a value to a device.
 
-        Raises ResourceExhaustedError where it has no room, UnavailableError where it is lost.
+        Raises ResourceExhaustedError if it has no room, UnavailableError if it is lost.
         """
         shape = literal.shape
         if shape.is_tuple:

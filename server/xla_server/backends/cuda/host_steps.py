@@ -169,7 +169,7 @@ class LoadedHostStep:
         """Download what the step reads, run it, and upload what others need of it.
 
         `slots` are those of its values. Raises what its rows raise, and ResourceExhaustedError
-        where the host has no room.
+        if the host has no room.
         """
         if self._room >= LARGE:
             require_bytes(self._room, f"a step {self.step}")

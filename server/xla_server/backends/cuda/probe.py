@@ -58,7 +58,7 @@ def _library() -> Any:
 def devices_of(library: Any) -> int:
     """Return the number of devices that a driver has.
 
-    Raises MissingError where there is none, or one of them or the driver is too old.
+    Raises MissingError if there is none, or one of them or the driver is too old.
     """
     version = _number(library.cuDriverGetVersion)
     if version < _DRIVER:

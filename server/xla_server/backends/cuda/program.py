@@ -121,7 +121,7 @@ class CudaProgram:
     ) -> tuple[Mapping[int, DeviceMemory], int]:
         """Return the memory of results that have their own, by number, and the nanoseconds.
 
-        Raises as LoadedProgram.run, and UnavailableError where the device loses its values.
+        Raises as LoadedProgram.run, and UnavailableError if the device loses its values.
         """
         loaded = self.load(device.ordinal)
         run = _Run(self.encoded.steps, self._parts.steps, context)
@@ -169,7 +169,7 @@ class _Run:
             times.add(number, begun, self._since)
 
     def end(self, row: int) -> None:
-        """Note the time of the device since the last step."""
+        """Record the time of the device since the last step."""
         if self._context.times is not None:
             self._context.times.add(row, self._since, time.monotonic_ns())
 

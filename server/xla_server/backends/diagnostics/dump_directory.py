@@ -135,7 +135,7 @@ class DumpDirectory:
         self._max_modules = max_modules
 
     def open(self, options: DumpOptions, module_name: str) -> DumpFiles | None:
-        """The files for one module's dump, None where none is asked for.
+        """The files for one module's dump, None if none is asked for.
 
         Raises InvalidArgumentError for a name that is no directory's in the root, and without a
         root; ResourceExhaustedError when this server has written enough; FailedPreconditionError

@@ -57,7 +57,7 @@ class BatchedCall:
         return Shape.array(self.element.real_component, dimensions)
 
     def square(self) -> int:
-        """The size of the first operand; raises ShapeError where it is not square."""
+        """The size of the first operand; raises ShapeError if it is not square."""
         self.require(self.rows == self.columns, "the matrices must be square")
         return self.rows
 

@@ -47,7 +47,7 @@ def eigh_shapes(call: batched.BatchedCall) -> Shape:
 
 
 def eigh(call: batched.BatchedCall, matrices: batched.Matrices) -> batched.Matrices:
-    """Eigenvectors and sorted eigenvalues, exact at any tolerance; NaN without convergence."""
+    """Eigenvectors and sorted eigenvalues, to the last digits at any tolerance; NaN on failure."""
     vectors, values, info = hermitian_parts(call, matrices[0], lower=call.flag("lower"))
     return (_NAN, _NAN) if info else (vectors, values)
 

@@ -76,7 +76,7 @@ class Shelf:
             return _contents([self._runs.pop(run, {})])
 
     def keep_from(self, oldest: int) -> list[Content]:
-        """Note that runs before this one have ended on all ranks; what was kept of them."""
+        """Record that runs before this one have ended on all ranks; what was kept of them."""
         with self._lock:
             self._oldest = max(oldest, self._oldest)
             self._over = {run for run in self._over if run >= self._oldest}
@@ -104,7 +104,7 @@ class Parcels:
         """Messages that are sent, or received to be dropped."""
         self._receiving: list[tuple[Any, int, Bytes]] = []
         self.kept: list[Delivery] = []
-        """Messages whose memory MPI may use for ever, since a rank has ended."""
+        """Messages whose memory MPI may use forever, since a rank has ended."""
         self.failure: str | None = None
         """Why nothing is received any more: what MPI says when a rank has ended."""
 
@@ -119,7 +119,7 @@ class Parcels:
         self._drop(self._shelf.end(run))
 
     def keep_from(self, oldest: int) -> None:
-        """Note that runs before this one have ended on all ranks."""
+        """Record that runs before this one have ended on all ranks."""
         self._drop(self._shelf.keep_from(oldest))
 
     def look(self) -> None:

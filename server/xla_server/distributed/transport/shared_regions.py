@@ -82,7 +82,7 @@ class RegionParts:
         self._last = 0
 
     def take(self) -> RegionPart | None:
-        """A part, the largest that is free; None where none is."""
+        """A part, the largest that is free; None if none is."""
         with self._lock:
             if not self._free:
                 return None
@@ -148,7 +148,7 @@ class SharedSeats:
 
 
 def shared_regions(everyone: "MPI.Intracomm", max_bytes: int) -> SharedRegions | None:
-    """Make the regions of this machine, as all ranks do; None where there is no room, or no other.
+    """Make the regions of this machine, as all ranks do; None if there is no room, or no other.
 
     Regions have `max_bytes`, or less where the file system is small: Open MPI leaves other ranks
     waiting where one finds no room. Pages are written to now: where one cannot be had later, the

@@ -42,7 +42,7 @@ class World:
     def joined(cls, window_bytes: int) -> "World":
         """Start MPI and meet the others; share so many bytes of each with those on its machine.
 
-        Raises WorldError where threads may not use MPI, or there is one process alone.
+        Raises WorldError if threads may not use MPI, or there is one process alone.
         """
         try:
             from mpi4py import MPI

@@ -33,7 +33,7 @@ def wrap(
     """The computation of one `opcode` that `start` calls on its operands.
 
     `read` are the attributes that stand with the start; `unique` makes names of instructions.
-    Raises InvalidArgumentError where attributes are missing or the shape is no start's.
+    Raises InvalidArgumentError if attributes are missing or the shape is no start's.
     """
     parameters = tuple(
         HloInstruction(

@@ -36,14 +36,14 @@ SMALL_BYTES = 1 << 16
 share the work takes longer."""
 
 EAGER_BYTES = 1 << 24
-"""Operands of a group up to this many bytes are sent to other hosts without asking for them."""
+"""Operands of a group up to this many bytes are sent to other hosts without a request."""
 
 
 class Part(NamedTuple):
     """The operands of one member of a group, and the arrays that take its results.
 
-    Where `is_total`, the operands are the results of the whole group, which hosts have reduced.
-    Where it `is_copy`, the member is on another host, and others do here what it does there.
+    If `is_total`, the operands are the results of the whole group, which hosts have reduced. If
+    `is_copy`, the member is on another host, and others do its work here.
     """
 
     operands: Sequence[Array]
@@ -149,7 +149,7 @@ def exchanged(
 
     They are `targets` if these are given and anything is exchanged; the result may be the
     operands. Results that are equal for all may be shared, and are never written again.
-    Raises InvalidArgumentError where groups do not fit the grid, or operands differ in shape
+    Raises InvalidArgumentError if groups do not fit the grid, or operands differ in shape
     between the members; and what Collectives.exchange raises.
     """
     participants = frame.participants
@@ -331,7 +331,7 @@ def channel_of(instruction: HloInstruction) -> int:
 
 
 def require_equal_shapes(parts: Sequence[Part]) -> None:
-    """Raise InvalidArgumentError where members gave operands of different dimensions."""
+    """Raise InvalidArgumentError if members gave operands of different dimensions."""
     first = [operand.shape for operand in parts[0].operands]
     for part in parts[1:]:
         shapes = [operand.shape for operand in part.operands]

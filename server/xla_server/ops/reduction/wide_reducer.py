@@ -27,7 +27,7 @@ _WIDENED = frozenset({*ROWS, *_EXACT, Opcode.COMPARE, Opcode.CONVERT})
 
 
 def widened(reducer: HloComputation) -> HloComputation | None:
-    """Return the reducer with its narrow floats in F32, or None where it rounds none of them.
+    """Return the reducer with its narrow floats in F32, or None if it rounds none of them.
 
     Operations that make bits or fewer digits of a number, or call others, stay as they are.
     """

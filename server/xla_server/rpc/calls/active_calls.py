@@ -73,7 +73,7 @@ class ActiveCalls:
         return len(answers)
 
     def note_serving_others(self, cancellation: Cancellation, is_idle: Callable[[], bool]) -> None:
-        """Mark a call that waits for other calls while `is_idle` returns true."""
+        """Mark a call in progress that only waits for other calls while `is_idle` returns True."""
         self._serves_others[cancellation] = is_idle
 
     def left_alone(self) -> list[Cancellation]:

@@ -125,8 +125,8 @@ class Boundary:
 class Handler:
     """One unary rpc: from the bytes of a request to those of a response.
 
-    grpc would parse the request by itself and answer INTERNAL for a malformed one, so it passes
-    bytes, which are parsed here.
+    grpc would answer INTERNAL for a request that it cannot parse, before the server's code sees it.
+    So grpc passes bytes, which are parsed here.
     """
 
     rpc: Rpc

@@ -40,7 +40,7 @@ def answer_call(context: grpc.ServicerContext, send: SendResponse, response: byt
 
 
 def at_end(context: grpc.ServicerContext, do: Callable[[], Any]) -> None:
-    """Call `do` once a call has ended: its response was read, or its client is gone."""
+    """Call `do` when a call has ended, read or abandoned by its client; now if it has ended."""
     if not context.add_callback(do):
         do()
 

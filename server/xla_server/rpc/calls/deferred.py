@@ -39,7 +39,7 @@ DeferredMethod: TypeAlias = Callable[[Session, Any, Cancellation, "Responder"], 
 class Responder:
     """The response of one call, which any thread may send.
 
-    Only the first one is sent; `finish` returns whether it was that.
+    Only the first one is sent; `finish` returns whether it was the first.
     """
 
     finish: Callable[[Callable[[], Response]], bool]

@@ -20,7 +20,7 @@ SLOW_BYTES = 1 << 20
 
 @dataclasses.dataclass(slots=True, eq=False)
 class AccountedResponse:
-    """A response whose memory was reserved before it was made."""
+    """A response whose memory was reserved before it was made. Serialized as a message is."""
 
     message: Message | bytes
     room: ResponseReservation | None
@@ -88,8 +88,8 @@ def reservation_of(
         return answers.take(byte_size, is_made=True)
     more = byte_size - room.byte_size
     try:
-        # Metadata of values is small and its size unknown before; larger ones have many small
-        # parts.
+        # Metadata of values is small, and its size unknown before. More than LARGE_BYTES of it
+        # belong to a value of many small parts.
         if more > LARGE_BYTES:
             room.grow(more, is_made=True)
         else:

@@ -48,7 +48,7 @@ def wait(
 ) -> None:
     """Call `proceed` once the awaited value is set, or respond with an earlier cancellation.
 
-    Returns at once: the thread that sets the value, or cancels, makes the call.
+    Returns at once. `proceed` is called in the thread that sets the value, and must not wait.
     """
 
     def cancelled() -> Response:

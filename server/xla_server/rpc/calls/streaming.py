@@ -57,7 +57,7 @@ class Stream:
             )
 
     def serves_others(self, is_idle: Callable[[], bool]) -> None:
-        """Let a draining server end the stream if no other call is left and `is_idle` holds."""
+        """Let a draining server end the stream if only such streams are left, all of them idle."""
         self._boundary.calls.note_serving_others(self._cancellation, is_idle)
 
     def receive(self) -> Any:

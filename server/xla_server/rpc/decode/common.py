@@ -15,7 +15,7 @@ def shape_in(message: Any, field: str) -> Shape | None:
 
 
 def handle_in(message: Any, field: str) -> int | None:
-    """The handle in a field of a message; None where it is absent."""
+    """The handle in a field of a message; None if absent."""
     handle: int | None = getattr(message, field).handle if message.HasField(field) else None
     return handle
 

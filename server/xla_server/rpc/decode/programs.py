@@ -48,11 +48,11 @@ def read_compile_request(
 ) -> CompileRequest:
     """Decode a program with its options.
 
-    Where neither options nor device assignments say its replicas and partitions, they are those of
+    If neither options nor device assignments state its replicas and partitions, they are those of
     the `header` of its text, or the partitions of the mesh of its manual regions.
 
     Raises as `read_program` and `compile_options`, InvalidArgumentError for counts of replicas or
-    partitions that are negative, for a device assignment that is malformed, and where these
+    partitions that are negative, for a device assignment that is malformed, and if these
     contradict each other.
     """
     source = read_program(proto, absent_error)
@@ -90,9 +90,9 @@ def read_assignment(
     "extension_pb2.ExecuteShardedRequest",
     name: str,
 ) -> DeviceAssignment | None:
-    """Return the device assignment of a message, which `name` names; None where it states none.
+    """Return the device assignment of a message, which `name` names; None if it states none.
 
-    Raises InvalidArgumentError where its counts are not those of its ids.
+    Raises InvalidArgumentError if its counts are not those of its ids.
     """
     if not owner.HasField("device_assignment"):
         return None

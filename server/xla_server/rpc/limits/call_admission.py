@@ -39,7 +39,7 @@ class CallAdmission(ConcurrencyLimit):
     def admit(self, state: Any, event: Any, identity: str = "") -> grpc.Status | None:
         """Take a slot for a call that arrives with `event`; return the status of a refusal.
 
-        `identity` is the name of its caller, empty where no credentials are needed. Called only by
+        `identity` is the name of its caller, empty if no credentials are needed. Called only by
         the thread that receives calls.
         """
         try:

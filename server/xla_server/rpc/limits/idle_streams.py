@@ -47,7 +47,7 @@ class IdleTimer:
         ones.
         """
         self.has_begun = False
-        """True if a message has come."""
+        """True if a message has arrived."""
         self.is_idle: Callable[[], bool] = never_idle
         """Returns whether no work is in progress, so that only the stream itself would be lost."""
         self.ended_at: float | None = None

@@ -9,7 +9,7 @@ from xla_server.sessions.session_registry import SessionRegistry
 _LOG = logging.getLogger(__name__)
 
 _ROUND_SECONDS = 1.0
-"""Longest time between two rounds, in seconds: what a gone client leaves takes memory so long."""
+"""Longest time between two rounds, in seconds, for which state of gone clients takes memory."""
 
 _SHORTEST_ROUND_SECONDS = 0.1
 """Shortest time between two rounds, in seconds, however short the grace period is."""

@@ -15,7 +15,7 @@ from xla_server.rpc.grpc_internals import EndableCalls
 T = TypeVar("T")
 
 SLOW_SECONDS = 1.0
-"""Seconds for which a request or a message may take to arrive, even if memory is short."""
+"""Seconds that a request or a message may take to arrive, even if memory is short."""
 
 _LEAST_ENDED = 2
 _ENDED_PART = 4

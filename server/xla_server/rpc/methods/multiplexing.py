@@ -186,7 +186,7 @@ class _Call:
     def finish(self, make_response: Callable[[], Response]) -> bool:
         """Send the result or error of `make_response`, unless the call was answered.
 
-        Returns whether it was not.
+        Returns False if it was.
         """
         if not self._ending.acquire(blocking=False):
             return False
@@ -225,7 +225,7 @@ class MultiplexedStream:
     ) -> None:
         self.boundary = shared.boundary
         self.answering = 0
-        """Serial number of the call that the reading thread is answering; 0 while it reads."""
+        """Number of the turn in which the reading thread is answering a call; 0 while it reads."""
         self._shared = shared
         self._session = session
         self._owner = session.token or session.connection
@@ -249,7 +249,7 @@ class MultiplexedStream:
         stream.silence.is_idle = lambda: not self._unanswered
 
     def run(self) -> None:
-        """Answer calls until the client has sent the last and all are answered, or it is gone."""
+        """Answer calls until the client has no more and all are answered, or the client is gone."""
         try:
             with self._cancellation.calling(self._cancel_all):
                 self._read()
@@ -264,7 +264,7 @@ class MultiplexedStream:
                 self._error = None
 
     def hand_on(self, turn: int) -> None:
-        """Let another thread read, if the reading one is still answering in this turn."""
+        """Have another thread read, if the reading one is still answering in this turn."""
         with self._lock:
             if self.answering != turn or not self._has_room.is_set():
                 return
@@ -377,7 +377,7 @@ class MultiplexedStream:
             self._over.set()
 
     def _receive(self) -> bytes | None:
-        """The client's next message, awaited until the backlog is below its limit."""
+        """The client's next message, read once the backlog is below its limit."""
         if not self._has_room.is_set():
             self._has_room.wait()
         return self._stream.receive_bytes()

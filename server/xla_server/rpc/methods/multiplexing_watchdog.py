@@ -23,7 +23,7 @@ class MonitoredStream(Protocol):
     answering: int
 
     def hand_on(self, turn: int) -> None:
-        """Let another thread read, unless the turn is over."""
+        """Have another thread read the stream, unless the turn is over."""
 
     def end_late_calls(self, now: float) -> float | None:
         """End calls whose deadline has passed; return the next deadline."""

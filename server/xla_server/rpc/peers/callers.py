@@ -12,7 +12,7 @@ from xla_server.rpc.peers.leases import Leases
 from xla_server.sessions.limits.shares.caller import LOCAL, Caller
 
 _NETWORK_BITS = 64
-"""Length, in bits, of the prefix of an IPv6 address that identifies a host's network."""
+"""Bits of the prefix of an IPv6 address that is a host's network: it may choose the others."""
 
 
 class Callers:

@@ -44,7 +44,7 @@ class Live(NamedTuple):
 
 
 class Connections:
-    """The connections that grpc servers have accepted: those of these numbers, or all. Thread-safe.
+    """Accepted connections of the grpc servers with `server_numbers`, or of all. Thread-safe.
 
     `is_incremental` states that a connection that is listed later has a higher number.
     """
@@ -61,7 +61,7 @@ class Connections:
         self._lock = threading.Lock()
 
     def of(self, peer: str) -> str:
-        """Return the name of the connection of a call in progress from `peer`, as grpc has it.
+        """Return the name of the connection of a call in progress from `peer`, in grpc's form.
 
         The name is never reused; empty if several connections match.
         """

@@ -26,8 +26,8 @@ class FairQueue(Generic[J]):
     stay in order. So of n identities with jobs each has every n-th thread that becomes free,
     however many jobs it has.
 
-    No caller has more than its share of the threads at the same time, so that one is left for
-    others where there are several.
+    No caller has more than its share of the threads at the same time, so that, of several, one is
+    left for others.
 
     Args:
         threads: Number of threads.

@@ -34,7 +34,7 @@ class Pool(enum.StrEnum):
     """Kinds of calls by what they wait for; each kind has a thread pool."""
 
     SHORT = "short"
-    """Calls that neither compute nor wait."""
+    """Calls that are answered from the server's state, without running or compiling a program."""
     COMPILE = "compile"
     """Calls that compute and never block."""
     EXECUTE = "execute"

@@ -64,7 +64,7 @@ class ThreadPool(ThreadPoolExecutor):
     the same time. If the system refuses a new thread, jobs wait for the existing ones.
 
     Waiting jobs take turns (`FairQueue`). With `shares` no caller has more than its share of the
-    threads, without lent slots.
+    threads, of which lent slots are none.
 
     Python's own pool costs a small call a few percent, with a condition variable in each future and
     a count of idle threads. The class is derived because grpc requires a ThreadPoolExecutor, of
@@ -171,7 +171,7 @@ class ThreadPool(ThreadPoolExecutor):
 
     @contextlib.contextmanager
     def larger(self, count: int) -> Iterator[None]:
-        """Allow so many threads more for the block."""
+        """Allow `count` threads more for the block."""
         with self._changing:
             self._size += count
         try:
@@ -181,7 +181,7 @@ class ThreadPool(ThreadPoolExecutor):
                 self._size -= count
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Refuse new jobs; drop waiting ones or wait for the threads, as the arguments say."""
+        """Refuse new jobs; drop waiting ones if `cancel_futures`; join the threads if `wait`."""
         with self._changing:
             self._is_closed = True
             dropped = self._take_all() if cancel_futures else []

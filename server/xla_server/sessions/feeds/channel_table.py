@@ -199,12 +199,12 @@ class ChannelTable:
         return self._handles.issue(_KINDS[known]), known
 
     def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
-        """Send as `ChannelQueues` does; FailedPreconditionError without a channel of the type."""
+        """Send as `ChannelQueues`; FailedPreconditionError unless the channel joins programs."""
         self.require(channel_id, _BETWEEN_PROGRAMS)
         self._queues.send(channel_id, value, shape, cancellation)
 
     def receive(self, channel_id: int, shape: Shape, cancellation: Cancellation) -> Value:
-        """Receive as `ChannelQueues`; FailedPreconditionError without a channel of the type."""
+        """Receive as `ChannelQueues`; FailedPreconditionError unless the channel joins programs."""
         self.require(channel_id, _BETWEEN_PROGRAMS)
         return self._queues.receive(channel_id, shape, cancellation)
 

@@ -122,7 +122,7 @@ class DeviceFeeds(FeedPair):
     def bound_to(self, name: str, execution: int = 0) -> "ProgramFeeds":
         """The queues for a program, whose name describes its waiting instructions.
 
-        `execution` is the handle of the execution, where it was launched.
+        `execution` is the handle of the execution, if it was launched.
         """
         return ProgramFeeds(self, name, execution)
 

@@ -58,7 +58,7 @@ class FeedSide(abc.ABC, Generic[S]):
         return self.queue.waiting()
 
     def drain(self, cancellation: Cancellation, done: Done) -> None:
-        """Call `done(None)` once the receivers have all items, or with what cancels."""
+        """Call `done(None)` once the receivers have all items, or with `cancellation`'s error."""
         self.queue.drain(cancellation, done, FeedClient("DrainFeed"))
 
     @abc.abstractmethod

@@ -108,7 +108,7 @@ class InfeedSide(FeedSide["InfeedStream"]):
         ]
 
     def _on_change(self) -> None:
-        """Let the stream see that items or room of the queue have changed."""
+        """Wake the stream's reporting thread if a change of the queue makes a report due."""
         stream = self.stream
         if stream is not None:
             stream.wake_if_due()
@@ -138,7 +138,7 @@ class InfeedStream(FeedStream):
 
         Items that do not fit are refused in a report. Raises InvalidArgumentError for a gap in the
         numbers, ResourceExhaustedError for an item without credit, AbortedError if the queue is
-        closed or another stream has come. Items before the fault count as received.
+        closed or another stream has replaced this one. Items before the fault count as received.
         """
         side = self._side
         with side.changed:

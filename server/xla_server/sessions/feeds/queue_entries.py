@@ -38,7 +38,7 @@ class FeedClient:
     name: str
     instruction: str = ""
     execution: int = 0
-    """The handle of the execution, where it was launched."""
+    """The handle of the execution, if it was launched."""
 
     def __str__(self) -> str:
         return f"%{self.instruction} of module {self.name}" if self.instruction else self.name

@@ -43,7 +43,7 @@ _HERE = _Here()
 
 
 def worker_context(pool: SlotPool) -> None:
-    """Mark the calling thread as one of a pool for the block."""
+    """Mark the calling thread, from now on, as one of a pool."""
     _HERE.worker = Worker(pool)
 
 
@@ -54,7 +54,7 @@ def current_worker() -> Worker:
 
 @contextlib.contextmanager
 def releasing_slot() -> Iterator[None]:
-    """Lend the slot of the calling thread for the block, if a pool has it."""
+    """Lend the slot of the calling thread for the block, if it is a pool's thread."""
     worker = current_worker()
     turn, pool = worker.turn, worker.pool
     worker.is_waiting = True

@@ -10,7 +10,7 @@ from xla_server.sessions.limits.shares.caller_shares import CallerUse
 class MemoryAccount:
     """The memory of the devices as the sessions of one caller have it. Thread-safe.
 
-    It wraps the memory of all callers, whose methods it has.
+    It wraps the memory of all callers; its methods take the same arguments.
     """
 
     def __init__(self, memory: MemoryBudget, use: CallerUse, caller: Caller) -> None:
@@ -21,7 +21,7 @@ class MemoryAccount:
     def take(self, byte_size: int, purpose: object, **details: Any) -> None:
         """Reserve bytes, as `MemoryBudget.take`.
 
-        Raises ResourceExhaustedError also where the caller may not have so many more.
+        Raises ResourceExhaustedError also if the caller may not have so many bytes more.
         """
         with self._use.lock:
             self._require(byte_size, purpose)

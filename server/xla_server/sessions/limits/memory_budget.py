@@ -26,7 +26,7 @@ class MemoryBudget:
         return self.used_bytes - self._running
 
     def has_room(self, byte_size: int) -> bool:
-        """Return whether so many bytes are free."""
+        """Return whether `byte_size` bytes are free."""
         return self.used_bytes + byte_size <= self.max_bytes
 
     def take(self, byte_size: int, purpose: object, *, spared: int = 0, running: int = 0) -> None:

@@ -1,6 +1,6 @@
 """The memory of responses that clients have not read yet.
 
-A response stays in the transport until its client reads it, which may be never. Where its size is
+A response stays in the transport until its client reads it, which may be never. If its size is
 known, memory is reserved before it is made. A response that exists already, of a call whose effects
 are done, would be lost if it were refused: such responses may take up to twice the limits.
 """
@@ -132,7 +132,7 @@ class ResponseReservation:
         self._is_over = False
 
     def grow(self, byte_size: int, *, is_made: bool = False) -> None:
-        """Reserve so many bytes more; `is_made` says that the response exists.
+        """Reserve `byte_size` bytes more; `is_made` says that the response exists.
 
         Raises ResourceExhaustedError, with the limit and the use, if there is no room for them.
         """

@@ -139,6 +139,6 @@ class SharedSemaphore:
         return self.use.exceeded(caller, 1, shares.used, shares.limit, shares.reserve)
 
     def refusal(self, level: Level, noun: str, hint: str) -> ResourceExhaustedError:
-        """Return the error for a level that `exceeded` gave."""
+        """Return the error for a level that `exceeded` returned."""
         with self.shares.lock:
             return self.use.refusal(level, 1, self.shares.used, self.shares.limit, noun, hint)

@@ -34,7 +34,7 @@ class Limits:
     execution_wait_seconds: float = 60.0
     """Seconds that an execution may wait for memory."""
     max_replicated_bytes: int = 2**30
-    """Bytes of values that each partition may hold whole though other partitions split them."""
+    """Bytes of values that each partition of a program may hold whole, between regions."""
     collective_timeout_seconds: float = 60.0
     """Seconds that a participant of a collective waits for the others."""
     shared_memory_bytes: int = 0

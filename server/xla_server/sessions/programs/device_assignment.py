@@ -12,9 +12,9 @@ from xla_contract.types.devices.device_grid import DeviceGrid
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeviceAssignment:
-    """A statement of where the participants of a grid run.
+    """The devices on which the participants of a grid run, as a message states them.
 
-    `owner` names who states it, in errors. `ordinals` has the device of each participant, by
+    `owner` names that message in errors. `ordinals` has the device of each participant, by
     flattened id.
     """
 
@@ -28,7 +28,7 @@ def stated_grid(
 ) -> DeviceGrid:
     """Return the grid that counts and assignments state together; a count of 0 states nothing.
 
-    Raises InvalidArgumentError where they contradict each other.
+    Raises InvalidArgumentError if they contradict each other.
     """
     found = DeviceGrid(replicas or 1, partitions or 1)
     for assignment in assignments:
@@ -57,7 +57,7 @@ def assigned_ordinals(
 ) -> tuple[int, ...]:
     """Return the device of each participant; by default participant d is on device d.
 
-    Raises ResourceExhaustedError where there are fewer devices than participants, and
+    Raises ResourceExhaustedError if there are fewer devices than participants, and
     InvalidArgumentError for assignments of another grid, of devices that are absent or named twice,
     and for two that differ.
     """

@@ -84,7 +84,7 @@ class LoadedExecutable:
     name: str = ""
     """The program's."""
     devices: tuple[Device, ...] = ()
-    """Where its participants run unless a call says otherwise, by flattened id."""
+    """Devices of the participants by flattened id, unless a call states others."""
     signature: ShardedSignature | None = None
     """Whole values of the program and their shardings; `program_shape` has a partition's."""
 
@@ -104,7 +104,7 @@ class ExecutableCache:
 
     Programs are kept as long as there is a handle of them, and their modules' bytes are limited.
     Their code is cached within limits of its own and compiled again after eviction. Code of
-    programs without users stays cached, too, and is evicted by least recent use.
+    programs without users stays cached, too; the code that lost its users first is evicted first.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -202,7 +202,7 @@ class ExecutableCache:
     ) -> tuple[CachedCode, bool]:
         """The code, in use, and whether this call compiled it.
 
-        A cancelled call goes on compiling while others wait for the code.
+        A cancelled call continues to compile while others wait for the code.
         """
         while True:
             with self._lock:
@@ -225,7 +225,7 @@ class ExecutableCache:
             except BaseException:
                 self.end_use(code)
                 raise
-            # The call that compiled it was cancelled before this one came to wait.
+            # The compiling call was cancelled before this one was counted: start over.
             self.end_use(code)
 
     def _compile(
@@ -363,7 +363,7 @@ class ExecutableTable:
         self._shared.release(self.handles.remove(handle))
 
     def close(self) -> None:
-        """Free all handles; nothing can be kept any more."""
+        """Free all handles and refuse new ones."""
         for compiled in self.handles.close():
             self._shared.release(compiled)
 
@@ -376,7 +376,7 @@ def _compiled(code: CachedCode) -> CompiledProgram:
 def _await(
     compiling: "concurrent.futures.Future[CompiledProgram]", cancellation: Cancellation
 ) -> bool:
-    """Wait for code, raising what compiling it does; False where compiling it was cancelled."""
+    """Wait for code; raises the error of compiling it. False if its compilation was cancelled."""
     woken = threading.Event()
     compiling.add_done_callback(lambda _: woken.set())
     with cancellation.calling(woken.set):

@@ -212,7 +212,7 @@ class BackgroundExecutions:
                         execution.run.close()
                         self._keep(execution, outcomes)
                 except BaseException as caught:
-                    # Other executions wait for the outputs, whatever the error is.
+                    # For any exception: other executions wait for the outputs.
                     error = self._named(execution, caught)
             self._end(execution, error)
         finally:

@@ -53,7 +53,7 @@ class Batch(Generic[Q, R]):
         The slots of the runs are free then.
 
         Raises InvalidArgumentError for none or too many, ValuePendingError while a value that a run
-        names is not there.
+        names is not computed yet.
         """
         if not 1 <= len(self._requests) <= MAX_RUNS:
             raise InvalidArgumentError(

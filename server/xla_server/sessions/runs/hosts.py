@@ -17,7 +17,7 @@ from xla_server.sessions.programs.compile_request import WireProgram
 class HostParticipant:
     """A participant of a grid, ready to run on a device. `name` says which one, in errors.
 
-    `run` runs it in this process. Elsewhere it is `program`, which has so many `code_bytes`, on
+    `run` runs it in this process. Elsewhere it is `program`, with code of `code_bytes` bytes, on
     `arguments`, with the feeds and channels of this process; `ended` is called when it has ended.
     """
 
@@ -47,7 +47,7 @@ class Hosts(Protocol):
         timeout_seconds: float,
         is_one_program: bool,
     ) -> list[Execution]:
-        """The results of participants of which some run elsewhere, as `run_on_grid`.
+        """The results of participants some of which run elsewhere; as `run_on_grid`.
 
-        Raises UnavailableError, with the rank, where a process has ended or does not answer.
+        Raises UnavailableError, with the rank, if a process has ended or does not answer.
         """

@@ -7,8 +7,8 @@
   behind it wait for it, so a large one is not starved. Only executions that together fit into the
   share that is spared for others pass it. So a waiting execution does not stop small programs, and
   one that needs more than the rest may have to wait for those.
-- Where a session's own limit is the reason to wait, only that session's later executions wait
-  behind.
+- If an execution waits for its session's own limit, only later executions of that session wait
+  behind it.
 - No execution waits while it holds memory, so those that hold some always proceed.
 """
 
@@ -65,7 +65,7 @@ class MemoryQueue:
     """The queue of one server. Thread-safe.
 
     Executions wait for `wait_seconds` at most; those that pass others have `spared_bytes` together.
-    A thread serves the queue, while it is not empty, whenever memory is given back.
+    A thread of its own serves the queue, while it is not empty, whenever memory is given back.
     """
 
     def __init__(
@@ -217,7 +217,7 @@ class MemoryQueue:
         return reservation
 
     def _passed(self, byte_size: int) -> None:
-        """Count so many bytes as given back by executions that passed others."""
+        """Count `byte_size` bytes as given back by executions that passed others."""
         with self._passed_lock:
             self._passed_bytes -= byte_size
 

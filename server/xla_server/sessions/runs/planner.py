@@ -160,7 +160,7 @@ class _Plan:
     def _source(
         self, argument: HandleArgument | ResultArgument | None, parameter: Shape | None
     ) -> Source:
-        """Return the value that an argument names; `parameter` is the shape it must have."""
+        """Return the value that an argument names, which must fit `parameter`, if that is given."""
         source: Source
         if argument is None:
             raise InvalidArgumentError("an argument must say its source, got none")

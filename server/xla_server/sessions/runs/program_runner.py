@@ -178,7 +178,7 @@ class ProgramRunner:
             return CompiledProgram(executable, partitioned.signature)
 
     def _compiling_again(self, compiled: LoadedExecutable) -> Callable[[], CompiledProgram]:
-        """Return a function that compiles a program in an execution's thread, slot lent."""
+        """Return a function that compiles a program in an execution's thread and lends its slot."""
 
         def compile_again() -> CompiledProgram:
             with releasing_slot():
@@ -201,7 +201,7 @@ class ProgramRunner:
 
         A program whose code was evicted is compiled again: the time counts as the session's
         compiling, but is never refused. `donated` has the numbers of arguments without other users;
-        `label` is the handle of a launched execution, for descriptions of waiting clients.
+        `label` is the handle of a launched execution, for descriptions of its waiting instructions.
         `channels` are the session's by default; `collectives` identify the participant of a grid.
         """
         # A context manager would cost a fifteenth of a small execution.
@@ -224,7 +224,7 @@ class ProgramRunner:
 
     @contextlib.contextmanager
     def used(self, compiled: LoadedExecutable, cancellation: Cancellation) -> Iterator[Executable]:
-        """The executable of a program, whose code stays for the block."""
+        """The executable of a program, whose code is not evicted during the block."""
         programs, compile_again = self.engine.programs, self._compiling_again(compiled)
         code, executable = programs.begin_use(compiled, compile_again, cancellation)
         try:
@@ -328,7 +328,7 @@ class ProgramRunner:
 
 
 def profile_of(execution: Execution, compiled: LoadedExecutable) -> Profile:
-    """The profile of an execution, with the time of compiling its program."""
+    """The profile of an execution, with the compile time of the handle that it was run by."""
     # The constructor costs a third of `_replace`.
     return Profile(compiled.cache_hit, compiled.compile_time_ms, *execution.profile[2:])
 

@@ -157,7 +157,7 @@ class PlannedRun:
     def executing(
         self, cancellation: Cancellation, room: Reservation | None = None
     ) -> Iterator[list[StepOutcome]]:
-        """Run the steps in the reservation `room`, for the block, in which results are kept.
+        """Run the steps in the reservation `room`; yield the outcomes, to be kept in the block.
 
         Raises ValuePendingError for an argument that is not computed, the error of one that failed,
         the errors of running, and without `room` as `reserve`.
@@ -167,7 +167,7 @@ class PlannedRun:
         needs = self._needs()
         outcomes: list[StepOutcome] = []
         turns = runner.engine.turns
-        # Participants are scheduled by themselves; the run that waits for them must take no turns.
+        # Participants take turns of their own; the run that waits for them must take none.
         is_shared = any(step.is_shared for step in self.steps)
         turn = None if is_shared else turns.begin(cancellation, runner.flow)
         try:

@@ -13,7 +13,7 @@ from xla_server.sessions.runs.time_slicing import TimeSlicer
 class RunResources:
     """A platform, its compiled programs, the memory of its devices, and the time slicer.
 
-    `quotas` are what each session may have; by default a session may have all there is.
+    `quotas` limit each session; by default a session may have all memory of the devices.
     """
 
     def __init__(

@@ -127,7 +127,7 @@ class TimeSlicer:
         """
         turn = TimeSlice(cancellation, flow)
         turn.worker.turn = turn
-        # Each operation is atomic, so no lock: the thread sets its flag before its last look.
+        # Each operation is atomic, so no lock: the thread sets `_is_asleep` before its last look.
         self._running.add(turn)
         if self._is_asleep:
             self._wake()
@@ -177,7 +177,7 @@ class TimeSlicer:
                 return
 
     def _sleep(self) -> bool:
-        """Sleep until an execution begins; False where the thread is to end instead."""
+        """Sleep until an execution begins; False if the thread must end instead."""
         with self._lock:
             self._woken.clear()
             self._is_asleep = True

@@ -48,7 +48,7 @@ class Arena:
     """`capacity` bytes of address space, a multiple of PAGE, with the parts allocated in it.
 
     Thread-safe. `grow` is called with the bytes that get memory, and raises if there may be none;
-    `shrink` with the bytes that are released. Raises OSError where the system gives no sealed file.
+    `shrink` with the bytes that are released. Raises OSError if the system gives no sealed file.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class Arena:
 
     @property
     def backed_bytes(self) -> int:
-        """Bytes with memory, up to the end of the last part since the last `trim`; and strays."""
+        """Bytes with memory: up to the farthest end of a part since the last `trim`, and strays."""
         self.look()
         return self._backed + self.stray_bytes
 
     def look(self, *, drops: bool = False) -> None:
-        """Count the bytes that the client has written outside all parts, unless in use.
+        """Count the bytes that the client has written outside all parts, unless the lock is held.
 
         With `drops`, release their memory.
         """
@@ -202,7 +202,7 @@ class Arena:
     def duplicate(self) -> int:
         """A descriptor of the file for the client, to be closed by the caller.
 
-        Raises FailedPreconditionError once closed, OSError where there are too many.
+        Raises FailedPreconditionError once closed, OSError if there are too many.
         """
         with self._lock:
             self._mapped()

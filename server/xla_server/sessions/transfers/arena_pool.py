@@ -133,7 +133,7 @@ class ArenaPool:
                 arena.trim(self._warm_bytes, blocking=False)
 
     def close(self) -> None:
-        """Free all arenas; none is kept ahead any more."""
+        """Free all arenas, and stop keeping one ahead."""
         with self._lock:
             self._closed = True
             warming = self._warming
@@ -167,7 +167,7 @@ class ArenaPool:
         if self._take(account, byte_size):
             return
         greedy = self._level_beyond_its_share(account, byte_size)
-        # The arena that asks holds its own lock, so nothing here may wait for another's.
+        # The calling arena holds its own lock, so this must not wait for the lock of another one.
         if greedy is None:
             with self._lock:  # Held while the thread is started.
                 warming = self._warming
@@ -229,7 +229,7 @@ class ArenaPool:
             self._count(account, -byte_size)
 
     def _exceeded(self, account: _Account, byte_size: int) -> Level | None:
-        """Return the level of an arena's caller that may not have so many more. Under the lock."""
+        """Return the level of an arena's caller that may not have so many bytes. Under the lock."""
         if account.caller is None:
             return None
         used = self._used + self._strays

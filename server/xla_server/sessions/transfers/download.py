@@ -55,7 +55,7 @@ def downloading(
 ) -> Iterator[Download]:
     """The value under a handle from byte `offset` on, in the layout of `shape` or its own.
 
-    Its memory counts as the session's until the block ends, even where the handle is freed. Raises
+    Its memory counts as the session's until the block ends, even if the handle is freed. Raises
     the errors of `ValueTable.get`, ValuePendingError among them. Raises UnimplementedError for a
     value that is no array, InvalidArgumentError for a `shape` that does not fit the value,
     OutOfRangeError for an offset behind the end. Raises ResourceExhaustedError if there is no

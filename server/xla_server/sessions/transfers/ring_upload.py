@@ -100,7 +100,7 @@ class RingTransfers:
     def using(self, offset: int) -> Iterator[socket.socket]:
         """The channel of an allocation for one call; it is ended if the block raises.
 
-        Raises FailedPreconditionError where there is none, or another call has it.
+        Raises FailedPreconditionError if there is none, or another call has it.
         """
         with self._lock:
             channel = self._channels.get(offset)

@@ -70,7 +70,7 @@ class SessionArena:
         """Return a new arena for the client, which replaces an earlier one.
 
         Pass it to `disconnect` in the end. Raises FailedPreconditionError if the session has ended,
-        OSError if the system refuses one.
+        OSError if the system cannot make one.
         """
         arena = self._arenas.acquire(self._caller)
         with self._lock:

@@ -63,7 +63,7 @@ class Upload:
         """Give the upload to another stream, and end the previous one.
 
         Raises FailedPreconditionError when `offset` is not the upload's progress. Even then the
-        previous stream loses the upload, so that the progress stays until the client asks again.
+        previous stream has lost the upload, so the progress does not change after a new request.
         """
         with self._lock:
             self._check_alive()

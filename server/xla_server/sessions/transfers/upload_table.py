@@ -266,7 +266,7 @@ class UploadStream:
         """The handle of the value, at the stream's end.
 
         Raises InvalidArgumentError when bytes are missing, which may still come over another
-        stream; AbortedError when the upload was taken over or given up; ResourceExhaustedError
+        stream; AbortedError when the upload was taken over or dropped; ResourceExhaustedError
         when there are too many handles.
         """
         self._upload.check_complete(self)
@@ -278,7 +278,7 @@ class UploadStream:
 
 
 class _FinishedUpload(UploadStream):
-    """A finished upload whose client did not learn of it: only repeated chunks can arrive."""
+    """A finished upload whose client did not learn of it: no further bytes can arrive."""
 
     def __init__(self, finished: UploadState, offset: int) -> None:
         if offset != finished.size:

@@ -2,7 +2,7 @@
 
 A handle is a counter value sent through a permutation that only the server knows (a Feistel network
 keyed anew for each session). So a client cannot guess the handle of another, and the server can
-tell a handle it gave out and freed from one it never gave without remembering the freed ones. The
+distinguish a freed handle from one that was never issued without remembering the freed ones. The
 rounds mix well but are no cipher: an attacker who breaks them learns of handles of its own session
 only.
 """
@@ -199,7 +199,7 @@ class HandleTable(Generic[V]):
         return values
 
     def handles_after(self, handle: int) -> list[int]:
-        """The live handles issued after `handle`, live or freed, in order; all of them for 0."""
+        """The live handles issued after `handle`, which may be freed, in order; all for 0."""
         with self._lock:
             handles = list(self._values)
         if not handle:

@@ -39,12 +39,12 @@ class Reservation:
                 self._on_release(byte_size)
 
     def split(self, byte_size: int) -> "Reservation":
-        """Move so many bytes to a new reservation and return it."""
+        """Move `byte_size` bytes to a new reservation and return it."""
         self._byte_size -= byte_size
         return Reservation(self._table, byte_size, self._is_running, self._on_release)
 
     def shrink(self, byte_size: int) -> None:
-        """Release all but so many bytes."""
+        """Release all but `byte_size` bytes."""
         excess = self._byte_size - byte_size
         if excess > 0:
             self._byte_size = byte_size
@@ -91,7 +91,7 @@ class ValueTable:
             handles, HandleKind.DATA, max_handles
         )
         """The values, and the futures of outputs that are not computed yet."""
-        # id(array) -> the array, and the number of kept values that contain it.
+        # Each distinct array, by identity -> the number of kept values that contain it.
         self._held: dict[Buffer, int] = {}
         self.used_bytes = 0
         """Bytes of the values kept, each distinct array once."""
@@ -204,9 +204,9 @@ class ValueTable:
         pending.finish()
 
     def hold(self, handles: Sequence[int]) -> list[Buffer | ValueFuture]:
-        """The values of different handles, kept until `release` even where the handles are freed.
+        """The values of different handles, kept until `release` even if the handles are freed.
 
-        Raises as `get`, but for values that are still to come.
+        Raises as `get`, except for values that are not computed yet.
         """
         with self._lock:
             entries = [self.handles.get(handle) for handle in handles]
@@ -232,7 +232,7 @@ class ValueTable:
             return all(self._held[leaf] == 1 for leaf in _leaves(buffer))
 
     def remove_all(self, handles: Sequence[int]) -> None:
-        """Free different handles, all or none; raises as `get`, but for values still to come."""
+        """Free different handles, all or none; raises as `get`, except for pending values."""
         with self._lock:
             for buffer in self.handles.remove_all(handles):
                 self._discount(buffer)
@@ -257,7 +257,7 @@ class ValueTable:
         self.remove_all([handle])
 
     def close(self) -> None:
-        """Free all handles; nothing can be kept any more."""
+        """Free all handles and refuse new ones."""
         with self._lock:
             for buffer in self.handles.close():
                 self._discount(buffer)

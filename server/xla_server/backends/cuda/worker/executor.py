@@ -1,11 +1,10 @@
 """Runs of programs on a device: their memory, and the walk over their rows.
 
-Launches are asynchronous. A run waits for its stream where it reads a predicate, before a step of
-the server, and at its end. It reads its cancellation word before each row and after a wait. A loop
-in a graph reads it at each turn, and a kernel that takes long while it runs. Work that a stream
-was given cannot be taken back, so what rows take is measured when they are new, by a wait after
-each, and a run waits once it has given the stream too much. Errors of new rows are told with their
-row.
+Launches are asynchronous. A run waits for its stream to read a predicate, before a step of the
+server, and at its end. It reads its cancellation word before each row and after a wait. A loop in a
+graph reads it at each iteration, and a long kernel while it runs. Enqueued work cannot be revoked,
+so the time of new rows is measured, by a wait after each, and a run waits once it has enqueued too
+much. Errors of new rows name their row.
 """
 
 import collections
@@ -280,13 +279,13 @@ class ProgramRun:
         return found
 
     def _do(self, row: protocol.DeviceRow, stream: int) -> None:
-        """Give a stream what a row does."""
+        """Enqueue the work of a row in a stream."""
         work = self._work(row)
         if work is not None:
             self._driver.enqueue(work, stream)
 
     def _work(self, row: protocol.DeviceRow) -> Work | None:
-        """Return what a row does; None for a copy of nothing, or of a value to itself."""
+        """Return the work of a row; None for a copy of no bytes, or of a value to itself."""
         loaded, addresses = self._loaded, self._addresses
         match row:
             case protocol.Launch(number, slots):

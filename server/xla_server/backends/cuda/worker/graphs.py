@@ -1,9 +1,9 @@
 """Graphs: rows of a program that do not need the server, as one launch.
 
-A graph has addresses in it: of the slots that its rows use. Those that come a second time get a
-graph, as memory comes back and the values of a loop stay where they are. Those that are new take
-over the graph that was used longest ago, whose launches, copies and calls get them one by one: for
-a launch, a tenth of the time that it takes the host.
+A graph contains the addresses of the slots that its rows use. A set of addresses that occurs again
+gets a graph: freed memory is reused, and the values of a loop keep their addresses. A new set takes
+over the least recently used graph, whose launches, copies and calls are changed one by one: that
+takes a tenth of the host's time for a launch.
 """
 
 import collections
@@ -30,13 +30,13 @@ class SegmentGraph:
 
 
 Walk: TypeAlias = Callable[[], Mapping[int, Any]]
-"""Gives a stream that is captured the rows of a segment; returns the nodes of a SegmentGraph."""
+"""Enqueues the rows of a segment in a captured stream; returns the nodes of a SegmentGraph."""
 
 NodeChange: TypeAlias = tuple[Any, Work]
 """A node, and its new work."""
 
 Changes: TypeAlias = Callable[[SegmentGraph, Addresses], Sequence[NodeChange] | None]
-"""Returns what gives a graph with these addresses those of a run; None where nothing can."""
+"""Returns the changes of a graph with these addresses to those of a run; None if impossible."""
 
 _Sets: TypeAlias = collections.OrderedDict[Addresses, SegmentGraph | None]
 
@@ -94,7 +94,7 @@ class Graphs:
         return graph
 
     def _captured(self, segment: Segment, walk: Walk) -> SegmentGraph | None:
-        """Return a graph of what `walk` gives the stream; None where the driver refuses."""
+        """Return a graph of the work that `walk` enqueues; None if the driver refuses."""
         self._driver.begin_capture(self._stream)
         try:
             nodes = walk()

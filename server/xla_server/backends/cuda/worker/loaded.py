@@ -89,7 +89,7 @@ class WorkerProgram:
 def _prepared(driver: Driver, plans: Iterable[LibraryPlan]) -> Mapping[LibraryPlan, Any]:
     """Return plans as their libraries have them.
 
-    Raises LibraryError, or PlansRefusedError where kernels can compute all that was refused.
+    Raises LibraryError, or PlansRefusedError if kernels can compute all that was refused.
     """
     found: dict[LibraryPlan, Any] = {}
     reasons: dict[LibraryPlan, str] = {}

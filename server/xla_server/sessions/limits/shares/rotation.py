@@ -1,6 +1,6 @@
 """Selection of items by least recently served identity, then connection, then session.
 
-Each of n identities with items left is served every n-th time, whatever number of items it has. The
+Each of n identities with items left is served every n-th time, however many items it has. The
 connections of one identity share its part in the same way, and so do the sessions of a connection.
 """
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class GridParticipant:
-    """The other participants of an execution, for one of them. Implements Collectives."""
+    """The participants of an execution, for the use of one of them. Implements Collectives."""
 
     def __init__(self, meetings: Rendezvous, number: int) -> None:
         self.grid = meetings.grid
@@ -42,7 +42,7 @@ def run_on_grid(
 
     Each has a thread while it runs, the first that of the caller, so that all can wait for each
     other. The first to fail ends the others, and its error is raised when all have ended. Waiting
-    for a participant fails at once where that has ended, or when all wait, and else after
+    for a participant fails at once if that has ended, or if all wait, and otherwise after
     `timeout_seconds`. `cancellation` cancels all. Without `is_one_program` the jobs run programs of
     their own, whose collectives meet by channel.
     """

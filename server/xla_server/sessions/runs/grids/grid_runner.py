@@ -1,7 +1,7 @@
 """Programs on several devices at the same time: Execute, ExecuteSharded, ExecuteGraphParallel.
 
-Memory and slots are taken for all participants before the first one begins, so none waits for
-resources of another. The first failure stops the others.
+All or nothing: memory and slots are taken for all participants before the first one begins, so none
+waits for resources that another one holds. The first failure stops the others.
 """
 
 import contextlib
@@ -85,7 +85,7 @@ class GridRunner:
     ) -> ExecutionResult:
         """Run an executable, on all devices of its grid, and keep one result: Execute.
 
-        All participants get the same arguments, or shards of them where the program says so; the
+        All participants get the same arguments, or shards of them if the program says so; the
         result is that of participant 0, or joined as the program says. So does XLA's service with
         its replicas. Raises as `ProgramRunner.execute` and `execute_sharded`.
         """
@@ -440,7 +440,7 @@ def _grid_of(
 ) -> DeviceGrid:
     """The grid of a program on its `own` of the devices of all participants.
 
-    Raises InvalidArgumentError where its options say another one, or other devices.
+    Raises InvalidArgumentError if its options say another one, or other devices.
     """
     grid, stated = DeviceGrid(1, len(devices)), wanted.grid
     if len(own) == len(devices) == stated.size:

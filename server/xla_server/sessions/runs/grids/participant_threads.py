@@ -31,7 +31,7 @@ class _Participant(threading.Thread):
         self._bell.acquire()
 
     def give(self, job: Callable[[], None]) -> None:
-        """Let the thread, which must be idle, run a job."""
+        """Run a job in the thread, which must be idle."""
         self._job = job
         self._bell.release()
 

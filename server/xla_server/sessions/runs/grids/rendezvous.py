@@ -46,7 +46,7 @@ class Across(Protocol):
         """The native meetings in memory that the hosts share; None if they share none."""
 
     def wait(self, number: int, visit: Visit) -> None:
-        """Wait until all members have come to a native meeting.
+        """Wait until all members have arrived at a native meeting.
 
         Called by each participant, `number`, for itself. Raises the execution's failure.
         """
@@ -63,7 +63,7 @@ class Across(Protocol):
 
 @dataclasses.dataclass(slots=True, eq=False)
 class _Open:
-    """A meeting that is not over."""
+    """A meeting that is not over, with `here` members on this host."""
 
     meeting: Meeting
     here: int
@@ -80,7 +80,7 @@ class _Open:
         self.working = self.here
 
     def missing(self) -> list[int]:
-        """The members that have not arrived, natively or here."""
+        """The members that have not arrived; some arrive in native code and never wait here."""
         if self.visit is not None:
             return self.visit.missing()
         return [number for number in self.meeting.members if number not in self.arrived]
@@ -285,7 +285,7 @@ class Rendezvous:
             self._fail(error)
 
     def end(self, number: int) -> None:
-        """Say that a participant has ended: meetings that still expect it fail."""
+        """Record that a participant has ended: meetings that still expect it fail."""
         if self._across is not None and number in self._here:
             self._across.ended(number)
         with self._lock:

@@ -12,9 +12,9 @@ from xla_contract.types.shape import Shape
 
 
 def require_cut(sharding: Sharding, shape: Shape, participants: int) -> None:
-    """Check that a sharding cuts a value among so many participants.
+    """Check that a sharding cuts a value among `participants` participants.
 
-    Raises InvalidArgumentError where it is neither in tiles nor replicated, is made for another
+    Raises InvalidArgumentError if it is neither in tiles nor replicated, is made for another
     number of participants or does not divide the value, and for a value of dynamic size in tiles.
     """
     for leaf, each in sharding.leaves(shape):
@@ -61,7 +61,7 @@ def _shard(literal: Literal, leaves: Iterator[Sharding], participant: int) -> Li
 def joined_shape(sharding: Sharding, shard: Shape, participants: int) -> Shape:
     """The row-major shape of the value whose shards have the shape `shard`.
 
-    Raises InvalidArgumentError where the sharding does not fit: see `require_cut`.
+    Raises InvalidArgumentError if the sharding does not fit: see `require_cut`.
     """
     shape = sharding.whole_shape(shard.without_layout()).with_default_layout()
     require_cut(sharding, shape, participants)

@@ -43,7 +43,7 @@ def shared_step(compiled: LoadedExecutable, arguments: Sequence[Shape]) -> tuple
 def taken_shape(compiled: LoadedExecutable, number: int, given: Shape) -> Shape:
     """The shape of a parameter that a value of shape `given` is an argument for.
 
-    A parameter that the program splits is either a shard or the whole value.
+    For a parameter that the program splits, that value may be a shard or the whole.
     """
     if len(compiled.devices) > 1:
         whole = whole_parameter(compiled, number)
@@ -55,7 +55,7 @@ def taken_shape(compiled: LoadedExecutable, number: int, given: Shape) -> Shape:
 def cutting_of(
     compiled: LoadedExecutable, number: int, value: Shape, sharding: Sharding | None = None
 ) -> Sharding | None:
-    """Return how a value is cut for a parameter; None if every participant has all of it.
+    """Return how a value, which must fit, is cut for a parameter; None if all get all of it.
 
     Without `sharding` it is cut as the program says, if it is whole.
     """

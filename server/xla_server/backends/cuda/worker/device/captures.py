@@ -21,7 +21,7 @@ class Captures:
         return self._end_of(stream)[0]
 
     def last_node(self, stream: int) -> Any:
-        """Return the node that a stream which is captured was given last."""
+        """Return the node of the last work of a captured stream."""
         _, (node, *_), *_ = self._end_of(stream)
         return node
 
@@ -37,26 +37,26 @@ class Captures:
         return node
 
     def add_child(self, body: Callable[[int], None], stream: int) -> Any:
-        """Add what a body gives a stream of its own as one node, and return that."""
+        """Add the work that a body enqueues as one node, a child graph, and return the node."""
         with self._graph() as child:
             self.capture(body, child)
             described = self._cuda.CUgraphNodeParams()
             described.type = self._cuda.CUgraphNodeType.CU_GRAPH_NODE_TYPE_GRAPH
-            # The node has a copy.
+            # The node copies the graph.
             described.graph.graph = child
             return self.add(described, stream)
 
     def change_child(
         self, executable: Any, node: Any, body: Callable[[int], None], stream: int
     ) -> None:
-        """Let a node of `add_child` do what a body gives a stream, which is not captured."""
+        """Replace a node's child graph by a body's work, captured in `stream`, which is free."""
         with self._graph() as child:
             self._capture(body, child, stream)
             changed = self._cuda.cuGraphExecChildGraphNodeSetParams(executable, node, child)
             checked("cuGraphExecChildGraphNodeSetParams", changed)
 
     def capture(self, body: Callable[[int], None], graph: Any) -> None:
-        """Let a graph have what a body gives a stream of its own."""
+        """Capture the work that a body enqueues in a new stream as nodes of a graph."""
         flags = int(self._cuda.CUstream_flags.CU_STREAM_NON_BLOCKING)
         stream = int(checked("cuStreamCreate", self._cuda.cuStreamCreate(flags))[0])
         try:
@@ -83,7 +83,7 @@ class Captures:
             self._cuda.cuGraphDestroy(graph)
 
     def _end_of(self, stream: int) -> Sequence[Any]:
-        """Return the graph that a stream is captured for, and what its next node depends on."""
+        """Return the graph that a stream is captured for, and the dependencies of its next node."""
         _, _, graph, nodes, edges, count = checked(
             "cuStreamGetCaptureInfo", self._cuda.cuStreamGetCaptureInfo(stream)
         )

@@ -1,8 +1,8 @@
 """Loops and branches of graphs, by conditional nodes of NVIDIA's driver.
 
-A kernel in front of a node reads a value of the device and tells the node; in front of a further
-turn of a loop another one does. So the host reads nothing. The driver's compiler has the function
-that the kernels call.
+A kernel in front of a node reads a value of the device and sets the node's condition; so does
+another one in front of each further iteration of a loop. So the host reads nothing. The driver's
+compiler has the function that the kernels call.
 
 Semantics: the CUDA programming guide, Conditional Graph Nodes; the CUDA driver API, Graph
 Management.
@@ -69,8 +69,8 @@ KERNELS = b"""\
     ret;
 }
 """
-"""`set_loop` tells a node whether it does a further turn: a predicate holds, and nothing stops it.
-`set_case` tells it the case of an index, the last for one that is out of range."""
+"""`set_loop` sets whether a node runs another iteration: a predicate holds, and nothing stops it.
+`set_case` sets the case of an index, the last one if the index is out of range."""
 
 SYMBOLS = ("set_loop", "set_case")
 
@@ -89,7 +89,7 @@ class Conditions:
         self._cuda, self._captures, self._context, self._tell = cuda, captures, context, tell
 
     def loop(self, predicate: int, stop: int, body: Callable[[int], None], stream: int) -> None:
-        """Let a graph do a body while a predicate holds and a word of the host is zero."""
+        """Add a loop to a graph: a body, while a predicate holds and a word of the host is zero."""
         condition = self._new(stream)
         given = (condition, predicate, stop)
         self._tell("set_loop", given, stream)
@@ -104,7 +104,7 @@ class Conditions:
     def case(
         self, index: int, byte_size: int, cases: Sequence[Callable[[int], None]], stream: int
     ) -> None:
-        """Let a graph do the case of an index of 1 or 4 bytes, the last for one out of range."""
+        """Add a switch to a graph, by an index of 1 or 4 bytes; the last case if out of range."""
         condition = self._new(stream)
         self._tell("set_case", (condition, index, byte_size, len(cases)), stream)
         kind = self._cuda.CUgraphConditionalNodeType.CU_GRAPH_COND_TYPE_SWITCH
@@ -119,7 +119,7 @@ class Conditions:
     def _add(
         self, kind: Any, condition: int, bodies: Sequence[Callable[[int], None]], stream: int
     ) -> None:
-        """Add a node to the end of a stream's graph, with what the bodies give a stream."""
+        """Add a conditional node to the end of a stream's graph, with the work of the bodies."""
         described = self._cuda.CUgraphNodeParams()
         described.type = self._cuda.CUgraphNodeType.CU_GRAPH_NODE_TYPE_CONDITIONAL
         described.conditional.handle = condition

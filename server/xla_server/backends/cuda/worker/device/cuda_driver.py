@@ -237,7 +237,7 @@ class CudaDriver:
         return self._captures.last_node(stream)
 
     def change_node(self, graph: "_Graph", node: Any, work: Work, stream: int) -> None:
-        """Let a node of a graph do other work of its kind; the addresses are copied."""
+        """Replace a node's work by work of the same type; the addresses are copied."""
         match work:
             case KernelLaunch():
                 self._change_launch(graph.handle, node, work)
@@ -346,7 +346,7 @@ class CudaKernel:
 
 @contextlib.contextmanager
 def _opening(ordinal: int) -> Iterator[None]:
-    """Raise NoDeviceError where the driver refuses a device."""
+    """Raise NoDeviceError if the driver refuses a device."""
     try:
         yield
     except CudaError as error:

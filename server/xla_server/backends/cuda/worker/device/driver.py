@@ -1,9 +1,9 @@
 """The interface of one device, as its worker uses it. Addresses and streams are numbers.
 
 The work of a stream is executed asynchronously, in order; `synchronise` waits for it. Any call may
-raise DeviceLostError, after which nothing works any more. A driver is made with the device's number
-and raises NoDeviceError where there is none. Several threads use it at the same time, each a stream
-of its own: what `prepare` returns is called in several streams at once.
+raise DeviceLostError, after which no call works. A driver is made with the device's number and
+raises NoDeviceError if there is none. Several threads use it at the same time, each with its own
+stream: the result of `prepare` is called in several streams at once.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,16 +39,16 @@ class PreparedCall(NamedTuple):
 
 
 Work: TypeAlias = KernelLaunch | DeviceCopy | PreparedCall
-"""Work of a stream that can be a node of a graph, and be changed there."""
+"""Work for a stream, which may also be a node of a graph, and be replaced there."""
 
 
 @runtime_checkable
 class Driver(Protocol):
     """One device.
 
-    Its graphs have loops and branches, by values that it has then. A body or case is a callable,
-    which is called while the graph is made. It gives its launches, copies and calls, and loops and
-    branches in turn, to the stream that it gets.
+    Its graphs have loops and branches, by values of the device at run time. A body or case is a
+    callable, which is called while the graph is captured. It enqueues its work, and nested loops
+    and branches, in the stream that it gets.
     """
 
     @property
@@ -98,7 +98,7 @@ class Driver(Protocol):
         """Return the executable form of a plan, with all memory and handles that it needs."""
 
     def begin_capture(self, stream: int) -> None:
-        """Let work that the stream is given become a graph instead."""
+        """Capture later work of the stream as a graph, instead of executing it."""
 
     def capture(self, work: Work, stream: int) -> Any:
         """Give work to a stream that becomes a graph, and return its node."""
@@ -107,18 +107,18 @@ class Driver(Protocol):
         """Return the graph, which is kept as long as it is referenced."""
 
     def change_node(self, graph: Any, node: Any, work: Work, stream: int) -> None:
-        """Let a node do work of the same kind from the next launch of its graph on.
+        """Replace a node's work by work of the same type, from the next launch of its graph on.
 
-        The stream, which is not captured, is given nothing. A prepared call keeps its plan.
+        `stream` must not be captured, and gets no work. A prepared call keeps its plan.
         """
 
     def launch_graph(self, graph: Any, stream: int) -> None:
-        """Give the stream all that the graph has, as one launch."""
+        """Launch all nodes of the graph in the stream."""
 
     def capture_loop(
         self, predicate: int, stop: int, body: Callable[[int], None], stream: int
     ) -> None:
-        """Let the graph do a body while the byte at `predicate` is not zero.
+        """Add a loop to the graph: a body, while the byte at `predicate` is not zero.
 
         It ends too once the eight bytes at `stop` are not zero, which are of pinned memory.
         """

@@ -121,7 +121,7 @@ class Request(NamedTuple):
 
 
 def send(connection: socket.socket, record: object) -> None:
-    """Send one message. Raises OSError where the other end is gone."""
+    """Send one message. Raises OSError if the other end is gone."""
     data = pickle.dumps(record, pickle.HIGHEST_PROTOCOL)
     connection.sendall(HEAD.pack(len(data)) + data)
 
@@ -135,7 +135,7 @@ class Reader:
     def receive(self, limit: int) -> Any:
         """Return the record of the next message.
 
-        Raises EOFError where the other end is gone, ValueError for a message above `limit` bytes.
+        Raises EOFError if the other end is gone, ValueError for a message above `limit` bytes.
         """
         data = self._rest
         while len(data) < HEAD.size:

@@ -147,7 +147,7 @@ _C_TYPES: Mapping[Type, Any] = MappingProxyType(
 
 
 class CudnnLibrary:
-    """The library with a handle of it. Raises CudnnError where there is none."""
+    """The library with a handle of it. Raises CudnnError if there is none."""
 
     def __init__(self) -> None:
         self._library = library()
@@ -243,7 +243,7 @@ def _path() -> Path | None:
 def library() -> Any:
     """Return the library, whose functions take numbers and addresses.
 
-    Raises CudnnError where it is not installed or does not load.
+    Raises CudnnError if it is not installed or does not load.
     """
     path = _path()
     if path is None:

@@ -104,7 +104,7 @@ class Connection:
     def call(self, body: messages.Body) -> Any:
         """Make a request and return its answer.
 
-        Raises UnavailableError where the worker is lost, and what the worker answers.
+        Raises UnavailableError if the worker is lost, and what the worker answers.
         """
         self.send(body)
         return self.receive()
@@ -140,7 +140,7 @@ class Connection:
     def settle(self) -> None:
         """Wait for answers that were not received.
 
-        Raises UnavailableError where the worker is lost.
+        Raises UnavailableError if the worker is lost.
         """
         while self.pending and not self.is_broken:
             try:
@@ -171,7 +171,7 @@ class Loss:
 class WorkerProcess:
     """One process. Any thread may use it.
 
-    Raises NoDeviceError, with a sentence, where there is no device.
+    Raises NoDeviceError, with a sentence, if there is no device.
     """
 
     def __init__(self, ordinal: int, command: Sequence[str], number: int) -> None:
@@ -247,7 +247,7 @@ class WorkerProcess:
     def connection(self, run: Cancellation | None = None) -> Iterator[Connection]:
         """A connection of one's own during the block, for a run with its cancellation or a call.
 
-        Raises UnavailableError where the worker is lost.
+        Raises UnavailableError if the worker is lost.
         """
         limit = self._calls if run is None else self._runs
         with limit.taken(run):

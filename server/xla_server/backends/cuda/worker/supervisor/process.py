@@ -64,7 +64,7 @@ class DeviceWorker:
     def load(self, program: protocol.DeviceProgram) -> "LoadedDeviceProgram":
         """Load a program, which is unloaded with its last reference.
 
-        Raises as `placed` does, and RequestError where the driver does not load it.
+        Raises as `placed` does, and RequestError if the driver does not load it.
         """
         loaded = LoadedDeviceProgram(self, program, self._patience)
         loaded.constants()

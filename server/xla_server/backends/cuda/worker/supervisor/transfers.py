@@ -18,14 +18,14 @@ from xla_server.ops.evaluation import Array
 def inline(array: Array) -> bytes:
     """Return the bytes of an array that a message can carry, none for a larger one.
 
-    Raises ValueError where it is not dense and row-major.
+    Raises ValueError if it is not dense and row-major.
     """
     data = _bytes(array)
     return data.tobytes() if data.size <= messages.INLINE_BYTES else b""
 
 
 def upload(process: WorkerProcess, connection: Connection, address: int, array: Array) -> None:
-    """Write an array to the device; raises ValueError where it is not dense and row-major."""
+    """Write an array to the device; raises ValueError if it is not dense and row-major."""
     data = _bytes(array)
     if data.size > messages.INLINE_BYTES:
         _pass(process, connection, address, data, is_upload=True)
@@ -34,7 +34,7 @@ def upload(process: WorkerProcess, connection: Connection, address: int, array: 
 
 
 def download(process: WorkerProcess, connection: Connection, address: int, array: Array) -> None:
-    """Read an array of the device; raises ValueError where it is not dense and row-major."""
+    """Read an array of the device; raises ValueError if it is not dense and row-major."""
     data = _bytes(array)
     if data.size > messages.INLINE_BYTES:
         _pass(process, connection, address, data, is_upload=False)
@@ -74,7 +74,7 @@ def _bytes(array: Array) -> Array:
 
 @contextlib.contextmanager
 def _blocks(process: WorkerProcess, connection: Connection) -> Iterator[list[int]]:
-    """Hold two staging blocks; only one if no more are free, so that no transfer is blocked."""
+    """Hold two staging blocks, or one if no second is free, so that all transfers proceed."""
     taken = [process.blocks.get()]
     try:
         with contextlib.suppress(queue.Empty):
