@@ -120,5 +120,5 @@ def test_a_cheap_one_is_not() -> None:
 
 def test_machines_differ_in_two_passes() -> None:
     names = [[step.name for step in pipeline(target)] for target in (TARGET, PROCESSOR)]
-    assert set(names[1]) - set(names[0]) == {"features-last"}
+    assert set(names[1]) - set(names[0]) == {"channels-last"}
     assert set(names[0]) - set(names[1]) == {"one-hot-scatter"}

@@ -57,7 +57,7 @@ def test_a_library_computes_what_it_is_there_for() -> None:
     assert not BY_LIBRARY.convolves(depthwise)
 
 
-def test_elements_lie_dense_with_features_last_or_first() -> None:
+def test_elements_are_contiguous_with_channels_last_or_first() -> None:
     sizes = 4, 16, 12, 9
     assert SQUARE.distances(sizes) == (16 * 12 * 9, 1, 9 * 16, 16)
     first = dataclasses.replace(SQUARE, is_channels_last=False)

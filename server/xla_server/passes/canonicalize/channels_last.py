@@ -206,7 +206,7 @@ _TAKEN = frozenset({*_RULES, Opcode.CONVOLUTION, Opcode.TRANSPOSE})
 class ChannelsLast(TargetRewritePass):
     """Transposes the operands of convolutions, and their results back, as late as possible."""
 
-    name = "features-last"
+    name = "channels-last"
     opcodes = _TAKEN - {Opcode.TRANSPOSE}
 
     def _rule_in(self, computation: HloComputation, editor: Editor) -> Rule | None:
