@@ -30,9 +30,9 @@ class Arrivals:
     """The open meetings of one execution. Not thread-safe.
 
     A rank may report a member's visits late, and it reports only the last visit of each meeting,
-    which implies all earlier ones. So rank 0 knows a prefix of what each member did, and reports no
-    deadlock that does not exist: of the visits that look incomplete, take the first one that
-    completes; the members that it still misses wait at none of the others.
+    which implies all earlier ones. So rank 0 knows a prefix of what each member did, and reports
+    no deadlock that does not exist. Proof: of the visits that look incomplete, take the first one
+    that completes; the members that it still misses wait at none of the others.
 
     Its methods raise FailedPreconditionError for a meeting that a member cannot come to any more.
     """
