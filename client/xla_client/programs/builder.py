@@ -285,7 +285,7 @@ class Builder:
         declared: Shape | None = None,
         decoration: hlo_pb2.HloInstructionProto | None = None,
     ) -> Op:
-        """`instruction` of this very builder, while functions are called too."""
+        """Add an instruction to this builder itself, also while a function is being called."""
         name = self._names.fresh(name or str(opcode), len(self._instructions) + 1)
         try:
             operands = [self.own(operand) for operand in operands]
