@@ -1,11 +1,11 @@
-"""Large values through memory that a server on the same host shares with this process.
+"""Transfers of large values through memory that a server on the same host shares with this process.
 
 The server names a unix socket when the session is opened. If the socket is on this host, belongs to
 the same user and sends a file descriptor for the session's token, the descriptor's memory is
-mapped. Values of THRESHOLD bytes and more are then copied into it, and messages have their offset.
-Larger ones go through a small part of it, piece by piece, while the server copies them out.
-Downloaded values stay where the server wrote them: their memory is reused once no array refers to
-it. If any of this is missing, values are sent over the connection.
+mapped. Values of THRESHOLD bytes and more are then copied into this memory, and messages have their
+offset. Still larger values go through a small part of it, piece by piece, while the server copies
+them out. Downloaded values stay where the server wrote them: their memory is reused once no array
+refers to it. If any of this is missing, values are sent over the connection.
 """
 
 import collections
@@ -47,7 +47,7 @@ THRESHOLD = 1 << 18
 """Bytes from which a value goes through shared memory; smaller ones are as fast in a message."""
 
 KEPT_BYTES = 256 << 20
-"""Bytes of allocations that are kept for later values."""
+"""Bytes of free allocations that are kept for later values."""
 
 Part: TypeAlias = tuple[int, int]
 """The offset and size of an allocation."""
@@ -69,7 +69,7 @@ def is_enabled(choice: bool | None) -> bool:
 
 
 class _Lease:
-    """The memory of a part that arrays lie in. The part goes back with the last of them."""
+    """The memory of an allocation that arrays use. It is returned with the last of these arrays."""
 
     __slots__ = ("_memory", "_part", "_returned")
 
@@ -89,7 +89,7 @@ class _Lease:
 
 @dataclasses.dataclass(slots=True)
 class _Allocated:
-    """An allocation in use: its part of the arena, and whether an array will lie in it."""
+    """An allocation in use: its part of the arena, and whether an array will use it further."""
 
     part: Part
     memory: Array
@@ -129,7 +129,7 @@ class SharedMemory:
 
     @property
     def leased_bytes(self) -> int:
-        """Bytes of allocations that arrays given out lie in."""
+        """Number of bytes of allocations that downloaded arrays use."""
         with self._lock:
             self._collect()
             return sum(size for _, size in self._leased)
@@ -236,7 +236,7 @@ class SharedMemory:
             connection.close()
 
     def leave_to_parent(self) -> None:
-        """Let go of the arena, in a child that was forked; arrays in it stay as they are."""
+        """Release the arena in a forked child; arrays in it stay as they are."""
         self._is_off = True
         if self._pieces is not None:
             self._pieces.close()
@@ -285,7 +285,7 @@ class SharedMemory:
         return None if allocated is None else (allocated.part[0], allocated.memory[:byte_size])
 
     def _lease(self, allocated: _Allocated) -> bool:
-        """Let an array lie in a part; False where too little would be left for transfers."""
+        """Let an array keep a part; return False if too little would be left for transfers."""
         with self._lock:
             self._collect()
             size = sum(size for _, size in self._leased) + allocated.part[1]
@@ -296,7 +296,7 @@ class SharedMemory:
             return True
 
     def _collect(self) -> None:
-        """Take back the parts of arrays that are gone; called with the lock."""
+        """Take back the allocations of arrays that are gone. The caller holds the lock."""
         while self._returned:
             part = self._returned.popleft()
             self._leased.discard(part)
@@ -359,7 +359,7 @@ class SharedMemory:
                 self._call("FreeShared", request, GREETING_SECONDS)
 
     def _connected(self) -> Array | None:
-        """The memory; None if there is none, and while another thread requests it."""
+        """Return the memory; None if there is none, and while another thread connects."""
         memory = self._memory
         if memory is not None or self._is_off:
             return memory
