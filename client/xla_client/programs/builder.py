@@ -63,7 +63,7 @@ class Op(Operators):
 
     Comparisons are `x.eq(y)`, `x.lt(y)` ... or `ops.eq`, `ops.lt` ...: Python takes `==` and `<`
     for questions that it can answer at once, so these operators raise. `x[i, 1:3, None, ...]`
-    slices as numpy does, with Ops as indices that the run finds. A tuple has a length, elements by
+    slices as numpy does, with Ops as indices computed at run time. A tuple has a length, elements by
     number, and can be unpacked.
     """
 
