@@ -1,7 +1,7 @@
 """dot: sums of products over contracting dimensions, with batch dimensions carried along.
 
-Semantics: XLA's Dot and DotGeneral. The result has the batch dimensions, then what is left of
-lhs, then what is left of rhs.
+Semantics: XLA's Dot and DotGeneral. The result has the batch dimensions, then the free
+dimensions of lhs, then those of rhs.
 """
 
 import dataclasses

@@ -31,7 +31,7 @@ def switch(name: str, description: str) -> inspect.Parameter:
 
 
 def with_flags(flags: Iterable[inspect.Parameter]) -> Callable[[Command], Command]:
-    """Return a decorator by which typer sees these parameters in place of `**flags`."""
+    """Return a decorator by which typer sees these parameters instead of `**flags`."""
 
     def declare(command: Command) -> Command:
         signature = inspect.signature(command)
