@@ -63,8 +63,8 @@ class Op(Operators):
 
     Comparisons are `x.eq(y)`, `x.lt(y)` ... or `ops.eq`, `ops.lt` ...: Python takes `==` and `<`
     for questions that it can answer at once, so these operators raise. `x[i, 1:3, None, ...]`
-    slices as numpy does, with Ops as indices computed at run time. A tuple has a length, elements by
-    number, and can be unpacked.
+    slices as numpy does, with Ops as indices computed at run time. A tuple has a length, elements
+    by number, and can be unpacked.
     """
 
     __slots__ = ("builder", "id")
