@@ -30,7 +30,7 @@ PREFETCH_BYTES = 64 << 20
 ACKNOWLEDGE_SECONDS = 0.002
 """Seconds that a consumer must wait before its values are acknowledged in a separate message."""
 _LOOK_SECONDS = 0.2
-"""Longest pause between two checks whether all values of a run have come, in seconds."""
+"""Longest pause, in seconds, between two polls for the last values of a run."""
 
 
 class Outfeed(FeedBlock):
@@ -206,7 +206,7 @@ class _Receiver(Protocol):
 
 
 class _Value(NamedTuple):
-    """A received value, with its number and its use of credit."""
+    """A received value, with its number and the arrays and bytes of credit that it uses."""
 
     sequence: int
     value: Nested
@@ -239,14 +239,14 @@ class _StreamedOutfeed(ResumableStream):
         self._received = self._consumed = self._acknowledged = 0
         self._waiting_since: float | None = None
         self._unacknowledged: deque[tuple[int, int]] = deque()
-        """Values received since the last acknowledged one: their numbers and counts of arrays."""
+        """Numbers of received and unacknowledged values, each with its number of arrays."""
         self._run: Execution[Any] | None = None
         self._has_all = False
         """True once the run has ended and all its values have come."""
         self.begin()
 
     def end_with(self, run: Execution[Any]) -> None:
-        """End the values with those of a run."""
+        """End the values with the end of a run."""
         self._run = run
 
         def look() -> None:
@@ -255,7 +255,7 @@ class _StreamedOutfeed(ResumableStream):
         run.future().add_done_callback(lambda _: look())
 
     def _look_for_end(self) -> None:
-        """Poll, after the end of the run, until all its values have come."""
+        """Poll, after the end of the run, until all values that it wrote have arrived."""
         pause = FIRST_PAUSE
         request = extension_pb2.DescribeFeedsRequest(**self._address.fields)
         while not self.is_over:

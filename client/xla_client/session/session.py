@@ -338,7 +338,7 @@ class Session:
             if self.transport.session is None:
                 self.reclaimer.free_everything()
             else:
-                # The session may have ended by itself, and a server that is gone cannot be told.
+                # The session may have ended by itself, and a dead server cannot be told.
                 with contextlib.suppress(XlaError):
                     self.transport.call("CloseSession", CloseSessionRequest(), CLOSE_TIMEOUT)
         finally:

@@ -32,7 +32,7 @@ PIECE_BYTES = 1 << 20
 bypasses the cache."""
 
 SLOTS = 16
-"""Slots of a ring, and so the number of pieces that the client can be ahead of the server."""
+"""Slots of a ring: the most pieces that the client is ahead of the server."""
 
 WARM_SLOTS = 4
 """Number of slots that are reused all the time, as long as the server keeps up."""

@@ -69,7 +69,7 @@ def is_enabled(choice: bool | None) -> bool:
 
 
 class _Lease:
-    """The memory of an allocation that arrays use. It is returned with the last of these arrays."""
+    """The memory of a part that is lent to arrays. The part is returned with the last of them."""
 
     __slots__ = ("_memory", "_part", "_returned")
 
@@ -89,7 +89,7 @@ class _Lease:
 
 @dataclasses.dataclass(slots=True)
 class _Allocated:
-    """An allocation in use: its part of the arena, and whether an array will use it further."""
+    """An allocation in use: its part of the arena, and whether it is lent to an array."""
 
     part: Part
     memory: Array
@@ -129,7 +129,7 @@ class SharedMemory:
 
     @property
     def leased_bytes(self) -> int:
-        """Number of bytes of allocations that downloaded arrays use."""
+        """Bytes of allocations that are lent to arrays."""
         with self._lock:
             self._collect()
             return sum(size for _, size in self._leased)
@@ -236,7 +236,7 @@ class SharedMemory:
             connection.close()
 
     def leave_to_parent(self) -> None:
-        """Release the arena in a forked child; arrays in it stay as they are."""
+        """Drop the arena in a forked child; arrays in it are unchanged."""
         self._is_off = True
         if self._pieces is not None:
             self._pieces.close()
@@ -285,7 +285,7 @@ class SharedMemory:
         return None if allocated is None else (allocated.part[0], allocated.memory[:byte_size])
 
     def _lease(self, allocated: _Allocated) -> bool:
-        """Let an array keep a part; return False if too little would be left for transfers."""
+        """Lend a part to an array; False if too little would be left for transfers."""
         with self._lock:
             self._collect()
             size = sum(size for _, size in self._leased) + allocated.part[1]

@@ -318,7 +318,7 @@ class Transport:
         try:
             answer = conversation.call(path, request)
         except StreamBrokenError as error:
-            # If the session has ended, an ordinary call executes nothing twice: it reports that.
+            # If the session has ended nothing is made twice: an ordinary call raises its error.
             if name in _REPEATABLE or isinstance(error.__cause__, _REFUSALS):
                 return None
             # The reason alone: the cause names another rpc, that of the stream.
