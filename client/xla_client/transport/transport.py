@@ -54,12 +54,10 @@ _AUTHORIZATION_KEY = "authorization"
 _CAPABILITIES: list[Any] = [number for number in xla_extension_pb2.Capability.values() if number]
 
 _NO_LIMIT = 1e9
-"""Timeout that stands for none, in seconds: grpc takes much larger values for a time in the
-past."""
+"""Timeout that means no limit, in seconds: much larger ones are a time in the past to grpc."""
 
 _REPEATABLE = frozenset({"GetShape"})
-"""Calls without effects, which are repeated if it is unknown whether the server has executed
-them."""
+"""Calls without effects, which are repeated if it is unknown whether the server has run them."""
 
 _CONVERSED = _REPEATABLE | {
     "CancelExecution",
