@@ -17,7 +17,8 @@ def _end_with_parent() -> None:
 
 def main() -> None:
     """Run `xla_server` with this process's arguments."""
-    # Before the first thread, which would have memory of its own that no large message fits into.
+    # Before the first thread, which would get an allocator arena of its own: no large message fits
+    # into one.
     allocator.tune()
     # Reading by file descriptor: at exit Python would wait for a thread inside sys.stdin.
     threading.Thread(target=_end_with_parent, name="parent watch", daemon=True).start()

@@ -41,7 +41,8 @@ from xla_contract.wire.shape_proto import (
 )
 
 _MESSAGE_BYTES = 1 << 18
-"""The largest value that coroutines send by a call; others are sent in a thread."""
+"""Largest value, in bytes, that coroutines send in one message; larger ones are sent in a
+thread."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class Client:
                 "a server must have sessions with tokens to give one, got one that has none",
                 op="OpenSession",
             )
-        # Other clients may end the session from now on.
+        # Other clients may end the session from here on.
         self._session.is_shared = True
         return opened.token
 

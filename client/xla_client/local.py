@@ -22,7 +22,7 @@ from xla_client.transport.credentials import forget, remember
 from xla_contract import server_extra
 from xla_contract.errors import FailedPreconditionError, UnavailableError
 
-# Run by its path: as a module of this package it would load the client in the server's process.
+# Run by its path: as a module of this package it would import the client into the server.
 _CHILD = (
     sys.executable,
     "-c",
@@ -214,7 +214,7 @@ def _is_installed(name: str) -> bool:
 
 def _command(platform: str, devices: int, options: LocalOptions) -> list[str]:
     command = [*_CHILD, "serve"]
-    # The server has no other client to keep a share for.
+    # The server has no other client for which a share must be reserved.
     alone = {"identity_share": 1, "connection_share": 1}
     own = {"listen": "127.0.0.1:0", "platform": platform, "devices": devices}
     arguments: dict[str, Any] = own | alone | dict(options)

@@ -1,4 +1,4 @@
-"""Arrays whose memory begins where processors like it."""
+"""Arrays that begin at a cache line."""
 
 import math
 from typing import Any

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 LARGE_BYTES = 8 << 20
-"""Bytes of a transfer after which there may be much to give back."""
+"""Bytes of a transfer from which much memory may be free afterwards."""
 
 IDLE_SECONDS = 2.0
 """Seconds without a large transfer after which free memory is released."""
@@ -66,7 +66,7 @@ def tune() -> bool:
 
 
 def trim() -> bool:
-    """Give free memory back to the system; gives whether there was any, False without glibc."""
+    """Return free memory to the system; return whether there was any, False without glibc."""
     library = _glibc()
     return library is not None and bool(library.malloc_trim(0))
 
@@ -89,12 +89,12 @@ def allocated(byte_size: int, allocate: Callable[[], T]) -> T:
 
 
 def make_resident(byte_size: int, count: int) -> None:
-    """Let the allocator have `count` free blocks of so many bytes whose pages are in memory.
+    """Let the allocator have `count` free blocks of `byte_size` bytes whose pages are in memory.
 
-    Python's lock is free meanwhile. Whoever writes to new memory with the lock held keeps it from
-    all other threads while the system finds and clears each page, four times as long as the copy
-    itself takes. This does nothing where `tune` changed nothing, as free memory is not kept there,
-    or before Linux 5.14. The blocks are no reservation: another thread may take them.
+    Python's lock is released meanwhile. Writing to new memory with the lock held blocks all other
+    threads while the system finds and clears each page, four times as long as the copy itself
+    takes. This does nothing if `tune` changed nothing, as free memory is not kept then, or before
+    Linux 5.14. The blocks are not reserved: another thread may allocate them.
     """
     library = _glibc() if _is_tuned else None
     if library is None:
@@ -190,7 +190,7 @@ class IdleTrimmer:
         self._is_due = False
 
     def transferred(self, byte_size: int) -> None:
-        """Take note of a transfer that has ended."""
+        """Note that a transfer has ended."""
         if byte_size < LARGE_BYTES:
             return
         with self._lock:

@@ -1,7 +1,7 @@
 """Environment variables that are no options of a server: those of other software, and one of ours.
 
 Each is declared once, with its use. The modules that read them, and the table on docs/SERVER.md,
-take them from here; options are fields of `Settings`, and the variables of clients are in
+use these declarations. Options are fields of `Settings`, and the variables of clients are in
 `xla_contract/client_settings.py`.
 """
 

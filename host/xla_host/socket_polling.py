@@ -6,10 +6,10 @@ import socket
 import time
 
 SPIN_SECONDS = 3e-4
-"""Seconds of polling for bytes before sleeping: the other end is some copies of a piece away."""
+"""Seconds of polling before sleeping: the other end needs the time of some copies of a piece."""
 
 LONG_SECONDS = 1e-4
-"""Longest duration of `sched_yield` on a processor of one's own, in seconds."""
+"""Duration of `sched_yield`, in seconds, from which the processor is taken to be shared."""
 
 
 def poll_recv(line: socket.socket, most: int) -> bytes | None:
@@ -41,7 +41,7 @@ def recv_spinning(line: socket.socket, most: int) -> bytes:
 
 
 def migrate_thread() -> None:
-    """Go on with the calling thread on another processor, if there is one it may run on.
+    """Move the calling thread to another processor, if there is one that it may run on.
 
     The other end may be on the same processor. Linux does not migrate threads that never sleep for
     long: one would wait for the other while another processor idles.

@@ -112,7 +112,7 @@ def _of_file(target: str, environment: Mapping[str, str]) -> dict[str, Any]:
             raise InvalidArgumentError(f"{_CONFIG} must name a file, got {path}") from None
         return {}
     except OSError as error:
-        # The home of another user: a process in a container may have that of root.
+        # The home directory of another user: a process in a container may have that of root.
         if not named and not os.access(path.parent, os.X_OK):
             return {}
         raise InvalidArgumentError(

@@ -176,7 +176,7 @@ class UnavailableError(XlaError):
 
 
 class NotBegunError(UnavailableError):
-    """The server did not begin the call and never will: it may be made again at once."""
+    """The server did not begin the call and never will: the client may repeat it at once."""
 
 
 class DataLossError(XlaError):
@@ -186,7 +186,7 @@ class DataLossError(XlaError):
 
 
 class UnauthenticatedError(XlaError):
-    """The caller did not say who it is."""
+    """The caller's credentials are missing or invalid."""
 
     code = StatusCode.UNAUTHENTICATED
 

@@ -1,4 +1,4 @@
-"""Certificates of servers that clients know by their fingerprint, whatever issued them."""
+"""Fetching of server certificates that clients know by fingerprint, whoever issued them."""
 
 import contextlib
 import hashlib
@@ -38,7 +38,7 @@ def pinned_certificate(
         UnavailableError: The server does not answer or has another certificate.
     """
     with _connected(target, cert_file, key_file) as connection:
-        # Nothing of it is checked yet.
+        # The certificate is not checked yet.
         der = connection.getpeercert(binary_form=True) or b""
     found = f"{SCHEME}{hashlib.sha256(der).hexdigest()}"
     if not hmac.compare_digest(found, fingerprint.lower()):
@@ -47,7 +47,7 @@ def pinned_certificate(
             hint="Unless the server has a new certificate, this is another server.",
         )
     pem = ssl.DER_cert_to_PEM_cert(der)
-    # Python parses the names of trusted certificates alone.
+    # Python decodes the names of trusted certificates only.
     with _connected(target, cert_file, key_file, pem) as connection:
         parsed: Any = connection.getpeercert() or {}
     names = parsed.get("subjectAltName", ())

@@ -1,4 +1,4 @@
-"""Targets of connections as people write them, made what grpc takes, and what routes to them."""
+"""Targets of connections: their notation, the form that grpc takes, and routing keys."""
 
 import ipaddress
 import os

@@ -1,7 +1,8 @@
 """Conversions of what callers write to the contract's shapes, element types, numbers and values.
 
-`checked` holds public functions to their annotations. Modules of the client that take a shape, an
-element type or a value themselves call `as_shape`, `as_element_type` and `as_literal`.
+`checked` converts the arguments of public functions as their annotations say. Modules of the client
+that take a shape, an element type or a value themselves call `as_shape`, `as_element_type` and
+`as_literal`.
 """
 
 from xla_client.coercion.literals import as_literal

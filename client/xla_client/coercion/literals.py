@@ -1,9 +1,9 @@
-"""The rule for values that are written down: which element type they have.
+"""Literals of Python's and numpy's values, and the rule for their element types.
 
 Values of numpy, and of libraries with numpy's types, keep their element type. Python's numbers,
 alone and in lists, become pred (bool), s32 (int), f32 (float) and c64 (complex); a list takes the
-widest of its numbers. Where numpy's values are among them, numpy's rules of promotion decide. Where
-the type is known, as that of a parameter, Python's numbers take that one.
+widest of its numbers. If a list also has values of numpy, numpy's rules of promotion decide. If the
+type is known, as that of a parameter, Python's numbers take that one.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _OF_KIND = {
     "f": np.dtype(np.float32),
     "c": np.dtype(np.complex64),
 }
-"""The type of Python's numbers for each kind of numpy's types that they are first read as."""
+"""Element type of Python's numbers, by the kind of the numpy type that numpy first gives them."""
 
 
 def as_literal(value: Any, shape: Shape | None = None, *, copy: bool = True) -> Literal:
@@ -65,7 +65,7 @@ def _of_unknown_type(value: Any, copy: bool, depth: int) -> Literal:
 
 
 def _raise_clearer(value: Any, shape: Shape) -> None:
-    """Raise an error that says more of a value that does not become a literal of this shape."""
+    """Raise a more specific error for a value that does not become a literal of this shape."""
     if isinstance(value, tuple) or (value is None and shape.is_tuple):
         return
     array = as_array(value)
@@ -115,7 +115,7 @@ def as_array(value: Any) -> Array:
 
 
 def _own_array(value: Any) -> Any:
-    """The array of a value of another library; everything else as it is."""
+    """Return the array of another library's value; return anything else unchanged."""
     if hasattr(value, "__array__") and not isinstance(value, np.ndarray | np.generic | type):
         return value.__array__()
     return value
@@ -129,13 +129,13 @@ def _refuse_large(value: object) -> None:
 
 
 def _promoted(array: Array, known: "set[np.dtype[Any]]") -> Array:
-    """A list with numpy's values: Python's numbers among them count by their kind alone."""
+    """Promote a list with numpy's values as numpy does; Python's numbers are weakly typed."""
     weak = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}[array.dtype.kind]
     return array.astype(np.result_type(*known, weak))
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """Yield the values that nested lists and tuples hold."""
+    """Yield the values in nested lists and tuples."""
     ahead = [iter((value,))]
     while ahead:
         for each in ahead[-1]:

@@ -13,7 +13,7 @@ Dimensions: TypeAlias = int | Sequence[int]
 
 
 class RunValue:
-    """Base of Op: a value that only a run has, so that it is no number here."""
+    """Base of Op: a value that exists only at run time, so that it is no number here."""
 
     __slots__ = ()
 
@@ -134,6 +134,6 @@ def described(value: Any) -> str:
     """Return the value and its type, in short."""
     try:
         shown = repr(value)
-    except Exception:  # Classes of others may fail at it.
+    except Exception:  # A `__repr__` of another library may raise.
         shown = "an object"
     return f"{' '.join(shown.split()):.80} ({type(value).__name__})"

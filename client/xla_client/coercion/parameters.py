@@ -1,7 +1,6 @@
-"""Arguments of public methods: names, counts, and the parameters that many methods have alike.
+"""Checks of the arguments of public methods: names, counts, and parameters common to many methods.
 
-The check costs a call without keywords next to nothing, and loads nothing that programs are
-written with.
+The check costs a call without keywords next to nothing, and loads no module for writing programs.
 """
 
 import functools
@@ -23,7 +22,8 @@ Rule = Callable[[str, Any], Any]
 
 
 _CLASSES: dict[str, type] = {}
-"""Classes of parameters, by name, as far as their modules are loaded: else there is no object."""
+"""Classes of parameters by name, once their modules are loaded; before that no object of them
+exists."""
 
 T = TypeVar("T", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,7 +36,7 @@ def parameter_class(kind: T) -> T:
 
 
 def known(*kinds: str | type) -> tuple[Any, ...]:
-    """Return classes; those that are named as far as they are registered."""
+    """Return classes; of those given by name, only the ones that are registered."""
     found = (_CLASSES.get(kind) if isinstance(kind, str) else kind for kind in kinds)
     return tuple(kind for kind in found if kind is not None)
 
@@ -88,9 +88,9 @@ class Parameters:
         return arguments, named
 
     def _is_bound(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> bool:
-        """Return whether each argument has a parameter, and each parameter that needs one its own.
+        """Return whether each argument has a parameter, and each required parameter an argument.
 
-        It says what `inspect.Signature.bind` does, in a hundredth of the time.
+        The result is that of `inspect.Signature.bind`, in a hundredth of the time.
         """
         count, names = len(arguments), self._positional
         if count > len(names) and not self._takes_rest:
@@ -276,7 +276,7 @@ RULES: Mapping[str, Rule] = types.MappingProxyType(
 
 
 def brief(method: F) -> F:
-    """Wrap a function or method that no restart concerns."""
+    """Wrap a function or method to which a restart of the server does not matter."""
     parameters = Parameters(method)
 
     @functools.wraps(method)

@@ -1,4 +1,4 @@
-"""A lock with the news that what it guards has changed, for threads and for coroutines."""
+"""A lock with notification of changes, for threads and for coroutines."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ from types import TracebackType
 
 
 class NotifyingLock:
-    """Entered to look at what it guards and to change it; the same thread may enter again."""
+    """A reentrant lock whose holders can wait for changes of the state that it guards."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -27,7 +27,7 @@ class NotifyingLock:
         self._condition.__exit__(kind, error, traceback)
 
     def notify(self) -> None:
-        """Wake all who wait. To be called inside."""
+        """Wake all waiters. The caller must hold the lock."""
         self._condition.notify_all()
         coroutines, self._coroutines = self._coroutines, []
         for loop, future in coroutines:
@@ -36,20 +36,23 @@ class NotifyingLock:
                 loop.call_soon_threadsafe(_set, future)
 
     def wait_for(self, is_ready: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Wait until `is_ready`, which is called inside; False after `timeout` seconds.
+        """Wait until `is_ready`, called with the lock held; False after `timeout` seconds.
 
-        To be called inside.
+        The caller must hold the lock.
         """
         # More is an OverflowError.
         limit = None if timeout is None else min(timeout, threading.TIMEOUT_MAX)
         return self._condition.wait_for(is_ready, limit)
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait for the next news, or for `timeout` seconds. To be called inside."""
+        """Wait for the next notification, or for `timeout` seconds.
+
+        The caller must hold the lock.
+        """
         self._condition.wait(None if timeout is None else max(0.0, timeout))
 
     async def until(self, is_ready: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Wait like `wait_for`, without a thread; the caller must not hold the condition."""
+        """Wait as `wait_for` does, without blocking; the caller must not hold the lock."""
         deadline = None if timeout is None else time.monotonic() + timeout
         loop = asyncio.get_running_loop()
         while True:
@@ -62,7 +65,7 @@ class NotifyingLock:
             left = None if deadline is None else deadline - time.monotonic()
             try:
                 await asyncio.wait_for(future, left)
-            except BaseException as error:  # The next news may be far away: leave, however it ends.
+            except BaseException as error:  # No notification may follow: remove the waiter.
                 with self:
                     if waiter in self._coroutines:
                         self._coroutines.remove(waiter)

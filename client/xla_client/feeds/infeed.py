@@ -24,10 +24,10 @@ _DIRECTION = extension_pb2.FEED_DIRECTION_INFEED
 
 WAITING_ITEMS = 256
 WAITING_BYTES = 8 << 20
-"""Bound of the bytes that wait in the client, except for a single larger item; then `put` blocks.
-"""
+"""Bytes of values that may wait in the client before `put` blocks; a single larger value may wait,
+too."""
 MESSAGE_BYTES = 1 << 20
-"""Size of a message, in bytes, from which it takes no more items."""
+"""Size in bytes from which no more items are added to a message."""
 MAX_VALUE_BYTES = 2**31 - 4096
 """Largest value, in bytes: one that fits into a protobuf message."""
 
@@ -206,7 +206,7 @@ class Infeed(FeedBlock):
 
 
 class _Sender(Protocol):
-    """The way values take."""
+    """Interface for sending values: over a stream, or by one call for each value."""
 
     has_streams: bool
 
@@ -229,7 +229,7 @@ class _Sender(Protocol):
 
 
 class _Value(NamedTuple):
-    """A value to be sent, and what it uses of a credit."""
+    """A value to be sent, and its use of credit."""
 
     data: bytes
     arrays: int
@@ -370,7 +370,7 @@ class _StreamedInfeed(ResumableStream):
         self.check()
 
     def _ask(self) -> None:
-        # A refusal is raised once the items after it have been received, too.
+        # A refusal is raised only once the items after it have been received, too.
         if not self._refusals:
             self.check()
         self._wants_flush = True
@@ -392,14 +392,14 @@ class _StreamedInfeed(ResumableStream):
 
     def _take_refusal(self, refused: extension_pb2.ItemRefused) -> None:
         number = refused.sequence
-        # Refusals are repeated on every new connection, those of feeds before this one included.
+        # The server repeats refusals on every new connection, also those of earlier feeds.
         is_ours = self._sent and self._sent[0][0] <= number <= self._sent[-1][0]
         if is_ours and number > self._last_refused:
             self._last_refused = number
             self._refusals.append(error_of_status("Infeed", refused.status))
 
     def _resume_at(self, number: int) -> None:
-        """Continue after the last value that the server has; later ones are sent again."""
+        """Continue after the last value that the server has received, and send later ones again."""
         expected = (self._sent[0][0] if self._sent else self._next), self._next
         if self._next and not expected[0] <= number <= expected[1]:
             kind = DataLossError if number < expected[0] else AbortedError

@@ -24,11 +24,11 @@ from xla_contract.wire.shape_proto import shape_to_proto
 _DIRECTION = extension_pb2.FEED_DIRECTION_OUTFEED
 
 DEFAULT_PREFETCH = 128
-"""Arrays on the way or waiting for the consumer."""
+"""Number of arrays in transit or waiting for the consumer."""
 PREFETCH_BYTES = 64 << 20
-"""Bytes of arrays on the way or waiting, except for a single larger one."""
+"""Bytes of arrays in transit or waiting for the consumer, except for a single larger array."""
 ACKNOWLEDGE_SECONDS = 0.002
-"""Seconds that a consumer waits before its values are acknowledged in a message of their own."""
+"""Seconds that a consumer must wait before its values are acknowledged in a separate message."""
 _LOOK_SECONDS = 0.2
 """Longest pause, in seconds, between two polls for the last values of a run."""
 
@@ -186,14 +186,14 @@ class Outfeed(FeedBlock):
 
 
 class _End:
-    """There are no more values."""
+    """The end of the values."""
 
 
 _END = _End()
 
 
 class _Receiver(Protocol):
-    """The way values take."""
+    """Interface for receiving values: over a stream, or by one call for each value."""
 
     @property
     def state(self) -> str: ...
@@ -343,7 +343,7 @@ class _StreamedOutfeed(ResumableStream):
         )
 
     def _has_waited(self) -> bool:
-        """Return whether the consumer has waited so long that the acknowledgement is due."""
+        """Return whether the consumer has waited ACKNOWLEDGE_SECONDS."""
         if self._waiting_since is None:
             return False
         due = self._waiting_since + ACKNOWLEDGE_SECONDS
@@ -353,7 +353,7 @@ class _StreamedOutfeed(ResumableStream):
         return False
 
     def _grantable(self) -> tuple[int, int]:
-        """Credit that may be given: for what the consumer can still take here."""
+        """Return the credit that may be sent: the room that is left for the consumer's values."""
         items = self._prefetch - self._here
         if self._to_come is not None:
             items = min(items, self._to_come * self._arrays)
@@ -362,7 +362,7 @@ class _StreamedOutfeed(ResumableStream):
         return max(0, items), max(0, byte_size - self._credit_bytes)
 
     def _finish_last(self) -> None:
-        """The consumer is done with the value it has."""
+        """Mark the value that the consumer was given last as consumed."""
         given, self._given = self._given, None
         if given is not None:
             self._here -= given.arrays
@@ -370,12 +370,12 @@ class _StreamedOutfeed(ResumableStream):
             self._consumed = given.sequence
         is_waiting = not self._ready
         self._waiting_since = time.monotonic() if is_waiting else None
-        # The thread that sends has something to do only now and then.
+        # The sending thread is woken only if there is a message to send.
         if is_waiting or self._is_due():
             self.changes.notify()
 
     def _is_due(self) -> bool:
-        """Return whether enough credit has gathered to send it to the server."""
+        """Return whether the credit is large enough to send it to the server."""
         items, byte_size = self._grantable()
         return 4 * items >= self._prefetch or 4 * byte_size >= PREFETCH_BYTES
 

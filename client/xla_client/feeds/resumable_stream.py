@@ -62,9 +62,9 @@ class FeedBlock(abc.ABC):
 
 
 class ResumableStream(abc.ABC):
-    """A stream of a session that outlives its connections: a thread receives, another sends.
+    """A stream of a session that outlives its connections: one thread receives, another sends.
 
-    `changes` guards its attributes.
+    The lock `changes` guards its attributes.
     """
 
     def __init__(self, session: Session, rpc: str) -> None:
@@ -80,7 +80,7 @@ class ResumableStream(abc.ABC):
         self._rpc = rpc
         self._generation = session.generation
         self._has_begun = False
-        """True once the server has answered a connection of this stream."""
+        """True once the server has answered on any connection of this stream."""
         self._stream: ClientStream | None = None
         """The stream for sending, once the server has answered."""
         self._serving: ClientStream | None = None
@@ -174,7 +174,7 @@ class ResumableStream(abc.ABC):
         self.is_closing = self.is_over = True
 
     def late(self, what: str, timeout: float | None) -> DeadlineExceededError:
-        """Return the error of a wait that took too long."""
+        """Return the error of a wait that reached its timeout; `what` names it."""
         return DeadlineExceededError(
             f"{self._rpc}: {what} within the time given, got none in {timeout} s", op=self._rpc
         )
@@ -185,7 +185,8 @@ class ResumableStream(abc.ABC):
         while True:
             try:
                 self._serve()
-            # A local end sets `is_over` first, so this cancellation comes from a server that stops.
+            # A local end sets `is_over` first, so this cancellation comes from a server that is
+            # stopping.
             except (UnavailableError, CancelledError) as error:
                 now = time.monotonic()
                 with self.changes:

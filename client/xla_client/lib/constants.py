@@ -121,7 +121,7 @@ class _MakesConstant(Protocol):
 def _constant(
     name: str, text: str, refusal: str, value: Callable[[ElementType], Array]
 ) -> _MakesConstant:
-    """Return the function that makes a constant of any type that has the value."""
+    """Return a function that makes a constant of any type that has the value."""
 
     def function(builder: Builder, element_type: ElementTypeLike) -> Op:
         return builder.constant(value(as_element_type(element_type)))
@@ -132,7 +132,7 @@ def _constant(
 
 
 def _of_floats(element_type: ElementType, name: str) -> Array:
-    """Return what numpy tells under a name of a floating type."""
+    """Return the value of this name that numpy has for a floating type."""
     return np.asarray(getattr(floating_info(element_type), name), element_type.dtype)
 
 

@@ -197,7 +197,7 @@ def _extents(
     stride: int,
     dilation: int,
 ) -> tuple[int, int, int]:
-    """Along a spatial dimension: the input's size, the kernel's reach, the windows' spread."""
+    """Return sizes along a spatial dimension: the input, the dilated kernel, all windows."""
     taps = kernel.dimension(numbers.kernel_spatial_dimensions[number])
     windows = gradient.dimension(numbers.output_spatial_dimensions[number])
     size = operand.dimension(numbers.input_spatial_dimensions[number])

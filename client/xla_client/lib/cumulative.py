@@ -34,7 +34,7 @@ See https://openxla.org/xla/operation_semantics#reducewindow
 
 
 class _Running(Protocol):
-    """A function of the elements up to each along a dimension."""
+    """A running reduction: each element combined with those before it along a dimension."""
 
     def __call__(self, operand: Op, dimension: int, *, reverse: bool = False) -> Op:
         """Emit the operation; raises ShapeError for a dimension that the array lacks."""
@@ -43,7 +43,7 @@ class _Running(Protocol):
 def _running(
     name: str, function: str, start: Callable[[Builder, ElementType], Op], **parts: str
 ) -> _Running:
-    """Return the function that combines elements by one of `scalar_computation`, from `start` on.
+    """Return the running reduction by a function of `scalar_computation`, from `start` on.
 
     `parts` complete its docstring.
     """

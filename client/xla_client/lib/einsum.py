@@ -148,7 +148,7 @@ def _check_sizes(inputs: Sequence[_Labels], operands: Sequence[Op]) -> None:
 
 
 def _diagonals(operand: Op, labels: _Labels) -> tuple[Op, _Labels]:
-    """The operand with each label once."""
+    """Return the operand with each label once: repeated labels select diagonals."""
     for name, count in collections.Counter(labels).items():
         for _ in range(count - 1):
             first = labels.index(name)
@@ -160,7 +160,7 @@ def _diagonals(operand: Op, labels: _Labels) -> tuple[Op, _Labels]:
 
 
 def _summed(operand: Op, labels: _Labels, kept: Collection[str]) -> tuple[Op, _Labels]:
-    """The operand summed over the labels that are not kept."""
+    """Return the operand summed over the labels that are not kept."""
     gone = [number for number, name in enumerate(labels) if name not in kept]
     if gone:
         operand = arithmetic.sum(operand, gone)
@@ -174,7 +174,7 @@ def _product(
     precision: Precision,
     preferred_element_type: ElementTypeLike | None,
 ) -> tuple[Op, _Labels]:
-    """One DotGeneral: shared labels are its batch where needed, else contracted."""
+    """Return one DotGeneral: shared labels are batch dimensions if needed, else contracted."""
     shared = _only(lhs[1], rhs[1])
     batch = _only(shared, needed)
     contracted = [name for name in shared if name not in batch]

@@ -292,7 +292,7 @@ def eigh(operand: Op, *, lower: bool = True) -> Eigh:
     batch, size = square_dimensions("eigh", operand)
     real = operand.shape.element_type.real_component
     values = Shape.array(real, (*batch, size))
-    # Lower, sorted, at most so many sweeps, and the tolerance at which a platform may stop.
+    # Options: lower, sorted, the largest number of sweeps, and the tolerance at which to stop.
     options = f"{int(lower)},1,100,1e-6".encode()
     return Eigh(*_called("Eigh", [operand], [operand.shape, values], options))
 

@@ -18,7 +18,8 @@ from xla_client.programs.builder import Op
 _EPSILON = 2.0**-53
 _TINY = 1e-300
 _MAX_STEPS = 10_000
-"""Half an ulp of 1 in f64; least denominator of Lentz's method; terms of a series at most."""
+"""Half an ulp of 1 in f64, the smallest denominator in Lentz's method, and the most terms of a
+series."""
 
 _NAN, _INF = float("nan"), float("inf")
 
@@ -27,7 +28,7 @@ _Step: TypeAlias = Callable[[Op, list[Op]], tuple[Op, list[Op]]]
 
 
 class _Expansion(NamedTuple):
-    """A series or fraction without the factor before it, and its derivative by a."""
+    """A series or fraction without the factor before it, and its derivative with respect to a."""
 
     value: Op
     slope: Op

@@ -44,7 +44,7 @@ def torch_gather(operand: Op, index: Op, dimension: int) -> Op:
     """
     number = _checked("torch_gather", operand, index, dimension)
     if not index.shape.element_count:
-        # A gather could not say so of an empty operand: its slices have one element.
+        # With an empty operand the gather would be refused, as its slices have one element.
         return constants.zeros(
             operand.builder, operand.shape.with_dimensions(index.shape.dimensions)
         )
@@ -203,7 +203,7 @@ def _checked(function: str, operand: Op, index: Op, dimension: int) -> int:
 
 
 def _places(index: Op, number: int) -> Op:
-    """The whole index vector of each element, as a new last dimension."""
+    """Return the whole index vector of each element, as a new last dimension."""
     if index.shape.element_type.bit_width < 32:
         # A narrow type may not count the other dimensions.
         index = ops.convert_element_type(index, ElementType.S32)

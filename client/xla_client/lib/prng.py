@@ -357,7 +357,7 @@ def uniform_integers(key: Op, shape: ShapeLike, low: int, high: int) -> Op:
 
 
 def _remainder(upper: Op, lower: Op, count: int) -> Op:
-    """The remainder of the numbers that these unsigned halves make together."""
+    """Return the remainder of the numbers that these unsigned high and low halves form."""
     element_type = upper.shape.element_type
     half = element_type.bit_width // 2
     wide, factor = element_type, (1 << 2 * half) % count

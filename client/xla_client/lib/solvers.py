@@ -223,7 +223,7 @@ def tridiagonal_solve(lower: Op, diagonal: Op, upper: Op, b: Op) -> Op:
 
 
 def _eliminated(lower: Op, diagonal: Op, upper: Op, b: Op) -> tuple[Op, Op]:
-    """The diagonal and the right side once every lower element is gone."""
+    """Return the diagonal and the right side after forward elimination of the lower elements."""
 
     def step(index: Op, state: list[Op]) -> list[Op]:
         lower, upper, pivots, right = state
@@ -248,7 +248,7 @@ def _eliminated(lower: Op, diagonal: Op, upper: Op, b: Op) -> tuple[Op, Op]:
 
 
 def _substituted(upper: Op, pivots: Op, right: Op) -> Op:
-    """The solution of what `_eliminated` leaves, from the last row up."""
+    """Return the solution by back substitution, from the last row up."""
     last = pivots.shape.dimensions[-1] - 1
 
     def step(index: Op, state: list[Op]) -> list[Op]:

@@ -169,7 +169,7 @@ def composite_call(
 
 @checked
 def while_(condition: ComputationLike, body: ComputationLike, init: Any) -> Op:
-    """`init`, passed through `body` as long as `condition` gives true for it.
+    """The value after a loop: `body` applied to `init` as long as `condition` returns true.
 
     `init` is an Op, a number, or a sequence of them, which is a tuple. Functions are given one
     value of its shape; the body of a tuple may return a sequence. Values of the program around
@@ -278,7 +278,7 @@ def conditional(
 
 @checked
 def optimization_barrier(operand: Op) -> Op:
-    """The operand, behind a line no optimisation crosses.
+    """The operand; optimisations move no operation across this one.
 
     Args:
         operand: A value of any shape.

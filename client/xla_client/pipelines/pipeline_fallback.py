@@ -1,4 +1,4 @@
-"""The way of a pipeline to servers that have no Run: a call for each step."""
+"""Execution of a pipeline on servers that have no Run: a call for each step."""
 
 import asyncio
 from collections.abc import Sequence
@@ -92,7 +92,7 @@ class _Results:
         self._elements: dict[int, tuple[Buffer, ...]] = {}
 
     def part(self, result: StepResult) -> Buffer:
-        """The buffer of a result; UnimplementedError for elements of elements."""
+        """Return the buffer of a result; raises UnimplementedError for elements of elements."""
         buffer = self.whole[result.step]
         if not result.index:
             return buffer
@@ -101,7 +101,7 @@ class _Results:
         return self._elements[result.step][result.index[0]]
 
     def given(self, output: Output, timeout: float | None) -> Any:
-        """An output in the form in which `run` returns it."""
+        """Return an output in the form in which `run` returns it."""
         buffer = self.part(output.result)
         if output.is_fetched:
             return buffer.to_numpy(timeout=timeout)

@@ -1,4 +1,4 @@
-"""The ways a pipeline has to the server, and the usual one: all steps in one message."""
+"""Transports of a pipeline to the server; the usual one sends all steps in one message."""
 
 import abc
 import asyncio
@@ -32,7 +32,7 @@ first.
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Output:
-    """A result that is asked for."""
+    """A result that the caller keeps or fetches."""
 
     result: StepResult
     is_fetched: bool
@@ -66,7 +66,7 @@ class StepRecord:
         return parameters, self.arguments
 
     def without_values(self) -> "StepRecord":
-        """The same without the caller's values, which the step has taken."""
+        """Return the record without the caller's values, which the step has taken."""
         arguments = [
             each if isinstance(each, Buffer | StepResult) else None for each in self.arguments
         ]
@@ -166,7 +166,7 @@ class OneRun(PipelineTransport):
 
     def _called(self, outputs: Sequence[Output], pending: Pending[Any]) -> Execution[Any]:
         """Return the execution of a call of Run that another thread awaits."""
-        # Until the call is answered, it is open whether the server has the donated handles.
+        # Until the call is answered, it is unknown whether the server has the donated handles.
         steps, recordings = list(self._steps), list(self._recordings)
         self._end_donations(is_freed=False)
 
@@ -192,7 +192,7 @@ class OneRun(PipelineTransport):
         return extension_pb2.RunRequest(steps=[step.message for step in self._steps])
 
     def _donate_by_modules(self, outputs: Sequence[Output]) -> None:
-        """Donate the arguments that the modules donate, as all their readers are known now."""
+        """Donate the arguments that the modules donate, now that all readers are known."""
         donations = [each.donation for each in self._recordings]
         donated = donated_in_steps(donations, [each.result for each in outputs])
         for step, (_, arguments), numbers in zip(self._steps, donations, donated, strict=True):
@@ -262,7 +262,7 @@ class OneRun(PipelineTransport):
     def _kept(
         self, output: Output, following: Iterator[xla_data_pb2.GlobalDataHandle]
     ) -> Buffer | tuple[Buffer, ...]:
-        """A kept output, whose handles are the next ones."""
+        """Return a kept output, whose handles are the next ones."""
         if not output.is_spread:
             return Buffer(self._session, next(following).handle, output.shape)
         shapes = output.shape.tuple_shapes

@@ -63,8 +63,8 @@ class Op(Operators):
 
     Comparisons are `x.eq(y)`, `x.lt(y)` ... or `ops.eq`, `ops.lt` ...: Python takes `==` and `<`
     for questions that it can answer at once, so these operators raise. `x[i, 1:3, None, ...]`
-    slices as numpy does, with Ops as indices that the run finds. A tuple has a length, elements by
-    number, and can be unpacked.
+    slices as numpy does, with Ops as indices computed at run time. A tuple has a length, elements
+    by number, and can be unpacked.
     """
 
     __slots__ = ("builder", "id")
@@ -285,7 +285,7 @@ class Builder:
         declared: Shape | None = None,
         decoration: hlo_pb2.HloInstructionProto | None = None,
     ) -> Op:
-        """`instruction` of this very builder, while functions are called too."""
+        """Add an instruction to this builder itself, also while a function is being called."""
         name = self._names.fresh(name or str(opcode), len(self._instructions) + 1)
         try:
             operands = [self.own(operand) for operand in operands]

@@ -1,8 +1,9 @@
-"""Functions that are held to their annotations.
+"""Public functions whose arguments are converted and checked by their annotations.
 
-`checked` passes every argument of a call through what `TAKERS` has for the annotation of its
-parameter: what callers may write becomes what the function works with, and everything else is an
-error that names function and parameter. So each kind of argument has exactly one rule.
+`checked` passes every argument of a call through the entry of `TAKERS` for the annotation of its
+parameter. The entry converts all that callers may write to the type that the function works with;
+anything else is an error that names function and parameter. So each kind of argument has exactly
+one rule.
 """
 
 import functools
@@ -31,7 +32,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Taker: TypeAlias = Callable[[str, Any], Any]
-"""Gives what a parameter of this name works with, of what was written; raises XlaError."""
+"""Converts an argument, given the parameter's name, to the type that the function works with;
+raises XlaError."""
 
 Choice: TypeAlias = str | int
 """The name or number of a member, in annotations beside its enumeration."""
@@ -76,7 +78,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 _TAKE_ANYTHING = frozenset({"ops.copy", "ops.optimization_barrier"})
-"""Operations without a rule about their operands."""
+"""Operations that have no rule about their operands."""
 
 _ERRORS = {
     "ArgumentTypeError": "An argument has a type that its parameter does not take.",

@@ -20,7 +20,7 @@ from xla_contract.types.shape import Shape
 def loop(
     condition: ComputationLike, body: ComputationLike, given: Sequence[Op | Scalar], is_one: bool
 ) -> Op:
-    """The while instruction for computations or functions: `ops.while_`."""
+    """Return the while instruction for computations or functions; implements `ops.while_`."""
     if not given:
         raise InvalidArgumentError("a loop needs values to carry, got none")
     builder = builder_of(*given)
@@ -90,7 +90,7 @@ def branches(
     given: ComputationLike | Values | None,
     shared: Sequence[Op | Scalar],
 ) -> Op:
-    """The conditional instruction for computations or functions: `ops.conditional`."""
+    """Return the conditional for computations or functions; implements `ops.conditional`."""
     builder = index.builder.innermost()
     if isinstance(computations, list | tuple):
         called_here = list(computations)
@@ -121,7 +121,7 @@ def scanned(
     is_reverse: bool,
     is_associative: bool | None,
 ) -> Op:
-    """The scan instruction for a computation or a function: `ops.scan`."""
+    """Return the scan instruction for a computation or a function; implements `ops.scan`."""
     builder = builder_of(*inputs)
     given = operands.values("init_values", init_values)
     if isinstance(step, Computation):

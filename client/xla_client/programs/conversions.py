@@ -107,7 +107,7 @@ def from_stablehlo(module: str | bytes) -> bytes:
         try:
             found, failure = _translated(converter, _refined(converter, module)), None
         except (*_ERRORS, ImportError, AttributeError):
-            # Arguments of dynamic shape, which the server refuses, or what failed before.
+            # Arguments have dynamic shapes, which the server refuses, or the first failure remains.
             pass
     if failure is not None:
         raise InvalidArgumentError(

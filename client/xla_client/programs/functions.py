@@ -1,9 +1,10 @@
 """Python functions as computations: reducers, comparators, branches, loop bodies.
 
-A function is called once, with Ops that stand for its arguments, and what it writes becomes a
-computation. It may use values of the builder around it. Small constants are copied into it. Others
-are handed in: by the loop's state, by a branch's operand, by more operands of a call. A computation
-on scalars (of reduce, sort, map, scatter ...) has no way in, so there they are refused.
+A function is called once, with Ops that stand for its arguments, and the instructions that it
+writes become a computation. It may use values of the builder around it. Small constants are copied
+into the computation. Other values are passed in: by the loop's state, by a branch's operand, by
+further operands of a call. A computation on scalars (of reduce, sort, map, scatter ...) cannot be
+passed further values, so it may not use them.
 
 Names in errors: `role` is the parameter that the function was given for.
 """
@@ -28,7 +29,8 @@ from xla_contract.types.shape import Shape
 from xla_contract.wire.shape_proto import shape_to_proto
 
 COPIED_BYTES = 4096
-"""Constants up to this size are copied into a function that could also be handed them."""
+"""Size in bytes up to which constants are copied into a function, even if it could be passed
+them."""
 
 _COPIED = {
     str(opcode)
@@ -40,10 +42,10 @@ _COPIED = {
         Opcode.RESHAPE,
     )
 }
-"""Operations that are copied along with the constants that they are applied to."""
+"""Operations that are copied with the constants that are their operands."""
 
 _COPIED_DEPTH = 8
-"""The longest chain of operations that is copied with a constant."""
+"""Longest chain of operations that is copied with a constant."""
 
 
 class Inner(Builder):
@@ -56,7 +58,7 @@ class Inner(Builder):
         self._takes_values = takes_values
         self.arguments: list[Op] = []
         self.taken: dict[Op, Op] = {}
-        """The parameters that stand for values from outside."""
+        """The parameters that stand for values from outside the function, by those values."""
         self._copies: dict[Op, Op] = {}
         self._is_finished = False
 
@@ -113,7 +115,7 @@ class Inner(Builder):
         return placeholder
 
     def packed(self, around: Sequence[Op], root: Op) -> Computation:
-        """The computation of one tuple: the arguments, then `around`, values from outside."""
+        """Return the computation of one tuple: the arguments, then the outside values `around`."""
         elements = [*self.arguments, *(self.own(op) for op in around)]
         state = Shape.tuple_of([element.shape for element in elements])
         number = len(self._instructions) + 1
@@ -141,7 +143,7 @@ class Inner(Builder):
         return around is builder
 
     def _copied(self, op: Op, depth: int) -> Op | None:
-        """A constant, or what is made of one by a few operations, written down here again."""
+        """Copy a constant, or the result of a few operations on constants, into this builder."""
         if self._takes_values and op.shape.is_array and op.shape.byte_size > COPIED_BYTES:
             return None
         proto = op.builder.message_of(op)
@@ -203,7 +205,7 @@ def called(
     role: str,
     like: Shape | None = None,
 ) -> Op:
-    """Call a function and return its result as one Op: several values are a tuple."""
+    """Call a function and return its result as one Op; several values become a tuple."""
     result = raw_result(inner, function, arguments, role)
     return as_result(inner, result, function, role, like)
 
@@ -211,7 +213,7 @@ def called(
 def raw_result(
     inner: Inner, function: Callable[..., Any], arguments: Sequence[Any], role: str
 ) -> Any:
-    """Call a function, whose instructions go into its computation, and return its result."""
+    """Call a function so that its instructions go into its computation; return its result."""
     check_arity(function, arguments, role)
     with inner.outer.calling(inner):
         return function(*arguments)
@@ -242,7 +244,7 @@ def as_result(
 def begun(
     function: Callable[..., Any], builder: Builder, role: str, shapes: Sequence[Shape]
 ) -> Inner:
-    """The builder of a function's computation, with an argument of each shape."""
+    """Return the builder of a function's computation, with a parameter of each shape."""
     inner = _begun(function, builder, role)
     inner.arguments += [inner.argument(shape) for shape in shapes]
     return inner

@@ -1,4 +1,4 @@
-"""Computations taken into a module that calls them, under ids and names of their own."""
+"""Copies of called computations in the module that calls them, under new ids and names."""
 
 from collections.abc import Mapping
 
@@ -70,7 +70,7 @@ class Embedding:
             ids[computation.id] = self._next_id
             self._next_id += 1
             self._renumber(computation, ids)
-        # All or none: a module that is refused leaves nothing in those built later.
+        # All or none: a module that is refused must leave nothing in modules built later.
         self._computations += module.computations
         return ids[module.entry_computation_id]
 

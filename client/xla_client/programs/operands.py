@@ -12,7 +12,7 @@ from xla_client.programs.operators import Operators
 from xla_client.programs.scalars import SCALAR_TYPES, Scalar
 
 ComputationLike: TypeAlias = Computation | Callable[..., Any]
-"""A Computation, or a function of Ops that is written down where it is given."""
+"""A Computation, or a function of Ops that is called to write one."""
 
 _HINT = "builder.constant makes an Op of a number or an array"
 

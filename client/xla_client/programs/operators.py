@@ -1,7 +1,7 @@
 """Python's operators on values of a program that is being written.
 
-Each calls a function of `xla_client.ops`, which provides them: operations are written with Ops, not
-the other way round.
+Each calls a function of `xla_client.ops`, which registers them here by `provide`: the modules of
+operations import Op, and not the other way round.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from xla_contract.types.shape import Shape
 
 _Place: TypeAlias = "SupportsIndex | slice | EllipsisType | Operators | Sequence[int] | None"
 Index: TypeAlias = "_Place | tuple[_Place, ...]"
-"""The types of an index between the brackets of `x[...]`."""
+"""Types of an index between the brackets of `x[...]`."""
 
 Axes: TypeAlias = int | Sequence[int] | None
 """Dimension numbers, which count from the end where they are negative; None is all."""

@@ -9,7 +9,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.element_type import ElementType
 
 Scalar: TypeAlias = bool | int | float | complex | np.generic
-"""Numbers that operators of Op take beside an Op."""
+"""Numbers that may be an operand of an operator beside an Op."""
 
 SCALAR_TYPES = (bool, int, float, complex, np.generic)
 

@@ -128,5 +128,5 @@ def amounts_of(
 
 def _dilated(sizes: Sequence[int], dilations: Sequence[int] | None) -> Sequence[int]:
     if dilations is None or len(dilations) != len(sizes):
-        return sizes  # Another length is refused where the window is made.
+        return sizes  # Other lengths are refused when the window is made.
     return [dilated(size, by) for size, by in zip(sizes, dilations, strict=True)]

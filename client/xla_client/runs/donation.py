@@ -1,4 +1,4 @@
-"""Arguments that a module gives up by itself: its input_output_alias and buffer_donor."""
+"""Donation that a module states itself, by input_output_alias and buffer_donor."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -55,7 +55,8 @@ def donated_in_batch(
 
 
 _Use: TypeAlias = tuple[Any, ...]
-"""A value that a step of a pipeline reads: a kind, a number, and the elements to descend to."""
+"""A value that a step reads: a kind ("buffer" or "result"), a number, and the index of an
+element."""
 
 
 def donated_in_steps(
@@ -98,7 +99,7 @@ def _use_of(argument: Any) -> _Use | None:
 
 
 class _Uses:
-    """A number of uses, and how many of them share elements with a value."""
+    """A multiset of uses, which counts those that share elements with a value."""
 
     def __init__(self, uses: Iterable[_Use]) -> None:
         self._whole = Counter(uses)
@@ -118,5 +119,5 @@ class _Uses:
 
 
 def _around(use: _Use) -> list[_Use]:
-    """Return the tuples that a value is a part of."""
+    """Return the tuples that contain a value."""
     return [use[:length] for length in range(2, len(use))]

@@ -47,10 +47,10 @@ DEFAULT_DEVICE = 0
 """The device of runs that name none: XLA's default device."""
 
 _BATCH = 128
-"""Most runs in one message."""
+"""Largest number of runs in one message."""
 
 _FAULTS = XlaError, TypeError, ValueError
-"""Errors of one run of a batch, its arguments included."""
+"""Errors that concern a single run of a batch, those of its arguments included."""
 
 
 @parameter_class
@@ -363,15 +363,15 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
         return capability in self._session.transport.capabilities
 
     def _is_plain(self, arguments: Sequence[Argument]) -> bool:
-        """Return whether one call of Execute runs it and returns its result's handle."""
+        """Return whether one call of Execute can run it and return its result's handle."""
         return not runs.is_flat_tuple(self._program_shape.result) and all(
             isinstance(argument, Buffer) for argument in arguments
         )
 
     def _plain_request(self, arguments: Sequence[Argument]) -> bytes | None:
-        """The request of a run with small arrays whose result is sent back; None for other runs."""
+        """Return the request of a run whose arrays and result are in messages, None for others."""
         result = self._program_shape.result
-        # The handle first: the template has it.
+        # Read the handle first, as the template contains it.
         if not self.handle or result.byte_size > runs.FETCH_BYTES:
             return None
         template = self._template

@@ -97,7 +97,7 @@ class Execution(abc.ABC, Generic[R]):
 
     @abc.abstractmethod
     def _watch(self) -> None:
-        """See to it that the future is set when the run has ended; may be called again."""
+        """Make sure that the future is set when the run has ended; may be called again."""
 
     def future(self) -> "concurrent.futures.Future[R]":
         """Return the run as a future, always the same one; cancelling it stops the run.
@@ -142,12 +142,12 @@ class Execution(abc.ABC, Generic[R]):
     def done(self) -> bool:
         """Return whether the run has finished, well or not; does not wait for it.
 
-        If nothing waits for the run yet, the server is asked, so that the first call is right, too.
+        If nothing waits for the run yet, the server is asked, so the first call is right, too.
         """
         return self._future.done() or self._has_ended() or self.future().done()
 
     def _has_ended(self) -> bool:
-        """Return whether the server reports the end, if the future cannot know it yet."""
+        """Return whether the server knows of an end that the future cannot know yet."""
         return False
 
     def __repr__(self) -> str:
@@ -199,7 +199,7 @@ class LaunchedExecution(Execution[R]):
         self._buffers = buffers
         self._timeout = timeout
         self._forget = session.hold(self, handle, 0)
-        # Callbacks of the future may call methods that take it, too.
+        # Reentrant: callbacks of the future may call methods that take the lock.
         self._lock = threading.RLock()
         self._is_lost = False
         self._waiting: Pending[Any] | None = None
@@ -244,7 +244,7 @@ class LaunchedExecution(Execution[R]):
         request.execution.handle = self._handle
         waiting = self._session.start("WaitForExecution", request, self._timeout)
         self._waiting = waiting
-        # The server forgets the handle by itself from now on.
+        # The server forgets the handle by itself from here on.
         if self._forget.detach() is not None:
             self._session.reclaimer.forget(self._handle)
         waiting.add_done_callback(lambda: self._settle(waiting))
@@ -269,12 +269,12 @@ class LaunchedExecution(Execution[R]):
         try:
             response = waiting.result()
         except DeadlineExceededError as error:
-            # The time given is the run's, which the server does not know of.
+            # The `timeout` is the run's, which the server does not know.
             with contextlib.suppress(XlaError):
                 self.cancel()
             self._future.set_exception(error)
         except (SessionEndedError, CutOffError) as error:
-            # The server is asked in a thread of its own: this one is grpc's.
+            # The query is made in a thread of its own: this one belongs to grpc.
             threading.Thread(target=self._fail, args=(error,), name="xla-lost", daemon=True).start()
         except XlaError as error:
             self._future.set_exception(error)
@@ -300,7 +300,7 @@ class LaunchedExecution(Execution[R]):
 
 
 def _hold(_: object) -> None:
-    """Keep the argument as long as what calls this."""
+    """Keep the argument of a partial call of this function alive with the callback."""
 
 
 def adopted_buffers(

@@ -23,7 +23,7 @@ first.
 """
 
 FETCH_BYTES = 1 << 20
-"""The largest result that is sent back with the answer; what is larger is downloaded."""
+"""Largest result, in bytes, that is sent in the answer; larger ones are downloaded."""
 
 Results: TypeAlias = "Buffer | tuple[Buffer, ...]"
 
@@ -51,7 +51,7 @@ class RunStepMessage:
         return answer
 
     def end_donation(self, *, is_freed: bool) -> None:
-        """End the lives of the buffers that were donated."""
+        """Mark the donated buffers as given up; `is_freed` says if the server has freed them."""
         for buffer in self.donated:
             buffer.give_up(is_freed=is_freed)
 
@@ -124,18 +124,18 @@ def require_numbers(donate: Iterable[int], count: int) -> None:
 
 
 def keep(message: extension_pb2.RunStep, result: Shape) -> None:
-    """Let a step keep its result; a tuple without tuples inside as its elements."""
+    """Request that a step's result is kept; a flat tuple as its elements."""
     message.output.keep = True
     message.output.flatten = is_flat_tuple(result)
 
 
 def fetch(message: extension_pb2.RunStep, result: Shape) -> None:
-    """Let a step send its result back, row by row."""
+    """Request that a step's result is sent back in row-major order."""
     ask_for(message.output, result)
 
 
 def ask_for(output: extension_pb2.RunOutput | extension_pb2.RunPart, result: Shape) -> None:
-    """Let a result, or a part of one, be sent back, row by row."""
+    """Request that a result, or a part of one, is sent back in row-major order."""
     output.fetch_bytes = FETCH_BYTES
     wanted = _asked_for(result)
     if wanted is not None:
@@ -144,7 +144,7 @@ def ask_for(output: extension_pb2.RunOutput | extension_pb2.RunPart, result: Sha
 
 @functools.lru_cache(maxsize=1024)
 def _asked_for(result: Shape) -> xla_data_pb2.ShapeProto | None:
-    """The shape with the layout to request for a result; None if it has that layout already."""
+    """Return the shape to request a result in; None if the result has its layout already."""
     wanted = result.without_layout().with_default_layout()
     return shape_to_proto(wanted) if result.byte_size and wanted != result else None
 

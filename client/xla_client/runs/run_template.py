@@ -1,4 +1,4 @@
-"""Requests of Run with small plain arrays sent along: all but the elements is written once."""
+"""Templates of Run requests with small arrays: only the elements differ between runs."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -12,11 +12,12 @@ from xla_contract.wire.literals.value_proto import is_plain
 
 
 class RunTemplate:
-    """The bytes of a run, into which the elements of its arguments are put.
+    """A serialized request of a run, into which the elements of its arguments are inserted.
 
-    They are had from `encode`, which gives the request for arrays of the shapes of `parameters`,
-    each sent along: there is no other text of what a request looks like. Arguments that take more
-    than `max_bytes` together, or are no arrays as numpy has them, are not for templates.
+    The template is made from the result of `encode`, which returns the request for arrays of the
+    shapes of `parameters`, all in the message; so no other code knows the form of a request. There
+    is no template for arguments that take more than `max_bytes` together, or that are no arrays in
+    numpy's own form.
     """
 
     def __init__(
@@ -34,10 +35,10 @@ class RunTemplate:
         byte_size = sum(shape.byte_size for shape in parameters)
         self._is_fit = len(self._wanted) == len(parameters) and byte_size <= max_bytes
         self._parts: list[bytes] | None = None
-        """Serialized bytes in front of the elements of each argument, and behind the last."""
+        """Serialized bytes before the elements of each argument, and after those of the last."""
 
     def request(self, arguments: Sequence[Any]) -> bytes | None:
-        """The request; None if it is to be made by other means."""
+        """Return the request; None if the arguments do not fit the template."""
         if not self._is_fit or len(arguments) != len(self._wanted):
             return None
         for argument, (dtype, dimensions) in zip(arguments, self._wanted, strict=True):
@@ -55,7 +56,7 @@ class RunTemplate:
         return b"".join(pieces)
 
     def _found_parts(self) -> list[bytes]:
-        """The parts of a request with marks for elements; none where a mark is not found once."""
+        """Split a request with random marks as elements at these; [] unless each occurs once."""
         marks = [
             np.frombuffer(os.urandom(dtype.itemsize * int(np.prod(dimensions))), dtype)
             for dtype, dimensions in self._wanted

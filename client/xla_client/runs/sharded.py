@@ -200,7 +200,8 @@ class ShardedRuns(abc.ABC):
                 sharding = join if isinstance(join, Sharding) else Sharding.tuple_of(join)
                 request.output.sharding.CopyFrom(sharding_to_proto(sharding))
         answer = session.call("ExecuteSharded", request, timeout)
-        # The program's signature may have whole values: the server knows what a participant has.
+        # Parameters of the program's signature may be whole values; the server knows the shards'
+        # shapes.
         result = shape_from_proto(answer.shape)
         given = [
             runs.kept(session, [each.handle for each in one.outputs], result)
@@ -211,7 +212,7 @@ class ShardedRuns(abc.ABC):
     def _argument(
         self, message: ShardedArgument, argument: Argument, shape: Shape, timeout: float | None
     ) -> list[Buffer]:
-        """Say an argument in a message; return the buffers that must live as long as that."""
+        """Write an argument to a message; return the buffers that must outlive the message."""
         session = self._session
         if isinstance(argument, Shards):
             shapes = [_as_given(each, shape) for each in argument.values]

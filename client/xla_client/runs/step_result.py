@@ -1,4 +1,4 @@
-"""Results of steps of a pipeline, before there are any."""
+"""Results of a pipeline's steps, to be used before the pipeline runs."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ class StepResult:
     shape: Shape
     """The shape, with the layout in which the program gives it."""
     index: tuple[int, ...] = ()
-    """The elements to descend to, from the result of the step."""
+    """The path of element numbers from the step's result to this value."""
 
     def require_of(self, pipeline_id: object) -> None:
         """Raise InvalidArgumentError unless it is of the pipeline with this identity."""

@@ -21,7 +21,7 @@ from xla_contract.types.literal import Array, Literal
 from xla_contract.types.shape import Shape
 
 _MESSAGE_BYTES = 1 << 18
-"""Largest value, in bytes, that coroutines fetch by a call; others are fetched in a thread."""
+"""Largest value, in bytes, that coroutines fetch in one message; others are fetched in a thread."""
 
 
 @parameter_class

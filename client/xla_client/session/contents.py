@@ -9,7 +9,7 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
 
 MAX_DEVICES = 1 << 16
-"""Bound of the number of devices that are looked for."""
+"""Largest number of devices that is looked for."""
 
 
 def describe_session(session: Session, timeout: float | None) -> SessionDescription:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 MAX_WAITING_HANDLES = 64
 MAX_WAITING_BYTES = 16 << 20
-"""Numbers of handles, and of bytes of values, from which dropped ones are freed by a call."""
+"""Number of dropped handles, and bytes of their values, from which the next call frees them."""
 
 
 class Reclaimer:

@@ -22,7 +22,7 @@ from xla_contract.errors import NotFoundError, SessionEndedError, XlaError
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ENDED = SessionEndedError, NotFoundError
-"""Errors of a call in a session that is gone, or that was replaced while the call was under way."""
+"""Errors of a call whose session is gone, or was replaced while the call was in progress."""
 
 
 def public(method: F) -> F:

@@ -46,16 +46,16 @@ from xla_contract.wire.shape_proto import shape_to_proto
 from xla_host import allocator
 
 _PROBE_SECONDS = 1.0
-"""Seconds that a call whose connection ended spends on asking what has become of the server."""
+"""Seconds that a call spends on finding out about the server after its connection ended."""
 
 CLOSE_TIMEOUT = 5.0
-"""Seconds that closing may spend on telling the server what is free."""
+"""Seconds that closing may spend on freeing handles on the server."""
 
 
 _LOG = logging.getLogger("xla_client")
 
 Generation: TypeAlias = OpenSessionResponse | None
-"""A session on the server, by identity; None if it is that of the connection."""
+"""Identity of a session on the server; None if it is the connection's default session."""
 
 _OPEN: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
@@ -79,10 +79,10 @@ if hasattr(os, "register_at_fork"):
 
 
 class Heir(Protocol):
-    """Object with resources of a parent process, which a forked child cannot use."""
+    """An object with resources of a parent process, which a forked child must not use."""
 
     def leave_to_parent(self) -> None:
-        """Take no more part in it, without waiting for a lock."""
+        """Give the resources up in the child, without waiting for a lock."""
 
 
 class Session:
@@ -106,7 +106,7 @@ class Session:
         return self.transport.session
 
     def _prepare(self, opened: Generation) -> None:
-        """Make what goes with a session on the server."""
+        """Create the parts of the client that belong to a session on the server."""
         transport = self.transport
         capabilities = frozenset[int]() if opened is None else frozenset(opened.capabilities)
         self.reclaimer = Reclaimer(self._free)
@@ -159,7 +159,7 @@ class Session:
             last = self.shared_memory
             self._loss = happened
             self._prepare(opened)
-            # Threads that see the other session find all that belongs to it, so this comes last.
+            # Threads that see the new session must find all that belongs to it, so this comes last.
             self.transport.use(opened)
             if last is not None:
                 last.close()
@@ -371,7 +371,7 @@ class Session:
         _OPEN.discard(self)
 
     def _free(self, handles: Sequence[int]) -> None:
-        # A server that has restarted does not know the handles, one that is gone needs no word.
+        # A restarted server does not know the handles; one that is gone cannot be told.
         with contextlib.suppress(XlaError):
             self.transport.call("Unregister", _unregister(handles), CLOSE_TIMEOUT)
 

@@ -1,9 +1,9 @@
-"""Large values in chunks, over streams that may be interrupted.
+"""Transfers of large values in chunks, over streams that may break off.
 
-An array of THRESHOLD bytes and more is transferred in chunks of 1 MiB if the server has the
-capability: straight out of its memory and into the memory of the result, at any size. An
-interrupted stream is replaced by another one, which continues at the other side's progress. Each
-transfer ends with the checksum of all its bytes.
+An array of THRESHOLD bytes and more travels in chunks of 1 MiB if the server has the capability:
+straight out of its memory, straight into the memory of the result, whatever its size. A stream that
+breaks off is replaced by another one, which continues at the offset that the other side reports.
+Each transfer ends with the checksum of all its bytes.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ THRESHOLD = 16 << 20
 """Bytes from which an array travels in chunks; one message is faster for smaller ones."""
 
 TRIES = 8
-"""Streams that may break off one after the other without a byte more on the other side."""
+"""Number of streams that may break off in a row without transferring another byte."""
 
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
@@ -58,16 +58,16 @@ class ChunkStream(Protocol):
     """The methods of a streaming call that transfers use."""
 
     def send(self, message: Any) -> None:
-        """Send a message or bytes, waiting for room; raises XlaError."""
+        """Send a message or bytes, waiting while the send queue is full; raises XlaError."""
 
     def half_close(self) -> None:
-        """Say that nothing more will be sent."""
+        """Close the sending direction."""
 
     def receive(self) -> Any:
-        """The next message, None at the good end; raises XlaError."""
+        """Return the next message, None after a successful end; raises XlaError."""
 
     def cancel(self) -> None:
-        """Give the call up."""
+        """Cancel the call."""
 
 
 class ChunkTransport(Protocol):
@@ -85,7 +85,7 @@ class ChunkTransport(Protocol):
 class ChunkedTransfers:
     """Uploads and downloads in chunks. Thread-safe.
 
-    `max_message_bytes` is what the server takes in one message.
+    `max_message_bytes` is the largest message that the server takes.
     """
 
     def __init__(self, transport: ChunkTransport, max_message_bytes: int) -> None:
@@ -194,7 +194,7 @@ class ChunkedTransfers:
         request = extension_pb2.GetUploadRequest(upload_id=upload_id)
         try:
             state = self._transport.call("GetUpload", request, tries.time_left())
-        except NotFoundError:  # It was interrupted before its start arrived, or long ago.
+        except NotFoundError:  # Its start did not arrive, or it expired.
             return 0, None
         return state.offset, state.data.handle if state.HasField("data") else None
 
@@ -239,7 +239,7 @@ class _Upload:
         self._device = device
         self._reader = LinearReader(literal)
         self._progress = progress
-        # CRC-32 of all bytes before an offset at which another stream may continue.
+        # CRC-32 of all bytes before each offset at which another stream may continue.
         self._checksums = {0: 0}
 
     def start(self, offset: int) -> extension_pb2.UploadStart:
@@ -251,7 +251,7 @@ class _Upload:
         )
 
     def send_chunks(self, stream: ChunkStream, offset: int, chunk_bytes: int) -> None:
-        """Send all from an offset on, at least one chunk; the last has the checksum."""
+        """Send the bytes from an offset on, in one chunk at least; the last has the checksum."""
         size = self._reader.size
         checksum = self._checksum_before(offset, chunk_bytes)
         while True:

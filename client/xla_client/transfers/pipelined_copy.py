@@ -1,4 +1,4 @@
-"""Large arrays through shared memory in pieces, while the server copies them out.
+"""Transfers of large arrays through shared memory in pieces, while the server copies them out.
 
 A ring is an allocation of some slots with a channel, a socket over which both sides name pieces;
 xla_extension.proto has the rules. The first few slots stay in the processor's cache, so an upload
@@ -28,7 +28,8 @@ from xla_contract.wire.shape_proto import shape_to_proto
 from xla_host.socket_polling import poll_recv, recv_spinning
 
 PIECE_BYTES = 1 << 20
-"""Smaller ones are copied slower: the C library goes around the cache from about this size on."""
+"""Size of a piece in bytes. Smaller pieces are copied slower: from about this size on the C library
+bypasses the cache."""
 
 SLOTS = 16
 """Slots of a ring: the most pieces that the client is ahead of the server."""
@@ -37,26 +38,26 @@ WARM_SLOTS = 4
 """Number of slots that are reused all the time, as long as the server keeps up."""
 
 THRESHOLD = 4 << 20
-"""Bytes from which an array goes in pieces."""
+"""Size in bytes from which an array is sent in pieces."""
 
 KEPT_RINGS = 4
-"""Rings that are kept for later arrays."""
+"""Number of idle rings that are kept for later arrays."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RingCalls:
-    """The calls and callbacks of an upload, beside the writing of pieces."""
+    """Calls and callbacks that an upload needs apart from the writing of pieces."""
 
     call: Callable[[str, Message, float | None], Any]
     """Makes a call of an rpc by name, with a timeout; raises XlaError."""
     due: Callable[[], Sequence[int]]
-    """Handles that the next call is to free."""
+    """Returns the handles that the next call is to free."""
 
 
 _LOG = logging.getLogger(__name__)
 
 _OTHERWISE = AbortedError, FailedPreconditionError, NotFoundError
-"""Errors of a way, not of the value."""
+"""Errors of the ring, not of the value: the array is sent in another way."""
 
 
 class SharedRing:
@@ -114,8 +115,8 @@ class SharedRing:
 class RingUploads:
     """The rings of a session. Thread-safe.
 
-    `path` and `token` are those of its shared memory. `take` allocates: it returns an offset with
-    the memory there, or None; `free` frees allocations by their offsets.
+    `path` and `token` are those of the session's shared memory. `take` allocates: it returns an
+    offset with the memory there, or None; `free` frees allocations by their offsets.
     """
 
     _path: str
@@ -243,7 +244,7 @@ class RingUploads:
         return SharedRing(offset, memory, channel)
 
     def _put_back(self, ring: SharedRing, *, keep: bool) -> None:
-        """Keep a ring, or free it: the server waits for a call that may still be at it."""
+        """Keep a ring, or free it: the server first waits for calls that use the ring."""
         if keep and not self._is_closed and len(self._rings) < KEPT_RINGS:
             self._rings.append(ring)
             return

@@ -16,14 +16,15 @@ from xla_contract.types.literal import Array, Literal
 from xla_contract.wire.literals.linear_stream import LinearReader
 
 Progress: TypeAlias = Callable[[int, int], object]
-"""Called now and then with the number of bytes transferred, and of all."""
+"""Called repeatedly with the number of bytes transferred so far, and of all bytes."""
 
 STEP_BYTES = 1 << 20
 """Bytes between two reports."""
 
 _POLL_SECONDS = 0.005
 _MARK_BYTES = 8
-"""Seconds between two looks at marks, and bytes of a mark: values have the same by chance only."""
+"""Interval in which the marks are checked, in seconds, and the size of a mark in bytes: large
+enough that values equal marks by chance only."""
 
 
 def write_in_steps(literal: Literal, memory: Array, progress: Progress) -> None:
@@ -64,7 +65,7 @@ def watching(memory: Array, progress: Progress | None) -> Iterator[None]:
                 continue
             try:
                 progress(ends[written - 1], memory.size)
-            except BaseException as error:  # The caller's, to be raised where the caller is.
+            except BaseException as error:  # It is raised again in the caller's thread.
                 failed.append(error)
                 return
 

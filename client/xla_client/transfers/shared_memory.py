@@ -1,11 +1,11 @@
-"""Large values through memory that a server on the same host shares with this process.
+"""Transfers of large values through memory that a server on the same host shares with this process.
 
 The server names a unix socket when the session is opened. If the socket is on this host, belongs to
 the same user and sends a file descriptor for the session's token, the descriptor's memory is
-mapped. Values of THRESHOLD bytes and more are then copied into it, and messages have their offset.
-Larger ones go through a small part of it, piece by piece, while the server copies them out.
-Downloaded values stay where the server wrote them: their memory is reused once no array refers to
-it. If any of this is missing, values are sent over the connection.
+mapped. Values of THRESHOLD bytes and more are then copied into this memory, and messages have their
+offset. Still larger values go through a small part of it, piece by piece, while the server copies
+them out. Downloaded values stay where the server wrote them: their memory is reused once no array
+refers to it. If any of this is missing, values are sent over the connection.
 """
 
 import collections
@@ -47,7 +47,7 @@ THRESHOLD = 1 << 18
 """Bytes from which a value goes through shared memory; smaller ones are as fast in a message."""
 
 KEPT_BYTES = 256 << 20
-"""Bytes of allocations that are kept for later values."""
+"""Bytes of free allocations that are kept for later values."""
 
 Part: TypeAlias = tuple[int, int]
 """The offset and size of an allocation."""
@@ -296,7 +296,7 @@ class SharedMemory:
             return True
 
     def _collect(self) -> None:
-        """Take back the parts of arrays that are gone; called with the lock."""
+        """Take back the allocations of arrays that are gone. The caller holds the lock."""
         while self._returned:
             part = self._returned.popleft()
             self._leased.discard(part)
@@ -359,7 +359,7 @@ class SharedMemory:
                 self._call("FreeShared", request, GREETING_SECONDS)
 
     def _connected(self) -> Array | None:
-        """The memory; None if there is none, and while another thread requests it."""
+        """Return the memory; None if there is none, and while another thread connects."""
         memory = self._memory
         if memory is not None or self._is_off:
             return memory

@@ -1,4 +1,4 @@
-"""Large tuples, element by element: an array of them travels as it would by itself."""
+"""Transfers of large tuples element by element, each as a single array is transferred."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 
 LEAST_BYTES = 64 << 20
-"""Bytes from which a tuple is worth the calls that take it apart or put it together."""
+"""Size in bytes from which a tuple is worth the calls that take it apart or put it together."""
 
 
 class TransferSession(Protocol):
@@ -98,7 +98,7 @@ def download_elements(
 
 
 def _parts(shape: Shape, progress: Progress | None) -> Iterator[tuple[int, Progress | None]]:
-    """The numbers of the elements, each with what tells of its part in the whole."""
+    """Yield the number of each element with a progress function for its share of the whole."""
     before = 0
     for number, part in enumerate(shape.tuple_shapes):
 

@@ -1,4 +1,4 @@
-"""Credentials of a connection: arguments, else those of a server started here, environment, file.
+"""Credentials of a connection, from arguments, a local server, environment or file, in this order.
 
 `xla_contract.client_settings` reads environment and file.
 """
@@ -37,7 +37,7 @@ _STARTED: dict[str, str] = {}
 
 
 def remember(target: str, token: str) -> None:
-    """Have connections of this process to a server that it started use the server's token."""
+    """Let connections of this process to `target` use the token of a server that it started."""
     _STARTED[target] = token
 
 
@@ -100,7 +100,7 @@ class _FileToken:
         now = time.monotonic()
         if now - self._read_at >= _READ_SECONDS:
             self._read_at = now
-            # It may be half written; the one there was may still do.
+            # The file may be half written; the previous token may still be valid.
             with contextlib.suppress(InvalidArgumentError):
                 self._token = self._read()
         return self._token

@@ -1,4 +1,4 @@
-"""Statuses of the server as the exceptions they were."""
+"""Conversion of gRPC statuses to the exceptions that the server raised."""
 
 import re
 
@@ -19,9 +19,9 @@ _CUT_OFF = re.compile(
 
 
 class CutOffError(UnavailableError):
-    """The connection ended while a call was waited for, which the server may have made.
+    """The connection ended during a call, which the server may have executed.
 
-    `Session.after_cut` makes of it an error that says what has become of the server.
+    `Session.after_cut` replaces it by an error that says whether the server was restarted.
     """
 
 
@@ -35,7 +35,7 @@ def cut_off(rpc: str, reason: str) -> CutOffError:
 
 
 def error_of(rpc: str, code: int, message: str, details: status_pb2.Status | None) -> XlaError:
-    """The exception the server raised, or the one that says what happened on the way."""
+    """Return the exception that the server raised, or one for a failure of the connection."""
     known = StatusCode(code)
     if known is StatusCode.UNAVAILABLE and details is None and _CUT_OFF.search(message):
         return cut_off(rpc, message)

@@ -1,10 +1,10 @@
 """A stream that one thread at a time uses, for one message there and one back.
 
-grpc's own streams send in a thread of theirs and receive in another one, so each exchange wakes two
-threads more than a unary call, and costs as much. The calls that unary calls are made of do without
-threads, but grpc has no public interface for a stream of them. This uses private functions of grpc.
-`open_inline_stream` returns None if they differ from those known here: then a `ClientStream` does
-the same, but slower.
+grpc's own streams send in one thread and receive in another, so each exchange wakes two threads
+more than a unary call, and costs as much. The calls that unary calls are made of need no threads,
+but grpc has no public interface for streams of this kind. This module uses the private one;
+`open_inline_stream` returns None if that is not as expected, and a slower `ClientStream` is used
+instead.
 """
 
 import atexit
@@ -20,12 +20,12 @@ from xla_client.transport.signal_guard import DeferredInterrupt
 from xla_contract.errors import CancelledError, XlaError
 
 _PAUSE = 0.002
-"""Seconds of silence after which a stream is looked at before it is used."""
+"""Seconds of silence after which the stream is checked for its end before it is used."""
 
 _GIVEN_UP = "the client gave the stream up"
 
 AsException = Callable[[str, Any], XlaError]
-"""Makes an error of the name of an rpc and a call that has ended."""
+"""Makes an error from the name of an rpc and a call that has ended."""
 
 
 class InlineStream:
@@ -93,7 +93,7 @@ class InlineStream:
                 raise self._error()
 
     def receive(self) -> bytes | None:
-        """The answer to what was sent, None at the call's good end; raises XlaError."""
+        """Return the answer to the message sent, None after a successful end; raises XlaError."""
         with DeferredInterrupt(self.cancel):
             return self._received()
 
@@ -135,7 +135,7 @@ class InlineStream:
             self._next()
 
     def _operate(self, operations: tuple[Any, ...], tag: object) -> bool:
-        """Begin a batch; False if the call is over."""
+        """Start a batch of operations; return False if the call has ended."""
         try:
             if not self._call.operate(operations, tag):
                 return False
@@ -146,7 +146,7 @@ class InlineStream:
         return True
 
     def _interrupt(self) -> None:
-        """Give the call up without waiting for its end.
+        """Cancel the call without waiting for its end.
 
         After an exception of a signal handler the number of outstanding events is unknown: grpc has
         freed the call if it was waiting, and an event may be lost on the way from it to here. A

@@ -11,7 +11,8 @@ from xla_contract.errors import NotBegunError, UnavailableError, XlaError
 from xla_contract.stubs import xla_extension_pb2
 
 _PATIENCE = 0.01
-"""Seconds that closing waits for a call to end before it breaks it off, once and again."""
+"""Seconds that closing waits for a call in progress before it cancels the stream; repeated until it
+ends."""
 
 
 class StreamBrokenError(Exception):
@@ -39,7 +40,7 @@ class MessageStream(Protocol):
 
 
 class MultiplexedStream:
-    """One call at a time; a thread that arrives during a call makes an ordinary call."""
+    """A stream for one call at a time; a thread that comes during a call makes an ordinary call."""
 
     def __init__(self, begin: Callable[[], MessageStream]) -> None:
         self._begin = begin
@@ -54,10 +55,10 @@ class MultiplexedStream:
             self._open()
 
     def call(self, path: str, request: bytes) -> xla_extension_pb2.ConverseResponse | None:
-        """Make a call and wait for the answer; None when the stream is in use or not to be had.
+        """Make a call and wait for the answer; None if the stream is in use or unavailable.
 
-        The call was not made then. Raises StreamBrokenError when the stream ended instead of an
-        answer.
+        The server has not begun the call if the result is None. Raises StreamBrokenError if the
+        stream ended instead of an answer.
         """
         if not self._using.acquire(blocking=False):
             return None
@@ -68,7 +69,7 @@ class MultiplexedStream:
             self._using.release()
 
     def close(self) -> None:
-        """End the stream; a call in progress breaks off."""
+        """End the stream; a call in progress is cut off."""
         self._is_closed = True
         while not self._using.acquire(timeout=_PATIENCE):
             # A thread inside a call sees its end, and leaves.

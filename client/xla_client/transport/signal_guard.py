@@ -1,8 +1,8 @@
-"""Ctrl-C kept out of code that does not stand it.
+"""Protection from Ctrl-C for code that KeyboardInterrupt would leave in an unusable state.
 
 KeyboardInterrupt is raised between any two steps of Python code, also between taking a lock and the
-block that gives it back. A lock of grpc that stays taken so stops its threads, and every later call
-of the channel waits forever.
+block that releases it. A lock of grpc that stays taken stops grpc's threads, and every later call
+of the channel waits for ever.
 """
 
 import _thread
@@ -22,10 +22,10 @@ message.
 class DeferredInterrupt:
     """A block that Ctrl-C does not end halfway: `with DeferredInterrupt(give_up):`.
 
-    `give_up` is called at once, in a thread of its own, and must let the block come to its end;
-    behind it once more, so that it is done when KeyboardInterrupt is raised. In the main thread
-    only, which alone is interrupted, and only where Ctrl-C raises KeyboardInterrupt: whoever
-    handles it otherwise sees it as it comes.
+    On Ctrl-C `give_up` is called at once, in a thread of its own, and must make the block end soon.
+    It is called again after the block, so that it is certain to be done when KeyboardInterrupt is
+    raised. This works in the main thread only, as Python interrupts no other one, and only if
+    Ctrl-C raises KeyboardInterrupt: any other handler of SIGINT is left as it is.
     """
 
     __slots__ = ("_give_up", "_is_active", "_is_interrupted")

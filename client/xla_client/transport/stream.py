@@ -11,7 +11,7 @@ from xla_client.transport.signal_guard import DeferredInterrupt
 from xla_contract.errors import CancelledError, XlaError
 
 _WAITING = 4
-"""Messages that wait for the transport before `send` waits for it."""
+"""Number of queued messages from which `send` waits."""
 
 
 class ClientStream:
@@ -104,7 +104,8 @@ class _Outgoing:
     """Queue of the requests to send: an iterator for grpc's thread."""
 
     def __init__(self) -> None:
-        # None is the end. A condition variable would cost more than all the rest of a small call.
+        # None marks the end. A condition variable would cost more than all the rest of a small
+        # call.
         self._messages: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._is_closed = False
         self._is_ended = False
@@ -126,14 +127,14 @@ class _Outgoing:
             self._wait_for_room()
 
     def close(self) -> None:
-        """Let the iterator end behind what waits."""
+        """End the iterator after the queued messages."""
         with self._adding:
             self._is_closed = True
             self._messages.put(None)
         self._tell_of_room()
 
     def end(self) -> None:
-        """Drop what waits: the call has ended."""
+        """Drop the queued messages: the call has ended."""
         self._is_ended = True
         self._messages.put(None)
         self._tell_of_room()
@@ -144,7 +145,8 @@ class _Outgoing:
 
     def _wait_for_room(self) -> None:
         with self._has_room:
-            # Said before it is looked: who makes room looks whether it was said after that.
+            # Set before the queue is checked: the thread that makes room checks the flag after
+            # that.
             self._is_awaited = True
             while self._messages.qsize() >= _WAITING and not self._is_over:
                 self._has_room.wait()

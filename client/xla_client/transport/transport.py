@@ -54,7 +54,7 @@ _AUTHORIZATION_KEY = "authorization"
 _CAPABILITIES: list[Any] = [number for number in xla_extension_pb2.Capability.values() if number]
 
 _NO_LIMIT = 1e9
-"""Seconds that are no limit: much more of them is a time in the past to grpc."""
+"""Timeout that means no limit, in seconds: much larger ones are a time in the past to grpc."""
 
 _REPEATABLE = frozenset({"GetShape"})
 """Calls without effects, which are repeated if it is unknown whether the server has run them."""
@@ -72,10 +72,10 @@ _CONVERSED = _REPEATABLE | {
     "UploadShared",
     "UploadSharedPieces",
 }
-"""Calls that are made on a stream: their answers are small."""
+"""Calls that are made on the session's stream, as their answers are small."""
 
 _REFUSALS = (UnauthenticatedError, PermissionDeniedError)
-"""Errors of a stream that an ordinary call meets, too."""
+"""Errors of the stream that an ordinary call would get, too."""
 
 CONNECT_SECONDS = 10.0
 """Default timeout of the first answer of a listening server, in seconds."""
@@ -84,7 +84,7 @@ _OBSTACLE_SECONDS = 1.0
 """Timeout of the second attempt to connect, which finds the reason of the failure, in seconds."""
 
 _CONVERSED_BYTES = 1 << 18
-"""The largest request that is sent on the stream."""
+"""Largest request, in bytes, that is sent on the stream."""
 
 M = TypeVar("M")
 
@@ -212,7 +212,7 @@ class Transport:
         self.use(session)
 
     def open_another(self) -> xla_extension_pb2.OpenSessionResponse:
-        """Open a session beside that of the calls, which stays as it is; raises XlaError."""
+        """Open a second session; the calls continue to use the first one. Raises XlaError."""
         request = xla_extension_pb2.OpenSessionRequest(
             client=client_name(), capabilities=_CAPABILITIES
         )
@@ -310,7 +310,7 @@ class Transport:
             raise _exception(name, error) from None
 
     def _converse(self, conversation: MultiplexedStream, name: str, request: bytes) -> Any:
-        """Make a call on the stream; None if it must be a call of its own."""
+        """Make a call on the stream; return None if it must be made as an ordinary call."""
         path, deserialize = self._conversed[name]
         try:
             answer = conversation.call(path, request)

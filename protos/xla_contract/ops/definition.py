@@ -46,7 +46,7 @@ class OpDefinition:
         record = taken.get("attributes", NoAttributes)
         has_attributes, calls = "attributes" in taken, "called" in taken
 
-        # The module of an operation is where its rule is looked for.
+        # `wraps` makes `infer.__module__` the module of the operation.
         @functools.wraps(rule)
         def infer(operands: Sequence[Shape], found: Any, called: Sequence[ProgramShape]) -> Shape:
             if has_attributes:

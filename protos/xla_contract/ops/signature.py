@@ -1,7 +1,7 @@
 """Checks of the computations that an operation calls.
 
-Semantics: XLA compares the signature of a called computation with what it is given; where the
-computation combines scalars, floating types of different precision may meet.
+Semantics: XLA compares the signature of a called computation with the arguments; where the
+computation combines scalars, floating types of different precision are compatible.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""The records that say which dimension plays which part, and their wire form.
+"""Records that state the role of each dimension, and their text form.
 
 Semantics: XLA's Window, PaddingConfig, DotDimensionNumbers, ConvolutionDimensionNumbers,
-GatherDimensionNumbers and ScatterDimensionNumbers. The records hold what was written; whether
-it fits the operands is for the shape rules of the operations to say.
+GatherDimensionNumbers and ScatterDimensionNumbers. The records hold what was written; the shape
+rules of the operations check that it fits the operands.
 """
 
 import dataclasses

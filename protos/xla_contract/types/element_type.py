@@ -70,7 +70,10 @@ class ElementType(enum.IntEnum):
 
     @property
     def bit_width(self) -> int:
-        """Bits of information in an element: 4 for S4, 1 for PRED's storage is 8."""
+        """Number of bits of information in an element: 4 for S4.
+
+        PRED has 1, though its storage has 8.
+        """
         return _NARROW_BITS.get(self, 8 * self.dtype.itemsize)
 
     @property

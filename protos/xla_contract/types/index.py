@@ -123,7 +123,7 @@ def indices(shape: Shape) -> Iterator[tuple[int, ...]]:
 
 
 def indices_in_memory_order(shape: Shape) -> Iterator[tuple[int, ...]]:
-    """All indices of an array in the order its elements lie in memory, padding left out."""
+    """Return all indices of an array in the order of its elements in memory, without padding."""
     _require_array(shape)
     return _walk(shape.dimensions, shape.layout_or_default.major_to_minor)
 

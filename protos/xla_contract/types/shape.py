@@ -1,4 +1,4 @@
-"""Shapes: what is known of a value before it is computed.
+"""Shapes: the static type of a value.
 
 Semantics: XLA's "Shapes and layout" and its shape_util. A shape is an array (element type,
 dimensions, layout), a tuple of shapes, a token or an opaque value. Shapes are immutable.

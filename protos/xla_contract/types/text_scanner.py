@@ -23,7 +23,7 @@ _TYPES: dict[str, ElementType] = {
 class TextScanner:
     """Tokens of HLO text, and its layouts, from a position on.
 
-    Tokens are read from position `at`; blanks and comments before them are skipped.
+    The next token is read at position `at`, after blanks and comments.
     """
 
     def __init__(self, text: str, at: int = 0) -> None:

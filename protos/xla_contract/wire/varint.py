@@ -15,7 +15,7 @@ BLOCK = 1 << 14
 """Integers that are encoded at a time: up to 50 scratch bytes for each stay inside the cache."""
 
 _COUNTED = 1 << 16
-"""Bytes that are looked at together: what is made of them stays inside the cache."""
+"""Bytes that are processed at a time, so that intermediate arrays stay inside the cache."""
 
 VARINT, LENGTH_DELIMITED = 0, 2
 """Wire types, the low three bits of a field's tag."""

@@ -58,7 +58,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    # Drawn boxes are a third of the time that help takes, and no program reads them.
+    # Boxes drawn around help take a third of its time, and no program reads them.
     rich_markup_mode=None,
 )
 

@@ -1,4 +1,4 @@
-"""Ends of commands: a line on standard error for each fault, and an exit status."""
+"""Error exits of commands: a line on standard error for each fault, and an exit status."""
 
 import contextlib
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ class ConfigurationError(Exception):
 
 
 def fail(message: str, code: int, program: str = PROGRAM) -> NoReturn:
-    """End the command with a status, after each line of a message behind the program's name."""
+    """Write each line of a message to standard error, after the program, and exit."""
     for line in message.splitlines():
         typer.echo(f"{program}: {line}", err=True)
     raise typer.Exit(code)
@@ -34,7 +34,7 @@ def one_line(error: XlaError) -> str:
 
 @contextlib.contextmanager
 def ending(program: str = PROGRAM, *, failed: int = EXIT_FAILED) -> Iterator[None]:
-    """End the command with its lines and a status if the block raises.
+    """Exit with the lines of an error and a status if the block raises.
 
     The status is EXIT_USAGE for options and files that cannot be used, and `failed` for an
     XlaError.

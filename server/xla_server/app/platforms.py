@@ -39,7 +39,8 @@ def _cpu(settings: Settings) -> Backend:
     directory = _kernel_directory(settings)
 
     def load() -> Backend:
-        # The compiler takes longer to load than all else together: the port is open before.
+        # The compiler takes longer to load than everything else: it is loaded after the port is
+        # open.
         from xla_server.backends.compiled.cpu import Cpu
 
         return Cpu(

@@ -14,7 +14,7 @@ Check: TypeAlias = Callable[[HloInstruction], None]
 
 
 def accept(instruction: HloInstruction) -> None:
-    """Any shapes and attributes go."""
+    """Accept any shapes and attributes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -29,7 +29,8 @@ from xla_server.ir.module import HloInstruction
 
 _NAMES_SHOWN = 3
 _NAME_SHOWN = 200
-"""Names near an unknown target that an error lists, and characters of the name that it shows."""
+"""Number of similar names that an error about an unknown target lists, and characters of the name
+it shows."""
 
 _OF_PYTHON = frozenset(
     f"xla_{interface}python_{ending}"
@@ -38,7 +39,7 @@ _OF_PYTHON = frozenset(
 )
 """Targets that JAX writes for debug.print, pure_callback, io_callback and their like.
 
-The function stands in the process that lowered the program; the call holds its number in a table
+The function exists in the process that lowered the program; the call has its number in a table
 there, or its address.
 """
 

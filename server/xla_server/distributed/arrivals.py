@@ -1,4 +1,4 @@
-"""The meetings of an execution whose members are on several ranks, as rank 0 sees them."""
+"""Rank 0's record of which members have arrived at the collectives that span several ranks."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from xla_server.sessions.runs.grids.rendezvous import incomplete, late
 
 
 def meeting_key(meeting: Meeting, *, is_one_program: bool) -> MeetingKey:
-    """Return the key that members know a meeting by: its instruction, or its channel."""
+    """Return the key by which members identify a meeting: its instruction, or its channel."""
     if is_one_program:
         return meeting.instruction, meeting.members
     return str(meeting.opcode), meeting.channel_id, meeting.members
@@ -19,7 +19,7 @@ def meeting_key(meeting: Meeting, *, is_one_program: bool) -> MeetingKey:
 
 @dataclasses.dataclass(slots=True)
 class _Open:
-    """A visit of a meeting at which these members have arrived."""
+    """A visit of a meeting with the members that have come so far."""
 
     first: Visit
     come: set[int]
@@ -29,10 +29,10 @@ class _Open:
 class Arrivals:
     """The open meetings of one execution. Not thread-safe.
 
-    A rank may report a member's visits long after them, the last one of a meeting for all before
-    it, and the member may make others before all are known to have arrived. Rank 0 always knows a
-    prefix of each member's visits, so nothing seems stuck that is not: of the visits that seem
-    incomplete, the members missing at the first to end are still to be reported.
+    A rank may report a member's visits late, and it reports only the last visit of each meeting,
+    which implies all earlier ones. So rank 0 knows a prefix of what each member did, and reports
+    no deadlock that does not exist. Proof: of the visits that look incomplete, take the first one
+    that completes; the members that it still misses wait at none of the others.
 
     Its methods raise FailedPreconditionError for a meeting with a member that has ended.
     """
@@ -40,13 +40,13 @@ class Arrivals:
     _options: RunOptions
     _open: dict[MeetingKey, _Open] = dataclasses.field(default_factory=dict, init=False)
     _next: dict[MeetingKey, int] = dataclasses.field(default_factory=dict, init=False)
-    """Visits of each meeting at which all members are known to have arrived."""
+    """Number of visits of each meeting to which all members are known to have come."""
     _ended: set[int] = dataclasses.field(default_factory=set, init=False)
 
     def arrive(self, visits: Sequence[Visit]) -> list[tuple[Visit, MeetingKey, tuple[int, ...]]]:
-        """Record arrivals of members; return the visits that are full, and their ranks.
+        """Record visits; return those that all members have come to, each with its key and ranks.
 
-        Raises InvalidArgumentError if ranks have operands of different form.
+        Raises InvalidArgumentError if ranks have operands of different element types or dimensions.
         """
         full = []
         for visit in visits:
@@ -78,14 +78,14 @@ class Arrivals:
         self._find_missing()
 
     def late(self, key: MeetingKey, visit: int) -> XlaError | None:
-        """The timeout error of a visit; None if the visit is full."""
+        """Return the error for a visit that reached its timeout; None if no member is missing."""
         open_ = self._open.get(key)
         if open_ is None or open_.first.number != visit:
             return None
         return late(open_.first.meeting, self._missing(open_), self._options.timeout_seconds)
 
     def missing_ranks(self, key: MeetingKey, visit: int) -> set[int]:
-        """The ranks that have not arrived at a visit; none if it is full."""
+        """Return the ranks whose members have not come to a visit; none if all have."""
         open_ = self._open.get(key)
         is_open = open_ is not None and open_.first.number == visit
         missing = self._missing(open_) if open_ is not None and is_open else []

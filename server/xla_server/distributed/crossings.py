@@ -1,4 +1,4 @@
-"""The meetings of one execution on this rank whose members are on several."""
+"""One rank's part in the meetings of an execution whose members are on several ranks."""
 
 import hashlib
 import queue
@@ -33,14 +33,14 @@ from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.limits.blocking import releasing_slot
 
 _AGAIN = 0.1
-"""Pause between two reports to rank 0 that a meeting is late, as a share of its timeout."""
+"""Interval of repeated reports to rank 0 that a meeting is late, as a fraction of its timeout."""
 
 
 class _Way(NamedTuple):
-    """A meeting with operands of a form, as it is for all visits.
+    """A meeting with operands of certain types and dimensions (`form`): the same for all visits.
 
-    `numbers` are those in the group of each rank's members. The `digests` are those of what is
-    gathered, and of what is spread.
+    `numbers` maps each rank to the positions of its members in the group. `digests` identify the
+    parcels of the two steps, gathering and spreading.
     """
 
     key: messages.MeetingKey
@@ -59,14 +59,15 @@ class _Visited(NamedTuple):
 class Crossings:
     """Implements xla_server.sessions.runs.grids.rendezvous.Across.
 
-    For the largest arrays a rank that has reported its arrival to rank 0 waits for the permission,
-    even if something fails here meanwhile: either all ranks of a meeting exchange, or none. Others
-    are parcels, sent at once; rank 0 gets a report if this rank has to wait for others. With a part
-    of the window, participants on ranks of one machine meet in native code, and here only to wait.
+    Operands above EAGER_BYTES go by MPI's collectives: the rank reports its arrival to rank 0 and
+    waits for the answer, whatever fails here meanwhile, so that all ranks of a meeting take part in
+    the exchange or none. Other operands go as parcels, at once; rank 0 hears of the arrival only if
+    this rank has to wait for others. If the run has a region part, participants on ranks of one
+    machine meet in native code, and come here only when they have to wait.
 
-    `send` sends a record to rank 0, and `failed` reports that the execution has failed here;
-    neither waits. Each visit that takes turns is answered by `go`, a late one by `fail`: if it is
-    not full, and no rank that it waits for is silent.
+    `send` sends a message to rank 0, and `failed` reports that the execution has failed here;
+    neither waits. Rank 0 answers each visit that takes turns by `go`. It answers one that is late
+    by `fail`, unless all members have come or it waits for a silent rank.
     """
 
     def __init__(
@@ -86,23 +87,23 @@ class Crossings:
         self._lock = threading.Lock()
         self._native: Meetings | None = None
         self._noted: dict[tuple[Meeting, int], int] = {}
-        """The last native visit of each member that was recorded for rank 0."""
+        """The last visit in native code that was noted for rank 0, by meeting and member."""
         self._telling = threading.Lock()
-        """Held while visits are sent, to keep their order."""
+        """Held while visits are reported, so that they are sent in order."""
         self._tickets: dict[messages.MeetingKey, queue.SimpleQueue[messages.Go | XlaError]] = {}
         self._spreads: dict[messages.MeetingKey, messages.Go | _Visited] = {}
         self._ways: dict[tuple[Meeting, Form], _Way] = {}
         self._failure: XlaError | None = None
         self._counts: dict[messages.MeetingKey, int] = {}
         self._untold: dict[tuple[messages.MeetingKey, tuple[int, ...]], messages.Visit] = {}
-        """The last visit of each meeting by its members that was not reported to rank 0."""
+        """Visits that rank 0 does not know of: the last one by meeting and members."""
 
     def go(self, go: messages.Go) -> None:
         """Handle rank 0's message that a meeting may begin."""
         self._tickets[go.key].put(go)
 
     def fail(self, error: XlaError) -> None:
-        """Fail the meetings that have not begun."""
+        """Fail all meetings that have not begun."""
         with self._lock:
             self._failure = error
             for ticket in self._tickets.values():
@@ -174,7 +175,7 @@ class Crossings:
             sizes = {
                 rank: sum(alike[0].nbytes for alike in arrays) for rank, arrays in others.items()
             }
-            # MPI may use it longer than results live.
+            # MPI may use it longer than the buffers of results live.
             rooms = {rank: np.empty(size, np.uint8) for rank, size in sizes.items()}
             written = [joined(mine)]
             self._pass(go, 1, dict.fromkeys(others, written), rooms)
@@ -185,7 +186,7 @@ class Crossings:
         self._exchange.gather(go.ranks, turn, mine, others)
 
     def meetings(self, plan: MeetingPlan) -> Meetings | None:
-        """The native meetings in memory that ranks share; see Across."""
+        """Return the native meetings in memory that ranks share; see Across."""
         part, regions = self._options.part, self._exchange.regions
         if part is not None and regions is not None:
             sizes = [each.copied_bytes for each in plan.meetings]
@@ -203,7 +204,7 @@ class Crossings:
             self._until(lambda: not visit.missing(), key, count)
 
     def post(self, meeting: Meeting, value: Value) -> None:
-        """Leave a value for a participant on another rank."""
+        """Send a value to a participant on another rank."""
         self._send(messages.Post(self._options.run, meeting, value))
 
     def ended(self, number: int) -> None:
@@ -215,7 +216,7 @@ class Crossings:
     def _reduced(
         self, meeting: Meeting, given: Sequence[Any], reduction: Reduction, way: _Way
     ) -> Sequence[Array]:
-        """The reductions of what members here gave and of other ranks' arrays."""
+        """Return the reductions over all ranks: of members here first, then by MPI's Allreduce."""
         totals = reduction.reduce(given)
         require_size(sum(total.nbytes for total in totals))
         way = way._replace(form=f"{way.form} by MPI's {reduction.opcode}")
@@ -243,7 +244,7 @@ class Crossings:
             raise
 
     def _until(self, is_over: Callable[[], bool], key: messages.MeetingKey, visit: int) -> None:
-        """Wait at a visit of a meeting; report a long wait, and each timeout, to rank 0."""
+        """Wait at a visit until `is_over`; report it to rank 0 after some polls, and when late."""
         parcels = self._exchange.parcels
         back_off, late = BackOff(LOOKS), time.monotonic() + self._options.timeout_seconds
         with releasing_slot():
@@ -262,13 +263,13 @@ class Crossings:
                 back_off.wait()
 
     def _leave(self, delivery: Delivery) -> None:
-        """Wait until MPI uses no memory of members; other ranks drop the messages."""
+        """Wait until MPI uses no memory of members, which ends as other ranks drop the parcels."""
         back_off = BackOff()
         while not delivery.is_left(is_lost=self._exchange.failure is not None):
             back_off.wait()
 
     def _come(self, meeting: Meeting, way: _Way, turns: int) -> int:
-        """Record a visit of a meeting at which all members here have arrived; its number."""
+        """Note a visit to which all members of this rank have come; return its number."""
         come = tuple(meeting.members[place] for place in way.numbers[self._rank])
         self._note(come)
         with self._lock:
@@ -280,7 +281,7 @@ class Crossings:
         return number
 
     def _note(self, members: Sequence[int]) -> None:
-        """Record the native visits of members that are here and not in native code now."""
+        """Note the native visits of members of this rank that are not in native code at present."""
         if self._native is None:
             return
         for member in members:
@@ -300,10 +301,10 @@ class Crossings:
                 self._send(messages.Arrive(self._options.run, tuple(visits.values())))
 
     def _begun(self, meeting: Meeting, way: _Way, turns: int) -> messages.Go:
-        """Wait until all ranks of a meeting have arrived."""
+        """Wait until members of all ranks have come to a meeting; return rank 0's message."""
         key = way.key
         ticket: queue.SimpleQueue[messages.Go | XlaError] = queue.SimpleQueue()
-        # Before the visit is noted: any thread may tell it.
+        # Before the visit is noted, as any thread may report it from then on.
         self._tickets[key] = ticket
         number = self._come(meeting, way, turns)
         self._tell()
@@ -321,7 +322,7 @@ class Crossings:
         key: messages.MeetingKey,
         visit: int,
     ) -> messages.Go | XlaError:
-        """Wait for rank 0's word, and tell it when the time is over until there is one."""
+        """Wait for rank 0's answer; from the timeout on, report repeatedly that it is late."""
         seconds = self._options.timeout_seconds
         while True:
             try:
@@ -353,7 +354,7 @@ def _read(
     if crossing.reads is None:
         return []
     if crossing.route is Route.WHOLE:
-        # All read the same, which is sent once.
+        # All targets read the same data, which is sent once.
         targets = targets[:1]
     return [
         array

@@ -1,4 +1,4 @@
-"""The way of the arrays of collectives: MPI's collectives among the ranks of a group."""
+"""Transfers of the arrays of collectives, by MPI's collectives among the ranks of a group."""
 
 import contextlib
 import functools
@@ -21,16 +21,17 @@ from xla_server.ops.evaluation import Array
 from xla_server.sessions.error_context import copy_of
 
 MAX_BYTES = 2**31 - 1
-"""Bytes that a rank sends or receives in one collective at most: MPI counts them in 31 bits."""
+"""Limit of the bytes that a rank sends or receives in one collective: MPI's counts have 31 bits."""
 
 _BYTES_PER_SECOND = 1 << 23
-"""The slowest network, in bytes a second, on which no rank is taken for one that is stuck."""
+"""Lowest bandwidth, in bytes a second, that an exchange is allowed for: its size divided by this is
+added to its timeout."""
 
 Ranks: TypeAlias = tuple[int, ...]
 
 
 class _Communicator:
-    """The communicator of some ranks, used by one collective after the other."""
+    """The communicator of a group of ranks, and the number of the exchange whose turn it is."""
 
     def __init__(self) -> None:
         self.turn = 0
@@ -38,11 +39,11 @@ class _Communicator:
 
 
 class Exchange:
-    """Collectives of this rank with others. Any thread may call.
+    """MPI's collectives between this rank and others. Thread-safe.
 
-    The exchanges among the same ranks have turns, counted from 0, which all of them keep to. After
-    a failure nothing is exchanged any more: what is under way with a rank that has gone never ends.
-    `failed` is called with the first failure.
+    The exchanges among the same ranks are numbered from 0 (`turn`), and all of these ranks make
+    them in this order. After a failure there are no more exchanges: one with a rank that has died
+    never ends. `failed` is called with the first failure.
     """
 
     def __init__(self, world: World, seconds: float, failed: Callable[[XlaError], None]) -> None:
@@ -54,12 +55,12 @@ class Exchange:
         self._changed = threading.Condition()
         self._communicators: dict[Ranks, _Communicator] = {}
         self.failure: XlaError | None = None
-        """Why nothing is exchanged any more."""
+        """The error that ended all exchanges, if any."""
         self._under_way: dict[object, object] = {}
-        """Memory that MPI may still use, also after a failure."""
+        """Requests and buffers that MPI may still use, also after a failure."""
 
     def fail(self, error: XlaError) -> None:
-        """Let all that is under way fail, and all that comes later."""
+        """Fail all exchanges in progress and all later ones."""
         with self._changed:
             if self.failure is not None:
                 return
@@ -74,9 +75,9 @@ class Exchange:
         mine: Sequence[Array],
         others: Mapping[int, Sequence[Sequence[Array]]],
     ) -> None:
-        """Give all ranks the same arrays, and receive those of each: MPI's Allgather.
+        """Send the same arrays to all ranks, and receive those of each: MPI's Allgather.
 
-        Each array of another rank goes to several arrays of its size.
+        Each array of another rank is written to several arrays of its size.
         """
         sizes = [
             sum(array.nbytes for array in mine)
@@ -104,7 +105,7 @@ class Exchange:
         mine: Mapping[int, Sequence[Array]],
         others: Mapping[int, Sequence[Array]],
     ) -> None:
-        """Give each rank arrays of its own, and receive some of each: MPI's Alltoallv."""
+        """Send different arrays to each rank, and receive some from each: MPI's Alltoallv."""
         sent_sizes = [sum(array.nbytes for array in mine.get(rank, ())) for rank in ranks]
         sent = joined([array for rank in ranks for array in mine.get(rank, ())])
         sizes = [sum(array.nbytes for array in others.get(rank, ())) for rank in ranks]
@@ -127,7 +128,7 @@ class Exchange:
         mine: Mapping[int, Sequence[Array]],
         others: Mapping[int, Sequence[Array]],
     ) -> None:
-        """Give some ranks arrays, and receive those of some: MPI's Isend and Irecv in pairs."""
+        """Exchange arrays with some of the ranks: MPI's Isend and Irecv."""
         sent = {rank: joined(arrays) for rank, arrays in mine.items() if arrays}
         received = {
             rank: np.empty(sum(array.nbytes for array in arrays), np.uint8)
@@ -145,7 +146,7 @@ class Exchange:
             unpack(data, [[array] for array in others[rank]])
 
     def reduce(self, ranks: Ranks, turn: int, arrays: Sequence[Array], opcode: Opcode) -> None:
-        """Overwrite these arrays by the reduction of those of all ranks: MPI's Allreduce."""
+        """Overwrite arrays with their reduction over all ranks: MPI's Allreduce."""
         with self._turn(ranks, turn) as comm:
             from mpi4py import MPI
 
@@ -157,7 +158,7 @@ class Exchange:
 
     @contextlib.contextmanager
     def _turn(self, ranks: Ranks, turn: int) -> Iterator[Any]:
-        """The communicator of some ranks, when it is the turn of this one."""
+        """Yield the communicator of these ranks when it is the turn of this exchange."""
         with self._changed:
             used = self._communicators.setdefault(ranks, _Communicator())
             self._changed.wait_for(lambda: used.turn == turn or self.failure is not None)
@@ -168,7 +169,7 @@ class Exchange:
                 used.comm = self._made(ranks)
             yield used.comm
         except BaseException as error:
-            # The others wait for this rank, which has left its turn out.
+            # The others wait for this rank, which has missed its turn.
             self.fail(self._broken(ranks, f"{type(error).__name__}: {error}"))
             raise
         with self._changed:
@@ -176,13 +177,13 @@ class Exchange:
             self._changed.notify_all()
 
     def _made(self, ranks: Ranks) -> Any:
-        """The communicator of these ranks, which all make it now."""
+        """Create the communicator of these ranks, which all of them do at this time."""
         if len(ranks) == self._world.size:
             return self._world.arrays
         made: list[Any] = []
         tag = zlib.crc32(repr(ranks).encode()) & 0x7FFF
         group = self._world.arrays.group.Incl(list(ranks))
-        # MPI has no form of it that can be polled: a rank that is stuck must not hold this thread.
+        # MPI has no nonblocking form of it, and a rank that is stuck must not block this thread.
         create = functools.partial(_create, self._world.arrays, group, tag, made)
         threading.Thread(target=create, name="mpi-group", daemon=True).start()
         self._await(ranks, lambda: bool(made), 0)
@@ -236,19 +237,19 @@ def _starts(sizes: Sequence[int]) -> list[int]:
 
 
 def is_dense(arrays: Sequence[Array]) -> bool:
-    """Return whether the bytes of arrays are one after the other: of one dense array."""
+    """Return whether the bytes of arrays are contiguous: those of one C-contiguous array."""
     return len(arrays) == 1 and arrays[0].flags.c_contiguous
 
 
 def room(arrays: Sequence[Array]) -> Bytes:
-    """Memory for the bytes of arrays: their own where they are dense."""
+    """Return memory for the bytes of arrays: that of a single contiguous array, else new memory."""
     if is_dense(arrays):
         return bytes_of(arrays[0])
     return np.empty(sum(array.nbytes for array in arrays), np.uint8)
 
 
 def joined(arrays: Sequence[Array]) -> Bytes:
-    """The bytes of arrays, one after the other; those of one dense array where they are."""
+    """Return the concatenated bytes of arrays: a view of a single contiguous array, else a copy."""
     if is_dense(arrays):
         return bytes_of(arrays[0])
     joined = np.empty(sum(array.nbytes for array in arrays), np.uint8)
@@ -265,7 +266,7 @@ def _pack(arrays: Sequence[Array], into: Bytes) -> None:
 
 
 def unpack(data: Bytes, targets: Sequence[Sequence[Array]]) -> None:
-    """Write bytes to arrays, one after the other; each to several of its size."""
+    """Copy concatenated bytes to arrays; the arrays of one target all get the same bytes."""
     start = 0
     for alike in targets:
         first = alike[0]

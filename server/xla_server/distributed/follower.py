@@ -1,4 +1,4 @@
-"""Ranks other than 0: they load programs and run participants, as rank 0 says."""
+"""Ranks other than 0: they load programs and run participants on request of rank 0."""
 
 import dataclasses
 import logging
@@ -30,11 +30,11 @@ from xla_server.sessions.runs.grids.rendezvous import Rendezvous
 _LOG = logging.getLogger(__name__)
 
 _CLOSE_SECONDS = 2.0
-"""Time for a rank's last messages at its end, in seconds; it ends even if they are not sent."""
+"""Timeout of a rank's last messages, in seconds; the rank ends even if they are not sent."""
 
 
 class Follower:
-    """One rank. `run` returns when rank 0 says so, or has gone."""
+    """A rank other than 0. `run` returns when rank 0 asks for it, or has died."""
 
     def __init__(
         self, world: World, backend: Backend, limits: Limits, *, threads: int, max_bytes: int
@@ -60,7 +60,7 @@ class Follower:
         )
 
     def run(self) -> bool:
-        """Do what rank 0 says, until the end; returns whether all ranks end together."""
+        """Handle rank 0's messages until the end; return whether all ranks ended MPI together."""
         self._mailbox.start()
         ends_together = self._end.get()
         self._compiling.shutdown(wait=False, cancel_futures=True)
@@ -110,10 +110,10 @@ class Follower:
         self.send(messages.Loaded(program.key, None))
         return executable
 
-    # What a run uses.
+    # Methods that a run uses.
 
     def send(self, message: object) -> None:
-        """Tell rank 0."""
+        """Send a message to rank 0."""
         self._mailbox.send(0, message)
 
     def ended(self, run: int) -> None:
@@ -168,7 +168,7 @@ class _Run:
         self._jobs = {job.number: rank.job(job, self._feeds[job.number]) for job in message.jobs}
 
     def execute(self) -> None:
-        """Run the participants of this rank, and tell rank 0 how they ended."""
+        """Run the participants of this rank, and report their results to rank 0."""
         results: Mapping[int, Execution] = {}
         try:
             if self._is_alone:
@@ -177,13 +177,13 @@ class _Run:
             else:
                 results = run_participants(self._jobs, self._meetings, self._cancellation)
             self._rank.send(messages.Done(self._number, tuple(map(_result, results.items()))))
-        except BaseException as error:  # Rank 0 waits for it, whatever it was.
+        except BaseException as error:  # Rank 0 waits for the report whatever the error was.
             self._failed(error)
             self._rank.send(messages.Done(self._number, ()))
         self._rank.ended(self._number)
 
     def told(self, message: Any) -> None:
-        """Do what rank 0 says of the execution."""
+        """Handle a message of rank 0 about this execution."""
         match message:
             case messages.Go():
                 self._crossings.go(message)
@@ -212,7 +212,7 @@ class _RemoteFeeds:
     _run: int
     _number: int
     answers: queue.SimpleQueue[Any] = dataclasses.field(default_factory=queue.SimpleQueue)
-    """The answer to the last question."""
+    """The answer to the last request."""
 
     def take_infeed(self, shape: Shape, cancellation: Cancellation, use: FeedUse) -> Value:
         """Wait for the next item, as Feeds.take_infeed says."""

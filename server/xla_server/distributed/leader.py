@@ -35,9 +35,10 @@ _CLOSE_SECONDS = 2.0
 class Leader:
     """Runs participants on the devices of all ranks. Implements sessions.runs.hosts.Hosts.
 
-    Device d is in rank d // `devices`, the number each has. When a rank ends or falls silent,
-    executions on several ranks end with UNAVAILABLE, now and from then on; executions on rank 0
-    alone continue. If it `is_fast`, MPI reduces what ranks exchange if it has the operation.
+    `devices` is the number of devices of each rank, so device d is in rank d // `devices`. When a
+    rank ends or falls silent, executions on several ranks end with UNAVAILABLE, then and from then
+    on; executions on rank 0 alone continue. If it `is_fast`, MPI does those reductions between
+    ranks that it has an operation for.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Leader:
         timeout_seconds: float,
         is_one_program: bool,
     ) -> list[Execution]:
-        """The results of participants, in order; raises as Hosts.run."""
+        """Return the results of participants, in order; raises as Hosts.run."""
         ranks = [self._rank_of(participant.device) for participant in participants]
         wanted = {
             (rank, participant.program.key): (rank, participant.program, participant.code_bytes)
@@ -123,7 +124,7 @@ class Leader:
         return [done[number] for number in range(len(participants))]
 
     def watch(self, broken: Callable[[], None]) -> None:
-        """Call a function when a rank is lost, or at once."""
+        """Call `broken` when a rank is lost; at once if one has been lost already."""
         with self._lock:
             self._watchers.append(broken)
             is_late = self._failure is not None

@@ -19,14 +19,14 @@ _OPERATIONS: Mapping[str, Mapping[Opcode, str]] = {
     "b": {Opcode.AND: "LAND", Opcode.OR: "LOR", Opcode.XOR: "LXOR"},
     "i": _INTEGERS,
     "u": _INTEGERS,
-    # MPI does not say that maximum and minimum hand on NaN.
+    # MPI does not say that maximum and minimum propagate NaN.
     "f": _NUMBERS,
     "c": _NUMBERS,
 }
-"""The names in MPI by kind of numpy type.
+"""MPI's operations by kind of numpy type.
 
-Without F16 and narrower types, which MPI does not have; nor integers of 8 and 16 bits, whose sums
-saturate in the vector code of Open MPI 5.
+F16 and narrower floats are missing because MPI does not have them; integers of 8 and 16 bits
+because their sums saturate in the vector code of Open MPI 5.
 """
 
 
@@ -41,7 +41,7 @@ def is_native(reduction: Reduction) -> bool:
 
 
 def operation(opcode: Opcode, kind: str) -> Any:
-    """Return MPI's operation of an opcode for a kind of numpy type."""
+    """Return MPI's operation for an opcode and a kind of numpy type."""
     from mpi4py import MPI
 
     return getattr(MPI, _OPERATIONS[kind][opcode])

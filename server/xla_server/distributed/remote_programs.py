@@ -1,4 +1,4 @@
-"""The programs whose code other ranks have, as rank 0 knows them."""
+"""Rank 0's record of the programs that other ranks have loaded."""
 
 import contextlib
 import dataclasses
@@ -19,7 +19,7 @@ from xla_server.sessions.programs.compile_request import WireProgram
 
 
 class _Code:
-    """The code of one program."""
+    """One program, the ranks that have loaded it, and the number of its users."""
 
     def __init__(self, program: WireProgram, byte_size: int) -> None:
         self.program = dataclasses.replace(
@@ -35,7 +35,7 @@ class _Code:
 
 
 class RemotePrograms:
-    """Loads programs on other ranks, and unloads what was not used for long. Thread-safe."""
+    """Loads programs on other ranks, and unloads those least recently used. Thread-safe."""
 
     def __init__(
         self, send: Callable[[int, object], None], *, max_count: int, max_bytes: int
@@ -52,9 +52,10 @@ class RemotePrograms:
         wanted: Collection[tuple[int, WireProgram, int]],
         cancellation: Cancellation,
     ) -> Iterator[None]:
-        """Keep programs loaded, each on a rank and with the bytes of its code, during the block.
+        """Keep programs loaded on other ranks during the block.
 
-        Raises what compiling raises there, and what `cancellation` raises.
+        `wanted` has for each its rank, the program, and the bytes of its code. Raises the error of
+        a rank that cannot compile its program, and that of `cancellation`.
         """
         used: list[_Code] = []
         try:
@@ -66,7 +67,7 @@ class RemotePrograms:
             self._release(used)
 
     def answered(self, rank: int, key: bytes, error: XlaError | None) -> None:
-        """Record that a rank has loaded a program, or why it has not."""
+        """Record a rank's answer: it has loaded a program, or the error says why not."""
         with self._lock:
             code = self._codes.get(key)
             future = None if code is None else code.ranks.get(rank)
@@ -76,7 +77,7 @@ class RemotePrograms:
             _resolve(future, error)
 
     def fail(self, error: XlaError) -> None:
-        """Let all fail that wait for a program."""
+        """Fail everyone who waits for a program."""
         with self._lock:
             futures = [each for code in self._codes.values() for each in code.ranks.values()]
         for future in futures:
@@ -94,7 +95,8 @@ class RemotePrograms:
             used.append(code)
             future = code.ranks.get(rank)
             if future is None:
-                # Before it can be waited for: what is too large to be sent is the caller's error.
+                # Before others can wait for the future: a program too large to send is this
+                # caller's error.
                 self._send(rank, Load(code.program, code.module))
                 future = code.ranks[rank] = Future()
         return future

@@ -1,4 +1,4 @@
-"""One execution on devices of several ranks, as rank 0 sees it."""
+"""Rank 0's state of one execution on devices of several ranks."""
 
 import functools
 import threading
@@ -23,10 +23,10 @@ from xla_server.sessions.runs.hosts import HostParticipant
 
 
 class RemoteRun:
-    """The state of an execution, and what ranks tell of it, rank 0 among them.
+    """The state of an execution, and the handler of all ranks' messages, those of rank 0 included.
 
-    `turns` takes turns of some ranks' traffic: it returns the first of so many. The first failure
-    is the one that all are told.
+    `turns` reserves a number of turns for exchanges among some ranks, and returns the first of
+    them. The first failure is the one that all ranks are sent.
     """
 
     def __init__(
@@ -61,9 +61,9 @@ class RemoteRun:
         self.results: dict[int, tuple[Literal, Profile]] = {}
 
     def begin(self, oldest: int) -> None:
-        """Let the other ranks start their participants; runs before `oldest` have ended."""
+        """Let the other ranks start their participants. All runs before `oldest` have ended."""
         try:
-            # Other messages wait meanwhile: a rank must know of an execution before it fails.
+            # Under the lock: a rank must know of an execution before it hears of its failure.
             with self._lock:
                 for rank in sorted({*self.options.ranks} - {0}):
                     self._mailbox.send(rank, self._start_of(rank, oldest))
@@ -93,7 +93,7 @@ class RemoteRun:
             self._is_over.wait()
 
     def stop(self, error: BaseException) -> None:
-        """Let all participants fail with this error, unless there was one before."""
+        """Fail all participants with this error, unless there was an earlier one."""
         self._failed(error)
         self._cancellation.cancel(_told(error))
 
@@ -105,11 +105,11 @@ class RemoteRun:
         self._is_over.set()
 
     def told(self, rank: int, message: Any) -> None:
-        """Do what a rank says of the execution, without waiting."""
+        """Handle a rank's message about the execution, without waiting."""
         match message:
             case messages.Arrive(_, visits):
                 if not rank:
-                    # The others are about to say something.
+                    # Messages of the others are about to come.
                     self._mailbox.expect()
                 self._arrived(visits)
             case messages.Late(_, key, visit):
@@ -145,9 +145,9 @@ class RemoteRun:
                 self._mailbox.send(rank, go)
 
     def _late(self, key: messages.MeetingKey, visit: int) -> None:
-        """Fail if a visit is not full whose time is over, unless it waits for a silent rank.
+        """Fail the run for a visit that misses members at its timeout, unless on a silent rank.
 
-        A silent rank is lost within its own time, which is the error to tell, or speaks again.
+        A silent rank is either lost soon, which is then the error to report, or sends again.
         """
         with self._lock:
             if any(map(self._mailbox.is_silent, self._arrivals.missing_ranks(key, visit))):
@@ -167,7 +167,10 @@ class RemoteRun:
             self.stop(error)
 
     def _ended(self, rank: int, number: int) -> None:
-        """Record that a participant of a rank has ended. Those of rank 0 have told the meetings."""
+        """Handle the end of a participant.
+
+        Rank 0 itself has reported that of its own to the rendezvous.
+        """
         if rank:
             if self.failure is None:
                 self._participants[number].ended()
@@ -191,7 +194,7 @@ class RemoteRun:
             self._is_over.set()
 
     def _failed(self, error: BaseException) -> None:
-        """Tell all ranks of a failure, unless there was one before."""
+        """Send all ranks a failure, unless there was an earlier one."""
         with self._lock:
             if self.failure is not None:
                 return

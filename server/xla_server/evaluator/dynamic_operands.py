@@ -1,8 +1,9 @@
-"""Rules by which operands of actual sizes are cut and filled to fit each other, by opcode.
+"""Rules that cut and fill operands of dynamic size so that they fit each other, by opcode.
 
-Semantics: XLA's dynamic dimension inference. An operand of static size is taken as far as the
-dynamic size it meets; dynamic sizes that meet must agree, except that in elementwise operations
-size 1 stretches. Where an operation needs more elements than there are, zeros stand for them.
+Semantics: XLA's dynamic dimension inference. If a static size must equal a dynamic one, the operand
+of static size is cut to it. Two dynamic sizes that must be equal have to be, except that in
+elementwise operations size 1 stretches. An operation that needs more elements than there are gets
+zeros.
 """
 
 import dataclasses
@@ -36,14 +37,14 @@ Fitted: TypeAlias = tuple[list[Array], Any]
 """The operands, and the attributes with the sizes of the run."""
 
 OperandDim: TypeAlias = tuple[int, int]
-"""An operand and one of its dimensions."""
+"""The number of an operand, and one of its dimensions."""
 
 
 def fit_operands(instruction: HloInstruction, operands: list[Array]) -> Fitted:
-    """Operands that fit each other, and the attributes at these sizes.
+    """Return operands that fit each other, and the attributes at these sizes.
 
-    Raises InvalidArgumentError if dynamic sizes meet that are not the same, and
-    UnimplementedError for an operation that takes no dynamic sizes.
+    Raises InvalidArgumentError if dynamic sizes that must be equal are not, and UnimplementedError
+    for an operation that takes no dynamic sizes.
     """
     opcode = instruction.opcode
     if opcode in _STATIC_ONLY:
@@ -60,7 +61,7 @@ def _agree(
     *,
     stretch: bool = False,
 ) -> None:
-    """Change these dimensions of the operands to one size; stores into `operands`."""
+    """Give these dimensions of the operands one size; stores into `operands`."""
     places = list(places)
     sizes = {operands[number].shape[dimension] for number, dimension in places}
     if len(sizes) == 1:
@@ -121,7 +122,7 @@ def _broadcast(instruction: HloInstruction, operands: list[Array]) -> Fitted:
 
 
 def _reshape(instruction: HloInstruction, operands: list[Array]) -> Fitted:
-    """Give the dynamic dimension of each group of the result the elements that there are."""
+    """Compute the size of the dynamic dimension in each group of result dimensions."""
     (operand,), bounds = operands, instruction.operands[0].shape.dimensions
     result = instruction.shape
     sizes = list(result.dimensions)
@@ -164,7 +165,7 @@ def _slice(instruction: HloInstruction, operands: list[Array]) -> Fitted:
 def _taken(
     instruction: HloInstruction, operands: list[Array], field: str, whole: Sequence[bool]
 ) -> Fitted:
-    """Boxes of the operand: those that are `whole` end where it does, others where `field` says."""
+    """Use the actual size in `whole` dimensions; zero-fill the operand to its bound in others."""
     bounds, ends = instruction.operands[0].shape.dimensions, getattr(instruction.attributes, field)
     kept = [
         size if is_whole else bound
@@ -177,7 +178,7 @@ def _taken(
 
 
 def _boxed(instruction: HloInstruction, operands: list[Array], field: str) -> Fitted:
-    """Boxes of the operand: one as large as a bound has the actual size."""
+    """Set each box size that equals the operand's bound to the operand's actual size."""
     bounds, sizes = instruction.operands[0].shape.dimensions, getattr(instruction.attributes, field)
     whole = [size == bound for size, bound in zip(sizes, bounds, strict=True)]
     return _taken(instruction, operands, field, whole)

@@ -1,8 +1,8 @@
 """Operations on values of dynamic shape.
 
-Such a value is an array of its actual size. Evaluators take arrays as they are; what stands here
-goes round them, in programs that have dynamic dimensions: it makes the sizes of the operands fit
-each other and hands the evaluator the instruction with the sizes of this run.
+Such a value is an array of its actual size. In programs that have dynamic dimensions, each
+evaluator is wrapped: the wrapper makes the sizes of the operands fit each other, and passes the
+evaluator the instruction with the sizes of this run.
 """
 
 import dataclasses
@@ -49,7 +49,8 @@ ANY_SIZE = frozenset(
         Opcode.WHILE,
     }
 )
-"""Operations on values of any size: they pass them on, or handle sizes themselves."""
+"""Operations that take values of any size without the wrapper: they pass them on, or handle sizes
+themselves."""
 
 _MAKES_SIZES = frozenset({Opcode.DYNAMIC_RESHAPE, Opcode.SET_DIMENSION_SIZE})
 
@@ -113,9 +114,9 @@ def actual_shape(
 def _updated(
     instruction: HloInstruction, operands: Sequence[Value], frame: Frame, evaluate: Evaluator
 ) -> Value:
-    """The elements of the update that count, written where its bounds fit into the operand's.
+    """Write the valid elements of the update where its bounds fit into those of the operand.
 
-    The result is as large as the operand, or as an update that is to replace it whole.
+    The result is as large as the operand, or as the update if that replaces the whole operand.
     """
     operand, update = (cast(Array, value) for value in operands[:2])
     bounds, box = (part.shape.dimensions for part in instruction.operands[:2])

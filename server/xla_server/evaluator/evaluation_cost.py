@@ -1,8 +1,8 @@
-"""The cost of a program that evaluates each instruction once: the measure of recomputation.
+"""The cost of a program that evaluates each instruction once: the reference for recomputation.
 
 It differs from `cost_analysis.py`, which counts as XLA's HLO cost analysis does, in reductions
-alone: a loop combines every element with an accumulator, so n elements are n
-combinations and not n - 1.
+alone: a loop combines every element with an accumulator, so n elements are n combinations,
+not n - 1.
 """
 
 import math
@@ -53,9 +53,10 @@ def evaluation_cost(i: HloInstruction) -> Cost:
 
 
 def evaluation_time(i: HloInstruction) -> float:
-    """Return the time of one evaluation of a counted opcode, in additions.
+    """Return the time of one evaluation of a counted opcode, in units of one addition.
 
-    Its classes are those that kernels are counted by. A reduction takes its formula and a load.
+    The cost classes are those by which kernels are counted. A reduction takes its formula and a
+    load.
     """
     row = ROWS.get(i.opcode)
     if row is not None:

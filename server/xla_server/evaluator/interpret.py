@@ -1,4 +1,4 @@
-"""The run of a program: instruction after instruction, with numpy."""
+"""The interpreter: it evaluates instruction after instruction with numpy."""
 
 import dataclasses
 from collections.abc import Generator, Sequence
@@ -69,7 +69,7 @@ class Run(Environment):
         return result_of(self.enter(computation, arguments))
 
     def enter(self, computation: HloComputation, arguments: Sequence[Value]) -> Deep[Value]:
-        """Return the same as `call`, as a deep function."""
+        """Evaluate as `call` does, as a generator for `ir.explicit_stack`."""
         plan = self.plans.of(computation)
         values: list[Value | None] = [None] * plan.slot_count
         for slot, argument in zip(plan.parameters, arguments, strict=True):
@@ -89,7 +89,7 @@ class Run(Environment):
         return root
 
     def call_lifted(self, computation: HloComputation, arguments: Sequence[Array]) -> Value:
-        """Evaluate a computation on scalars for whole arrays of scalars at once."""
+        """Evaluate a computation on scalars once, on whole arrays of scalars."""
         return vectorized_scalars.call(self, computation, arguments)
 
     def _evaluate(self, step: PlannedInstruction, operands: Sequence[Value]) -> Deep[Value]:
@@ -101,7 +101,7 @@ class Run(Environment):
             value: Value = (yield made) if isinstance(made, Generator) else made
         except errors.XlaError as error:
             if self.options.cancellation.is_cancelled:
-                # Where the run was when it was stopped is not what was wrong.
+                # A cancellation is no fault of the instruction that it stopped at.
                 raise
             raise error.at(instruction.opcode, instruction.name) from error.__cause__
         except MemoryError as error:

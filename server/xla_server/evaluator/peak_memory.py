@@ -1,8 +1,8 @@
-"""The memory that evaluating a program takes at once, known from its plan before it runs.
+"""Peak memory of the interpretation of a program, computed from its plan before it runs.
 
 Values are counted from the instruction that makes them to the last one that reads them, as
-`plan.py` frees them; views, constants and arguments take nothing. An instruction takes a
-workspace beside its result. Sizes are those of the shapes, which bound dynamic dimensions.
+`plan.py` frees them; views, constants and arguments take no bytes. An instruction takes a workspace
+beside its result. Sizes are those of the shapes, which bound dynamic dimensions.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ _WORKSPACE: Mapping[Opcode, float] = {
 makes: what tracemalloc showed for f32 arrays of 4 MiB, rounded up. Others take `_USUAL`."""
 
 _USUAL = 1.0
-"""Bytes beside the result for each byte of the largest array, where nothing else was measured."""
+"""Workspace bytes per byte of the largest array, for operations that were not measured."""
 
 _Parts: TypeAlias = tuple[frozenset[int], ...]
 """The numbers of the arrays that a value has, for each element of a tuple."""
@@ -50,7 +50,7 @@ _Parts: TypeAlias = tuple[frozenset[int], ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of a computation's root: bytes of its own, and parameters' elements it shares."""
+    """A leaf of a computation's root: its own bytes, and the parameter elements it shares."""
 
     own_bytes: int
     parameters: frozenset[tuple[int, int]]
@@ -58,16 +58,16 @@ class _Part:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Summary:
-    """The bytes that a call of a computation takes at once, and the parts of its root."""
+    """Peak bytes of a call of a computation, and the leaves of its root."""
 
     peak: int
     root: tuple[_Part, ...]
 
 
 def temporary_bytes(module: HloModule, plans: PlanCache) -> int:
-    """Return the bytes of values and workspaces that an evaluation has at once.
+    """Return the peak bytes of values and workspaces in an evaluation of the module.
 
-    Arguments, constants and the result are not among them.
+    Arguments, constants and the result do not count.
     """
     summaries: dict[HloComputation, _Summary] = {}
     # Called computations come before their callers, so nothing here recurses.
@@ -80,7 +80,7 @@ def temporary_bytes(module: HloModule, plans: PlanCache) -> int:
 
 
 class _Walk:
-    """One computation, step by step."""
+    """The simulation of one computation's evaluation, step by step."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A computation made ready to be walked: evaluators looked up, lifetimes known."""
+"""Execution plan of a computation: evaluators of instructions and lifetimes of values."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -17,8 +17,8 @@ from xla_server.ops.evaluators import evaluator
 class PlannedInstruction:
     """One instruction: values are read from slots and written to one.
 
-    `frees` are the slots that nothing reads after this step, its own where nothing reads it.
-    `is_large` says that its value takes so much memory that there may not be enough.
+    `frees` are the slots that no later step reads; the instruction's own is among them if nothing
+    reads it. `is_large` means that free memory must be checked before the value is made.
     """
 
     instruction: HloInstruction
@@ -101,10 +101,10 @@ class PlanCache:
 
 
 def in_order(instructions: Sequence[HloInstruction]) -> Sequence[HloInstruction]:
-    """The instructions as stored, but those that wait for a recv behind those that need not.
+    """Return the instructions as stored, but with those that depend on a recv after all others.
 
-    Any order is right in which operands and control predecessors come first; in this one two
-    computations that send to each other do not both wait for the other to send first.
+    Any order that puts operands and control predecessors first is right. This one avoids that two
+    computations that send to each other both wait for the other to send first.
     """
     if all(instruction.opcode is not Opcode.RECV_DONE for instruction in instructions):
         return instructions

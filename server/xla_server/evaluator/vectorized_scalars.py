@@ -34,10 +34,10 @@ _CALLS = frozenset({Opcode.CALL, Opcode.FUSION, Opcode.MAP})
 
 
 def call(frame: Frame, computation: HloComputation, arguments: Sequence[Array]) -> Value:
-    """The results of a computation on scalars for each element of the arguments.
+    """Return the results of a computation on scalars for each element of the arguments.
 
-    The arguments have one common shape, which the result has too; of a computation that gives a
-    tuple of scalars, each element has it. Raises what the evaluators raise.
+    The arguments have one common shape, which is also that of the result; if the computation
+    returns a tuple of scalars, it is that of each element. Raises what the evaluators raise.
     """
     frame.check_cancelled()
     arguments = [np.asarray(argument) for argument in arguments]

@@ -11,11 +11,11 @@ from xla_server.execution.completion import Completion
 
 
 class Cancellation(Completion):
-    """A request to stop a run, set once from any thread and seen at the run's next instruction.
+    """A request to stop a run, set once from any thread and noticed at the run's next instruction.
 
-    A thread that waits registers a callback that wakes it. The first call of `cancel` decides
-    the error. A run calls `checkpoint` between its instructions, where it also waits while it is
-    paused; native code reads the flag at the address `word`. It is done once it is cancelled.
+    A waiting thread registers a callback to be woken. The first call of `cancel` decides the error.
+    A run calls `checkpoint` between its instructions, and waits there while it is paused; native
+    code polls the flag at the address `word`. A cancelled run never resumes.
     """
 
     __slots__ = ("_gate", "_word", "error", "is_called")
@@ -27,7 +27,7 @@ class Cancellation(Completion):
         self.is_called = False
         """True if the run must stop or wait, so that `checkpoint` does something."""
         self._gate: threading.Event | None = None
-        """Open unless the run is paused; there from the first pause on."""
+        """Open unless the run is paused; None until the first pause."""
         self.error: XlaError | None = None
         """The error given to `cancel`; None before. `check` raises a copy of it."""
         self._word: ctypes.c_int64 | None = None

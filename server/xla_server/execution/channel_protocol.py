@@ -22,11 +22,11 @@ from xla_server.ops.evaluation import Value
 V = TypeVar("V")
 
 MAX_ITEMS = 1024
-"""Bound of the values that wait on the channels inside one run; a loop could send without end."""
+"""Number of values that may wait on the channels inside one run; a loop could send without end."""
 
 MAX_BYTES = 256 * 2**20
-"""Bound of the bytes of those that wait behind another one on their channel; the first of each are
-as many values as the program has transfers."""
+"""Bytes of values that may wait behind another one on their channel. The first of each channel do
+not count: they are at most as many as the program has transfers."""
 
 
 class Channels(Protocol):
@@ -46,7 +46,7 @@ class Channels(Protocol):
 
 
 class NoChannels:
-    """The channels of a run beside which no other runs, such as the evaluation of a constant."""
+    """The channels of a run that runs alone, such as the evaluation of a constant."""
 
     def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
         """Raise FailedPreconditionError."""
@@ -58,7 +58,7 @@ class NoChannels:
 
 
 class WaitingValues(Generic[V]):
-    """Values that were sent inside one execution and not received, in order on each wire."""
+    """Values sent inside one execution and not received yet: a FIFO queue for each wire."""
 
     def __init__(self) -> None:
         self._wires: dict[Hashable, deque[tuple[V, int]]] = {}
@@ -97,10 +97,10 @@ class WaitingValues(Generic[V]):
 
 
 class OwnChannels:
-    """The channels inside one run, and the way to the others.
+    """The channels inside one run; other channels are passed on to `others`.
 
-    A run is one thread, so nothing here waits: what was not sent before it is received never
-    will be.
+    A run is one thread, so nothing here waits: a value that was not sent before it is received
+    never will be.
     """
 
     def __init__(self, computation: HloComputation, others: Channels) -> None:
@@ -139,7 +139,10 @@ class OwnChannels:
 
 
 def channel_ends(entry: HloComputation) -> tuple[frozenset[int], frozenset[int]]:
-    """The channels between devices that a computation, with all it calls, has ends of."""
+    """Return the channels between devices on which a computation sends, and receives.
+
+    Those of all computations that it calls count, too.
+    """
     sent: set[int] = set()
     received: set[int] = set()
     for computation in entry.reachable():
@@ -154,7 +157,7 @@ def channel_ends(entry: HloComputation) -> tuple[frozenset[int], frozenset[int]]
 
 
 def require_shape(channel_id: int, sent: Shape, asked: Shape) -> None:
-    """Raise InvalidArgumentError unless what was sent has the shape that is received."""
+    """Raise InvalidArgumentError unless the value that was sent has the shape that is received."""
     if not sent.fits(asked):
         raise InvalidArgumentError(
             f"both ends of channel {channel_id} must have one shape, got {sent} sent and {asked} "

@@ -1,4 +1,4 @@
-"""The interface of collectives to the other participants of an execution."""
+"""Interfaces by which a participant's program meets the other participants of an execution."""
 
 import threading
 import weakref
@@ -13,25 +13,26 @@ from xla_server.ir.participants import Placement
 from xla_server.ops.evaluation import Communicator, Meeting, Value
 
 KEPT_BYTES = 1 << 26
-"""Memory of native meetings that all programs together keep for their next executions."""
+"""Bytes of the idle native-meeting memory that all programs together keep for their next
+executions."""
 
 ALWAYS_KEPT_BYTES = 1 << 16
-"""Bytes that each program may keep beside KEPT_BYTES."""
+"""Bytes of idle memory that a program may always keep, whatever other programs keep."""
 
 
 MAX_MEMBERS = 8
 """Members of the largest group that meets in native code."""
 
 MAX_COPIED_BYTES = 1 << 20
-"""Bytes of operands that a member copies at most for the others: with larger ones the host is
-faster, whose members share the work."""
+"""Largest operands, in bytes, that a member copies for the others in native code: with larger ones
+the host is faster, as its members share the work."""
 
 
 class NativeMeeting(NamedTuple):
-    """A collective at which participants may meet in native code, each with its placement.
+    """A collective at which participants may meet in native code; `placements` has one for each.
 
-    Each member's operands take `area_bytes`, a multiple of 64. If the meeting `is_referenced`,
-    members that take turns read them in place.
+    Each member's operands take `area_bytes`, a multiple of 64. If it `is_referenced`, members that
+    one thread runs in turns read each other's operands directly.
     """
 
     instruction: HloInstruction
@@ -41,15 +42,16 @@ class NativeMeeting(NamedTuple):
 
     @property
     def copied_bytes(self) -> int:
-        """Bytes of an area if members copy their operands; 0 if they do not."""
+        """The bytes of an area if members copy their operands; 0 if they do not."""
         return self.area_bytes if self.area_bytes <= MAX_COPIED_BYTES else 0
 
 
 class MeetingPlan:
-    """The native meetings of a program, by number, and memory for them that waits for a run.
+    """The native meetings of a program, by number, and idle memory for them.
 
-    If participants may `take_turns`, referenced meetings have no areas. An execution in threads
-    leaves meetings without areas, which large ones are too, to the host.
+    With `take_turns`, one thread runs the participants in turns if it can, so meetings that are
+    referenced need no areas. If participants have threads, referenced and large meetings are left
+    to the host.
     """
 
     __slots__ = ("__weakref__", "_idle_bytes", "areas", "idle", "meetings", "take_turns")
@@ -66,11 +68,11 @@ class MeetingPlan:
 
     @property
     def byte_size(self) -> int:
-        """Bytes that a participant needs for its operands at two visits of each meeting."""
+        """Bytes of the areas of one participant: two for each meeting, used by alternate visits."""
         return 2 * sum(self.areas)
 
     def keep(self, memory: object, size: int) -> None:
-        """Keep an execution's memory for the next one; other plans may lose theirs for it."""
+        """Keep an execution's memory for the next one; other programs may lose theirs for it."""
         if self.idle or size > KEPT_BYTES:
             return
         self._idle_bytes = size
@@ -86,16 +88,17 @@ class MeetingPlan:
 
 _KEEPERS: "weakref.WeakSet[MeetingPlan]" = weakref.WeakSet()
 _KEEPING = threading.Lock()
-"""Keeps `_KEEPERS`, the plans that keep much memory."""
+"""Guards `_KEEPERS`, the plans whose idle memory counts towards KEPT_BYTES."""
 
 
 class Collectives(Communicator, Protocol):
     """The participants of an execution, with their native meetings."""
 
     def records(self, plan: MeetingPlan) -> int:
-        """The address of the records of this participant's native meetings, as long as it runs.
+        """Return the address of the records of this participant's native meetings.
 
-        The address is 0 if it meets by `exchange` alone. The layout is that of runtime/meetings.py.
+        The records live as long as the participant runs. The result is 0 if it meets by `exchange`
+        alone. The layout is that of runtime/meetings.py.
         """
 
     def wait(self, number: int) -> None:
@@ -103,7 +106,7 @@ class Collectives(Communicator, Protocol):
 
 
 class GridParticipants(Protocol):
-    """All participants of an execution, which one thread runs in turns."""
+    """All participants of an execution, if one thread runs them in turns."""
 
     @property
     def grid(self) -> DeviceGrid:
@@ -113,13 +116,13 @@ class GridParticipants(Protocol):
         """The addresses of all participants' records; none unless all meetings are native."""
 
     def stop(self, waiting: Mapping[int, int]) -> None:
-        """Fail, as all these participants wait forever, each at a native meeting, by number."""
+        """Fail, as all participants wait forever: `waiting` has the number of each meeting."""
 
 
 class NoCollectives:
     """The view of the only participant of an execution.
 
-    It may be told other numbers than 0: what a program does that knows itself to be one of several.
+    Its numbers may be other than 0, to evaluate what one of several participants would do.
     """
 
     def __init__(self, replica_id: int = 0, partition_id: int = 0) -> None:

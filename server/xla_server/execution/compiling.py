@@ -1,6 +1,6 @@
-"""Cancellation of a thread's compilation, which calls `checkpoint` between its steps.
+"""Cancellation of a compilation: its thread checks between steps whether to continue.
 
-The steps are too many, and too far below the call, to hand each of them a `Cancellation`.
+The steps are too many, and too deep below the call, to pass a `Cancellation` to each of them.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ _HERE = _Here()
 
 @contextlib.contextmanager
 def cancellable(check: Callable[[], None]) -> Iterator[None]:
-    """Have `checkpoint` call `check` in this thread, for the block."""
+    """Let the compilation of the block, by this thread, end with the error that `check` raises."""
     before, _HERE.check = _HERE.check, check
     try:
         yield
@@ -26,5 +26,5 @@ def cancellable(check: Callable[[], None]) -> Iterator[None]:
 
 
 def checkpoint() -> None:
-    """Raise the error that ends this thread's compilation, if it was cancelled."""
+    """Raise the exception that ends this thread's compilation, if there is one."""
     _HERE.check()

@@ -1,11 +1,11 @@
-"""Something that happens once, and calls those who wait for it."""
+"""An event that happens once, with callbacks."""
 
 import threading
 from collections.abc import Callable
 
 
 class Completion:
-    """Done once, from any thread."""
+    """An event that any thread may set, once."""
 
     __slots__ = ("_callbacks", "_lock", "is_done")
 
@@ -16,7 +16,7 @@ class Completion:
         self._lock = threading.Lock()
 
     def finish(self) -> bool:
-        """Mark it as done and run the callbacks in this thread; False if it was done before."""
+        """Set the event and run the callbacks in this thread; return False if it was set before."""
         with self._lock:
             if self.is_done:
                 return False
@@ -28,9 +28,9 @@ class Completion:
         return True
 
     def when_done(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` once, when it is done, from any thread; at once if it is.
+        """Call `callback` once the event is set, from any thread; at once if it is set already.
 
-        Returns a function that takes the callback back; it may be called more than once. The
+        Returns a function that removes the callback; it may be called more than once. The
         callback must not raise and must not wait.
         """
         key = object()

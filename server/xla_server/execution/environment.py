@@ -15,7 +15,7 @@ from xla_server.ops.random.rng_get_and_update_state import RandomStates
 
 @dataclasses.dataclass(eq=False, slots=True, kw_only=True)
 class Environment:
-    """The part of a Frame that evaluators and the host rows of compiled programs share."""
+    """The part of a Frame that evaluators share with the host steps of compiled programs."""
 
     options: ExecuteOptions
     random_states: RandomStates
@@ -65,5 +65,5 @@ class Environment:
         return self.options.channels.receive(channel_id, shape, self.options.cancellation)
 
     def check_cancelled(self) -> None:
-        """Raise CancelledError or DeadlineExceededError when the run is to stop."""
+        """Raise CancelledError or DeadlineExceededError if the run must stop."""
         self.options.cancellation.checkpoint()

@@ -1,4 +1,4 @@
-"""The options of one execution: its queues, its channels, what ends it and whom it meets."""
+"""The options of one execution: feeds, channels, cancellation and the other participants."""
 
 import dataclasses
 from collections.abc import Collection

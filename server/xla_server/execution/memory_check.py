@@ -1,7 +1,7 @@
-"""Room for large values, looked up before they are made.
+"""Check of free memory before a large value is allocated.
 
-The operating system grants memory it does not have and then kills the process that uses it, and
-with it all clients' data. A program that asks for too much is stopped here instead.
+The operating system grants memory that it does not have, and then kills the process that uses it,
+with all clients' data. A program that needs too much is stopped here instead.
 """
 
 import contextlib
@@ -12,10 +12,11 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 LARGE = 32 * 2**20
-"""Bytes from which a value is worth a look; the look takes as long as copying some KiB."""
+"""Smallest value, in bytes, for which free memory is checked; a check takes as long as copying some
+KiB."""
 
 RESERVE = 128 * 2**20
-"""Bytes left to the rest of the process and the system."""
+"""Bytes that must stay free for the rest of the process and the system."""
 
 NO_MEMORY_OF_THEIR_OWN = frozenset(
     {
@@ -58,12 +59,12 @@ def is_large(opcode: Opcode, shape: Shape) -> bool:
 
 
 def require_room(shape: Shape) -> None:
-    """Raise ResourceExhaustedError when a value of `shape` would take the last free memory."""
+    """Raise ResourceExhaustedError if a value of `shape` would leave less than RESERVE free."""
     require_bytes(shape.byte_size, shape)
 
 
 def require_bytes(byte_size: int, purpose: object) -> None:
-    """Raise ResourceExhaustedError when so many bytes, for str(purpose), are not free."""
+    """Raise ResourceExhaustedError unless `byte_size` bytes are free, for str(purpose)."""
     free = free_memory()
     if free is not None and byte_size + RESERVE > free:
         raise ResourceExhaustedError(

@@ -29,7 +29,7 @@ SELF_SIGNED_NAME = "xla-server"
 """Name in such a certificate, beside those of the machine."""
 
 _MAX_CACHED = 1024
-"""Clients' certificates of which the identity is kept: one for each connection at its most."""
+"""Number of client certificates whose identities are cached: one for each connection."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

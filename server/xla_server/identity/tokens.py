@@ -18,7 +18,7 @@ OWNER = "owner"
 """Name of the identity of a file with nothing but a token."""
 
 _TOKEN_BYTES = 32
-"""Random bytes of a token: 256 bits cannot be guessed."""
+"""Random bytes of a token: 256 bits, which cannot be guessed."""
 
 _NAME = re.compile(r"[A-Za-z0-9._@-]{1,128}")
 _TOKEN = re.compile(r"[!-~]+")

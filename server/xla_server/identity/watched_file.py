@@ -91,8 +91,8 @@ def read_credentials(path: Path) -> tuple[bytes, bool]:
 def write_once(path: Path, data: bytes) -> bool:
     """Write a file that only its owner may read, unless it exists; return whether it was written.
 
-    A reader never finds a part of it. Makes missing directories, which only their owner may enter.
-    Raises CredentialsError.
+    A reader never sees a partly written file. Makes missing directories, which only their owner may
+    enter. Raises CredentialsError.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:

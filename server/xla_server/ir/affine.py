@@ -57,7 +57,7 @@ class Modulus:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Computed:
-    """An index known by its bounds alone. `node` says what computes it."""
+    """An index of which only the bounds are known. `node` is the value that computes it."""
 
     node: object
     low: int

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 T = TypeVar("T")
 
 Deep: TypeAlias = Generator["Deep[Any]", Any, T]
-"""A function that may be nested as deeply as the program, and gives a T."""
+"""A generator function that may recurse as deeply as the program nests, and returns a T."""
 
 
 def result_of(call: Deep[T]) -> T:

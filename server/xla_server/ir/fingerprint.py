@@ -1,4 +1,4 @@
-"""The content of a program as a short key."""
+"""A digest of a program's content."""
 
 import hashlib
 
@@ -15,10 +15,10 @@ from xla_server.ir.participants import transfer_pairs
 
 
 def fingerprint(module: HloModule, entry: ProgramShape) -> bytes:
-    """A digest of what `module` computes with the layouts of `entry`.
+    """Return a digest of what `module` computes with the layouts of `entry`.
 
-    Names, ids and decoration do not enter it, but for who sends to whom; the order of instructions
-    and the grid do.
+    Names, ids and decoration do not count, except for the source and target pairs of transfers; the
+    order of instructions and the grid do.
     """
     digest = hashlib.blake2b(digest_size=32)
     computations = {part: number for number, part in enumerate(module.computations)}
@@ -50,7 +50,7 @@ def _add_computation(
             _add(digest, str(transfer_pairs(instruction)).encode())
         _add(digest, proto.SerializeToString(deterministic=True))
         if instruction.opcode is Opcode.CONSTANT:
-            # Its wire form would be one more copy of what may be 100 MB.
+            # Its wire form would be another copy of what may be 100 MB.
             _add_literal(digest, instruction.attributes.literal)
 
 
@@ -65,6 +65,6 @@ def _add_literal(digest: "hashlib.blake2b", literal: Literal) -> None:
 
 
 def _add(digest: "hashlib.blake2b", data: bytes | memoryview) -> None:
-    # The length goes first, so that two neighbours never read like another two.
+    # The length comes first, so that no two different sequences of parts give the same bytes.
     digest.update(len(data).to_bytes(8, "little"))
     digest.update(data)

@@ -258,7 +258,7 @@ def _modelled(defined: OpDefinition, attributes: Any) -> set[str] | frozenset[st
 
 
 def _some(values: Iterable[int]) -> str:
-    """The first few of the ids, so that a message stays short for a module of any size."""
+    """Return the first few ids as text, so that a message stays short for a module of any size."""
     numbers = list(values)
     shown = ", ".join(map(str, numbers[:8]))
     return f"[{shown}, ... {len(numbers)} in all]" if len(numbers) > 8 else f"[{shown}]"

@@ -1,4 +1,4 @@
-"""The index maps of operations that move elements: where in the operand an element comes from."""
+"""The index maps of operations that only move elements: the operand index of each result index."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from xla_server.ir.module import HloInstruction
 MAPPED = frozenset(
     {Opcode.BROADCAST, Opcode.RESHAPE, Opcode.REVERSE, Opcode.SLICE, Opcode.TRANSPOSE}
 )
-"""Operations whose elements are those of the operand at other indices."""
+"""Operations each element of whose result is an element of the operand at another index."""
 
 
 def operand_index(i: HloInstruction, index: Sequence[Affine]) -> tuple[Affine, ...]:

@@ -21,7 +21,7 @@ millisecond. A chain of 20,000 loops has 300,000."""
 
 
 def require_length(instructions: int, how: str = "") -> None:
-    """Raise ResourceExhaustedError for a program of more than MOST_INSTRUCTIONS, counted so."""
+    """Raise ResourceExhaustedError beyond MOST_INSTRUCTIONS; `how` says how they are counted."""
     if instructions > MOST_INSTRUCTIONS:
         raise ResourceExhaustedError(
             f"a program must have at most {MOST_INSTRUCTIONS} instructions{how}, got {instructions}"

@@ -26,7 +26,7 @@ WHOLE_OF_START: Mapping[Opcode, Opcode] = {
     Opcode.ALL_REDUCE_START: Opcode.ALL_REDUCE,
     Opcode.COLLECTIVE_PERMUTE_START: Opcode.COLLECTIVE_PERMUTE,
 }
-"""The operation that a first half begins."""
+"""The synchronous operation of each start half."""
 
 _PERMUTES = frozenset({Opcode.COLLECTIVE_PERMUTE, Opcode.COLLECTIVE_PERMUTE_START})
 _GLOBAL = frozenset(
@@ -39,7 +39,7 @@ _GLOBAL = frozenset(
         Opcode.REDUCE_SCATTER,
     }
 )
-"""Operations on which use_global_device_ids has a meaning."""
+"""Operations that read use_global_device_ids."""
 
 COLLECTIVES = (
     _PERMUTES | _GLOBAL | {Opcode.ALL_TO_ALL, Opcode.COLLECTIVE_BROADCAST, Opcode.RAGGED_ALL_TO_ALL}
@@ -48,7 +48,7 @@ COLLECTIVES = (
 
 _TRANSFERS = frozenset({Opcode.SEND, Opcode.SEND_DONE, Opcode.RECV, Opcode.RECV_DONE})
 _PAIRS = "_xla_send_recv_source_target_pairs"
-"""The frontend attribute in which pipelines say which participant sends to which."""
+"""The frontend attribute in which pipelines state the (source, target) pairs of a transfer."""
 
 _expand_groups = functools.lru_cache(maxsize=1024)(expand_groups)
 _expand_pairs = functools.lru_cache(maxsize=1024)(expand_pairs)
@@ -56,10 +56,10 @@ _connected = functools.lru_cache(maxsize=1024)(connected)
 
 
 def groups_of(instruction: HloInstruction, grid: DeviceGrid) -> Groups:
-    """The groups that exchange values with each other, as flattened ids.
+    """Return the groups that exchange values with each other, as flattened ids.
 
-    The groups of a permutation are the participants connected by pairs; one in no group gets zeros.
-    Raises ShapeError for groups or pairs that do not fit the grid.
+    The groups of a permutation are the participants connected by pairs; a participant in no group
+    gets zeros. Raises ShapeError for groups or pairs that do not fit the grid.
     """
     if instruction.opcode in _PERMUTES:
         return _connected(pairs_of(instruction, grid))
@@ -70,9 +70,10 @@ def groups_of(instruction: HloInstruction, grid: DeviceGrid) -> Groups:
 
 
 class Placement(NamedTuple):
-    """The group of a participant, and the index in it by which its result differs from others'.
+    """The group of a participant, and the index in it that selects its result.
 
-    `position` is its own index, for a permutation that of its source; -1 where it gets zeros.
+    `position` is its own index in the group. For a permutation it is that of its source, -1 if it
+    gets zeros.
     """
 
     members: tuple[int, ...]
@@ -100,10 +101,10 @@ def pairs_of(instruction: HloInstruction, grid: DeviceGrid) -> Pairs:
 
 
 def transfer_pairs(instruction: HloInstruction) -> Pairs | None:
-    """The participants that a send or recv connects, by the ids of their mode; None if not said.
+    """Return the (source, target) pairs of a send or recv, as ids of its mode; None if not stated.
 
-    Pipelined programs say it in a frontend attribute. A second half that does not say it has the
-    pairs of its first. Raises InvalidArgumentError for text that is no list of pairs.
+    Pipelined programs state them in a frontend attribute. A done half without the attribute has the
+    pairs of its start half. Raises InvalidArgumentError for text that is no list of pairs.
     """
     for part in (instruction, *instruction.operands[-1:]):
         decoration = part.decoration
@@ -128,7 +129,7 @@ def transfers_of(instruction: HloInstruction, grid: DeviceGrid) -> Pairs | None:
     pairs = transfer_pairs(instruction)
     if pairs is None:
         return None
-    # A transfer always has a channel: only where there is one partition it names replicas.
+    # A transfer always has a channel: its ids are replicas only if there is a single partition.
     is_cross_partition = grid.partitions > 1 or grid.replicas == 1
     mode = GroupMode.CROSS_PARTITION if is_cross_partition else GroupMode.CROSS_REPLICA
     return _expand_pairs(pairs, mode, grid)

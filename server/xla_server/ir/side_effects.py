@@ -19,11 +19,12 @@ SIDE_EFFECTS = frozenset(
         *COLLECTIVES,
     }
 )
-"""Opcodes that are kept though nothing reads their result: others may wait for it."""
+"""Opcodes that are kept even if nothing reads their result: other programs may wait for them, or
+later random numbers depend on them."""
 
 
 def acts(instruction: HloInstruction) -> bool:
-    """Return whether an instruction itself has a side effect, called computations aside."""
+    """Return whether an instruction itself has a side effect; called computations do not count."""
     if instruction.opcode is Opcode.CUSTOM_CALL:
         return bool(instruction.attributes.has_side_effect)
     return instruction.opcode in SIDE_EFFECTS

@@ -17,7 +17,7 @@ def literal_of(instruction: HloInstruction) -> "np.ndarray[Any, np.dtype[Any]] |
 
 
 def splat(instruction: HloInstruction) -> Any:
-    """The value of a constant whose elements are all one, broadcasts looked through, or None."""
+    """Return the value of a constant of equal elements, also below broadcasts; None for others."""
     while instruction.opcode in (Opcode.BROADCAST, Opcode.RESHAPE):
         (instruction,) = instruction.operands
     value = literal_of(instruction)

@@ -7,7 +7,10 @@ T = TypeVar("T")
 
 
 def reached(roots: Iterable[T], behind: Callable[[T], Iterable[T]]) -> Iterator[T]:
-    """Yield what roots lead to, with them, each once; `behind` is asked once a node was yielded."""
+    """Yield the roots and all nodes reachable from them, each once.
+
+    The function `behind` returns the successors of a node; it is called after the node is yielded.
+    """
     found: set[T] = set()
     waiting = list(roots)
     while waiting:
@@ -19,7 +22,7 @@ def reached(roots: Iterable[T], behind: Callable[[T], Iterable[T]]) -> Iterator[
 
 
 def in_post_order(roots: Iterable[T], behind: Callable[[T], Iterable[T]]) -> Iterator[T]:
-    """Yield the nodes that roots lead to, with them, each once and after those `behind` it."""
+    """Yield the roots and all nodes reachable from them, each once and after its successors."""
     found: set[T] = set()
     waiting = [(root, False) for root in reversed([*roots])]
     while waiting:

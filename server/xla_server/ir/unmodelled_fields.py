@@ -1,4 +1,4 @@
-"""The fields of a message that are carried, not understood."""
+"""Fields of a message that the server carries along without interpreting them."""
 
 from collections.abc import Container
 from typing import TypeVar
@@ -34,5 +34,5 @@ def copy_fields(source: Message, target: Message, skip: Container[str]) -> None:
             continue
         part.MergeFrom(value)
         if isinstance(part, Message):
-            # An empty message is a statement too, and merging one does not make it present.
+            # An empty message is a statement too, and merging one does not set the field.
             part.SetInParent()

@@ -25,7 +25,7 @@ def dot_general(
 ) -> Op:
     """Sums of products over the contracting dimensions, for each index of the batch dimensions.
 
-    The result has the batch dimensions, then what is left of lhs, then what is left of rhs.
+    The result has the batch dimensions, then the free dimensions of lhs, then those of rhs.
     `precision` is "default", "high" or "highest", or one of them for each operand.
 
     Args:

@@ -266,7 +266,7 @@ def conv_general_dilated(
     preferred_element_type: ElementTypeLike | None = None,
     window_reversal: bool | Sequence[bool] | None = None,
 ) -> Op:
-    """A convolution with everything said; dilations None are 1.
+    """The general convolution, with all parameters; dilations None are 1.
 
     Args:
         lhs: The input.

@@ -42,9 +42,9 @@ _ERRORS = """    ShapeError: The operands have different dimensions.
 def in_double_precision(
     note: str = "", **roles: str
 ) -> Callable[[Callable[P, Op]], Callable[P, Op]]:
-    """Return a decorator for a function of f64 operands, which takes any floating type then.
+    """Return a decorator that makes a function of f64 operands accept any floating type.
 
-    The one line of its docstring becomes a whole one.
+    The function's one-line docstring is completed by arguments, errors and an example.
 
     Args:
         note: A paragraph to follow that line.
@@ -79,7 +79,7 @@ def in_double_precision(
 
 
 def computed_in_double(function: str, compute: Callable[..., Op], *operands: Op) -> Op:
-    """Return what `compute` gives of the operands in f64, in their type.
+    """Return the result of `compute` on the operands in f64, converted to their type.
 
     Raises:
         InvalidArgumentError: The operands are not of one floating type; the error is `function`'s.

@@ -227,7 +227,7 @@ xor = _binary("xor", Opcode.XOR, "Logical xor of pred, bitwise xor of integers."
 
 @checked
 def copy(operand: Op) -> Op:
-    """The same value in a buffer of its own.
+    """The same value in another buffer.
 
     Args:
         operand: A value of any shape.

@@ -11,7 +11,7 @@ from xla_contract.types.literal import Array
 
 
 def number_array(number: int, element_type: ElementType) -> Array:
-    """Return zero or one in this type; InvalidArgumentError if the type has it not."""
+    """Return zero or one in this type; InvalidArgumentError if the type has no such value."""
     value = np.asarray(number).astype(element_type.dtype)
     if value.astype(np.complex128) != number:
         raise InvalidArgumentError(f"the element type must have {number}, got {element_type.text}")

@@ -85,7 +85,7 @@ _HEADER = "https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmet
 def _folds(name: str, function: str, start: Callable[[ElementType], Array], **parts: str) -> Fold:
     """Return the reduction by a function of `scalar_computation`; `parts` complete its docstring.
 
-    `start` gives the result of no elements.
+    `start` returns the result for no elements, by element type.
     """
     is_logical = parts["kind"] == "preds"
 

@@ -144,7 +144,7 @@ def dynamic_reshape(
     new_size_bounds: Dimensions,
     dims_are_dynamic: bool | Sequence[bool],
 ) -> Op:
-    """The elements in row-major order under dimensions whose sizes, s32[], the run finds.
+    """The elements in row-major order under dimensions of sizes, s32[], known at run time.
 
     The sizes count where `dims_are_dynamic`; elsewhere the bound is the size. Raises ShapeError
     if there is not one of each per dimension, or the bounds hold another count of elements.
@@ -343,8 +343,8 @@ def remove_dynamic_dimension(operand: Op, dimension: int) -> Op:
 def roll(operand: Op, shift: Op | int, dimension: int) -> Op:
     """The elements moved up by `shift` along a dimension, those that leave it entering below.
 
-    A negative `dimension` counts from the end. `shift` is any int, or an integer scalar that the
-    run finds. Semantics: numpy's roll. Raises ShapeError for a dimension that is not there.
+    A negative `dimension` counts from the end. `shift` is any int, or an integer scalar computed
+    at run time. Semantics: numpy's roll. Raises ShapeError for a dimension that is not there.
 
     Args:
         operand: An array.

@@ -1,6 +1,6 @@
 """Operations for an index between the brackets of `x[...]`.
 
-Semantics: numpy's basic indexing, with Ops as indices that the run finds. Those are moved to the
+Semantics: numpy's basic indexing, with Ops as indices computed at run time. Those are moved to the
 edge where they lie outside, as in `dynamic_slice` and `gather`, and do not count from the end.
 """
 
@@ -36,7 +36,7 @@ class _Plan:
     scalars: dict[int, Op] = dataclasses.field(default_factory=dict)
     arrays: dict[int, Op] = dataclasses.field(default_factory=dict)
     kept: list[int | None] = dataclasses.field(default_factory=list)
-    """The dimensions of the result: one of the operand each, or None for a new one."""
+    """The operand dimension of each result dimension; None for a new one."""
 
 
 def subscript(operand: Op, index: Any) -> Op:

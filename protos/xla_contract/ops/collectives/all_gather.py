@@ -56,7 +56,7 @@ def infer_all_gather_start(operands: Sequence[Shape], attributes: AllGatherAttri
 
 
 def infer_all_gather_done(operands: Sequence[Shape]) -> Shape:
-    """The second element of what the first half gave."""
+    """The second element of the first half's result."""
     return element_of_start(operands, 1)
 
 
@@ -75,7 +75,7 @@ def _gathered(operands: Sequence[Shape], attributes: AllGatherAttributes) -> lis
     for array, size in zip(arrays, attributes.gathered, strict=True):
         part = array.dimensions[dimension]
         if count is None and part > 0:
-            # Not stated: the first result says how many there are.
+            # No groups are stated: the first result determines the group's size.
             count = max(1, size // part)
         ways = 1 if count is None else count
         if size != part * ways:

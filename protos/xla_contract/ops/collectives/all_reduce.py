@@ -1,7 +1,7 @@
 """all-reduce and its two halves: each operand combined over the participants, element by element.
 
-Semantics: XLA's AllReduce. With several operands the result is a tuple. The first half gives what
-the whole gives, and the second passes it on.
+Semantics: XLA's AllReduce. With several operands the result is a tuple. The first half has the
+result of the whole operation, and the second passes it on.
 """
 
 import dataclasses

@@ -24,7 +24,7 @@ from xla_contract.wire.replica_groups_proto import read_groups, write_groups
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Participants:
-    """Devices that exchange data: groups, channel (0 for none), meaning of the ids in the groups.
+    """Devices that exchange data: groups, channel (0 for none), and the meaning of the ids.
 
     `constrain_layout` makes the layouts in the shapes binding.
     """
@@ -79,7 +79,8 @@ def _write_participants(participants: Participants, proto: hlo_pb2.HloInstructio
 
 
 PARTICIPANTS = Special(_read_participants, _write_participants)
-"""The participants of an instruction, the groups in the form they were read in."""
+"""The participants of an instruction; the groups are written in the form in which they were
+read."""
 
 StatedParticipants = Annotated[Participants, PARTICIPANTS]
 """The participants as a field of an attribute record."""
@@ -126,7 +127,7 @@ def check_dimension(what: str, dimension: int, operands: Sequence[Shape]) -> Non
 def declared_sizes(shape: Shape, dimension: int) -> tuple[int, ...]:
     """Return the size of a dimension in each declared result; -1 if a result lacks the dimension.
 
-    Only the result says into how many parts a dimension is gathered or scattered.
+    Only the results determine into how many parts a dimension is gathered or scattered.
     """
     results = shape.tuple_shapes if shape.is_tuple else (shape,)
     return tuple(

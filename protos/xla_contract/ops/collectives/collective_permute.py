@@ -46,7 +46,7 @@ def _read_context(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> tuple[Sha
 class CollectivePermuteAttributes:
     """The pairs and the channel, 0 for none.
 
-    `context` are the shapes that the first half's result has behind operand and result.
+    `context` are the shapes that the first half's result has after operand and result.
     """
 
     pairs: Annotated[tuple[tuple[int, int], ...], Special(_read_pairs, _write_pairs)]
@@ -70,11 +70,11 @@ def infer_collective_permute(
 def infer_collective_permute_start(
     operands: Sequence[Shape], attributes: CollectivePermuteAttributes
 ) -> Shape:
-    """The operands, the result, and what the writer declared behind them."""
+    """The operands, the result, and the shapes that the writer declared after them."""
     result = infer_collective_permute(operands, attributes)
     return Shape.tuple_of([result, result, *attributes.context])
 
 
 def infer_collective_permute_done(operands: Sequence[Shape]) -> Shape:
-    """The second element of what the first half gave."""
+    """The second element of the first half's result."""
     return element_of_start(operands, 1)

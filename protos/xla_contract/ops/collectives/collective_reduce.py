@@ -37,7 +37,7 @@ def _read_participants(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> Part
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CollectiveReduceAttributes:
-    """Participants of a reduce-scatter, and the dimension that is scattered."""
+    """Participants of a collective-reduce; the first one of each group is its root."""
 
     participants: Annotated[Participants, Special(_read_participants, PARTICIPANTS.write)] = (
         dataclasses.field(default_factory=Participants)

@@ -50,7 +50,7 @@ def infer_reduce_scatter(
     for array, size in zip(arrays, attributes.scattered, strict=True):
         whole = array.dimensions[dimension]
         if count is None and size > 0:
-            # Not stated: the first result says how many there are.
+            # No groups are stated: the first result determines the group's size.
             count = max(1, whole // size)
         ways = 1 if count is None else count
         if size * ways != whole:

@@ -29,7 +29,7 @@ def _count_of_groups(name: str) -> Special:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConvolutionAttributes:
-    """`preferred_element_type` None means the operands' type; from the wire it is always said."""
+    """`preferred_element_type` None means the operands' type; read from a message it is set."""
 
     window: Annotated[Window, Record("window", Window)]
     dimension_numbers: Annotated[

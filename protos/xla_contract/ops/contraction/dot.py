@@ -1,7 +1,7 @@
 """dot: sums of products over contracting dimensions, with batch dimensions carried along.
 
-Semantics: XLA's Dot and DotGeneral. The result has the batch dimensions, then what is left of
-lhs, then what is left of rhs.
+Semantics: XLA's Dot and DotGeneral. The result has the batch dimensions, then the free
+dimensions of lhs, then those of rhs.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from xla_contract.types.shape import Shape
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DotAttributes:
-    """`preferred_element_type` None means the operands' type; from the wire it is always said."""
+    """`preferred_element_type` None means the operands' type; read from a message it is set."""
 
     dimension_numbers: Annotated[
         DotDimensionNumbers, Record("dot_dimension_numbers", DotDimensionNumbers)
@@ -41,7 +41,7 @@ def free_dimensions(rank: int, *taken: Sequence[int]) -> tuple[int, ...]:
 
 
 class Roles(NamedTuple):
-    """The dimensions of an operand of a dot by the part they have in it."""
+    """The dimensions of an operand of a dot by role: batch, contracting or free."""
 
     batch: tuple[int, ...]
     free: tuple[int, ...]
@@ -59,7 +59,7 @@ def roles_of(numbers: DotDimensionNumbers, lhs_rank: int, rhs_rank: int) -> tupl
 
 
 class ProductSizes(NamedTuple):
-    """A dot as a batch of products of matrices: their number, rows, columns and terms of a sum."""
+    """A dot as a batch of matrix products: batch size, rows, columns and length of each sum."""
 
     batch: int
     rows: int

@@ -55,7 +55,7 @@ OperandPrecision = Annotated[
         _write_precision,
     ),
 ]
-"""The operand precisions, () if none is stated."""
+"""The operand precisions, () if none are stated."""
 
 Algorithm = Annotated[
     int, Special(lambda proto, _: int(proto.precision_config.algorithm), _write_algorithm)
@@ -63,7 +63,7 @@ Algorithm = Annotated[
 """The algorithm, 0 if none is stated."""
 
 PreferredType = Annotated[ElementType | None, ELEMENT_TYPE]
-"""The element type of the result; from the wire it is always said."""
+"""The element type of the result; read from a message it is always set."""
 
 
 def allows_tf32(precision: tuple[int, ...], algorithm: int) -> bool:

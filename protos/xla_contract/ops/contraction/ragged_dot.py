@@ -26,7 +26,7 @@ from xla_contract.types.shape import Shape
 
 
 class RaggedMode(enum.Enum):
-    """The part that the cut dimension plays in lhs."""
+    """The role in lhs of the dimension that group sizes cut."""
 
     FREE = "free"
     CONTRACTING = "contracting"
@@ -58,7 +58,7 @@ def _write_group(dimension: int | None, proto: hlo_pb2.HloInstructionProto) -> N
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RaggedDotAttributes:
-    """`rhs_group_dimension` is said exactly when the ragged dimension is free."""
+    """`rhs_group_dimension` is present exactly when the ragged dimension is free."""
 
     dimension_numbers: Annotated[
         DotDimensionNumbers,
@@ -72,7 +72,7 @@ class RaggedDotAttributes:
 
     @property
     def mode(self) -> RaggedMode:
-        """Decided by what the dot does with the ragged dimension."""
+        """The role of the ragged dimension in the dot."""
         numbers = self.dimension_numbers
         if self.lhs_ragged_dimension in numbers.lhs_batch_dimensions:
             return RaggedMode.BATCH
@@ -83,7 +83,7 @@ class RaggedDotAttributes:
     def prefix(self, lhs_rank: int) -> tuple[int, ...]:
         """Return the dimensions of lhs that may have group sizes of their own.
 
-        They are all batch dimensions, then those before the ragged dimension among its kind.
+        They are all batch dimensions, then those before the ragged dimension that have its role.
         """
         numbers = self.dimension_numbers
         batch, contracting = numbers.lhs_batch_dimensions, numbers.lhs_contracting_dimensions

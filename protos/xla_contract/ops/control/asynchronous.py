@@ -30,7 +30,7 @@ def _read_context(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> tuple[Sha
 class AsyncAttributes:
     """The thread the computation runs on, "" for the main one.
 
-    `context` are the shapes that async-start's result has behind operands and result.
+    `context` are the shapes that async-start's result has after operands and result.
     """
 
     execution_thread: Annotated[str, Scalar("async_execution_thread")] = ""
@@ -40,7 +40,7 @@ class AsyncAttributes:
 def infer_async_start(
     operands: Sequence[Shape], attributes: AsyncAttributes, called: Sequence[ProgramShape]
 ) -> Shape:
-    """The operands, the computation's result, and what the writer declared behind them."""
+    """The operands, the computation's result, and the shapes declared after them."""
     (computation,) = exactly(called, ("the computation",))
     check_takes("computation", computation, operands)
     given = Shape.tuple_of([operand.without_layout() for operand in operands])
@@ -50,7 +50,7 @@ def infer_async_start(
 def infer_async_update(
     operands: Sequence[Shape], attributes: AsyncAttributes, called: Sequence[ProgramShape]
 ) -> Shape:
-    """The operand's shape, which must be what async-start gives."""
+    """The operand's shape, which must be that of async-start's result."""
     return _started(operands, called)
 
 

@@ -29,7 +29,7 @@ def _write_literal(literal: Literal, proto: hlo_pb2.HloInstructionProto) -> None
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConstantAttributes:
-    """The value; its layout says how it was written, not how the result lies."""
+    """The value. Its layout is that in which it was written, not that of the result."""
 
     literal: Annotated[Literal, Special(_read_literal, _write_literal)]
 

@@ -18,7 +18,7 @@ def infer_copy_start(operands: Sequence[Shape]) -> Shape:
 
 
 def infer_copy_done(operands: Sequence[Shape]) -> Shape:
-    """The first element of what the first half gave."""
+    """The first element of the first half's result."""
     copied = element_of_start(operands, 0)
     original = operands[0].tuple_shapes[1].without_layout()
     if not copied.compatible(original):

@@ -36,7 +36,7 @@ class CustomCallAttributes:
 
 
 def infer_custom_call(operands: Sequence[Shape], attributes: CustomCallAttributes) -> Shape:
-    """The shape the caller says, for a function with a name."""
+    """The shape that the caller states; the function must have a name."""
     if not attributes.target:
         raise ShapeError(f"custom_call_target must name a function, got '' for {attributes.shape}")
     return attributes.shape.without_layout()

@@ -27,7 +27,7 @@ class _Sharding:
         return message.SerializeToString(deterministic=True)
 
     def write(self, value: bytes | None, proto: hlo_pb2.HloInstructionProto) -> None:
-        """Set the message, which may say nothing."""
+        """Set the message, also if it is empty."""
         if value is not None:
             getattr(proto, self.name).MergeFromString(value)
             getattr(proto, self.name).SetInParent()

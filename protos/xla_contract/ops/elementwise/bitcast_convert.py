@@ -50,5 +50,5 @@ def infer_bitcast_convert(operands: Sequence[Shape], attributes: BitcastConvertA
 
 
 def width(element_type: ElementType) -> int:
-    """The bits of an element that the operation moves: one of PRED, though it is stored in 8."""
+    """Return the bits of an element for this operation: 1 for PRED, though it is stored in 8."""
     return 1 if element_type is ElementType.PRED else element_type.bit_width

@@ -78,7 +78,7 @@ def infer_gather(operands: Sequence[Shape], attributes: GatherAttributes) -> Sha
             f"offset_dims must be sorted and one for each kept slice dimension, got "
             f"{{{','.join(map(str, numbers.offset_dims))}}} for {len(offsets)} kept of {operand}"
         )
-    # A whole dynamic dimension stays dynamic, a part of one has the size it was asked for.
+    # A whole dynamic dimension stays dynamic; a part of one has the requested size.
     kept = [
         (sizes[n], operand.is_dynamic(n) and sizes[n] == operand.dimensions[n]) for n in offsets
     ]

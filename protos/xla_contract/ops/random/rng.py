@@ -27,7 +27,7 @@ class RngAttributes:
 
 
 def infer_rng(operands: Sequence[Shape], attributes: RngAttributes) -> Shape:
-    """The asked shape; ShapeError unless two scalars of its element type are given."""
+    """The requested shape; ShapeError unless the operands are two scalars of its element type."""
     shape = attributes.shape
     if not shape.is_array:
         raise ShapeError(f"random numbers must be asked for as an array, got {shape}")

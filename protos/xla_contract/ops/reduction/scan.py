@@ -1,8 +1,9 @@
 """scan: a computation applied to slice after slice of arrays, with values carried along.
 
-Semantics: XLA's Scan. Operands are the arrays, then what the carried values start as. The
-computation takes one slice of each array, without the scanned dimension, and the carried values;
-it gives one slice of each result array and the carried values. So does the scan: arrays first.
+Semantics: XLA's Scan. Operands are the arrays, then the initial carried values. The computation
+takes one slice of each array, without the scanned dimension, and the carried values; it returns one
+slice of each result array and the carried values. The results of the scan are in the same order:
+arrays first.
 """
 
 import dataclasses
@@ -24,7 +25,7 @@ def _write_associative(is_associative: bool | None, proto: hlo_pb2.HloInstructio
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScanAttributes:
-    """`carries` counts the carried values. `is_associative` None means nothing is said of it."""
+    """`carries` counts the carried values. `is_associative` None means that nothing is stated."""
 
     dimension: Annotated[int, OnlyDimension("scanned")]
     carries: Annotated[int, Scalar("num_carries")]

@@ -22,7 +22,7 @@ class BitcastAttributes:
 
 
 def infer_bitcast(operands: Sequence[Shape], attributes: BitcastAttributes) -> Shape:
-    """The shape asked for, which takes as many bytes as the operand."""
+    """The requested shape, which takes as many bytes as the operand."""
     (operand,) = operands
     rules.expect_array(operand, "the operand")
     rules.expect_array(attributes.shape, "the result")

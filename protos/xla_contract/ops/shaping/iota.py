@@ -22,7 +22,7 @@ class IotaAttributes:
 
 
 def infer_iota(operands: Sequence[Shape], attributes: IotaAttributes) -> Shape:
-    """The shape asked for; it needs a dimension to count along."""
+    """The requested shape; it needs a dimension to count along."""
     shape = attributes.shape
     rules.expect_type(shape, rules.NUMERIC, "the result")
     if not 0 <= attributes.iota_dimension < shape.rank:

@@ -74,7 +74,7 @@ def groups(old: Sequence[int], new: Sequence[int]) -> list[DimensionGroup]:
                 count_new *= new[last_new]
                 last_new += 1
         if last_new == first_new and list(new[last_new : last_new + 1]) == [1]:
-            # Size 1 on both sides is one dimension, not one that goes and one that comes.
+            # Size 1 on both sides is one dimension, not one that is dropped and one that is added.
             last_new += 1
         found.append(DimensionGroup(range(first_old, last_old), range(first_new, last_new)))
         first_old, first_new = last_old, last_new
@@ -82,7 +82,7 @@ def groups(old: Sequence[int], new: Sequence[int]) -> list[DimensionGroup]:
 
 
 def _dynamic_of(group: DimensionGroup, operand: Shape, result: Shape) -> int:
-    """The one dimension of the result that takes up what is dynamic in the group."""
+    """Return the one dimension of the result that becomes dynamic in the group."""
     said = [number for number in group.of_result if result.is_dynamic(number)]
     wide = [number for number in group.of_result if result.dimensions[number] != 1]
     chosen = said or wide or list(group.of_result)[:1]

@@ -25,7 +25,7 @@ class GroupForm(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReplicaGroups:
-    """The groups, each in its order; none means one group of all.
+    """The groups, each in its order; no groups mean one group of all.
 
     `statement` is the serialised message of a compact form.
     """

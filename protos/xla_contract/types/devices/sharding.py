@@ -33,12 +33,12 @@ class ShardingKind(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sharding:
-    """Where the parts of a value are.
+    """The distribution of a value's parts over partitions.
 
-    `tiles` counts the tiles along each dimension of an array and `subgroups` what partitions that
-    hold one tile are to each other, with their number. `devices` has the partitions in the order
-    of the grid of tiles and subgroups, row-major; of MAXIMAL the one partition. `elements` are
-    the shardings of a tuple's leaves, depth first.
+    `tiles` counts the tiles along each dimension of an array. `subgroups` has pairs: how the
+    partitions that hold one tile relate to each other, and their number. `devices` has the
+    partitions in the order of the grid of tiles and subgroups, row-major; of MAXIMAL the one
+    partition. `elements` are the shardings of a tuple's leaves, depth first.
     """
 
     kind: ShardingKind
@@ -159,7 +159,7 @@ class Sharding:
         return tuple(map(tuple, table.reshape(count, -1).T.tolist()))
 
     def reduced(self) -> "Sharding":
-        """The sharding of the sums of addends, and of what one partition has sent to all."""
+        """The sharding once addends are summed and a maximal value is sent to all."""
         if self.kind in (ShardingKind.MAXIMAL, ShardingKind.UNREDUCED):
             return REPLICATED
         if not any(kind is ShardingKind.UNREDUCED for kind, _ in self.subgroups):
@@ -248,7 +248,7 @@ class Sharding:
         return tuple(int(n) for n in np.unravel_index(place, self.tiles)) if self.tiles else ()
 
     def placement(self) -> tuple[tuple[int, ...], ...]:
-        """The tile of every partition, which is what tells shardings apart; () for no tiles."""
+        """The tile of every partition, by which shardings are compared; () without tiles."""
         if self.kind is not ShardingKind.TILED or not self.is_split:
             return ()
         order = np.argsort(self.devices) * math.prod(self.tiles) // len(self.devices)

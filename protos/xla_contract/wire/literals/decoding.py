@@ -43,17 +43,18 @@ _SHAPE = _FIELDS["shape"].number
 _SIZES = _FIELDS["dynamic_sizes"].number
 
 _PARSED_BYTES = 1 << 16
-"""Bytes of varints that protobuf reads at a time: eight times as many stay inside the cache."""
+"""Bytes of varints that protobuf parses at a time: the numbers, eight times as many bytes, stay
+inside the cache."""
 
 _LONGEST_VARINT = 5
 _MAX_FIELDS = 64
 _MAX_SMALL_BYTES = 4096
 _MAX_SHAPE_BYTES = 128
-"""Bounds of the usual form; so short a shape cannot nest deeper than any parser allows."""
+"""Limits of the usual form in bytes; so short a shape cannot nest deeper than any parser allows."""
 
 
 class UndecodedLiteral:
-    """A literal in a message that came in: read already, or still to be checked."""
+    """A literal in a received message: already read, or still to be checked."""
 
     __slots__ = ("_received",)
 
@@ -122,7 +123,7 @@ def decode_literal_message(kind: type[M], data: bytes) -> LiteralMessage[M]:
 
 
 class _UnusualError(Exception):
-    """The bytes are not of the usual form; no judgement about whether they are legal."""
+    """The bytes are not of the usual form; they may be legal or not."""
 
 
 def _scan(kind: type[M], data: bytes) -> LiteralMessage[M]:
@@ -198,7 +199,7 @@ def _are_integers(encoded: Array, count: int) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Integers:
-    """An array whose elements are varints, which are as many as its shape says."""
+    """An array whose elements are varints; the message has as many as its shape states."""
 
     shape: Shape
     encoded: Array

@@ -50,7 +50,7 @@ _MOST_OF_VARINT = 10
 
 
 def most_bytes(shape: Shape) -> int:
-    """The most that the elements of a literal of this shape take in a message."""
+    """Return the largest size that the elements of such a literal can have in a message."""
     if not shape.is_array:
         return sum(map(most_bytes, shape.tuple_shapes))
     if shape.element_type is ElementType.PRED:
@@ -61,7 +61,7 @@ def most_bytes(shape: Shape) -> int:
 
 
 _SMALL_BYTES = 256
-"""Bytes that are copied before a view of them could be made; tuples have thousands of numbers."""
+"""Bytes up to which copying is faster than making a view; tuples have thousands of numbers."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -164,13 +164,13 @@ def _parts(array: Array) -> Iterator[Array]:
 
 
 _LARGE_BYTES = 4 << 20
-"""Bytes of a message from which on memory is made resident before it is written to."""
+"""Messages from this size on, in bytes, get resident memory before they are written."""
 
 _COPIES = 2
-"""The message, and the copy of it that gRPC makes."""
+"""Number of blocks that are made resident: the message, and the copy of it that gRPC makes."""
 
 _BLOCK_HEAD = 256
-"""Bytes of a block of memory beside those of the message in it, at most."""
+"""Overhead of a block of memory beside the message in it, in bytes, at most."""
 
 
 def _joined(pieces: list[_Piece], shape: Shape) -> bytes:

@@ -20,7 +20,7 @@ from xla_contract.types.literal import Array, Literal, storage
 from xla_contract.types.shape import Shape
 
 SPLIT_BYTES = 8 << 20
-"""Bytes from which two threads copy: one does not use up what the memory gives."""
+"""Bytes from which two threads copy: one thread does not use the whole memory bandwidth."""
 
 
 def write_linear_memory(literal: Literal, memory: Array) -> None:

@@ -64,9 +64,9 @@ class LinearReader:
 
 
 class LinearWriter:
-    """An array of `shape` that is made of its bytes, in `memory`: uint8[shape.byte_size].
+    """Assembles an array of `shape` from its bytes, in `memory`: uint8[shape.byte_size].
 
-    The shape must be an array that says its layout and bounds, else InvalidArgumentError.
+    Raises InvalidArgumentError unless the shape is an array that states its layout and bounds.
     """
 
     def __init__(self, shape: Shape, memory: Array) -> None:

@@ -22,31 +22,32 @@ from xla_contract.wire.shape_proto import shape_from_proto
 from xla_contract.wire.varint import LENGTH_DELIMITED, VARINT, count_varints, read_varint
 
 MULTIPLE = 32
-"""Bytes that a message may take in memory for each that it has on the wire, beside ALLOWANCE.
+"""Bytes that a message may take in memory per byte on the wire, in addition to ALLOWANCE.
 
-Programs take 10 to 40, most where instructions are short.
+Programs take 10 to 40, most if their instructions are short.
 """
 
 ALLOWANCE = 64 << 20
 """Bytes that any message may take in memory."""
 
 MAX_FIELDS = 1 << 22
-"""Fields that a message may have on the wire, those of the messages inside it included."""
+"""Number of fields that a message may have on the wire, nested messages included."""
 
 SMALL_BYTES = 1 << 17
-"""Messages up to here are not looked at: whatever is in them, they stay small."""
+"""Messages up to this size are not checked: whatever they contain, they stay small in memory."""
 
 _LITERAL: Any = xla_data_pb2.LiteralProto.DESCRIPTOR
 _SHAPE: Any = xla_data_pb2.ShapeProto.DESCRIPTOR
 _SIZES = _LITERAL.fields_by_name["dynamic_sizes"].number
 _WIDTHS = {1: 8, 5: 4}
-"""Wire types of fixed width and their bytes. Groups are walked through as what is in them."""
+"""Wire types of fixed width and their bytes. Fields inside groups are walked like any others."""
 
 _KNOWN, _KNOWN_BYTES = 4096, 256
-"""Shapes that are walked through once: a program has the same few again and again."""
+"""Number of shapes whose size in memory is cached, and the bytes of the largest: a program repeats
+a few shapes."""
 
 _FEW = 64
-"""Bytes up to which Python counts varints: it ends before a call of numpy has begun."""
+"""Largest field, in bytes, whose varints Python counts: that takes less than the call of numpy."""
 
 
 def check_parse_size(kind: type[Message], data: bytes) -> None:
@@ -152,7 +153,7 @@ class _Literal:
 
 
 class _Message:
-    """A message on the way through it, which began when so many bytes had been counted."""
+    """A message during the walk; `before` is the size that was counted when it began."""
 
     __slots__ = ("before", "end", "fields", "key", "literal", "parts")
 
@@ -161,20 +162,20 @@ class _Message:
         self.end = end
         self.before = before
         self.key = key
-        """The bytes, of a shape that may come again."""
+        """The bytes of a shape, under which it is cached."""
         self.literal = _Literal() if kind is _LITERAL else None
         self.parts: dict[int, _Literal] | None = None
-        """The literals in fields that are not repeated: what comes twice is joined."""
+        """Literals in fields that are not repeated: protobuf merges several occurrences."""
 
     def join(self, part: "_Message", number: int) -> None:
-        """Take over the literal of a message in a field that is not repeated."""
+        """Merge the literal of a message in a field that is not repeated."""
         assert part.literal is not None
         if self.parts is None:
             self.parts = {}
         part.literal = self.parts.setdefault(number, part.literal)
 
     def require_sizes(self, outer: "_Message | None") -> None:
-        """Raise where a literal that is whole at the end has more integers than its shape says."""
+        """Raise if a literal that is complete here has more integers than its shape states."""
         for part in (self.parts or {}).values():
             part.require_its_size()
         literal = self.literal

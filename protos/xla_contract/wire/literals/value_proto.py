@@ -54,7 +54,7 @@ class _Form:
 
 def _form_of(shape: Shape) -> _Form:
     layout = shape.layout
-    # A shape may be large only by what its layout carries along.
+    # Only fields that its layout carries along can make a shape large.
     is_large = layout is not None and bool(layout.tiles)
     return _found_form(shape) if is_large else _remembered_form(shape)
 

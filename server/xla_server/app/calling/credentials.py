@@ -34,9 +34,9 @@ CREDENTIAL_FLAGS = (
 
 
 def checked_target(target: str) -> str:
-    """Return a target as grpc takes it, with the default port where it names none.
+    """Return a target in grpc's form, with the default port if it names none.
 
-    Raises ConfigurationError for what is no target.
+    Raises ConfigurationError for a text that is no target.
     """
     try:
         return normalized(target)
@@ -65,10 +65,11 @@ class ClientCredentials:
 def credentials_for(
     target: str, flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ
 ) -> ClientCredentials:
-    """Return the credentials for a target, HOST:PORT or unix:PATH, as the file names it, too.
+    """Return the credentials for a target, HOST:PORT or unix:PATH, by which the file names them.
 
-    Flags that are None or False come from elsewhere. Raises ConfigurationError for what cannot be
-    read, and for a token that would go to another machine in plaintext.
+    Flags that are None or False are looked up in the environment, then in the file. Raises
+    ConfigurationError for files that cannot be read, and for a token that would go to another
+    machine in plaintext.
     """
     try:
         require_known(environment)

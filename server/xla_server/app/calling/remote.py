@@ -32,7 +32,7 @@ _RPCS: dict[str, Rpc] = {rpc.name: rpc for each in (SERVICE, EXTENSION) for rpc 
 
 
 class Remote:
-    """A server at a target, as its unary rpcs by name. Closed with the block it is made in."""
+    """A connection to a server, with its unary rpcs by name; a context manager that closes it."""
 
     def __init__(self, target: str, credentials: ClientCredentials, timeout: float | None) -> None:
         """Make the channel to HOST:PORT or unix:PATH; each call may take `timeout` seconds, if any.
@@ -107,7 +107,7 @@ def _channel(target: str, credentials: ClientCredentials) -> grpc.Channel:
         files = credentials.cert_file or None, credentials.key_file or None
         pem, name = pinned_certificate(target, credentials.fingerprint, *files)
         roots = pem.encode()
-        # It is the only one that is trusted, so its name says nothing more.
+        # The pinned certificate is the only trusted one, so its name proves nothing more.
         options.append(("grpc.ssl_target_name_override", name))
     made = grpc.ssl_channel_credentials(roots, key, chain)
     return grpc.secure_channel(target, made, options=options)

@@ -20,7 +20,7 @@ _COLUMNS = (
 
 
 def server_state(remote: Remote, sessions: int) -> extension_pb2.DescribeServerResponse:
-    """Ask a server for its state, with so many sessions; raises XlaError."""
+    """Return a server's state, with the states of at most `sessions` sessions; raises XlaError."""
     request = extension_pb2.DescribeServerRequest(sessions=sessions)
     state: extension_pb2.DescribeServerResponse = remote.call("DescribeServer", request)
     return state
@@ -32,7 +32,10 @@ def as_json(state: extension_pb2.DescribeServerResponse) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a message as what JSON has: numbers stay numbers, which protobuf's own form quotes."""
+    """Convert a message to values of JSON.
+
+    Numbers stay numbers, though protobuf's JSON quotes them.
+    """
     if isinstance(value, Message):
         return {field.name: _plain(getattr(value, field.name)) for field in value.DESCRIPTOR.fields}
     return value if isinstance(value, str | int | float) else [_plain(each) for each in value]

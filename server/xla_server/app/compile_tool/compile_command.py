@@ -34,15 +34,15 @@ def compile_file(
     profile_to: Path | None = None,
     capability: str = "",
 ) -> Iterator[str]:
-    """Compile the program in a file; the lines of a summary.
+    """Compile the program in a file; yield the lines of a summary.
 
-    With `dump_to`, a directory that is made if it is missing, writes there the module as it
-    was read and before and after each pass that changed it, the kernels, the buffers and graphs.
-    With `is_run` or `profile_to` runs it as `trial_run` says, on the platform that servers have.
-    With `capability` compiles for a GPU of that compute capability, which need not be there.
-    Raises as `load_module`, `create_backend` and `trial_run`, UnimplementedError for what has no
-    kernel and for programs of dynamic shape, and InvalidArgumentError for a capability that is not
-    known, or with a run.
+    With `dump_to`, writes to this directory, which is made if it is missing: the module as it was
+    read and before and after each pass that changed it, the kernels, the buffers and graphs. With
+    `is_run` or `profile_to`, runs the program as `trial_run` does, on the platform of servers. With
+    `capability`, compiles for a GPU of that compute capability, which need not be present. Raises
+    as `load_module`, `create_backend` and `trial_run`, UnimplementedError for a program that has no
+    kernels or a dynamic shape, and InvalidArgumentError for a capability that is unknown, or is
+    combined with a run.
     """
     if capability and (is_run or profile_to is not None):
         raise InvalidArgumentError(

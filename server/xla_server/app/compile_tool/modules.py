@@ -12,7 +12,7 @@ from xla_server.ir.verification.verifier import verify
 from xla_server.rpc.decode.module_forms import read_message
 
 STANDARD_INPUT = "-"
-"""The name that stands for standard input, whose first bytes give its format."""
+"""The path that means standard input, whose first bytes determine its format."""
 
 _BYTECODE = b"ML\xefR"
 """The first bytes of MLIR bytecode, which jax.export writes."""
@@ -54,7 +54,7 @@ def load_module(path: Path) -> HloModule:
 
 
 def _in_file(error: XlaError, name: str) -> XlaError:
-    """The same error with the file in front, and the line and column in it if they are known."""
+    """Return the error with the file in front of its message, and with line and column if known."""
     place = _PLACE.search(error.message)
     where = f"{name}:{place[1]}" if place is not None else name
     message = error.message[: place.start()] if place is not None else error.message

@@ -22,12 +22,12 @@ SEED = 0
 
 
 def trial_run(platform: Backend, module: HloModule, profile: DumpFiles | None) -> Iterator[str]:
-    """Run a program of static shape twice, the second time measured; what came of it, in lines.
+    """Run a program of static shape twice, the second time measured; yield lines of a report.
 
-    Its arguments are random: floats from the standard normal distribution, integers from 0 to 9,
-    truth values, always the same ones. The times of its rows are written to `profile`, as a table
-    and as a trace. There is nothing in the feeds. Raises what compiling and running it raises, and
-    UnimplementedError for a platform that does not compile.
+    Its arguments are random but always the same: floats from the standard normal distribution,
+    integers from 0 to 9, truth values. The times of the program's parts are written to `profile`,
+    as a table and as a trace. The feeds are empty. Raises what compiling and running the program
+    raises, and UnimplementedError for a platform that does not compile.
     """
     device = platform.devices[0]
     executable = platform.compile(module, module.entry_program_shape)

@@ -16,6 +16,6 @@ def available_memory(limit_files: Sequence[Path] = CGROUP_LIMITS) -> int:
     for path in limit_files:
         try:
             sizes.append(int(path.read_text()))
-        except (OSError, ValueError):  # Not there, or "max".
+        except (OSError, ValueError):  # No such file, or the limit is "max".
             continue
     return min(sizes)

@@ -1,4 +1,4 @@
-"""Flags of commands that are declared by a record, not by each command's signature."""
+"""Flags of commands that are declared by a record instead of a command's signature."""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -31,7 +31,7 @@ def switch(name: str, description: str) -> inspect.Parameter:
 
 
 def with_flags(flags: Iterable[inspect.Parameter]) -> Callable[[Command], Command]:
-    """Return a decorator for a command that takes `**flags`: typer sees these parameters there."""
+    """Return a decorator by which typer sees these parameters instead of `**flags`."""
 
     def declare(command: Command) -> Command:
         signature = inspect.signature(command)

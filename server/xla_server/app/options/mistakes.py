@@ -44,9 +44,9 @@ def origin(
     prefix: str,
     config: Path | None,
 ) -> str:
-    """Return where the value of an option came from: `--flag`, `VARIABLE` or `file:line: name`.
+    """Return where an option was set: `VARIABLE`, `file:line: name`, or its name for a flag.
 
-    An option that is in none of them, such as one of a caller in Python, is its own name.
+    The name also stands for an option that was set in none of these, as by a caller in Python.
     """
     if flags.get(name) is not None:
         return name

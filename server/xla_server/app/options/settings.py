@@ -1,4 +1,4 @@
-"""The options of a server: one record, from which flags, variables, file and page derive.
+"""The options of a server: one record, from which flags, variables, TOML keys and the page derive.
 
 Each field of `Settings` has a name, a type with unit and bounds, a default and a description.
 Precedence: flag, environment variable, TOML file, default.
@@ -110,7 +110,7 @@ def _split(value: Any) -> Any:
 
 
 ALL_DEVICES = 0
-"""The number of devices that stands for all there are."""
+"""The number of devices that stands for all devices of the machine."""
 
 
 def _device_count(value: Any) -> Any:
@@ -380,7 +380,7 @@ def is_size(name: str) -> bool:
 
 
 def notation(name: str) -> str | None:
-    """Return what a field of Settings is written as where that is not its type: SIZE, N|all."""
+    """Return the notation of a field of Settings in help, if special: SIZE or N|all."""
     if is_size(name):
         return "SIZE"
     return "N|all" if DEVICES in Settings.model_fields[name].metadata else None
@@ -448,7 +448,7 @@ def _check_address(address: str) -> None:
 
 
 def _sentence(fault: Any, flags: Mapping[str, Any], config: Path | None) -> str:
-    """Return the sentence for a fault that pydantic found, after where the value was written."""
+    """Return a sentence for a fault that pydantic found, with the origin of the value."""
     name = ".".join(map(str, fault["loc"][:1]))
     place = origin(name, flags, os.environ, ENVIRONMENT_PREFIX, config)
     if fault["type"] == "extra_forbidden":

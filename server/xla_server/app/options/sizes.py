@@ -13,15 +13,15 @@ _UNITS = {"B": 1} | {
 _PATTERN = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE | re.ASCII)
 
 RULE = "must be a number of bytes, or one with KiB, MiB, GiB, TiB (1024) or kB, MB, GB, TB (1000)"
-"""The rule, as errors and the documentation say it."""
+"""The rule for sizes, in the words of errors and of the documentation."""
 
 
 def parse_size(value: Any) -> Any:
-    """Return the bytes that a text with a unit stands for; anything else as it is.
+    """Return the bytes that a text with a unit means; return anything else unchanged.
 
     A unit may follow a space and may have any case; the number may have a decimal point, and
-    fractions of a byte are dropped. Texts of digits alone are left to the parser of numbers, as are
-    values that are no text. Raises ValueError for other texts.
+    fractions of a byte are dropped. Texts of digits alone, and values that are no text, are left to
+    pydantic's parser. Raises ValueError for other texts.
     """
     if not isinstance(value, str) or value.strip().lstrip("+-").replace("_", "").isdecimal():
         return value
@@ -41,7 +41,7 @@ def format_size(count: int) -> str:
 
 
 def readable_size(count: int) -> str:
-    """Return a number of bytes with one digit behind the point, for people to read."""
+    """Return a number of bytes with one decimal, for people to read."""
     for power in range(len(_POWERS), 0, -1):
         if count >= 1024**power:
             return f"{count / 1024**power:.1f} {_POWERS[power - 1]}iB"

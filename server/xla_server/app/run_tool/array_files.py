@@ -18,9 +18,10 @@ def read_arguments(
 ) -> list[Literal]:
     """Return one literal for each parameter of a signature with layouts.
 
-    A .npy has one array, an .npz has several: for the parameters of their names if all are names of
-    parameters, else for the next ones, in the order of the file. A tuple takes an array for each of
-    its leaves. `seed` makes up what no file has; None refuses that.
+    A .npy has one array, an .npz has several. The arrays of an .npz belong to the parameters of
+    their names if all are names of parameters, else to the next parameters, in the order of the
+    file. A tuple takes an array for each of its leaves. Arguments that no file has are drawn at
+    random from `seed`; None refuses this.
 
     Raises InvalidArgumentError for arrays that do not fit, too few and too many; OSError.
     """
@@ -130,7 +131,7 @@ def _next_literal(
 def _literal(array: Any, shape: Shape, place: str, name: str) -> Literal:
     dtype = shape.element_type.dtype
     if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize:
-        # numpy's files do not name the types of ml_dtypes.
+        # numpy's files do not store the types of ml_dtypes.
         array = array.view(dtype)
     if array.dtype != dtype:
         raise InvalidArgumentError(

@@ -9,10 +9,10 @@ from xla_contract.types.element_type import ElementType
 
 
 def compared(ours: Sequence[Any], theirs: Sequence[Any], name: str) -> Iterator[tuple[str, bool]]:
-    """Compare arrays one by one with others, which come from `name`.
+    """Compare arrays one by one with reference arrays, which come from `name`.
 
-    Returns for each array a line with the largest absolute difference, that of the largest relative
-    to the other value, and whether the two agree in type, sizes, and where they are not finite.
+    Returns for each array a line with the largest absolute and the largest relative difference, and
+    True if both agree in type and sizes, and in the elements that are not finite.
     """
     if len(ours) != len(theirs):
         yield f"{len(ours)} results, {name} has {len(theirs)}", False

@@ -31,7 +31,7 @@ from xla_server.passes.partitioning.signature import is_partitioned, sharded_sig
 from xla_server.rpc.decode.programs import read_compile_request
 
 _PRINTED_ELEMENTS = 100
-"""Elements of a result that are printed; of a larger one the corners are."""
+"""Largest number of elements of a result that is printed whole; of a larger one the corners are."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ def read_program(
     replicas: int | None = None,
     partitions: int | None = None,
 ) -> tuple[HloModule, list[Literal]]:
-    """Return a program and its arguments, whole ones where it splits them.
+    """Return a program and its arguments, which are whole values if it splits them.
 
-    Without counts of replicas or partitions it has those that it says itself.
+    Without counts of replicas or partitions it has those that it states itself.
 
     Raises as `load_module`, `read_compile_request`, `require_outputs` and `read_arguments` do.
     """
@@ -77,10 +77,10 @@ def read_program(
 def run_program(
     module: HloModule, arguments: Sequence[Literal], wanted: Wanted
 ) -> Iterator[tuple[str, bool]]:
-    """Run a program; return lines to print, and False with those of results that do not fit.
+    """Run a program; yield lines to print, each with False if it reports a result that differs.
 
-    Raises XlaError if the program or the server fails, ConfigurationError for
-    options, OSError for outputs.
+    Raises XlaError if the program or the server fails, ConfigurationError for options, OSError for
+    outputs.
     """
     outcome = _run(module, arguments, wanted)
     if wanted.is_timed:

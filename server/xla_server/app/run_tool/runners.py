@@ -32,14 +32,14 @@ _COLLECTIVE_TIMEOUT_SECONDS = 60.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a program, and what it took in milliseconds."""
+    """The result of a program, and the times of its executions in milliseconds."""
 
     result: Literal
     compile_ms: float
     first_ms: float
-    """The first execution, the network included."""
+    """Time of the first execution, the network included."""
     compute_ms: float
-    """The last execution alone, as the platform measured it."""
+    """Time of the last execution alone, as the platform measured it."""
 
 
 def run_on_backend(

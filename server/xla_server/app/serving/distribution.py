@@ -1,4 +1,4 @@
-"""Servers in several processes: each one's part."""
+"""Servers in several processes: the part of each process."""
 
 import contextlib
 import logging
@@ -20,7 +20,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def joined_world(settings: Settings) -> "World | None":
-    """Return the processes that are this server; None if that is this one alone.
+    """Return the processes that form this server; None for a server of one process.
 
     Raises ConfigurationError if they cannot be joined.
     """
@@ -100,5 +100,5 @@ def follow(settings: Settings, world: "World") -> None:
 
 
 def _message_bytes(settings: Settings, backend: Backend) -> int:
-    """Return the bytes of a message at most: all values that there may be, and a module."""
+    """Return the size limit of a message in bytes: all values on devices, and a module."""
     return limits_of(settings, backend).max_device_bytes + settings.max_message_bytes

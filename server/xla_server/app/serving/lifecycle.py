@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 _DRAINED = 0
 _SETTLED = 254
 _FAILED = 255
-"""Bytes in the pipe of signals: drained, signals count again, the platform cannot be loaded."""
+"""Events beside signals: drained, further signals count, the platform cannot be loaded."""
 
 _TOGETHER_SECONDS = 0.25
 """Signals within this time of the first count as one: timeout(1) sends SIGTERM to the process, and
@@ -38,7 +38,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class PlatformError(Exception):
-    """The platform could not be loaded; the log says why."""
+    """The platform could not be loaded; the log has the reason."""
 
 
 def run_until_signalled(settings: Settings) -> None:
@@ -56,7 +56,7 @@ def run_until_signalled(settings: Settings) -> None:
     if world is not None and world.rank:
         follow(settings, world)
         return
-    # First: what must not be listened on so is said at once.
+    # First, so that an address that must not be listened on is reported at once.
     access = prepare_access(settings)
     backend = backend_of_all(settings, world)
     with (
@@ -68,7 +68,7 @@ def run_until_signalled(settings: Settings) -> None:
             # Health reports whether all processes are alive.
             server.set_distributed(is_whole=True)
             hosts.watch(functools.partial(server.set_distributed, is_whole=False))
-        # Objects loaded by now stay: collecting among them takes longer than compiling a program.
+        # Objects loaded by now live on: scanning them takes longer than compiling a program.
         gc.freeze()
         _announce(server, backend)
         _announce_access(server, access)
@@ -86,7 +86,7 @@ def run_until_signalled(settings: Settings) -> None:
     else:
         _LOG.warning("leaving with calls that do not stop")
     if not is_idle or not preparation.has_ended():
-        # Python would wait for threads, or take away what they are using.
+        # Python's own exit would wait for threads, or destroy objects that they use.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
@@ -122,9 +122,9 @@ def _announce_access(server: RpcServer, access: AccessControl) -> None:
 
 
 class _Preparation:
-    """A thread that loads the platform and then makes ready what any program may need.
+    """A thread that loads the platform and then compiles ahead what any program may need.
 
-    It ends soon after `end`, or when it has loaded the platform if it `only_loads`.
+    It ends soon after `end`; if it `only_loads`, once the platform is loaded.
     """
 
     def __init__(self, backend: Backend, events: Events, *, only_loads: bool) -> None:
@@ -137,7 +137,7 @@ class _Preparation:
 
     def _run(self) -> None:
         try:
-            # Preparation that is over before it begins loads the platform, and does nothing more.
+            # With a check that is true from the start, `prepare` only loads the platform.
             self._backend.prepare(lambda: True)
         except Exception:
             _LOG.exception("the platform cannot be loaded")
@@ -149,7 +149,7 @@ class _Preparation:
             self._backend.prepare(self._is_over.is_set)
 
     def end(self) -> None:
-        """Ask it to end; it may be in the middle of a compilation, which is not waited for."""
+        """Let the thread end, without waiting: it may be in the middle of a compilation."""
         self._is_over.set()
 
     def has_ended(self) -> bool:
@@ -171,9 +171,10 @@ def _drain(
     events: Events,
     settle: Callable[[Events], None] = _settle_later,
 ) -> bool:
-    """Drain, and cancel what is in progress at a signal that does not count as one with the first.
+    """Drain; on a signal that does not count as one with the first, cancel what is in progress.
 
-    `settle` has _SETTLED put, now or later. Returns whether nothing is left that runs.
+    `settle` schedules the event _SETTLED, at once or later. Returns True if nothing is running any
+    more.
     """
     outcome: list[bool] = []
 
@@ -188,7 +189,7 @@ def _drain(
     is_announced = False
     while (word := events.get()) != _DRAINED:
         if word == _SETTLED:
-            # A signal counts from this line on.
+            # A further signal counts from this line on.
             _LOG.info("draining after %s", signal_name)
             is_announced = True
         elif is_announced and word != _FAILED:

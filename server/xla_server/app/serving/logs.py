@@ -13,7 +13,7 @@ class JsonFormatter(logging.Formatter):
     """A record with its extra fields as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without a line break."""
+        """Return the record as JSON, without a line break."""
         entry: dict[str, object] = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
             + f".{int(record.msecs):03d}Z",

@@ -20,7 +20,7 @@ from xla_server.app.serving.logs import configure_logs
 
 
 def _flag_of(name: str) -> inspect.Parameter:
-    """Return the flag of a field of Settings; None leaves the option to the next source."""
+    """Return the flag for a field of Settings; its None leaves the option to the next source."""
     kind: Any = Settings.model_fields[name].annotation
     metavar = notation(name)
     if metavar is not None:
@@ -47,11 +47,11 @@ def serve(
     is XLA_SERVER_FEED_ITEMS in the environment and feed_items in the file. A SIZE is a number of
     bytes, or one with KiB, MiB, GiB, TiB (1024) or kB, MB, GB, TB (1000): 4GiB, 1.5GB.
     """
-    # Collecting garbage takes a good part of the time in which modules are loaded.
+    # Collecting garbage takes much of the time in which modules are loaded.
     gc.disable()
     with ending():
         settings = load_settings(flags | {"listen": flags["listen"] or None}, config)
-    # These modules load most of the server; a wrong option is reported before.
+    # These modules load most of the server; a wrong option is reported before they are loaded.
     from xla_server.app.serving.lifecycle import PlatformError, run_until_signalled
     from xla_server.rpc.listeners import CannotListenError
 

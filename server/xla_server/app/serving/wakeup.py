@@ -1,4 +1,4 @@
-"""Signals, and numbers from other threads, as one queue that the main thread waits for."""
+"""Signals and events of other threads, as one queue that the main thread reads."""
 
 import os
 import signal
@@ -11,10 +11,10 @@ from typing import Self
 class Events:
     """Signals and other events, numbers from 0 to 255, as bytes in a pipe. For the main thread.
 
-    Python runs a handler of its own only where the main thread gets to, which one that has just
-    begun to wait for a lock may never do. Bytes are written by the handler in C, and a read that
-    begins after that finds them. After the block the signals do nothing: the
-    process is ending already.
+    Python runs signal handlers in the main thread only, between two steps of its code; a thread
+    that has just begun to wait for a lock may never get there. So the C handler writes the signal's
+    number to the pipe, and a later read finds it. After the block the signals have no effect, as
+    the process is ending already.
     """
 
     def __init__(self, signals: Iterable[signal.Signals]) -> None:
@@ -48,7 +48,7 @@ class Events:
         """Wait for the next signal or word."""
         while True:
             (number,) = os.read(self._reading, 1)
-            # Other records pass here, too, if there is a handler for them.
+            # Numbers of other signals are ignored; they are written if they have a handler.
             if number in self._signals or number not in _ALL:
                 return int(number)
 
@@ -57,4 +57,4 @@ _ALL = frozenset(signal.Signals)
 
 
 def _noted(_: int, __: FrameType | None) -> None:
-    """The byte in the pipe says it; without a handler the process would end."""
+    """Do nothing: the byte in the pipe is enough, and without a handler the process would end."""

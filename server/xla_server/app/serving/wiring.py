@@ -1,4 +1,4 @@
-"""Putting a server together."""
+"""Construction of a server from its options."""
 
 import contextlib
 import dataclasses
@@ -37,7 +37,7 @@ def create_server(
     backend = backend or create_backend(settings)
     limits = limits_of(settings, backend)
     room, shares = limits.max_device_bytes, limits.shares
-    # A session is of one connection of one identity, and never gets more than those may have.
+    # A session has one connection and one identity, and never gets more than those may have.
     most_bytes = int(min(shares.identity, shares.connection) * room)
     quotas = Quotas(
         device_bytes=min(settings.session_device_bytes or most_bytes, most_bytes),
@@ -49,7 +49,7 @@ def create_server(
         compile_seconds=settings.session_compile_seconds,
         answer_bytes=settings.session_answer_bytes,
     )
-    # Each session may have one of each beyond what all share.
+    # Beyond the shared ones, each session may have one of each.
     executions = settings.max_executions + settings.max_sessions
     calls = ConcurrencyLimits(
         settings.max_concurrent_calls, settings.session_calls, settings.max_sessions, shares

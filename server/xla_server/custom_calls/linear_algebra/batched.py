@@ -1,4 +1,4 @@
-"""Functions of matrices as custom calls: their shapes checked once, applied to each of a batch."""
+"""Functions of matrices as custom calls, applied to each matrix of a batch."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ STATUS = Shape.scalar(ElementType.S32)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BatchedCall:
-    """One call: the type of the matrices, the operands' and the declared shape without batch."""
+    """One call: the matrices' element type, and the shapes of operands and result without batch."""
 
     element: ElementType
     attributes: Mapping[str, AttributeValue]
@@ -91,16 +91,18 @@ Operand: TypeAlias = tuple[int, ElementType | None]
 MATRIX: Operand = (2, None)
 VECTOR: Operand = (1, None)
 PIVOTS: Operand = (1, ElementType.S32)
-"""An operand without batch: its rank, and its type where it is not that of the matrices."""
+"""An operand without batch dimensions: its rank, and its element type if it is not that of the
+matrices."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MatrixFunction:
-    """A function of matrices.
+    """A function of matrices, applied to each matrix of a batch.
 
-    `results` gives the shapes without batch, as one array or a tuple of them, and raises what is
-    wrong with the operands; `compute` gives as many arrays. `compute` sees no matrix without
-    elements: `empty` answers for those. `element` is the type of the matrices, or any of ELEMENTS.
+    `results` returns the shapes without batch, as one array or a tuple of them, and raises if the
+    operands do not fit; `compute` returns as many arrays. Matrices without elements are passed to
+    `empty` instead of `compute`. `element` is the element type of the matrices; None accepts any of
+    ELEMENTS.
     """
 
     operands: tuple[Operand, ...]
@@ -111,7 +113,7 @@ class MatrixFunction:
     empty: Callable[[BatchedCall, Matrices], Matrices] | None = None
 
     def target(self, name: str) -> CustomCallTarget:
-        """The kernel under this name, over any number of batch dimensions."""
+        """Return the custom-call target of this name, over any number of batch dimensions."""
         return CustomCallTarget(name, self._evaluate, self._check)
 
     def _check(self, instruction: HloInstruction) -> None:

@@ -83,7 +83,7 @@ def reflectors(call: BatchedCall, matrices: Matrices) -> Matrices:
 
 
 def no_reflectors(call: BatchedCall, matrices: Matrices) -> Matrices:
-    """The product of none."""
+    """The product of no reflectors."""
     return (np.eye(call.rows, call.columns),)
 
 

@@ -47,9 +47,10 @@ def routine_address(module: Any, name: str) -> int:
 
 
 def asked(sizes: Any) -> list[int]:
-    """Workspace sizes as a routine's query gives them, among its status at the end.
+    """Return the workspace sizes in the results of a routine's query, whose last one is the status.
 
-    They come as floats: a single one is rounded up past what its 24 bits can tell.
+    LAPACK returns them as floats; one of 2^24 or more is rounded up, as single precision may have
+    lost digits.
     """
     counts = []
     for size in np.atleast_1d(np.asarray(sizes[:-1]).real):
@@ -59,6 +60,6 @@ def asked(sizes: Any) -> list[int]:
 
 
 def work(results: Any) -> int:
-    """The workspace size from the results of a call with lwork=-1: work and info come last."""
+    """Return the workspace size from a call with lwork=-1, whose last results are work and info."""
     size: int = asked((np.atleast_1d(results[-2])[0], 0))[0]
     return size

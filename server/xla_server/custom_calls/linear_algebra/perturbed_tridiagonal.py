@@ -31,10 +31,9 @@ def solve(call: batched.BatchedCall, matrices: batched.Matrices) -> batched.Matr
 
 
 def _eliminated(below: Any, diagonal: Any, above: Any, right: Any) -> tuple[Any, Any]:
-    """The three diagonals [n, 3] of U, and the right side after the same steps.
+    """Return the three diagonals [n, 3] of U, and the right side after the same row operations.
 
-    A row is exchanged with the next one when the next one's element is larger beside the rest of
-    its row.
+    A row is exchanged with the next one if the next one's element is larger relative to its row.
     """
     last = len(diagonal) - 1
     upper = np.zeros((len(diagonal), 3), diagonal.dtype)

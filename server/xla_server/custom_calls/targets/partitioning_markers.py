@@ -1,6 +1,6 @@
-"""Calls that tell a compiler of partitions and placement where values go, and change none.
+"""Markers that tell a compiler about partitioning and placement, and change no value.
 
-On one device of one memory they are the identity.
+On one device with one memory they are the identity.
 """
 
 from collections.abc import Sequence

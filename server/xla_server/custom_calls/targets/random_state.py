@@ -1,4 +1,4 @@
-"""RandomState: what rng is written with, a state for a generator from the execution's source."""
+"""RandomState: the target that rng is expanded with; it draws a generator's state."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ def check(instruction: HloInstruction) -> None:
 
 
 def evaluate(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
-    """The next state, another one each time."""
+    """Return the next state of the execution's random source, a different one each time."""
     return drawn_state(frame)
 
 

@@ -1,1 +1,1 @@
-"""Communication of ranks: MPI, messages, small arrays, and the shared memory of a machine."""
+"""Communication of ranks: MPI, control messages, small arrays, and memory shared on a machine."""

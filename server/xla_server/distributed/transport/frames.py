@@ -1,4 +1,4 @@
-"""Messages as bytes: a pickled record, and its large arrays beside it without a copy."""
+"""Messages as bytes: a pickled record, and its large arrays as separate frames, without a copy."""
 
 import io
 import pickle
@@ -13,13 +13,14 @@ from xla_host.aligned import aligned_empty
 from xla_server.ops.evaluation import Array
 
 FRAME_BYTES = 1 << 30
-"""Bytes of one transfer at most: MPI counts them in 31 bits."""
+"""Limit of the bytes of one transfer: MPI's counts have 31 bits."""
 
 _RECORD_BYTES = 1 << 26
-"""Bytes of a record at most, without its arrays."""
+"""Limit of the bytes of a pickled record, without its arrays."""
 
 _INLINE_BYTES = 1 << 10
-"""Bytes of an array that the record itself carries at most."""
+"""Limit of the bytes of an array that is pickled with the record; larger ones are separate
+frames."""
 
 _SIZE = struct.Struct("<Q")
 
@@ -43,12 +44,12 @@ def _array(data: Any, dtype: Any, sizes: tuple[int, ...], order: tuple[int, ...]
 
 
 def bytes_of(dense: Array) -> Bytes:
-    """The bytes of a dense array, which share its memory."""
+    """Return a view of the bytes of a contiguous array."""
     return dense.reshape(-1).view(np.uint8)
 
 
 def packed(message: object, max_bytes: int) -> list[Bytes]:
-    """The frames of a message: the first has the sizes of the others, and the record.
+    """Return the frames of a message: the first has the sizes of the arrays and the record.
 
     Raises ResourceExhaustedError for more than `max_bytes` in all.
     """
@@ -68,15 +69,15 @@ def packed(message: object, max_bytes: int) -> list[Bytes]:
 
 
 def pieces(array: Bytes) -> Sequence[Bytes]:
-    """The parts of an array that are transferred one after the other."""
+    """Split an array into the frames by which it is transferred."""
     return [array[at : at + FRAME_BYTES] for at in range(0, array.size, FRAME_BYTES)]
 
 
 class Incoming:
     """A message whose first frame has arrived.
 
-    `missing` is the memory of the other frames, to be filled. Raises ValueError for sizes that are
-    no message's of at most `max_bytes`.
+    `missing` is the memory into which the other frames are to be received. Raises ValueError for
+    sizes that do not fit, or are more than `max_bytes` in all.
     """
 
     def __init__(self, first: Bytes, max_bytes: int) -> None:
@@ -95,5 +96,5 @@ class Incoming:
         self.missing = [piece for array in self._arrays for piece in pieces(array)]
 
     def message(self) -> Any:
-        """The record, when all frames are filled."""
+        """Return the record; all frames must have been received."""
         return pickle.loads(self._record, buffers=self._arrays)

@@ -1,4 +1,4 @@
-"""Records between ranks, in order, by one thread that alone calls MPI for them."""
+"""Control messages between ranks, in order. One thread makes all of their MPI calls."""
 
 import collections
 import functools
@@ -19,16 +19,16 @@ from xla_server.distributed.transport.world import World
 _LOG = logging.getLogger(__name__)
 
 _TAG = 1
-"""MPI's tag of records; parcels have others."""
+"""MPI's tag of control messages; parcels have others."""
 
 
 class Mailbox:
     """Messages to and from `peers`. Any thread may send.
 
     `deliver` is called in the mailbox's thread with the rank and the message, and must neither wait
-    nor raise; `lost` once for a rank that has ended, or has said nothing for `silence_seconds`,
-    with what is known. Every rank says that it is alive, so that one may be waited for as long as
-    it is. `look` is called beside each look for messages.
+    nor raise. `lost` is called once, with the reason, for a rank that has ended, or that has sent
+    nothing for `silence_seconds`. Every rank sends `Alive` regularly, so a rank that is busy for
+    long is not taken for lost. `look` is called after each poll for messages.
     """
 
     def __init__(
@@ -58,30 +58,30 @@ class Mailbox:
         self._thread = threading.Thread(target=self._run, name="mpi-records", daemon=True)
 
     def start(self) -> None:
-        """Begin to receive."""
+        """Start the thread that sends and receives."""
         self._thread.start()
 
     def send(self, rank: int, message: object) -> None:
-        """Send a message, some time after; its arrays must not change.
+        """Queue a message for a rank; its arrays must not change any more.
 
-        A rank that is lost gets none. Raises ResourceExhaustedError for one that is too
+        A message to a lost rank is dropped. Raises ResourceExhaustedError for one that is too
         large.
         """
         self._outbox.put((rank, packed(message, self._max_bytes)))
         self._bell.release()
 
     def expect(self) -> None:
-        """Look often for a while: others are about to send something."""
+        """Poll often for a while, as others are about to send."""
         self._is_expecting = True
         self._bell.release()
 
     def is_silent(self, rank: int) -> bool:
-        """Return whether a rank has missed signs of life: it speaks again soon, or is lost."""
+        """Return whether a rank has missed signs of life: it will send again soon, or be lost."""
         peer = self._peers.get(rank)
         return peer is not None and time.monotonic() - peer.heard > 2 * self._beat
 
     def close(self, seconds: float) -> bool:
-        """Stop when all is sent; False if that is not so after some time."""
+        """Stop once all messages are sent; return False if they are not within `seconds`."""
         self._is_closing = True
         self._bell.release()
         self._thread.join(seconds)
@@ -93,7 +93,7 @@ class Mailbox:
         while not (self._is_closing and self._is_sent()):
             now = time.monotonic()
             if now - looked > self._beat:
-                # This process has been stopped: what others said meanwhile was not heard.
+                # This process has been suspended: messages of that time have not been received yet.
                 for peer in self._peers.values():
                     peer.heard = now
             looked = now
@@ -115,7 +115,7 @@ class Mailbox:
         return self._outbox.empty() and not any(peer.sending for peer in self._peers.values())
 
     def _look(self, now: float) -> bool:
-        """Send and receive what can be; returns whether there was anything."""
+        """Send and receive without waiting; return whether there was anything to do."""
         has_news = False
         while not self._outbox.empty():
             rank, frames = self._outbox.get()
@@ -130,7 +130,7 @@ class Mailbox:
         return has_news
 
     def _on(self, rank: int, do: Callable[["_Peer"], bool]) -> bool:
-        """Do something with a rank, which is lost if that fails."""
+        """Call `do` for a rank, which is lost if that fails."""
         from mpi4py import MPI
 
         try:
@@ -143,7 +143,7 @@ class Mailbox:
         return True
 
     def _lose(self, rank: int, why: str) -> None:
-        # MPI may still use the memory of what was under way.
+        # MPI may still use the memory of transfers in progress.
         self._gone.append(self._peers.pop(rank))
         self._lost(rank, why)
 
@@ -153,7 +153,7 @@ class Mailbox:
         return True
 
     def _exchange(self, rank: int, now: float, peer: "_Peer") -> bool:
-        """Go on with what a rank and this one send each other."""
+        """Continue the transfers to and from a rank."""
         has_news = False
         while peer.sending and peer.sending[0][0].Test():
             peer.sending.popleft()
@@ -194,13 +194,13 @@ class Mailbox:
 
 
 class _Peer:
-    """Messages under way between a rank and this one."""
+    """Messages in transfer between a rank and this one."""
 
     def __init__(self) -> None:
         self.sending: collections.deque[tuple[Any, Bytes]] = collections.deque()
         self.receiving: collections.deque[Any] = collections.deque()
         self.first: Bytes | None = None
-        """The first frame of a message that is received."""
+        """The first frame of a message that is being received."""
         self.incoming: Incoming | None = None
         self.heard = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""Records that rank 0 and the other ranks exchange. All ranks are this project, of one version."""
+"""Messages between rank 0 and the other ranks, which all run the same version of this project."""
 
 import dataclasses
 from typing import Any, TypeAlias
@@ -16,7 +16,10 @@ MeetingKey: TypeAlias = tuple[object, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Load:
-    """Compile a program and keep its code; the answer is Loaded. `module` is its data."""
+    """Compile a program and keep its code; the answer is Loaded.
+
+    `module` has the serialized module of the program.
+    """
 
     program: WireProgram
     module: Array
@@ -24,7 +27,7 @@ class Load:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Loaded:
-    """The program of this key is ready, or was refused."""
+    """The program with this key is ready, or `error` says why not."""
 
     key: bytes
     error: XlaError | None
@@ -39,7 +42,7 @@ class Unload:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Job:
-    """A participant that the receiver runs, by number, with the key of its program."""
+    """A participant for the receiver to run: its number, and the key of its program."""
 
     number: int
     name: str
@@ -50,10 +53,10 @@ class Job:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunOptions:
-    """An execution as all ranks know it. `ranks` has the rank of each participant, by number.
+    """Options of an execution, equal on all ranks. `ranks` has the rank of each participant.
 
-    With a `part`, ranks of one machine meet in native code. If the run `is_fast`, MPI reduces
-    where it can.
+    With a `part`, ranks of one machine meet in native code. If the run `is_fast`, MPI does the
+    reductions that it can.
     """
 
     run: int
@@ -67,7 +70,7 @@ class RunOptions:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Start:
-    """Run participants of an execution. Runs before `oldest` have ended on all ranks."""
+    """Run participants of an execution. All runs before `oldest` have ended on all ranks."""
 
     options: RunOptions
     oldest: int
@@ -76,10 +79,11 @@ class Start:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Visit:
-    """Members of a meeting on a rank, `come`, have come to it, with operands of a form.
+    """The members `come`, all on one rank, have come to a meeting with operands of a form.
 
-    `number` counts the visits of the meeting in a run. It takes so many `turns` of the ranks'
-    traffic, to which all its members on a rank come together; one that takes none has no answer.
+    `number` counts the visits of the meeting in a run. `turns` is the number of exchanges by MPI
+    that the visit needs; then `come` has all members of the rank. A visit of no turns gets no
+    answer.
     """
 
     meeting: Meeting
@@ -91,9 +95,9 @@ class Visit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Arrive:
-    """Visits of the sender since those that it told last: of each meeting the last.
+    """The sender's visits since its last report: the last one of each meeting.
 
-    For each member in it they are all that this one has done, up to some time.
+    For each of their members, they are all visits that it has made up to some time.
     """
 
     run: int
@@ -102,7 +106,7 @@ class Arrive:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Go:
-    """All members of a meeting have come; it has the turns of these ranks from `turn` on."""
+    """All members of a meeting have come; its exchanges among `ranks` begin with turn `turn`."""
 
     run: int
     key: MeetingKey
@@ -112,7 +116,7 @@ class Go:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Late:
-    """A visit of a meeting has waited for its time: the answer is Failed, if it is not full."""
+    """A visit of a meeting has reached its timeout. The answer is Failed if members are missing."""
 
     run: int
     key: MeetingKey
@@ -121,7 +125,7 @@ class Late:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Post:
-    """A value that one participant sends another one inside a program."""
+    """A value that one participant sends to another one inside a program."""
 
     run: int
     meeting: Meeting
@@ -138,7 +142,7 @@ class Ended:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Failed:
-    """An execution has failed: all its participants are to end."""
+    """An execution has failed: all its participants must end."""
 
     run: int
     error: XlaError
@@ -146,7 +150,7 @@ class Failed:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Done:
-    """All participants on the sender have ended, with these results if none has failed."""
+    """All participants on the sender have ended; `results` has theirs if none has failed."""
 
     run: int
     results: tuple[tuple[int, Literal, Profile], ...]
@@ -154,9 +158,10 @@ class Done:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ask:
-    """A participant uses feeds or channels, which rank 0 has. A participant asks one at a time.
+    """A call of Feeds or Channels by a participant, one at a time: rank 0 has the queues.
 
-    `method` is one of Feeds or Channels, with its arguments before and after the cancellation.
+    `method` is the name of the method; its arguments are those before and those after the
+    cancellation.
     """
 
     run: int
@@ -168,7 +173,7 @@ class Ask:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to a participant's question: a value, None, or an error."""
+    """The answer to a participant's Ask: a value, None, or an error."""
 
     run: int
     number: int
@@ -177,18 +182,18 @@ class Reply:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Broken:
-    """The sender can exchange nothing with other ranks any more."""
+    """The sender cannot exchange anything with other ranks any more."""
 
     error: XlaError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Alive:
-    """The sender runs."""
+    """Sign of life: the sender is running."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stop:
-    """The receiver is to end, with all ranks together or by itself."""
+    """The receiver must end: together with all ranks, or by itself."""
 
     ends_together: bool

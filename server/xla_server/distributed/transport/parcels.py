@@ -1,9 +1,10 @@
-"""Arrays that ranks send each other without a word of rank 0, and that wait to be taken.
+"""Parcels: arrays sent directly between ranks without permission of rank 0, kept until taken.
 
-A rank sends as soon as its own members have come to a meeting, and goes on when it has what all
-others sent. So it is at most one visit of a meeting ahead of any of them, which bounds what waits:
-two parcels from each participant on another rank, of SMALL_BYTES at most. A larger one is a head
-that is sent at once, and bytes that stay with the sender until the receiver has memory for them.
+A rank sends as soon as its own members have come to a meeting, and continues when it has received
+what all others sent. So it is at most one visit of a meeting ahead of any other rank, which bounds
+what is kept: two parcels of at most SMALL_BYTES from each participant on another rank. For a larger
+array only a header is sent at once; its bytes stay with the sender until the receiver has memory
+for them.
 """
 
 import dataclasses
@@ -23,11 +24,11 @@ _HEAD = struct.Struct("<QQ16sQH")
 
 _TAG = 2
 _APART_TAGS = range(3, 1 << 14)
-"""Tags of the bytes of large parcels, one after the other."""
+"""Tags for the bytes of large parcels, used in turn."""
 
 
 class Stamp(NamedTuple):
-    """A visit of a meeting of a run, counted from 0; `digest` is that of meeting, form and step."""
+    """Key of a parcel: run, visit of a meeting from 0, and a digest of meeting, form and step."""
 
     run: int
     visit: int
@@ -35,7 +36,7 @@ class Stamp(NamedTuple):
 
 
 class Apart(NamedTuple):
-    """The content of a parcel whose bytes the sender has: so many, to be received by a tag."""
+    """The header of a large parcel: its `size` bytes are still to be received, with MPI's `tag`."""
 
     rank: int
     tag: int
@@ -46,7 +47,7 @@ Content: TypeAlias = "Bytes | Apart"
 
 
 class Shelf:
-    """Parcels that have come and were not taken. Thread-safe."""
+    """Parcels that were received and not taken yet. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -55,7 +56,7 @@ class Shelf:
         self._over: set[int] = set()
 
     def put(self, stamp: Stamp, rank: int, content: Content) -> bool:
-        """Keep what a rank sent, also for a run that has not begun here; False if it has ended."""
+        """Store a parcel, also for a run that has not begun here; False if the run has ended."""
         with self._lock:
             if stamp.run < self._oldest or stamp.run in self._over:
                 return False
@@ -64,19 +65,19 @@ class Shelf:
             return True
 
     def take(self, stamp: Stamp) -> Mapping[int, Content]:
-        """Take what has come with a stamp, by rank."""
+        """Remove and return the parcels that have a stamp, by rank."""
         with self._lock:
             visits = self._runs.get(stamp.run)
             return {} if visits is None else visits.pop(stamp, {})
 
     def end(self, run: int) -> list[Content]:
-        """Keep nothing of a run any more, which has ended here; what was kept of it."""
+        """Mark a run as ended here; remove and return its parcels."""
         with self._lock:
             self._over.add(run)
             return _contents([self._runs.pop(run, {})])
 
     def keep_from(self, oldest: int) -> list[Content]:
-        """Record that runs before this one have ended on all ranks; what was kept of them."""
+        """Record that all runs before `oldest` have ended; remove and return their parcels."""
         with self._lock:
             self._oldest = max(oldest, self._oldest)
             self._over = {run for run in self._over if run >= self._oldest}
@@ -89,9 +90,10 @@ def _contents(runs: Iterable[Mapping[Stamp, Mapping[int, Content]]]) -> list[Con
 
 
 class Parcels:
-    """The parcels of this rank. Thread-safe; nothing waits.
+    """The parcels of this rank. Thread-safe; no method waits.
 
-    All that comes is received, also for runs that have failed: a sender is never left with its own.
+    All parcels are received, also those of runs that have failed, so that no sender has to keep its
+    memory for them.
     """
 
     def __init__(self, world: World) -> None:
@@ -101,29 +103,29 @@ class Parcels:
         self._lock = threading.Lock()
         self._tags = itertools.cycle(_APART_TAGS)
         self._under_way: list[tuple[Any, Bytes | bytes]] = []
-        """Messages that are sent, or received to be dropped."""
+        """Messages being sent, and messages being received only to be dropped."""
         self._receiving: list[tuple[Any, int, Bytes]] = []
         self.kept: list[Delivery] = []
         """Messages whose memory MPI may use forever, since a rank has ended."""
         self.failure: str | None = None
-        """Why nothing is received any more: what MPI says when a rank has ended."""
+        """The reason why parcels are no longer received: MPI's error when a rank has ended."""
 
     def exchange(
         self, stamp: Stamp, sent: Mapping[int, Bytes], received: Mapping[int, Bytes]
     ) -> "Delivery":
-        """Begin to send other ranks bytes, and to receive what they send with this stamp."""
+        """Begin to send bytes to other ranks, and to receive theirs with this stamp."""
         return Delivery(self, stamp, [*self._sent(stamp, sent)], dict(received))
 
     def end(self, run: int) -> None:
-        """Drop what comes for a run, which has ended here."""
+        """Drop the parcels of a run that has ended here, and all that arrive later."""
         self._drop(self._shelf.end(run))
 
     def keep_from(self, oldest: int) -> None:
-        """Record that runs before this one have ended on all ranks."""
+        """Record that all runs before `oldest` have ended on all ranks."""
         self._drop(self._shelf.keep_from(oldest))
 
     def look(self) -> None:
-        """Receive what has come, unless another thread does."""
+        """Receive parcels that have arrived, unless another thread is doing so."""
         from mpi4py import MPI
 
         if self.failure is not None or not self._looking.acquire(blocking=False):
@@ -148,7 +150,7 @@ class Parcels:
             self._looking.release()
 
     def taken(self, stamp: Stamp, into: dict[int, Bytes]) -> list[Any]:
-        """Look, and move what has come from `into` to its memory; MPI's requests for the rest."""
+        """Poll; copy small parcels of a stamp to `into`, and return the requests of large ones."""
         self.look()
         requests: list[Any] = []
         for rank, content in self._shelf.take(stamp).items():
@@ -160,7 +162,7 @@ class Parcels:
         return requests
 
     def are_over(self, requests: list[Any]) -> bool:
-        """Return whether all of MPI's requests have ended well."""
+        """Return whether all of these MPI requests have completed without an error."""
         from mpi4py import MPI
 
         try:
@@ -170,7 +172,7 @@ class Parcels:
             return False
 
     def _sent(self, stamp: Stamp, contents: Mapping[int, Bytes]) -> Iterable[Any]:
-        """Send each rank its bytes; MPI's requests that still use them."""
+        """Send each rank its bytes; yield the MPI requests that use the caller's memory."""
         from mpi4py import MPI
 
         try:
@@ -222,27 +224,30 @@ class Parcels:
 
 @dataclasses.dataclass(eq=False)
 class Delivery:
-    """The messages between this rank and others at one visit. For one thread.
+    """The transfers between this rank and others at one visit. For one thread.
 
-    It `is_over` when all has come and memory that was sent may change. A thread that does
-    not wait for that waits until it `is_left`: MPI uses the memory until then.
+    It `is_over` when everything has been received and the memory that was sent may change. A thread
+    that gives up before must wait until it `is_left`, as MPI uses the memory until then.
     """
 
     _parcels: Parcels
     _stamp: Stamp
     _requests: list[Any]
-    """MPI's, that have not ended."""
+    """MPI's requests that have not completed."""
     _missing: dict[int, Bytes]
-    """The memory for what has not come, by rank."""
+    """The memory for parcels that have not arrived, by rank."""
 
     def is_over(self) -> bool:
-        """Go on, as far as that is possible without waiting."""
+        """Continue without waiting; return whether all transfers have completed."""
         if self._missing:
             self._requests += self._parcels.taken(self._stamp, self._missing)
         return not self._missing and self._is_quiet()
 
     def is_left(self, *, is_lost: bool) -> bool:
-        """Return whether MPI uses no memory any more; it is kept where a rank is lost for good."""
+        """Return whether the memory may be reused.
+
+        If a rank is lost for good, MPI keeps the memory.
+        """
         if self._is_quiet():
             return True
         if is_lost or self._parcels.failure is not None:

@@ -1,6 +1,6 @@
-"""Waits for MPI without blocking in it.
+"""Waits for MPI by polling.
 
-MPI's own waits burn a core and cannot be ended.
+MPI's own blocking calls keep a core busy and cannot be cancelled.
 """
 
 import os
@@ -8,34 +8,34 @@ import time
 from collections.abc import Callable
 
 LOOKS = 200
-"""Polls of a thread that waits for a message, before it sleeps between polls."""
+"""Number of polls, by a thread that waits for a message, before it sleeps between polls."""
 
 _YIELDS = 50
-"""The same for a thread that only listens: each of its polls takes longer."""
+"""The same for a thread that only listens: fewer, as each of its polls takes longer."""
 
 _SHORTEST_SECONDS = 20e-6
 _LONGEST_SECONDS = 2e-3
 _GROWTH = 1.3
-"""The first and the longest pause between looks, and the ratio of one pause to the one before.
+"""The first and the longest sleep between polls, and the factor between successive ones.
 
-A message is seen within 2 ms, and a rank that waits wakes 500 times a second at most.
+So a message is noticed within 2 ms, and a waiting rank wakes at most 500 times a second.
 """
 
 
 class BackOff:
-    """The time between two looks, none for the first: longer the longer nothing happens."""
+    """Exponential back-off between polls: no pause for the first `looks`, then growing ones."""
 
     def __init__(self, looks: int = _YIELDS) -> None:
         self._all_looks = looks
         self.reset()
 
     def reset(self) -> None:
-        """Begin again: something has happened."""
+        """Start over without pauses, as something has happened."""
         self._looks = 0
         self._seconds = _SHORTEST_SECONDS
 
     def next_seconds(self) -> float:
-        """The time until the next look."""
+        """Return the pause before the next poll, in seconds, and count that poll."""
         self._looks += 1
         if self._looks <= self._all_looks:
             return 0.0
@@ -44,21 +44,21 @@ class BackOff:
 
     @property
     def is_waiting(self) -> bool:
-        """True when nothing has happened for so long that there is time between looks."""
+        """True once so many polls found nothing that there are pauses between them."""
         return self._looks > self._all_looks
 
     def wait(self) -> None:
-        """Let others run until the next look."""
+        """Pause before the next poll, letting other threads run."""
         seconds = self.next_seconds()
         if seconds:
             time.sleep(seconds)
         else:
-            # A sleep of no time takes as long as the shortest one.
+            # A sleep of 0 s takes as long as the shortest real one.
             os.sched_yield()
 
 
 def poll(is_over: Callable[[], bool], seconds: float) -> bool:
-    """Look until something is over; False if it is not after so many seconds."""
+    """Poll until `is_over`; return False if that takes longer than `seconds`."""
     back_off = BackOff(LOOKS)
     end = time.monotonic() + seconds
     while not is_over():

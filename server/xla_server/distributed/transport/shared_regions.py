@@ -1,7 +1,8 @@
-"""Memory that the ranks of one machine share, where participants meet in native code.
+"""Memory shared by the ranks of one machine, in which participants meet in native code.
 
-The region of a rank has seats, then areas. An execution on several ranks has an equal
-part of all regions, in which every rank finds the seats and areas of all members by the same rule.
+Each rank owns a region: seats (the state of a member at a meeting) first, then areas (its
+operands). An execution on several ranks gets a slot, the same part of every region, and each rank
+computes the addresses of all members' seats and areas by the same rule.
 """
 
 import ctypes
@@ -24,33 +25,35 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 SLOTS = 8
-"""Most executions that share the regions at a time. The first has half of the areas, each
-other half of the one before."""
+"""Number of executions that can share the regions at a time. Slot 0 has half of the bytes for
+areas, and each further slot half of the one before."""
 
 SEATS = 128
-"""Seats of an execution in each region: one per member of a meeting that the rank runs."""
+"""Seats of one execution in each region: one per meeting and participant of the rank."""
 
 _SEAT_BYTES = SLOTS * SEATS * SEAT_BYTES
-"""Bytes of seats in a region. Operands are never where a seat will be: only stamps are compared."""
+"""Size of the seats of a region in bytes. Areas never overlap them: stamps in seats are compared,
+so they must not be operands of an earlier run."""
 
 _UNIT = 1 << 20
-"""Regions have a multiple of so many bytes."""
+"""Granularity of a region's size, in bytes."""
 
 _SHARE = 4
-"""The file system must have so many times the bytes of all regions: MPI's messages need some."""
+"""Multiple of all regions' bytes that the file system must have free: MPI's messages need some of
+it."""
 
 _ALIGNMENT = 64
-"""Bytes that areas begin at multiples of: a cache line, so that no two members write to one."""
+"""Alignment of areas in bytes: a cache line, so that no two members write to the same one."""
 
 _DEFAULT_DIRECTORY = "/dev/shm"
-"""Directory of Open MPI's windows, unless its parameter names another."""
+"""Directory of Open MPI's shared windows, unless its parameter names another one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SharedRegions:
-    """The addresses of the regions of this machine's ranks, of `size` bytes each.
+    """The addresses of the regions of this machine's ranks, by rank; `size` bytes each.
 
-    `memory` is what keeps them.
+    `memory` is MPI's window, which must stay alive.
     """
 
     addresses: Mapping[int, int]
@@ -60,7 +63,7 @@ class SharedRegions:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RegionPart:
-    """The right of an execution to the parts of all regions with a number.
+    """The slot of an execution in all regions.
 
     The stamps of its visits begin with `first_stamp`.
     """
@@ -70,10 +73,11 @@ class RegionPart:
 
 
 class RegionParts:
-    """The parts that rank 0 gives. Thread-safe.
+    """Rank 0's allocator of slots in the regions. Thread-safe.
 
     A first stamp is a time in nanoseconds, and a visit takes longer than one. So each stamp is
-    greater than all that an earlier part left in the seats: none is taken for a visit to come.
+    greater than all that an earlier execution left in the seats, and none of those is mistaken for
+    a visit to come.
     """
 
     def __init__(self) -> None:
@@ -82,7 +86,7 @@ class RegionParts:
         self._last = 0
 
     def take(self) -> RegionPart | None:
-        """A part, the largest that is free; None if none is."""
+        """Return the largest part that is free; None if none is."""
         with self._lock:
             if not self._free:
                 return None
@@ -90,14 +94,14 @@ class RegionParts:
             return RegionPart(heapq.heappop(self._free), self._last)
 
     def give_back(self, part: RegionPart | None) -> None:
-        """Take a part back: no participant of its execution looks at it any more."""
+        """Take a part back; no participant of its execution may access it any more."""
         if part is not None:
             with self._lock:
                 heapq.heappush(self._free, part.slot)
 
 
 class _MeetingOffsets(NamedTuple):
-    """The first seat of a meeting, and where its areas begin among those of a participant."""
+    """Offsets of a meeting: its first seat, and its two areas within those of a participant."""
 
     seat: int
     area: int
@@ -105,11 +109,11 @@ class _MeetingOffsets(NamedTuple):
 
 
 class SharedSeats:
-    """The seats and areas of an execution in the regions of this machine.
+    """The addresses of an execution's seats and areas in the regions of this machine.
 
     `ranks` has the rank of each participant, and `sizes` the bytes of a participant's operands at
-    each meeting of the program, 0 where it is to be by messages. A meeting for which there is no
-    room is left out. All ranks of a machine find the same.
+    each meeting of the program, 0 for one that uses messages. A meeting that does not fit is left
+    out and uses messages, too. All ranks of a machine compute the same.
     """
 
     def __init__(
@@ -135,7 +139,7 @@ class SharedSeats:
         self._room = room
 
     def member(self, participant: int, meeting: int) -> MemberAddresses | None:
-        """Where a participant meets; None if that is on another machine, or there is no room."""
+        """Return a participant's addresses at a meeting; None without a seat on this machine."""
         found = self._meetings.get(meeting)
         region = self._regions.addresses.get(self._ranks[participant])
         if found is None or region is None:
@@ -148,11 +152,11 @@ class SharedSeats:
 
 
 def shared_regions(everyone: "MPI.Intracomm", max_bytes: int) -> SharedRegions | None:
-    """Make the regions of this machine, as all ranks do; None if there is no room, or no other.
+    """Create the regions of this machine, as all ranks do; None without room or without others.
 
-    Regions have `max_bytes`, or less where the file system is small: Open MPI leaves other ranks
-    waiting where one finds no room. Pages are written to now: where one cannot be had later, the
-    process ends.
+    Regions have `max_bytes`, or less if the file system is small: if one rank found no room, Open
+    MPI would leave the others waiting. All pages are written to now: the process would be killed by
+    the first access to a page for which there is no memory.
     """
     from mpi4py import MPI
 

@@ -8,8 +8,8 @@ import mpi4py
 from xla_host.environment_variables import FAULT_TOLERANCE, ONE_SIDED_COMPONENT
 from xla_server.distributed.transport.shared_regions import SharedRegions, shared_regions
 
-# MPI is started when a server is, not by whoever imports a module; and not ended by the
-# interpreter, which would wait for ranks that have ended.
+# MPI is initialised when a server starts, not on import. The interpreter must not finalize it at
+# exit: it would wait for ranks that have ended.
 mpi4py.rc.initialize = False
 mpi4py.rc.finalize = False
 
@@ -23,10 +23,11 @@ class WorldError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class World:
-    """All processes, by rank, and this one's.
+    """The processes that mpirun started; `rank` is this one's number.
 
-    `records`, `arrays` and `parcels` are communicators of all: for messages, for collectives of
-    MPI, and for small arrays. The `regions` are what those on this machine share.
+    `records`, `arrays` and `parcels` are communicators of all ranks: for control messages, for
+    MPI's collectives, and for small arrays. `regions` is the memory shared by the ranks of this
+    machine.
     """
 
     rank: int
@@ -40,15 +41,16 @@ class World:
 
     @classmethod
     def joined(cls, window_bytes: int) -> "World":
-        """Start MPI and meet the others; share so many bytes of each with those on its machine.
+        """Initialise MPI with all ranks, and share `window_bytes` of each on its machine.
 
-        Raises WorldError if threads may not use MPI, or there is one process alone.
+        Raises WorldError if MPI does not support threads, or there is only one process.
         """
         try:
             from mpi4py import MPI
         except (ImportError, RuntimeError) as error:
             raise WorldError(f"MPI cannot be loaded: {error}") from error
-        # Without it each start tells of another kind of windows that cannot be had.
+        # Without it, each start logs a warning about another kind of windows, which is not
+        # available.
         ONE_SIDED_COMPONENT.set_default("sm")
         level = MPI.Init_thread(MPI.THREAD_MULTIPLE)
         if level < MPI.THREAD_MULTIPLE:
@@ -59,13 +61,13 @@ class World:
         records, arrays, parcels = (everyone.Dup() for _ in range(3))
         for each in (everyone, records, arrays, parcels):
             each.Set_errhandler(MPI.ERRORS_RETURN)
-        # `mpirun --with-ft ulfm` sets it.
+        # Set by `mpirun --with-ft ulfm`.
         survives = FAULT_TOLERANCE.value() == "1"
         regions = shared_regions(everyone, window_bytes)
         return cls(everyone.rank, everyone.size, records, arrays, parcels, regions, survives)
 
     def left(self) -> None:
-        """End MPI, with all others; they must do the same."""
+        """Finalize MPI together with all other ranks, which must do the same."""
         from mpi4py import MPI
 
         MPI.Finalize()

@@ -29,7 +29,7 @@ line { stroke: #888 }
 
 
 def print_html(module: HloModule) -> str:
-    """The module as a page that needs nothing but itself: no scripts, nothing from elsewhere."""
+    """Return a self-contained page of the module, without scripts and external resources."""
     return "\n".join(_lines(module)) + "\n"
 
 
@@ -37,14 +37,14 @@ def _lines(module: HloModule) -> Iterator[str]:
     ids = {part: f"i{number}" for number, part in enumerate(module.instructions())}
     anchors = {part: f"c{number}" for number, part in enumerate(module.computations)}
     yield '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-    # Names come from clients; whatever they may do to the page, nothing of it runs.
+    # Names come from clients: they are escaped, so that nothing in them is executed.
     yield (
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
     )
     yield f"<title>{_text(module.name)}</title><style>{_STYLE}</style></head><body>"
     yield f"<h1>{_text(module.name)}</h1><p>{_text(str(module.entry_program_shape))}</p>"
-    # The entry is what one looks for first.
+    # The entry computation comes first: readers look for it first.
     for computation in reversed(module.computations):
         entry = "ENTRY " if computation is module.entry else ""
         yield f'<h2 id="{anchors[computation]}">{entry}{_text(computation.name)}</h2>'
@@ -123,7 +123,7 @@ def _places(computation: HloComputation) -> dict[HloInstruction, tuple[int, int]
 
 
 def kind_of(part: HloInstruction) -> str:
-    """The opcode, of a parameter with its number."""
+    """Return the opcode; for a parameter, with its number."""
     if part.opcode is Opcode.PARAMETER:
         return f"parameter({part.attributes.number})"
     return str(part.opcode)

@@ -17,7 +17,7 @@ _STEPS = {
 
 
 def split_opcode(word: str, opcodes: Mapping[str, Opcode]) -> tuple[Opcode | None, Opcode | None]:
-    """The opcode that `word` stands for, and the one that it calls asynchronously, if it does."""
+    """Return the opcode that `word` means, and the opcode that it calls asynchronously, if any."""
     if word in opcodes:
         return opcodes[word], None
     for ending, step in _STEPS.items():
@@ -30,10 +30,10 @@ def split_opcode(word: str, opcodes: Mapping[str, Opcode]) -> tuple[Opcode | Non
 def wrap(
     start: HloInstruction, opcode: Opcode, read: Attributes, unique: Callable[[str], str]
 ) -> HloComputation:
-    """The computation of one `opcode` that `start` calls on its operands.
+    """Return a computation of a single `opcode` instruction, which `start` calls on its operands.
 
-    `read` are the attributes that stand with the start; `unique` makes names of instructions.
-    Raises InvalidArgumentError if attributes are missing or the shape is no start's.
+    `read` are the attributes written with the start; `unique` makes names of instructions. Raises
+    InvalidArgumentError if attributes are missing or the shape is not that of a start.
     """
     parameters = tuple(
         HloInstruction(

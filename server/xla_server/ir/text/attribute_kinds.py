@@ -20,14 +20,14 @@ from xla_server.ir.text.scanner import HloReader, quoted
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AttributeKind:
-    """`read(reader)` gives back what `write(value)` wrote."""
+    """Notation of a value in HLO text: `read(reader)` is the inverse of `write(value)`."""
 
     write: Callable[[Any], str]
     read: Callable[[HloReader], Any]
 
 
 def words(values: Mapping[Any, str], *, any_case: bool = False) -> AttributeKind:
-    """A kind with a word for each value, which may be written in capitals if `any_case`."""
+    """Return the kind of values written as words; capitals are accepted if `any_case`."""
     found = {word: value for value, word in values.items()}
     rule = f"the value must be one of {', '.join(found)}"
 
@@ -42,12 +42,12 @@ def words(values: Mapping[Any, str], *, any_case: bool = False) -> AttributeKind
 
 
 def members(kind: type[enum.Enum]) -> AttributeKind:
-    """A kind with the name of each member of an enumeration."""
+    """Return the kind of an enumeration's members, written by name."""
     return words({member: member.name for member in kind})
 
 
 def in_braces(kind: AttributeKind) -> AttributeKind:
-    """{value,value ...} as a tuple."""
+    """Return the kind of tuples, written {value,value ...}."""
     return AttributeKind(
         lambda values: "{" + ",".join(map(kind.write, values)) + "}",
         lambda reader: tuple(reader.braced(lambda: kind.read(reader))),

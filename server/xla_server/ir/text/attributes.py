@@ -1,4 +1,4 @@
-"""The part of an instruction behind its operands: attributes in any order."""
+"""The text after an instruction's operands: attributes in any order."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -47,10 +47,10 @@ def read_attributes(
     computations: Mapping[str, HloComputation],
     known: Mapping[str, HloInstruction],
 ) -> Attributes:
-    """`, name=value ...` up to the end of the instruction.
+    """Read `, name=value ...` up to the end of the instruction.
 
-    Attributes of the forms go before those of any instruction. Raises InvalidArgumentError for
-    one that neither of them has, unless it says nothing about the value.
+    Attributes of the forms take precedence over those that any instruction may have. Raises
+    InvalidArgumentError for an unknown one, unless it is known not to affect the value.
     """
     read = Attributes()
     seen: set[str] = set()

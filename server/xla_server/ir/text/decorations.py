@@ -144,7 +144,7 @@ def _read_aliasing(reader: HloReader) -> list[xla_data_pb2.OutputOperandAliasing
 def _converted(
     kind: kinds.AttributeKind, from_proto: Callable[[Any], Any], to_proto: Callable[..., Any]
 ) -> kinds.AttributeKind:
-    """The kind of a message that is converted to what `kind` writes, and from what it reads."""
+    """Return the kind of a message that is written by `kind` after a conversion, and read by it."""
     return kinds.AttributeKind(
         lambda proto: kind.write(from_proto(proto)), lambda reader: to_proto(kind.read(reader))
     )
@@ -155,7 +155,7 @@ def _enumerated(kind: Any) -> kinds.AttributeKind:
 
 
 _DECORATIONS: Mapping[str, kinds.AttributeKind] = {
-    # Those of a convolution, on a custom call that computes one.
+    # The attributes of a convolution, on a custom call that computes one.
     "window": _converted(
         kinds.WINDOW,
         lambda proto: record_from_proto(Window, proto),
@@ -204,13 +204,13 @@ def decoration_texts(proto: hlo_pb2.HloInstructionProto) -> Iterator[str]:
     for name, kind in _DECORATIONS.items():
         field = _FIELDS.get(name, name)
         text = kind.write(getattr(proto, field)) if field in present else "{}"
-        # Writers set messages that say nothing, and counts of one group.
+        # Some writers set messages that state nothing, and group counts of 1.
         if text != "{}" and (name, text) != ("feature_group_count", "1"):
             yield f"{name}={text}"
 
 
 def read_decoration(reader: HloReader, name: str, proto: hlo_pb2.HloInstructionProto) -> bool:
-    """Read the value of attribute `name` into `proto`; False, nothing read, for other names."""
+    """Read the value of attribute `name` into `proto`; return False for an unknown name."""
     if name not in _DECORATIONS:
         return False
     field, value = _FIELDS.get(name, name), _DECORATIONS[name].read(reader)

@@ -47,7 +47,7 @@ def header_text(
     decoration: hlo_pb2.HloModuleProto | None,
     grid: DeviceGrid = ALONE,
 ) -> Iterator[str]:
-    """The lines of the header; everything of the decoration that HLO text has words for."""
+    """Return the lines of the header, with all of the decoration that HLO text has notation for."""
     proto = hlo_pb2.HloModuleProto() if decoration is None else decoration
     parts = [f"HloModule {name}"]
     if proto.HasField("schedule"):
@@ -84,7 +84,7 @@ _COMPUTATION = re.compile(r"(?:ENTRY\s+)?%?[A-Za-z0-9_][A-Za-z0-9_.\-]*\s*[({]")
 
 
 def read_header(reader: HloReader) -> Header:
-    """The header that begins here; a text that begins with a computation has none."""
+    """Read the header that begins here; a text that begins with a computation has none."""
     reader.space()
     if _COMPUTATION.match(reader.text, reader.at):
         return Header("module", None, False, hlo_pb2.HloModuleProto())

@@ -24,7 +24,8 @@ _NUMBER = re.compile(
 _WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
 _NAN = re.compile(r"(-?)nan(?:\(0x([0-9a-fA-F]+)\))?")
 _MAX_BRACES = 1 << 16
-"""Most empty rows that are printed of an array without elements; more are printed as {}."""
+"""Largest number of empty rows that are printed of an array without elements; more are printed as
+{}."""
 
 
 def print_literal(literal: Literal) -> str:
@@ -115,7 +116,7 @@ _MANTISSA_BITS = {
     ElementType.F8E4M3: 3,
     ElementType.F8E3M4: 4,
 }
-"""The types that have more than one NaN of each sign."""
+"""Mantissa bits of the types that have more than one NaN of each sign."""
 
 _ONE_NAN = (
     ElementType.F8E4M3B11FNUZ,
@@ -123,11 +124,11 @@ _ONE_NAN = (
     ElementType.F8E4M3FNUZ,
     ElementType.F8E8M0FNU,
 )
-"""The types that have one NaN, without sign."""
+"""Types that have a single NaN, without a sign."""
 
 
 def _nan_bits(element_type: ElementType, negative: bool) -> int:
-    """The bits of the NaN that is written without payload."""
+    """Return the bits of a NaN that is written without payload."""
     nan: Any = np.array([np.nan], np.float32).astype(element_type.dtype)
     bits = int(storage(nan, element_type)[0])
     if element_type in _ONE_NAN:
@@ -167,7 +168,7 @@ def _read_dense(reader: HloReader, shape: Shape, depth: int, items: list[Any]) -
 
 
 def _read_row(reader: HloReader, size: int, items: list[Any]) -> bool:
-    """Read a plain row up to its brace at once; False, nothing read, where it is not plain."""
+    """Read a plain row up to its brace at once; read nothing and return False for others."""
     end = reader.text.find("}", reader.at)
     row = [item.strip() for item in reader.text[reader.at : end].split(",")]
     if end < 0 or len(row) != size or not all(map(_NUMBER.fullmatch, row)):

@@ -1,17 +1,17 @@
-"""Names that differ."""
+"""Unique names."""
 
 from collections.abc import Iterable
 
 
 class UniqueNames:
-    """Gives every name once; the second `x` becomes `x.1`."""
+    """A set of names in which each is used once; the second `x` becomes `x.1`."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
         self._next: dict[str, int] = {}
 
     def new(self, name: str) -> str:
-        """`name`, or one like it where it was given before."""
+        """Return `name` if it is unused, else the same with a number."""
         found = name
         while found in self._taken:
             number = self._next[name] = self._next.get(name, 0) + 1

@@ -36,7 +36,7 @@ _ENTRY = re.compile(r"ENTRY(?=[\s%])")
 _ROOT = re.compile(r"ROOT(?=[\s%])")
 _SHAPE = re.compile(r"\(|[a-z][a-z0-9]*\[")
 _CALL = re.compile(r"[a-z][a-z0-9\-]*\(")
-"""The beginning of an operand that is an instruction, behind its shape."""
+"""The beginning, after its shape, of an operand that is itself an instruction."""
 
 _UNSTATED = Shape.tuple_of(())
 """The shape of an instruction until it is inferred."""
@@ -167,14 +167,14 @@ class _Parser:
         return self._value(name, known, 0)
 
     def _value(self, name: str, known: dict[str, HloInstruction], nesting: int) -> HloInstruction:
-        """Read an instruction from behind its name; an operand of another one has none."""
+        """Read an instruction from its shape on; one that is an operand of another has no name."""
         reader = self._reader
         reader.space()
         stated = reader.shape() if _SHAPE.match(reader.text, reader.at) else None
         reader.space()
         place = reader.at
         word = reader.word("an opcode")
-        # In text, names are unique in their computation alone.
+        # In text, names are unique within their computation only.
         new = HloInstruction(
             self._names.new(name or word), 0, Opcode.PARAMETER, stated or _UNSTATED
         )
@@ -194,7 +194,7 @@ class _Parser:
         place: int,
         nesting: int,
     ) -> None:
-        """Read an instruction from behind its opcode."""
+        """Read the part of an instruction after its opcode."""
         reader = self._reader
         opcode, wrapped = split_opcode(word, _OPCODES)
         if opcode is None:
@@ -203,7 +203,7 @@ class _Parser:
         reader.expect("(")
         is_array = opcode is Opcode.CONSTANT and instruction.shape.rank > 0
         if is_array and not reader.peek("{"):
-            # One number for all elements.
+            # One number is written for all elements.
             opcode = Opcode.BROADCAST
             instruction.operands = (self._scalar(instruction.shape, known),)
         instruction.opcode = opcode
@@ -223,7 +223,7 @@ class _Parser:
         reader.expect(")")
         shapes = [operand.shape for operand in instruction.operands]
         forms = [form] if wrapped is None else [form, FORMS.get(wrapped, PLAIN)]
-        # Attributes behind an operand belong to the instruction around it.
+        # Attributes after an operand belong to the instruction around it.
         read = (
             Attributes() if nesting else read_attributes(reader, forms, self._computations, known)
         )
@@ -244,7 +244,7 @@ class _Parser:
             instruction.shape = infer_shape(opcode, shapes, instruction.attributes, signatures)
 
     def _common_type(self, operands: list[Shape], place: int) -> Shape:
-        """The scalar of the operands' element type; refused if they differ."""
+        """Return the scalar shape of the operands' common element type; raises if they differ."""
         types = {operand.element_type for operand in operands}
         if len(types) != 1:
             self._need_shape(place)

@@ -52,7 +52,7 @@ class HloReader(ShapeReader):
 
     @contextlib.contextmanager
     def placing(self, position: int) -> Iterator[None]:
-        """Let an InvalidArgumentError say that it is about what begins at a position."""
+        """Add to any InvalidArgumentError of the block the text position that it is about."""
         try:
             yield
         except InvalidArgumentError as error:
@@ -69,7 +69,7 @@ class HloReader(ShapeReader):
         raise InvalidArgumentError(f"{rule}, got {got} at {self.place(self.at)}")
 
     def match(self, pattern: re.Pattern[str], what: str) -> "re.Match[str]":
-        """Go past what `pattern` matches here; `what` names it where nothing does."""
+        """Skip what `pattern` matches here; if nothing does, `what` names it in the error."""
         self.space()
         found = pattern.match(self.text, self.at)
         if found is None:
@@ -156,7 +156,7 @@ class HloReader(ShapeReader):
         return self.text[start : self.at].encode(errors="replace")
 
     def ignore_value(self) -> None:
-        """Go past the value of an attribute that does not matter, up to the comma behind it."""
+        """Skip the value of an attribute that does not matter, up to the comma after it."""
         depth = 0
         self.space()
         while True:

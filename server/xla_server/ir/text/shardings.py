@@ -115,7 +115,7 @@ def _read_parts(reader: HloReader, sharding: Sharding) -> None:
             sharding.shard_group_id = reader.signed()
             sharding.shard_group_type = Sharding.AS if word == "shard_as" else Sharding.LIKE
         elif word == "metadata":
-            # Where a sharding comes from says nothing about it.
+            # The metadata about the origin of a sharding does not change it.
             reader.expect("=")
             reader.dictionary()
         else:

@@ -54,10 +54,10 @@ def check_transfer_cycles(modules: Sequence[HloModule], grid: DeviceGrid) -> Non
 
 
 class _Program:
-    """The dependencies of a program between instructions that each run executes once.
+    """The dependencies of a program between instructions that each run executes exactly once.
 
-    `transfers` are all transfers between devices, each with whether it is such an instruction;
-    `own_channels` those that it both sends and receives on.
+    `transfers` are all transfers between devices, each with a flag that it is executed exactly
+    once; `own_channels` are those that the program both sends and receives on.
     """
 
     def __init__(self, module: HloModule) -> None:
@@ -148,7 +148,7 @@ class _Graph:
 
 
 def _wires(i: HloInstruction, grid: DeviceGrid) -> dict[int, list[_Wire]] | None:
-    """The wires that a transfer has an end of, by participant; None if it names no pairs."""
+    """Return the wires that a transfer is an end of, by participant; None if it states no pairs."""
     pairs = transfers_of(i, grid) if grid.size > 1 else None
     if pairs is None:
         return None

@@ -39,7 +39,7 @@ _FREE_ORDER = frozenset(
         Opcode.SORT,
     }
 )
-"""Operations that do not say how often, and in what order, they call computations."""
+"""Operations that do not define how often, and in which order, they call computations."""
 
 _IN_SEQUENCE = SEQUENTIAL_CALLERS | {Opcode.FUSION, Opcode.ASYNC_START, Opcode.SCAN}
 """Operations that run what they call instruction by instruction."""
@@ -241,7 +241,7 @@ def _check_parameters(computation: HloComputation, place: str) -> None:
 
 
 def _check_channel(instruction: HloInstruction) -> None:
-    """Raise InvalidArgumentError when the halves of a send or recv do not fit together."""
+    """Raise InvalidArgumentError if the halves of a send or recv do not match."""
     half = _FIRST_HALF.get(instruction.opcode)
     if half is None or instruction.operands[0].opcode not in _FIRST_HALF.values():
         return  # A value that went through a loop or a call has no visible first half.

@@ -1,4 +1,4 @@
-"""The forms of the operations that make and move arrays, and of those element by element."""
+"""The forms of operations that make and move arrays, and of elementwise operations."""
 
 from collections.abc import Sequence
 

@@ -46,7 +46,7 @@ _CONTRACTION = Nested(
 
 
 def _by_index(record: type[Any]) -> Nested:
-    """Numbers with the names that the record has; those of batching may be left out."""
+    """Return attributes of dimension numbers, named as the fields; batching ones are optional."""
     attributes = (
         Attribute(
             field.name,

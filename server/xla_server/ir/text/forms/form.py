@@ -15,15 +15,15 @@ from xla_contract.types.shape import Shape
 from xla_server.ir.text.attribute_kinds import AttributeKind
 
 REQUIRED: Any = object()
-"""The default of an attribute that must be said."""
+"""The default of an attribute that must be written."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Attribute:
-    """`name=value`; one that has its default is left out, unless `always` says it.
+    """`name=value`; left out if the value is the default, unless `always`.
 
-    `field` is the field of the record, where it is not the one at the attribute's position.
-    `of_operands`, where there is one, gives the value that is not said, from the operands' shapes.
+    `field` is the field of the record, if it is not the one at the attribute's position.
+    `of_operands` computes the value of an attribute that is not written from the operands' shapes.
     """
 
     name: str
@@ -81,11 +81,12 @@ fields before it."""
 
 
 Row: TypeAlias = Form | Callable[[OpDefinition], Form]
-"""An entry of a table of forms: a form, or what makes it of the opcode's definition."""
+"""An entry of a table of forms: a form, or a function that makes it from the opcode's
+definition."""
 
 
 def forms(rows: Mapping[Opcode, Row]) -> dict[Opcode, Form]:
-    """Return the forms of the rows, and those of records that the declared shape says fully."""
+    """Return the forms of the rows, and of opcodes whose record follows from the shape."""
     declared = {
         opcode: fields()
         for opcode, definition in DEFINITION.items()
@@ -98,10 +99,10 @@ def forms(rows: Mapping[Opcode, Row]) -> dict[Opcode, Form]:
 
 
 def fields(*written: Field, **calls: Any) -> Row:
-    """Return what makes the form of a record of which these are the first fields in the text.
+    """Return a row for records of which these are the first fields in the text.
 
-    Fields that the contract takes from the declared shape are not listed; others are defaults.
-    `calls` are the fields of Form about called computations.
+    Fields that the contract takes from the declared shape are not listed; all other fields have
+    their defaults. `calls` are the fields of Form about called computations.
     """
     return lambda definition: _record_form(definition, written, calls)
 
@@ -147,7 +148,7 @@ def _record_form(
 def _of_shape(declared: Collection[Declared], fields: Sequence[Field]) -> OfShape:
     if not declared and all(isinstance(field, Attribute | Nested) for field in fields):
         return OfShape.NOTHING
-    # A record of a type alone, as that of a conversion, has one that no operand says.
+    # The type in a record of a type alone, as that of a convert, follows from no operand.
     if fields and all(each is ELEMENT_TYPE for each in declared):
         return OfShape.ELEMENT_TYPE
     return OfShape.ALL

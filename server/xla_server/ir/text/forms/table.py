@@ -48,7 +48,10 @@ def _context(shape: Shape, made: Mapping[str, Any]) -> tuple[Shape, ...]:
 
 
 def _parts(position: int | None) -> Field:
-    """Take each operand's part of the dimension from the result, or an element of what is given."""
+    """Return a field that has the size of the dimension in each declared result.
+
+    With a `position`, the results are that element of the declared tuple.
+    """
     return lambda shape, made: declared_sizes(
         shape if position is None else element(shape, position), made["dimension"]
     )
