@@ -1,4 +1,4 @@
-"""Buffer assignment: places each value in a parameter, constant, result or the arena.
+"""Buffer assignment: the memory of each value in a parameter, constant, result or arena.
 
 The source and target of a copy share memory unless they interfere, and the copy is removed. Values
 that are no parameter, constant or result get offsets in the arena, large ones first, so that values
@@ -146,7 +146,7 @@ def _pairs(code: Code) -> list[tuple[Value, Value]]:
 
 
 def _replace(code: Code, given: list[Value], numbers: dict[Value, int], groups: "_Groups") -> None:
-    """Place results without memory in donated parameters of their shape, one in each."""
+    """Assign results without memory to donated parameters of their shape, one to each."""
     taken = {groups.of(numbers[value]) for value in code.results}
     free: dict[Shape, list[int]] = {}
     homes = set()
@@ -202,7 +202,7 @@ class _Groups:
 def _place(
     waiting: list[int], sizes: dict[int, int], groups: _Groups, places: dict[int, Location]
 ) -> int:
-    """Place groups in the arena, large ones first, each at the lowest free offset; its bytes."""
+    """Assign arena offsets to groups, large ones first; return the size of the arena in bytes."""
     spans: dict[int, tuple[int, int]] = {}
     placed = 0
     for root in sorted(waiting, key=lambda number: -sizes[number]):

@@ -16,7 +16,7 @@ from xla_server.runtime.native import COPY_BYTES, copy_range
 _CANCELLATION_PLACE = Location("cancellation", 0)
 
 _OF_RECORD = {thunks.POSITION: POSITION, thunks.GROUP_SIZE: COUNT}
-"""Index of the word in a meeting's record that a kernel reads as this argument."""
+"""Index, in a meeting's record, of the number that a kernel reads as this argument."""
 
 
 class Encoded:

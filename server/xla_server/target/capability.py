@@ -162,7 +162,7 @@ class Capability:
     def packs_operands(self, operands: Set[ElementType], result: ElementType) -> bool:
         """Return whether the kernel of a product packs operands, so that their layout is free.
 
-        Other products are loop nests, which read operands in place, with their strides.
+        Other products are loop nests, which read operands unpacked, with their strides.
         """
         is_by_blas = result in self.BLAS_TYPES and operands == {result}
         has_tile = self.product_tile(operands, result) is not None

@@ -93,8 +93,8 @@ PRODUCT_LEAST = PRODUCT_TILE // 2
 
 PRODUCT_DEPTH = 128
 """Most multiplications of f32 per result of a product that a kernel computes instead of a library.
-At 64 per clock an A100 takes 1.5 microseconds for a block: less than a launch. It is one number for
-all GPUs, so that a program has the same sums on each."""
+An A100 takes 1.5 microseconds for a block, at 64 per clock: less than a launch. It is one number
+for all GPUs, so that a program has the same sums on each."""
 
 BANK_BYTES = 4
 """Width of a bank of shared memory, in bytes: threads of a warp access different banks at once."""

@@ -95,7 +95,7 @@ class Pieces:
 class WindowTiles:
     """Tiles on the stack in which windows are combined (schedules/nests/window_tiles.py).
 
-    None is derived from the machine, as the order of sums depends on them.
+    They are not derived from the machine, as the order of sums depends on them.
     """
 
     tile_bytes: int = 1 << 15

@@ -55,7 +55,7 @@ class MatrixProducts:
     together: of 20 tiles the busier of two threads has 10, of 19 it had 11 (LOG, fifth round)."""
 
     max_rereading_tiles: int
-    """Most tiles per column that each read the right operand in place; with more, the first one
+    """Most tiles per column that each read the right operand unpacked; with more, the first one
     packs it. Tiles of 32 registers are so tall that reading L2 once more takes none of their time:
     16 rows 0.97, 1.03 packed (LOG, products of few rows by tiles)."""
 
@@ -196,7 +196,7 @@ class Convolutions:
     """Fewest features of a group for which its filter is multiplied as a matrix."""
 
     max_row_bytes: int = 256
-    """Longest filter row, in bytes, whose panels are read in place: four cache lines, which the
+    """Longest filter row, in bytes, whose panels are read unpacked: four cache lines, which the
     processor prefetches. Longer rows are packed."""
 
     min_readings: int = 4

@@ -31,7 +31,7 @@ def vector_request(loop: For, machine: Machine) -> Request | None:
         return VECTORISED
     iterations, short = constant_iterations(loop), tuning_of(machine).short_loops
     if vectors.sums_elements_apart(loop):
-        # By default LLVM interleaves up to four vectors.
+        # LLVM's default interleaves up to four vectors.
         return {"llvm.loop.vectorize.width": short.elements_apart, "llvm.loop.interleave.count": 1}
     if iterations is None or iterations >= short.max_iterations:
         return None
