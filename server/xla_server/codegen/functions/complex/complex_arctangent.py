@@ -1,7 +1,8 @@
 """The arc tangent of a quotient of complex numbers, by sums of products that are rounded once.
 
-With u = x + iy and v = x - iy it is half of u's angle less v's, and half of the logarithm of
-|v| / |u|: all three follow from products of the operands, whose sums cancel near u = 0 and v = 0.
+With u = x + iy and v = x - iy, the real part is half of u's angle less v's, and the imaginary part
+half of the logarithm of |v| / |u|. They follow from sums of products of the operands, which cancel
+near u = 0 and v = 0.
 """
 
 import math
