@@ -200,7 +200,7 @@ HOST_BUFFERS = Buffers(
 )
 
 GIVEN_UP = Literal.token()
-"""Marks a donated buffer, in place of its literal."""
+"""Marks a donated buffer, instead of its literal."""
 
 
 def _references() -> int:

@@ -101,7 +101,7 @@ class Cuda(CompiledBackend):
         super().__init__(len(self._workers), target, lowerings, Preparation([]), **options)
 
     def close(self) -> None:
-        """End workers, threads and what compiles; nothing may be used afterwards."""
+        """End workers, threads and the compiler; the platform must not be used afterwards."""
         self._pool.close()
         self._modules.close()
         for worker in self._workers:

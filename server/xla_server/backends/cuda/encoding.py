@@ -72,7 +72,7 @@ _FLAG = Location("cancellation", 0)
 
 
 class _Tables:
-    """Rows of a worker, one for each row or step but labels, and what they number."""
+    """A worker's rows, one per thunk or step except labels, and the records they refer to."""
 
     def __init__(
         self,

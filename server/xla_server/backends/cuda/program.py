@@ -39,7 +39,7 @@ class Parts:
     """The part of a program that is independent of donation: modules of kernels, and host steps."""
 
     def __init__(self, code: Code, modules: DeviceModules, steps: HostSteps) -> None:
-        """Compile kernels for devices and host; raises KernelError for one that does not."""
+        """Compile kernels for devices and host; raises KernelError if one does not compile."""
         self.code = code
         self.rows: Sequence[PlacedRow] = placed_rows(code)
         self.modules: Mapping[str, DeviceModule] = modules.get_all(device_kernels(self.rows))

@@ -121,7 +121,7 @@ def narrowed(value: Word, format: NarrowFormat) -> Word:
     odd = (size >> dropped) & 1
     rounded = (size + odd + ((1 << (dropped - 1)) - 1)) >> dropped
     normal = rounded - ((_BIAS - format.bias) << format.mantissa_bits)
-    # The anchor's unit in the last place is one step, so the sum rounds to a multiple of it.
+    # The anchor's last bit is one step, so the sum rounds to a multiple of it.
     anchor = value.constant(format.step * 2**_MANTISSA)
     steps = (size.bitcast(F32) + anchor).as_bits() - anchor.as_bits()
     is_small = size.unsigned("<", (_BIAS - format.bias + 1) << _MANTISSA)
@@ -153,7 +153,7 @@ def _narrowed_bf16(value: Word) -> Word:
 def _widened_scale(code: Word) -> Word:
     """Return the number of a code of F8E8M0FNU, an exponent of F32; the last code is NaN."""
     exponent = code.resized(I32)
-    # A maximum, not a select: LLVM would constant-fold functions of a selected subnormal constant.
+    # A maximum, not a select: LLVM would evaluate functions of a selected subnormal constant.
     bits = (exponent << _MANTISSA).at_least(1 << (_MANTISSA - 1))
     return exponent.unsigned("==", 0xFF).choose(bits.constant(_NAN), bits).bitcast(F32)
 

@@ -36,8 +36,8 @@ def arctangent(y: Complex, x: Complex) -> Complex:
 def with_half_turn(near: Complex, y: Complex, x: Complex, formula: Complex) -> Complex:
     """Add to `near` the half turn by which the real part of `formula` may differ.
 
-    That part is u's angle less half of the angle of x^2 + y^2. Both angles are computed again here,
-    as the rounding of `formula` could be on the wrong side of their branch cuts.
+    The real part is u's angle less half of the angle of x^2 + y^2. Both angles are computed again
+    here, as the rounding of `formula` could be on the wrong side of their branch cuts.
     """
     squares = x * x + y * y
     along = _sum_of_products(

@@ -155,7 +155,7 @@ def _reduced_f32(x: Value) -> Reduced:
 
 
 def _at(place: Value, words: Sequence[Value]) -> Value:
-    """Return the word at an index."""
+    """Return the integer at an index, by selects."""
     found = words[0]
     for number, word in enumerate(words[1:], 1):
         found = select(place >= number, word, found)

@@ -1,4 +1,4 @@
-"""Nodes of graphs that streams are captured for.
+"""Nodes of CUDA graphs under stream capture.
 
 Semantics: the CUDA driver API, Graph Management and Stream Management.
 """
@@ -11,22 +11,22 @@ from xla_server.backends.cuda.worker.device.errors import checked
 
 
 class Captures:
-    """Adds nodes to graphs that streams are captured for, by the driver's bindings."""
+    """Adds nodes to graphs under stream capture, by the driver's bindings."""
 
     def __init__(self, cuda: Any) -> None:
         self._cuda = cuda
 
     def graph_of(self, stream: int) -> Any:
-        """Return the graph that a stream is captured for."""
+        """Return the graph that a stream is captured into."""
         return self._end_of(stream)[0]
 
     def last_node(self, stream: int) -> Any:
-        """Return the node that a stream which is captured was given last."""
+        """Return the last node of a stream under capture."""
         _, (node, *_), *_ = self._end_of(stream)
         return node
 
     def add(self, described: Any, stream: int) -> Any:
-        """Add a node to the end of a stream's graph, and return it."""
+        """Add a node after the last one of a stream under capture, and return it."""
         graph, *before = self._end_of(stream)
         (node,) = checked("cuGraphAddNode", self._cuda.cuGraphAddNode(graph, *before, described))
         behind = (
@@ -37,12 +37,12 @@ class Captures:
         return node
 
     def add_child(self, body: Callable[[int], None], stream: int) -> Any:
-        """Add what a body gives a stream of its own as one node, and return that."""
+        """Add the work that `body` enqueues as one child-graph node, and return the node."""
         with self._graph() as child:
             self.capture(body, child)
             described = self._cuda.CUgraphNodeParams()
             described.type = self._cuda.CUgraphNodeType.CU_GRAPH_NODE_TYPE_GRAPH
-            # The node has a copy.
+            # The node copies the child graph.
             described.graph.graph = child
             return self.add(described, stream)
 
@@ -56,7 +56,7 @@ class Captures:
             checked("cuGraphExecChildGraphNodeSetParams", changed)
 
     def capture(self, body: Callable[[int], None], graph: Any) -> None:
-        """Let a graph have what a body gives a stream of its own."""
+        """Capture the work that `body` enqueues to a new stream into a graph."""
         flags = int(self._cuda.CUstream_flags.CU_STREAM_NON_BLOCKING)
         stream = int(checked("cuStreamCreate", self._cuda.cuStreamCreate(flags))[0])
         try:
@@ -83,7 +83,7 @@ class Captures:
             self._cuda.cuGraphDestroy(graph)
 
     def _end_of(self, stream: int) -> Sequence[Any]:
-        """Return the graph that a stream is captured for, and what its next node depends on."""
+        """Return the graph of a stream under capture, and the dependencies of its next node."""
         _, _, graph, nodes, edges, count = checked(
             "cuStreamGetCaptureInfo", self._cuda.cuStreamGetCaptureInfo(stream)
         )
