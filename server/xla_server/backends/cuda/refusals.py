@@ -38,7 +38,7 @@ class RefusedPlans:
             self.target = dataclasses.replace(self.target, capability=capability)
 
     def lines(self) -> Iterator[str]:
-        """Yield lines of a dump: what no program of the platform gives to a library any more."""
+        """Yield lines for dumps about plans that are no longer compiled to library calls."""
         with self._lock:
             reasons = list(self._reasons.values())
         if reasons:

@@ -37,7 +37,7 @@ def find_assembler(architectures: Iterable[str]) -> Assembler:
     """Return ptxas for machine code that GPUs of all these architectures, such as `sm_89`, execute.
 
     GPUs of one major version execute the code of the oldest. Several major versions have no machine
-    code in common, so the result is None and drivers compile PTX.
+    code in common, so there is no ptxas for them and drivers compile PTX.
     """
     found = sorted(set(architectures), key=lambda name: int(name.removeprefix("sm_")))
     if len({name[:-1] for name in found}) > 1:

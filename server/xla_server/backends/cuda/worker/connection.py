@@ -36,7 +36,7 @@ class Connection:
         self._run: ProgramRun | None = None
 
     def serve(self) -> None:
-        """Answer requests until the other end is gone. Ends the process if the device is lost."""
+        """Answer requests until the connection closes; end the process if the device is lost."""
         try:
             self._device.driver.make_current()
             self._stream = self._device.driver.new_stream()

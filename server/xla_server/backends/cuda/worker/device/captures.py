@@ -49,7 +49,7 @@ class Captures:
     def change_child(
         self, executable: Any, node: Any, body: Callable[[int], None], stream: int
     ) -> None:
-        """Let a node of `add_child` do what a body gives a stream, which is not captured."""
+        """Replace the work of an `add_child` node by the work that `body` enqueues."""
         with self._graph() as child:
             self._capture(body, child, stream)
             changed = self._cuda.cuGraphExecChildGraphNodeSetParams(executable, node, child)

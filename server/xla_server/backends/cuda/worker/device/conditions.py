@@ -90,7 +90,7 @@ class Conditions:
         self._cuda, self._captures, self._context, self._tell = cuda, captures, context, tell
 
     def loop(self, predicate: int, stop: int, body: Callable[[int], None], stream: int) -> None:
-        """Let a graph do a body while a predicate holds and a word of the host is zero."""
+        """Add a loop that executes `body` while the predicate holds and `stop` is zero."""
         condition = self._new(stream)
         given = (condition, predicate, stop)
         self._tell("set_loop", given, stream)
@@ -120,7 +120,7 @@ class Conditions:
     def _add(
         self, kind: Any, condition: int, bodies: Sequence[Callable[[int], None]], stream: int
     ) -> None:
-        """Add a node to the end of a stream's graph, with what the bodies give a stream."""
+        """Add a conditional node to a stream under capture; bodies enqueue its graphs' work."""
         described = self._cuda.CUgraphNodeParams()
         described.type = self._cuda.CUgraphNodeType.CU_GRAPH_NODE_TYPE_CONDITIONAL
         described.conditional.handle = condition

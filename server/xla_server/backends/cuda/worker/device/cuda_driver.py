@@ -342,7 +342,7 @@ class CudaKernel:
         checked("cuFuncLoad", cuda.cuFuncLoad(self.function))
 
     def need_shared(self, byte_size: int) -> None:
-        """Let blocks have this much shared memory, which they have without asking up to 48 KiB."""
+        """Allow this much dynamic shared memory per block; 48 KiB are allowed by default."""
         if byte_size > self._shared_bytes:
             what = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             checked("cuFuncSetAttribute", cuda.cuFuncSetAttribute(self.function, what, byte_size))

@@ -38,7 +38,7 @@ class KeptMemory:
             return self._taken(byte_size, -1)
 
     def keep(self, address: int, byte_size: int) -> list[int]:
-        """Keep a piece that nothing uses; return those that are too many now, which are not."""
+        """Keep a free block; return the addresses of evicted blocks, for the caller to free."""
         if byte_size > MAX_BYTES:
             return [address]
         with self._lock:

@@ -27,7 +27,7 @@ INLINE_BYTES = 64 << 10
 """Bytes of an array that a message carries at most; larger ones pass through shared memory."""
 
 _READ_BYTES = 16 << 10
-"""Bytes that are read at once: more than a run has."""
+"""Bytes that are read at a time: more than a request to run has."""
 
 
 class RequestError(Exception):
@@ -100,7 +100,7 @@ class Run(NamedTuple):
 
 
 class Resume(NamedTuple):
-    """Go on with the connection's suspended run; the answer is the Outcome."""
+    """Continue the connection's suspended run; the answer is the Outcome."""
 
 
 class Abandon(NamedTuple):
@@ -113,7 +113,7 @@ Body: TypeAlias = (
 
 
 class Request(NamedTuple):
-    """A request, which is done after memory is freed and programs are unloaded."""
+    """A request, with memory to free and programs to unload before it is executed."""
 
     body: Body
     freed: tuple[int, ...] = ()

@@ -1,8 +1,8 @@
 """The worker of a device as the platform uses it: memory, transfers and runs of programs.
 
-Everything may be called by any thread, and waits for itself alone. Where the worker is lost, calls
-in flight and later uses of its values raise UnavailableError, with an incident; the next allocation
-or run has a new process.
+Everything is thread-safe, and no call waits for another. If the worker is lost, calls in flight and
+later uses of its values raise UnavailableError, with an incident; the next allocation or run starts
+a new process.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.ops.evaluation import Array
 
 _PATIENCE = 10.0
-"""Seconds in which a worker must stop a run, or end."""
+"""Timeout for a worker to stop a run, or to end, in seconds."""
 
 
 class DeviceWorker:
@@ -182,7 +182,7 @@ class LoadedDeviceProgram:
                     cancellation.checkpoint()
                     access = HostAccess(loaded.process, connection, outcome.addresses)
                     step(outcome.step, access)
-                except BaseException:  # An interrupt too: the worker waits for an answer.
+                except BaseException:  # Also on an interrupt: the worker waits for an answer.
                     connection.settle()
                     stop.call(messages.Abandon())
                     raise
@@ -212,7 +212,7 @@ class LoadedDeviceProgram:
 
 @dataclasses.dataclass
 class _Stop:
-    """Tells a run in a worker of its cancellation, and ends a worker that does not stop."""
+    """Forwards a cancellation to a run in a worker, and kills a worker that does not stop."""
 
     _process: WorkerProcess
     _connection: Connection

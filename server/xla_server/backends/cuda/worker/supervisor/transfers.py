@@ -1,6 +1,7 @@
 """Arrays to and from a device: small ones in a message, others through shared memory.
 
-A large array passes in blocks, two in turn: the worker copies one while the server copies the next.
+A large array is copied through two alternating blocks: the worker copies one while the server
+copies the next.
 """
 
 import contextlib
