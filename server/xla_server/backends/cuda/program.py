@@ -114,7 +114,7 @@ class CudaProgram:
 
     @property
     def in_turns(self) -> None:
-        """None: each participant needs a device of its own."""
+        """The value None: each participant needs a device of its own."""
 
     def run(
         self, addresses: Sequence[DeviceMemory], device: Device, context: RunContext

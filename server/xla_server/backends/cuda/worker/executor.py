@@ -71,7 +71,7 @@ class Lane:
 
     @functools.cached_property
     def flag(self) -> int:
-        """The address of the cancellation flag for kernels, which always says GO without a word."""
+        """The address of the cancellation flag for kernels; a constant GO if `word` is zero."""
         if self.word:
             return self.word
         address = self.driver.allocate(8, self.stream)
@@ -154,7 +154,7 @@ class ProgramRun:
         return protocol.Finished(self._results, time.perf_counter_ns() - self._begin)
 
     def abandon(self) -> None:
-        """End the run: wait for what its stream was given, which may use memory of others."""
+        """End the run: wait for its stream, whose work may use others' memory, and free its own."""
         self._driver.synchronise(self._stream)
         self._free(self._owned)
 
@@ -209,7 +209,7 @@ class ProgramRun:
         return nodes
 
     def _capture(self, items: Items, stream: int, nodes: dict[int, Any] | None = None) -> None:
-        """Give a stream rows, loops and branches for a graph; note the nodes of rows in `nodes`."""
+        """Enqueue rows, loops and branches for a graph; add the nodes of rows to `nodes`."""
         for item in items:
             match item:
                 case Loop():

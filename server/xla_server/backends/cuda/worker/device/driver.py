@@ -109,8 +109,8 @@ class Driver(Protocol):
     def change_node(self, graph: Any, node: Any, work: Work, stream: int) -> None:
         """Replace a node's work by work of the same kind, from the next launch of its graph on.
 
-        Nothing is enqueued to the stream, which must not be under capture. A prepared call must
-        have the same plan.
+        The stream must not be under capture; no work is enqueued to it. A prepared call must have
+        the same plan.
         """
 
     def launch_graph(self, graph: Any, stream: int) -> None:

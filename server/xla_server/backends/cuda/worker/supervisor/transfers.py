@@ -17,7 +17,7 @@ from xla_server.ops.evaluation import Array
 
 
 def inline(array: Array) -> bytes:
-    """Return the bytes of an array that a message can carry, none for a larger one.
+    """Return the bytes of an array that fits into a message, no bytes for a larger one.
 
     Raises ValueError where it is not dense and row-major.
     """
@@ -46,7 +46,7 @@ def download(process: WorkerProcess, connection: Connection, address: int, array
 def _pass(
     process: WorkerProcess, connection: Connection, address: int, data: Array, *, is_upload: bool
 ) -> None:
-    """Let bytes pass through blocks. Each block has its next part once it has had the last."""
+    """Copy bytes through staging blocks. A block is reused once its last part is copied."""
     request = messages.UploadStaged if is_upload else messages.DownloadStaged
     starts = range(0, data.size, BLOCK_BYTES)
     with _blocks(process, connection) as blocks:
