@@ -10,10 +10,10 @@ from xla_server.passes.framework.selection import PassOptions
 
 
 class Pattern:
-    """A regular expression in the syntax of RE2, found anywhere in a text.
+    """A regular expression in RE2's syntax that may match anywhere in a text.
 
-    Looking for it takes time linear in the text: Python's own engine would take forever over
-    some expressions, and clients write these. Raises InvalidArgumentError for what is none.
+    Matching takes time linear in the text: Python's engine takes exponential time for some
+    expressions, and clients choose them. Raises InvalidArgumentError for an invalid expression.
     """
 
     def __init__(self, expression: str) -> None:
@@ -47,9 +47,10 @@ class DumpFormat(enum.StrEnum):
 class DumpOptions:
     """The files to dump from a compilation, and the subdirectory of the operator's dump directory.
 
-    Without a name there is no dump. Files have the modules before the first and after the last
-    pass, and before and after passes whose names match `passes`. Only modules whose names match
-    `modules` are dumped, and at most `max_modules` in one directory; a negative number is no limit.
+    Without a name there is no dump. The files contain the modules before the first and after the
+    last pass, and before and after passes whose names match `passes`. Only modules whose names
+    match `modules` are dumped, and at most `max_modules` in one directory; a negative number is no
+    limit.
     """
 
     name: str = ""
@@ -61,9 +62,9 @@ class DumpOptions:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """The options of one compilation. `is_profiled`: time every row of each execution.
+    """The options of one compilation. `is_profiled`: measure each thunk of each execution.
 
-    `seed` starts the random numbers of every execution; with 0 each starts from somewhere else.
+    `seed` starts the random numbers of every execution; with 0 each execution has another seed.
     """
 
     passes: PassOptions = dataclasses.field(default_factory=PassOptions)

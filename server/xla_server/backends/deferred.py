@@ -1,4 +1,4 @@
-"""A platform that is loaded behind a server's open port.
+"""A platform that is loaded after the server has begun to listen.
 
 Loading the compiler takes longer than everything else that happens before a server listens, and
 clients that connect, upload or open sessions do not need it.
@@ -34,12 +34,12 @@ class DeferredBackend:
         to_device: Callable[[Literal, Device], Buffer] | None = None,
         memory_bytes: int | None = None,
     ) -> None:
-        """Take what makes the platform.
+        """Store how to load the platform.
 
         Args:
             platform: Its name, which the loaded one must have.
             device_count: The number of its devices, at least one.
-            load: Makes it; called once, in the thread of its first user.
+            load: Makes the platform; called once, in the thread of its first user.
             to_device: Copies a value to a device, before the platform is loaded; by default to the
                 memory of this process.
             memory_bytes: Bytes of the devices' memory, as Backend.memory_bytes.
@@ -57,13 +57,13 @@ class DeferredBackend:
 
     @property
     def is_loaded(self) -> bool:
-        """True if compiling waits for nothing."""
+        """True once the platform is loaded."""
         return self._loaded is not None
 
     def prepare(self, is_over: Callable[[], bool] = lambda: False) -> bool:
-        """Load the platform, in any case, and then make ready what Backend.prepare says.
+        """Load the platform, whatever `is_over` returns, and then prepare it as Backend.prepare.
 
-        Raises what loading it raises, each time.
+        Raises the exception of loading it, at each call.
         """
         return self._backend().prepare(is_over)
 
@@ -75,7 +75,10 @@ class DeferredBackend:
         options: CompileOptions = DEFAULTS,
         files: DumpFiles | None = None,
     ) -> Executable:
-        """Compile as Backend.compile says; InternalError if the platform cannot be loaded."""
+        """Compile as Backend.compile does.
+
+        Raises InternalError if the platform cannot be loaded.
+        """
         try:
             backend = self._backend()
         except Exception as error:

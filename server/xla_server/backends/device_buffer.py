@@ -1,6 +1,6 @@
-"""The interface of buffers in the memory of a machine, as executables read and make them.
+"""The interface of buffers in a machine's memory, for executables.
 
-Memory is a handle that the platform alone looks into.
+Only the platform interprets a memory handle.
 """
 
 import dataclasses
@@ -13,15 +13,15 @@ from xla_server.execution.memory_check import require_bytes
 from xla_server.ops.evaluation import Value
 
 Memory: TypeAlias = Any
-"""A handle of a piece of the machine's memory, which is freed with its last reference."""
+"""A handle of an allocation of the machine's memory, which is freed with its last reference."""
 
 
 class DeviceBuffer(Buffer, Protocol):
-    """A buffer that a platform made, in the memory of its machine."""
+    """A buffer of a platform, in the memory of its machine."""
 
     @property
     def elements(self) -> tuple[Self, ...]:
-        """The elements of a tuple, as Buffer.elements says."""
+        """The elements of a tuple; see Buffer.elements."""
 
     @property
     def value(self) -> Value:
@@ -29,9 +29,9 @@ class DeviceBuffer(Buffer, Protocol):
 
     @property
     def address(self) -> Any:
-        """Where programs of the platform find the elements, dense and row-major.
+        """The address of the elements, dense and row-major, for programs of the platform.
 
-        It stays as long as this object. On memory of the host it is a number.
+        It is valid as long as this object. For host memory it is an integer.
         """
 
     @property
@@ -40,10 +40,10 @@ class DeviceBuffer(Buffer, Protocol):
 
     @property
     def is_sole_owner(self) -> bool:
-        """True if an execution may write over the memory: nothing else refers to it."""
+        """True if an execution may overwrite the memory: nothing else refers to it."""
 
     def given_up(self) -> Self:
-        """Return another buffer that replaces this one, which must not be used any more."""
+        """Return a new buffer with this one's value; this one must not be used afterwards."""
 
     def as_shape(self, shape: Shape, device: Device) -> Self:
         """Return the elements in row-major order as an array of another shape; shares memory."""
@@ -54,13 +54,13 @@ B = TypeVar("B", bound=DeviceBuffer)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Buffers(Generic[B]):
-    """The functions by which a platform makes its buffers, which are of one class, `kind`.
+    """The functions by which a platform makes its buffers, which are of the class `kind`.
 
-    `from_value` gives a buffer of a shape with an evaluator's value, `of_block` the dense row-major
-    array at the start of memory that is not written any more, `of_elements` the tuple of buffers,
-    which are on the device. `moved` gives the buffer itself or a copy of it on a device; it is None
-    if devices share their memory. `require_room` raises ResourceExhaustedError if so many
-    bytes, for what its second argument says, are not free.
+    `from_value` returns a buffer of a shape with an evaluator's value, `of_block` the dense
+    row-major array at the start of memory that is no longer written, `of_elements` the tuple of
+    buffers, which are on the device. `moved` returns the buffer itself or a copy of it on a device;
+    it is None if devices share their memory. `require_room` raises ResourceExhaustedError if that
+    many bytes, for the purpose in its second argument, are not free.
     """
 
     kind: type[B]

@@ -20,15 +20,15 @@ from xla_server.ops.numerics.dynamic_bounds import filled
 from xla_server.runtime.blocks import BlockPool, MemoryBlock, block_size
 
 _SMALL_BYTES = 1 << 16
-"""Bytes that are copied before an array could be made of the memory they go to."""
+"""Largest array, in bytes, that memmove copies: making a NumPy array of the target takes longer."""
 
 
 class HostBuffer:
-    """A value that counts as being on a device.
+    """A value in host memory, assigned to a device.
 
     Implements xla_server.backends.platform.Buffer. It is held as a literal, or as the memory that a
     kernel wrote, from which a literal is made on demand. Either is read-only, so buffers share
-    memory freely and another layout costs nothing before it leaves as bytes.
+    memory freely, and a change of layout is free until the value is serialised.
     """
 
     __slots__ = ("_address", "_literal", "device", "elements", "memory", "shape")
@@ -45,7 +45,7 @@ class HostBuffer:
         self.device = device
         self.elements = elements
         self.memory = memory
-        """The memory that a kernel wrote, if it has the value; its content must not change."""
+        """The memory that a kernel wrote, or None for a literal; its content must not change."""
         self._literal = literal
         self._address: int | None = None if memory is None else memory.address
 
@@ -57,10 +57,10 @@ class HostBuffer:
 
     @classmethod
     def placed(cls, literal: Literal, device: Device, blocks: BlockPool) -> "HostBuffer":
-        """A literal in memory of the server's own, where kernels and numpy read it best.
+        """Return a literal in the layout and alignment that kernels read.
 
-        Arrays that do not lie dense, row by row and at a multiple of ALIGNMENT are copied there,
-        once, from whatever layout and memory they came in; others are shared.
+        Arrays that are not dense, row-major and aligned to ALIGNMENT are copied once to memory of
+        the server; others are shared.
         """
         shape = literal.shape
         if shape.is_tuple:
@@ -88,7 +88,7 @@ class HostBuffer:
 
     @classmethod
     def from_value(cls, value: Value, shape: Shape, device: Device) -> "HostBuffer":
-        """An evaluator's result as a buffer of this shape; shares the memory of `value`."""
+        """Return an evaluator's result as a buffer of this shape; shares the memory of `value`."""
         return cls.of_literal(literal_of(value, shape), device)
 
     @classmethod
@@ -103,16 +103,16 @@ class HostBuffer:
     def of_elements(
         cls, elements: tuple["HostBuffer", ...], shape: Shape, device: Device
     ) -> "HostBuffer":
-        """The tuple of these buffers, which are on `device`."""
+        """Return the tuple of these buffers, which are on `device`."""
         return cls(shape, device, None, elements)
 
     def as_shape(self, shape: Shape, device: Device) -> "HostBuffer":
-        """The elements in row-major order as an array of another shape; shares their memory."""
+        """Return the elements in row-major order as an array of another shape; shares memory."""
         if self.memory is not None:
             return HostBuffer.of_block(self.memory, shape, device)
         if self.shape.compatible(shape):
             return HostBuffer.of_literal(self.literal.relayout(shape), device)
-        # Bits of integers may be those of other integers.
+        # The element type may differ in signedness: a view reinterprets the bits.
         flat = np.ascontiguousarray(self.literal.value).reshape(-1).view(shape.element_type.dtype)
         array = flat.reshape(shape.dimensions)
         return HostBuffer.of_literal(Literal.from_numpy(array, shape, copy=False), device)
@@ -136,12 +136,12 @@ class HostBuffer:
 
     @property
     def byte_size(self) -> int:
-        """Bytes the value stands for, elements of tuples included."""
+        """The size of the value in bytes, elements of tuples included."""
         return self.shape.byte_size
 
     @property
     def literal(self) -> Literal:
-        """The value in its own layout; the same object each time."""
+        """The value in the buffer's layout; the same object each time."""
         literal = self._literal
         if literal is GIVEN_UP:
             raise InvalidArgumentError(
@@ -166,7 +166,7 @@ class HostBuffer:
     def address(self) -> int:
         """The address of the array's elements, dense and row-major, while this object lives.
 
-        An array in another order is laid out once, on first use.
+        An array that is not row-major is copied to that order once, on first use.
         """
         address = self._address
         return self._laid_out() if address is None else address
@@ -184,7 +184,7 @@ class HostBuffer:
             return self._address
 
     def to_literal(self, shape: Shape | None = None) -> Literal:
-        """The value for the host, as Buffer.to_literal says."""
+        """Return the value for the host; see Buffer.to_literal."""
         if shape is None:
             return self.literal
         if not shape.compatible(self.shape):
@@ -200,7 +200,7 @@ HOST_BUFFERS = Buffers(
 )
 
 GIVEN_UP = Literal.token()
-"""The literal of a donated buffer."""
+"""Marks a donated buffer, instead of its literal."""
 
 
 def _references() -> int:
@@ -217,7 +217,7 @@ def _references() -> int:
 ONE_OWNER = _references()
 
 _LAYING_OUT = threading.Lock()
-"""Held while an array is laid out: the first address must stay the only one."""
+"""Held while an array is copied to row-major order: its address must never change again."""
 
 
 def value_of(literal: Literal) -> Value:
@@ -228,7 +228,7 @@ def value_of(literal: Literal) -> Value:
 
 
 def literal_of(value: Value, shape: Shape) -> Literal:
-    """An evaluator's value as a literal of this shape; shares its memory."""
+    """Return an evaluator's value as a literal of this shape; shares its memory."""
     if isinstance(value, tuple):
         pairs = zip(value, shape.tuple_shapes, strict=True)
         return Literal.tuple_of([literal_of(part, part_shape) for part, part_shape in pairs])
@@ -238,7 +238,7 @@ def literal_of(value: Value, shape: Shape) -> Literal:
 
 
 def _with_static_sizes(array: Array, shape: Shape) -> Array:
-    """The array with zeros where a writer left out that a dimension is dynamic."""
+    """Pad the array with zeros in the dimensions that are static in `shape`."""
     sizes = zip(array.shape, shape.dimensions, strict=True)
     return filled(
         array,

@@ -1,4 +1,4 @@
-"""The `interpreter` platform: every instruction by its evaluator, on virtual devices."""
+"""The `interpreter` platform: executes every instruction by its evaluator, on virtual devices."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -24,11 +24,11 @@ from xla_server.runtime.blocks import BlockPool
 
 
 class Interpreter:
-    """A platform of `device_count` devices that all are this process.
+    """A platform of `device_count` virtual devices in this process.
 
-    Implements xla_server.backends.platform.Backend. `max_value_bytes` bounds every single value
-    of a program; `check_values` holds each result against its shape, for tests. Programs may call
-    the targets in `custom_calls`. Dumps that programs ask for go to `dumps`.
+    Implements xla_server.backends.platform.Backend. `max_value_bytes` bounds every single value of
+    a program; `check_values` verifies each result against its shape, for tests. Programs may call
+    the targets in `custom_calls`. Requested dumps are written to `dumps`.
     """
 
     platform = "interpreter"
@@ -51,7 +51,7 @@ class Interpreter:
         self._blocks = BlockPool()
 
     def prepare(self, is_over: Callable[[], bool] = lambda: False) -> bool:
-        """Return at once, as Backend.prepare may: the platform is loaded."""
+        """Return True: the platform needs no preparation."""
         return True
 
     def compile(
@@ -62,10 +62,10 @@ class Interpreter:
         options: CompileOptions = DEFAULTS,
         files: DumpFiles | None = None,
     ) -> "InterpreterExecutable":
-        """Make a module ready to run, as Backend.compile says.
+        """Verify and plan a module; see Backend.compile.
 
-        There are no passes: of `options` the seed and dumps have a meaning, and dumps have one
-        stage.
+        There are no passes, so only the seed and the dumps of `options` have an effect. Dumps have
+        one stage.
         """
         program_shape = admitted(module, entry, self._custom_calls, self._max_value_bytes)
         files = files or self._dumps.open(options.dump, module.name)
@@ -87,7 +87,10 @@ class Interpreter:
 
 
 class InterpreterExecutable(InterpretedProgram):
-    """A verified module with its plans. Implements xla_server.backends.platform.Executable."""
+    """A verified module with its evaluation plans.
+
+    Implements xla_server.backends.platform.Executable.
+    """
 
     def __init__(
         self,
@@ -106,7 +109,7 @@ class InterpreterExecutable(InterpretedProgram):
     def execute(
         self, arguments: Sequence[Buffer], *, device: Device, options: ExecuteOptions
     ) -> Execution:
-        """Run on `device` and wait for the result; raises as Executable.execute says."""
+        """Run on `device` and wait for the result; raises as Executable.execute."""
         started = time.perf_counter_ns()
         values = argument_values(arguments, self.program_shape.parameters)
         computing = time.perf_counter_ns()

@@ -1,4 +1,4 @@
-"""The interface of programs that are loaded into a machine: its kernels, launches and memory."""
+"""The interface of programs that are loaded into a machine: execution, results and memory."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self
@@ -17,7 +17,7 @@ from xla_server.runtime.host import RunContext
 
 
 class ProgramInTurns(Protocol):
-    """A program that leaves native code for nothing but meetings, which may be native, too."""
+    """A program whose participants can run in turns in one thread, as its meetings are native."""
 
     @property
     def plan(self) -> MeetingPlan:
@@ -32,14 +32,14 @@ class ProgramInTurns(Protocol):
     ) -> tuple[Sequence[tuple[Mapping[int, Memory], int]], Mapping[int, int]]:
         """Return the result of `LoadedProgram.run` for each participant, and the blocked ones.
 
-        The participants' addresses are in the order of `records`, those of their records of
-        meetings. Blocked participants, which wait for others that never arrive, map to the
-        number of their meeting; then there are no results.
+        `addresses` has each participant's arguments, in the order of `records`, the addresses of
+        their records of meetings. A blocked participant waits for others that never arrive; it is
+        mapped to the number of the meeting. If there are any, there are no results.
         """
 
 
 class LoadedProgram(Protocol):
-    """A program whose kernels and constants are loaded. Any thread may run it at any time."""
+    """A program whose kernels and constants are loaded. Thread-safe; runs may overlap."""
 
     @property
     def code(self) -> Code:
@@ -47,11 +47,11 @@ class LoadedProgram(Protocol):
 
     @property
     def rows(self) -> Sequence[Row]:
-        """The rows that are run, as `RowTimes` numbers them."""
+        """The thunks that are executed, in the order in which `RowTimes` numbers their rows."""
 
     @property
     def memory(self) -> MemoryUse:
-        """The bytes that an execution needs, known before it starts."""
+        """The bytes that an execution needs, known when the program is compiled."""
 
     @property
     def byte_size(self) -> int:
@@ -59,31 +59,31 @@ class LoadedProgram(Protocol):
 
     @property
     def work(self) -> ProgramWork | None:
-        """The static count of its code."""
+        """The static count of the code's operations; None if they were not counted."""
 
     @property
     def results(self) -> Sequence[Location]:
-        """The memory of each result: in memory of its own, in a parameter's or in a constant's."""
+        """The memory of each result: its own, or that of a parameter or a constant."""
 
     @property
     def constants(self) -> Mapping[int, Memory]:
-        """The memory of the constants that a run needs, by their numbers."""
+        """The memory of the constants that a run reads, by their numbers."""
 
     @property
     def in_turns(self) -> "ProgramInTurns | None":
-        """The same for participants in one thread; None if each needs its own."""
+        """The program for participants in one thread; None if each needs its own."""
 
     def with_donated(self, donated: frozenset[int]) -> Self:
-        """Return the program for runs that may write over these parameters."""
+        """Return the program for runs that may overwrite the parameters with these numbers."""
 
     def run(
         self, addresses: Sequence[Any], device: Device, context: RunContext
     ) -> tuple[Mapping[int, Memory], int]:
-        """Return the memory of the results that have their own, by number, and the cycles it took.
+        """Run; return the memory of results that have their own, by number, and the cycles.
 
-        `addresses` are those of dense row-major arrays of the parameters' types on `device`, as
-        `DeviceBuffer.address` returns them. Raises the error of the cancellation once it is set,
-        and those of host rows.
+        `addresses` are those of dense row-major arrays of the parameters' types on `device`, each a
+        `DeviceBuffer.address`. Raises the cancellation's error once it is set, and errors of thunks
+        of the host.
         """
 
     def run_on_arrays(
@@ -91,5 +91,5 @@ class LoadedProgram(Protocol):
     ) -> tuple[list[Array], int]:
         """Run on arrays of the host; return the results, which have `shapes`, and the cycles.
 
-        The program meets other participants by its host rows alone.
+        Meetings with other participants are not native here.
         """

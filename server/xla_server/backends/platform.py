@@ -1,4 +1,4 @@
-"""Interface of a platform to the sessions above it."""
+"""The interface of platforms, buffers and executables for sessions."""
 
 import dataclasses
 import time
@@ -30,7 +30,7 @@ class Device:
 
 
 def devices_of(platform: str, count: int) -> tuple[Device, ...]:
-    """Return the devices of a platform. Raises InvalidArgumentError if there would be none."""
+    """Return the devices of a platform. Raises InvalidArgumentError for a count below 1."""
     if count < 1:
         raise InvalidArgumentError(f"a platform needs at least one device, got {count}")
     return tuple(Device(number, platform) for number in range(count))
@@ -39,8 +39,8 @@ def devices_of(platform: str, count: int) -> tuple[Device, ...]:
 class Profile(NamedTuple):
     """The cost of one execution, field by field as in ExecutionProfile.
 
-    The two about compiling are for who compiles to fill in. `compute_cycle_count` is in cycles of
-    the processor's time stamp counter where it has one, else in nanoseconds.
+    The caller that compiles sets the two fields about compilation. `compute_cycle_count` is in
+    cycles of the processor's time stamp counter if it has one, else in nanoseconds.
     """
 
     compilation_cache_hit: bool = False
@@ -56,21 +56,21 @@ class Profile(NamedTuple):
     def until_now(
         cls, started: int, computing: int, computed: int, cycles: int = 0, byte_size: int = 0
     ) -> "Profile":
-        """The cost of an execution that ends now, by times of `perf_counter_ns`.
+        """Return the cost of an execution that ends now; times are of `perf_counter_ns`.
 
-        It computed between the last two, in `cycles` where they were counted, with code of
-        `byte_size`.
+        It computed from `computing` to `computed`, in `cycles` if they were counted, else 0.
+        `byte_size` is that of its code.
         """
         spent, whole = computed - computing, time.perf_counter_ns() - started
         return cls(False, 0, cycles or spent, spent, whole, byte_size)
 
 
 class Buffer(Protocol):
-    """An immutable value on a device. Its memory goes when the last reference goes."""
+    """An immutable value on a device. Its memory is freed with its last reference."""
 
     @property
     def shape(self) -> Shape:
-        """The shape; every array in it says its layout."""
+        """The shape; every array in it has a layout."""
 
     @property
     def device(self) -> Device:
@@ -82,20 +82,20 @@ class Buffer(Protocol):
 
     @property
     def elements(self) -> tuple["Buffer", ...]:
-        """The elements of a tuple, always the same objects; empty for anything else.
+        """The elements of a tuple, always the same objects; empty for other shapes.
 
-        An element outlives the tuple, and the tuple the buffer of an element.
+        Elements and tuples may be freed independently of each other.
         """
 
     def to_literal(self, shape: Shape | None = None) -> Literal:
-        """The value for the host, in the layout of `shape` or else its own.
+        """Return the value for the host, in the layout of `shape` or else its own.
 
         Raises InvalidArgumentError when `shape` is not compatible.
         """
 
 
 class Execution(NamedTuple):
-    """Result of an execution."""
+    """The result of an execution and its cost."""
 
     output: Buffer
     profile: Profile
@@ -107,13 +107,13 @@ InTurns: TypeAlias = Callable[
 ]
 """Runs the participants of a grid, with these arguments on these devices, in one thread.
 
-It returns None if not all meetings are native on this grid. It raises as Executable.execute, and
-FailedPreconditionError if members of a group do not come.
+Returns None unless all meetings are native on this grid. Raises as Executable.execute, and
+FailedPreconditionError if members of a group never arrive at a meeting.
 """
 
 
 class Executable(Protocol):
-    """A program compiled for a platform; any thread may execute it at any time."""
+    """A program compiled for a platform. Thread-safe; executions may overlap."""
 
     @property
     def name(self) -> str:
@@ -121,23 +121,23 @@ class Executable(Protocol):
 
     @property
     def program_shape(self) -> ProgramShape:
-        """The signature; every array in it says its layout."""
+        """The signature; every array in it has a layout."""
 
     @property
     def fingerprint(self) -> bytes:
-        """Equal for programs that compute the same from the same layouts, else different."""
+        """A hash of program and layouts: equal for programs that compute the same."""
 
     @property
     def memory(self) -> MemoryUse:
-        """The bytes that an execution takes, as far as they are known before it runs."""
+        """The bytes that an execution needs, as far as they are known before it runs."""
 
     @property
     def kept_bytes(self) -> int:
-        """The bytes it takes as long as it lives: constants and code."""
+        """The bytes that it occupies while it exists: constants and code."""
 
     @property
     def work(self) -> ProgramWork | None:
-        """The static count of its code; None if it has no code of its own."""
+        """The static count of the code's operations; None if it is not compiled to code."""
 
     @property
     def has_state(self) -> bool:
@@ -145,7 +145,7 @@ class Executable(Protocol):
 
     @property
     def channel_ends(self) -> tuple[frozenset[int], frozenset[int]]:
-        """The channels the program sends on, and those it receives on."""
+        """The channels on which the program sends, and those on which it receives."""
 
     @property
     def in_turns(self) -> "InTurns | None":
@@ -156,8 +156,8 @@ class Executable(Protocol):
     ) -> Execution:
         """Run on `device` and wait for the result, which has the program's result layout.
 
-        Raises InvalidArgumentError when the arguments do not fit the signature, what the
-        cancellation was given once it is set, and what the program's instructions raise.
+        Raises InvalidArgumentError if the arguments do not fit the signature, the cancellation's
+        error once it is set, and errors of the program's instructions.
         """
 
 
@@ -174,7 +174,7 @@ class Backend(Protocol):
 
     @property
     def memory_bytes(self) -> int | None:
-        """Bytes of their own that all devices have; None if values are in the host's memory."""
+        """Total memory of the devices in bytes; None if values are in the host's memory."""
 
     def compile(
         self,
@@ -187,22 +187,22 @@ class Backend(Protocol):
         """Verify `module` and make it ready to run with the layouts of `entry`.
 
         An array of `entry` without layout gets the default one. A platform ignores `options` that
-        have no meaning there. A dump goes to `files` if they are given, else to the directory of
-        the options.
+        have no meaning for it. Dumps are written to `files`, or to the directory of the options if
+        that is None.
 
         Raises InvalidArgumentError for a module that breaks a rule, an incompatible `entry`, and
         options with unknown names. Raises ResourceExhaustedError for values larger than the
         platform takes, and executions that would not fit into its memory. Raises UnimplementedError
-        for operations it does not have, and InternalError with an incident id if compiling fails by
-        a fault of the platform.
+        for operations that the platform does not support, and InternalError with an incident id if
+        compilation fails by a fault of the platform.
         """
 
     def prepare(self, is_over: Callable[[], bool] = ...) -> bool:
-        """Load the platform, and make ready what any program may need; other calls come first.
+        """Load the platform, and compile code that programs share; other calls have priority.
 
-        Returns when that is done, or soon after `is_over` says so: then False. Loading is done in
-        any case, and raises what keeps the platform from being used. The rest only
-        saves time later.
+        Returns True when that is done, False soon after `is_over` returns True. The platform is
+        loaded in any case, and errors that make it unusable are raised. The rest only saves time
+        later.
         """
 
     def to_device(self, literal: Literal, device: Device) -> Buffer:

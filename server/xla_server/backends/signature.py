@@ -30,7 +30,7 @@ def admitted(
     custom_calls: CustomCallRegistry,
     max_value_bytes: int | None,
 ) -> ProgramShape:
-    """Return the signature of a module with the layouts of `entry`, if a platform may run it.
+    """Verify a module and return its signature with the layouts of `entry`.
 
     Raises as `verify`, `check_signature` and `require_supported`.
     """
@@ -41,11 +41,11 @@ def admitted(
 
 
 def require_supported(module: HloModule, custom_calls: CustomCallRegistry) -> None:
-    """Raise UnimplementedError for a custom call or a transfer that no execution could do.
+    """Raise UnimplementedError for a custom call or transfer that cannot be executed.
 
-    This includes computations without a caller: passes drop them, so only a check before the
-    passes refuses them on every platform. Raises InvalidArgumentError for a custom call that its
-    target does not take.
+    This includes computations without a caller: passes drop them, so only a check before the passes
+    refuses them on every platform. Raises InvalidArgumentError for a custom call that its target
+    rejects.
     """
     for instruction in module.instructions():
         if instruction.opcode is Opcode.CUSTOM_CALL:
@@ -59,7 +59,7 @@ def require_supported(module: HloModule, custom_calls: CustomCallRegistry) -> No
 
 
 def laid_out(own: ProgramShape, entry: ProgramShape) -> ProgramShape:
-    """The signature of a program, dynamic where it is, with the layouts that `entry` asks for."""
+    """Return a program's signature, dynamic dimensions included, with the layouts of `entry`."""
     return ProgramShape(
         tuple(map(_laid_out, own.parameters, entry.parameters)),
         _laid_out(own.result, entry.result),
@@ -75,7 +75,7 @@ def _laid_out(shape: Shape, layouts: Shape) -> Shape:
 
 
 def relaid_bytes(program_shape: ProgramShape) -> int:
-    """Bytes of the arguments that are not dense and row-major where clients put them."""
+    """Return the bytes of the arguments whose layout is not row-major, which are copied."""
     return sum(
         leaf.byte_size
         for shape in program_shape.parameters
@@ -97,10 +97,10 @@ def argument_values(
     parameters: Sequence[Shape],
     kind: type[DeviceBuffer] = HostBuffer,
 ) -> list[Value]:
-    """The values of arguments, which must fit the parameters.
+    """Return the values of arguments, which must fit the parameters.
 
-    Raises InvalidArgumentError for another number of them or for one that is elsewhere, ShapeError
-    for one of another shape.
+    Raises InvalidArgumentError for a wrong number of arguments or one of another platform,
+    ShapeError for one of another shape.
     """
     if len(arguments) != len(parameters):
         raise InvalidArgumentError(
@@ -128,7 +128,7 @@ def argument_buffer(number: int, argument: Buffer, shape: Shape, kind: type[B]) 
 
 
 def owned(value: Value) -> Value:
-    """The value dense and row-major, without ties to larger arrays.
+    """Return the value dense and row-major, in memory that is not part of a larger array.
 
     A slice would keep the whole array alive. A transposed view would be copied when a compiled
     program reads it, in memory that was not reserved.
@@ -145,11 +145,11 @@ def owned(value: Value) -> Value:
 
 
 _SPARE = 1 << 12
-"""Most bytes that a result may keep alive beside its own; one that keeps more is copied."""
+"""Bytes beside its own that a result may keep alive; a result that keeps more is copied."""
 
 
 class InterpretedProgram:
-    """Facts about a program that is walked by instructions, known before it runs."""
+    """The part of executables that interpreted programs share: facts known before a run."""
 
     work = None
     in_turns = None

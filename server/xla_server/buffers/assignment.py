@@ -1,8 +1,8 @@
-"""Buffer assignment: the memory of each value, of the caller, the program, a result or the arena.
+"""Buffer assignment: the memory of each value in a parameter, constant, result or arena.
 
-Values that a copy connects share memory if possible, and the copy is removed. The others get
-offsets in the arena, large values first, so that values needed at the same time do not
-overlap.
+The source and target of a copy share memory unless they interfere, and the copy is removed. Values
+that are no parameter, constant or result get offsets in the arena, large ones first, so that values
+live at the same time do not overlap.
 """
 
 import dataclasses
@@ -13,14 +13,14 @@ from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Value
 from xla_server.buffers.liveness import analyse, interference, members
 
 ALIGNMENT = 64
-"""Bytes: a cache line, and the widest vector."""
+"""Alignment of buffers, in bytes: a cache line, and the widest vector."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Location:
-    """A region of memory. `kind` is parameter, constant, result or arena.
+    """The memory of a value. `kind` is parameter, constant, result or arena.
 
-    `number` says which parameter, constant or result, and in the arena it is the offset.
+    `number` is the index of the parameter, constant or result; in the arena, the offset in bytes.
     """
 
     kind: str
@@ -31,8 +31,8 @@ class Location:
 class Assignment:
     """The memory of every value and result, and the size of the arena in bytes.
 
-    A result in a parameter or constant shares that memory; if the parameter was donated, the
-    result may have been written there.
+    A result with a parameter's or constant's location shares that memory. If the parameter was
+    donated, the program may have written the result to it.
     """
 
     places: dict[Value, Location]
@@ -42,10 +42,10 @@ class Assignment:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """Bytes that an execution needs, by purpose. Known before anything is allocated.
+    """Bytes that an execution needs, by purpose. Known at compile time.
 
-    `results` are those with memory of their own, not those that share a parameter's or constant's,
-    and `copies` are those of arguments in another layout.
+    `results` counts results with memory of their own, not those that share a parameter's or
+    constant's. `copies` counts copies of arguments whose layout differs from the program's.
     """
 
     parameters: int
@@ -67,17 +67,17 @@ class MemoryUse:
 
     @property
     def peak(self) -> int:
-        """Bytes that exist at the same time when the program runs, its arguments included."""
+        """Bytes that are allocated at the same time while the program runs, arguments included."""
         return self.parameters + self.added
 
     @property
     def added(self) -> int:
-        """Bytes of them that do not exist before the run, as the arguments do."""
+        """Bytes of the peak without the arguments, which are allocated before the run."""
         return self.copies + self.constants + self.results + self.arena
 
 
 def require_fit(use: MemoryUse, max_bytes: int | None) -> None:
-    """Raise ResourceExhaustedError, with all figures, for more than `max_bytes`; None for any."""
+    """Raise ResourceExhaustedError, with all figures, above `max_bytes`; None is no limit."""
     if max_bytes is not None and use.peak > max_bytes:
         raise ResourceExhaustedError(
             f"an execution must fit into the device's {max_bytes} bytes of memory, got {use}"
@@ -85,7 +85,7 @@ def require_fit(use: MemoryUse, max_bytes: int | None) -> None:
 
 
 def memory_use(code: Code, assignment: Assignment) -> MemoryUse:
-    """The bytes that an execution of the code needs with this assignment."""
+    """Return the bytes that an execution of the code needs with this assignment."""
     own = {place.number for place in assignment.results if place.kind == "result"}
     return MemoryUse(
         sum(value.byte_size for value in code.parameters),
@@ -98,15 +98,15 @@ def memory_use(code: Code, assignment: Assignment) -> MemoryUse:
 def assign(code: Code, donated: frozenset[int] = frozenset()) -> Assignment:
     """Assign memory to every value of the code.
 
-    `donated` are numbers of parameters whose memory the caller donates: it is overwritten like
-    that of any other value, and results of the same size are put there if possible.
+    `donated` are numbers of parameters whose memory the caller gives up: it is reused like that of
+    any other value, and results of the same shape are placed there unless they interfere.
     """
     liveness = analyse(code)
     conflicts = interference(code, liveness)
     groups = _Groups(conflicts)
     numbers = liveness.numbers
     given = [value for n, value in enumerate(code.parameters) if n in donated]
-    # Constants, and parameters that are not donated, are not written to: they join no other value.
+    # Constants, and parameters that are not donated, are read-only: no other value joins them.
     fixed = {numbers[value] for value in (*code.parameters, *code.constants)}
     fixed -= {numbers[value] for value in given}
     pairs = _pairs(code)
@@ -114,7 +114,7 @@ def assign(code: Code, donated: frozenset[int] = frozenset()) -> Assignment:
         a, b = groups.of(numbers[target]), groups.of(numbers[source])
         if a not in fixed and b not in fixed and target.byte_size == source.byte_size:
             groups.join(a, b)
-    # Those that do not begin at one address must not share a part of their memory.
+    # Pairs that were not joined must not overlap at all: different addresses would corrupt them.
     for target, source in pairs:
         groups.part(groups.of(numbers[target]), groups.of(numbers[source]))
     _replace(code, given, numbers, groups)
@@ -138,7 +138,7 @@ def assign(code: Code, donated: frozenset[int] = frozenset()) -> Assignment:
 
 
 def _pairs(code: Code) -> list[tuple[Value, Value]]:
-    """Pairs of values that may share memory, and had better, the most useful first."""
+    """Return pairs of values for which sharing saves a copy or memory, largest copies first."""
     copies = [(row.target, row.source) for row in code.rows if isinstance(row, CopyThunk)]
     copies.sort(key=lambda pair: -pair[0].byte_size)
     in_place = [pair for row in code.rows if isinstance(row, KernelThunk) for pair in row.in_place]
@@ -146,7 +146,7 @@ def _pairs(code: Code) -> list[tuple[Value, Value]]:
 
 
 def _replace(code: Code, given: list[Value], numbers: dict[Value, int], groups: "_Groups") -> None:
-    """Put results without memory into that of parameters, each into another one's."""
+    """Assign results without memory to donated parameters of their shape, one to each."""
     taken = {groups.of(numbers[value]) for value in code.results}
     free: dict[Shape, list[int]] = {}
     homes = set()
@@ -167,7 +167,7 @@ def _replace(code: Code, given: list[Value], numbers: dict[Value, int], groups: 
 
 
 class _Groups:
-    """Values that share memory, with what conflicts with any of them."""
+    """Disjoint sets (union-find) of values that share memory, and each set's conflicts."""
 
     def __init__(self, conflicts: list[int]) -> None:
         self.conflicts = conflicts
@@ -175,14 +175,14 @@ class _Groups:
         self.members = [1 << number for number in range(len(conflicts))]
 
     def of(self, number: int) -> int:
-        """The number that stands for the group."""
+        """Return the root of the value's group, the number that represents it."""
         while self._parent[number] != number:
             self._parent[number] = self._parent[self._parent[number]]
             number = self._parent[number]
         return number
 
     def join(self, a: int, b: int) -> bool:
-        """Make two groups one, unless members of them conflict."""
+        """Merge two groups and return True, unless members of them conflict."""
         if a == b:
             return True
         if self.conflicts[a] & self.members[b] or self.conflicts[b] & self.members[a]:
@@ -193,7 +193,7 @@ class _Groups:
         return True
 
     def part(self, a: int, b: int) -> None:
-        """Keep two groups apart, unless they are one."""
+        """Record that two groups conflict, unless they are one."""
         if a != b:
             self.conflicts[a] |= self.members[b]
             self.conflicts[b] |= self.members[a]
@@ -202,12 +202,12 @@ class _Groups:
 def _place(
     waiting: list[int], sizes: dict[int, int], groups: _Groups, places: dict[int, Location]
 ) -> int:
-    """Put groups into the arena, large ones first, each at the lowest offset that is free."""
+    """Assign arena offsets to groups, large ones first; return the size of the arena in bytes."""
     spans: dict[int, tuple[int, int]] = {}
     placed = 0
     for root in sorted(waiting, key=lambda number: -sizes[number]):
         size = -(-sizes[root] // ALIGNMENT) * ALIGNMENT
-        # Parameters and constants conflict with nearly all, and overlap with nothing here.
+        # Only groups in the arena: parameters and constants conflict with nearly all values.
         neighbours = set(map(groups.of, members(groups.conflicts[root] & placed)))
         offset = 0
         for begin, end in sorted(map(spans.__getitem__, neighbours)):

@@ -1,7 +1,7 @@
-"""The code of a program before memory is assigned: thunks over values, in one sequence.
+"""The code of a program before buffer assignment: thunks over values, in one sequence.
 
-While loops and conditionals are jumps between rows, so that liveness is one analysis over one
-sequence and the executor needs no stack.
+A thunk of the sequence is also called a row. While loops and conditionals are jumps between rows,
+so that liveness is one analysis over one sequence and the executor needs no stack.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from xla_server.target.loop_tuning import Chunks
 
 @dataclasses.dataclass(eq=False, slots=True)
 class Value:
-    """An array that thunks write and read. Several values may come to share memory."""
+    """An array that thunks write and read. Buffer assignment may let values share memory."""
 
     shape: Shape
     name: str
@@ -34,7 +34,7 @@ class Value:
 
 
 CANCELLATION = Value(Shape.parse("s64[]"), "cancellation")
-"""The cancellation flag as an argument of kernels: not 0 once the execution is to stop."""
+"""The cancellation flag as an argument of kernels; 0 to continue (`cancellation_flag`)."""
 
 
 class KernelCode(Protocol):
@@ -46,11 +46,11 @@ class KernelCode(Protocol):
 
     @property
     def key(self) -> str:
-        """The text, with all else that the machine code depends on."""
+        """The text, with everything else that determines the machine code."""
 
 
 class KernelError(Exception):
-    """A kernel cannot be compiled; the cause says why."""
+    """A kernel cannot be compiled; the exception's cause has the reason."""
 
     def __init__(self, kernel: KernelCode) -> None:
         super().__init__(kernel.text)
@@ -59,12 +59,13 @@ class KernelError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class KernelThunk:
-    """Call a kernel over its whole range.
+    """Call a kernel for all of its work items.
 
-    A work item takes about `work` operations, and each call `prologue` operations before its first.
-    `arguments` are its buffers in order. `in_place` are pairs of arguments (written, read) that
-    may share memory because every element is read before it is written, and only for itself.
-    `updates` are written arguments whose unwritten elements keep their values.
+    A work item takes about `work` operations, and each call `prologue` operations before its first
+    work item. `arguments` are the kernel's buffers in order. `in_place` are pairs of arguments
+    (written, read) that may share memory because every element is read before it is written, and
+    only to compute the element at its index. `updates` are written arguments of which the kernel
+    writes only some elements, so the old ones are live.
     """
 
     kind: ClassVar[str] = "kernel"
@@ -87,7 +88,7 @@ class KernelThunk:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class CopyThunk:
-    """Copy a value; no effect if both share memory."""
+    """Copy a value; a no-op if both share memory."""
 
     kind: ClassVar[str] = "copy"
     target: Value
@@ -96,11 +97,11 @@ class CopyThunk:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class HostThunk:
-    """Call Python: feeds, channels, functions of operators.
+    """Call Python: feeds, channels, registered functions of custom calls.
 
     `call(run, arrays)` gets the HostRun and the arrays read, views that it must not keep, and
-    returns an array for each value written. If the thunk `fills`, `call` also gets the arrays
-    written, and writes to them.
+    returns an array for each value written. If `fills`, the call is `call(run, arrays, written)`
+    instead and fills the arrays to write itself.
     """
 
     kind: ClassVar[str] = "host"
@@ -111,7 +112,7 @@ class HostThunk:
     fills: bool = False
 
     def run(self, run: Any, reads: Sequence[Any], writes: Sequence[Any]) -> None:
-        """Call it on the arrays read, and store its results in the arrays written."""
+        """Call the function on the arrays read, and store its results in the arrays written."""
         if self.fills:
             self.call(run, reads, writes)
             return
@@ -121,10 +122,10 @@ class HostThunk:
 
 @dataclasses.dataclass(eq=False, slots=True)
 class Gathered(Value):
-    """An operand of one member of a group, in memory that the member has filled.
+    """The operand of one member of a group, in memory that this member has written.
 
-    Either number may be BY_POSITION: that of the participant's placement. A member number that the
-    group does not have means the participant itself.
+    Either number may be BY_POSITION: the position in the participant's placement. A member outside
+    the group means the participant itself.
     """
 
     member: int
@@ -132,24 +133,24 @@ class Gathered(Value):
 
 
 BY_POSITION = -1
-"""The number of a member or an operand that differs by participant."""
+"""Number of a member or an operand that is the participant's position at run time."""
 
 
 REFERENCED_BYTES = 1 << 16
-"""Operands of more bytes are not copied if a member can read them from the others' memory."""
+"""Bytes of all operands above which members that run in turns read each other's, uncopied."""
 
 MAX_REFERENCES = 6
-"""Largest number of operands whose addresses a member can pass to the others."""
+"""Number of operands whose addresses a seat of runtime/meetings.py can hold."""
 
 POSITION = Value(Shape.parse("s64[]"), "position")
 """The position of the participant in its placement as an argument of the kernels of a meeting."""
 
 GROUP_SIZE = Value(Shape.parse("s64[]"), "group_size")
-"""The number of members of the participant's group as such an argument."""
+"""The number of members of the participant's group as an argument of these kernels."""
 
 
 _REDUCTIONS = frozenset({Opcode.ALL_REDUCE, Opcode.COLLECTIVE_REDUCE})
-"""Collectives whose results are equal and take longer to make than to copy."""
+"""Collectives whose results are equal on all members and take longer to compute than to copy."""
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -162,11 +163,11 @@ class Label:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class MeetThunk:
-    """Meet the others of a group in native code, each participant with its placement.
+    """Meet the other members of a group in native code; `placements` are by participant.
 
     The `kernels`, the thunks up to `end`, then compute the results from `Gathered` operands.
-    Without native meetings `host` computes them, and the run continues at `end`. Results may be
-    written over operands that others do not refer to.
+    Without native meetings `host` computes them, and the run continues at `end`. Results may
+    overwrite the operands unless `is_referenced`.
     """
 
     kind: ClassVar[str] = "meet"
@@ -176,34 +177,34 @@ class MeetThunk:
     kernels: tuple[KernelThunk, ...]
     end: Label
     is_carried: bool = False
-    """True if a loop carries an operand, and may carry the result in its memory."""
+    """True if a loop carries an operand: the result may have to share its memory."""
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """The offset of each operand in an area, and last the bytes of an area."""
+        """The offset of each operand in an area, and last the size of an area, in bytes."""
         sizes = (-(-value.byte_size // 64) * 64 for value in self.host.reads)
         return tuple(itertools.accumulate(sizes, initial=0))
 
     @property
     def is_referenced(self) -> bool:
-        """Return whether operands are read from the memory of members that take turns.
+        """Return whether members that run in turns read operands from each other's memory.
 
-        They leave together then, at a `LeaveThunk`.
+        They all wait at a `LeaveThunk` then, before any of them overwrites its operands.
         """
         is_large = self.offsets[-1] > REFERENCED_BYTES
         return is_large and not self.is_carried and len(self.host.reads) <= MAX_REFERENCES
 
     @property
     def is_made_once(self) -> bool:
-        """Return whether the first member makes results which the others that take turns copy."""
+        """Return whether the first member computes results which the others, in turns, copy."""
         return self.is_referenced and self.instruction.opcode in _REDUCTIONS
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class LeaveThunk:
-    """Wait until all members have read the operands of a meeting, if they take turns.
+    """Wait until all members have read the operands of a meeting, if they run in turns.
 
-    Results that are made once are copied here.
+    Members other than the first copy results that `is_made_once` here.
     """
 
     kind: ClassVar[str] = "leave"
@@ -220,7 +221,7 @@ class Jump:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Branch:
-    """Jump to a label if the predicate is false; else continue with the next row."""
+    """Jump to a label if the predicate is false, else continue with the next row."""
 
     kind: ClassVar[str] = "branch"
     predicate: Value
@@ -239,18 +240,18 @@ class Switch:
 Row: TypeAlias = (
     KernelThunk | CopyThunk | HostThunk | MeetThunk | LeaveThunk | Label | Jump | Branch | Switch
 )
-"""One step, which listings and profiles call by its `kind`."""
+"""A thunk or a label; listings and profiles show its `kind`."""
 
 
 @dataclasses.dataclass(slots=True)
 class Code:
-    """A program: rows, parameters, constants and results.
+    """A program: its rows, parameters, constants and results.
 
-    `origins` are the instructions that rows were made for, if there is one. `costs` has the
+    `origins` maps a row to the instruction that it was made for, if there is one. `costs` has the
     operations of an instruction's rows, recomputation included, if the lowering has counted them.
-    `chunks` are the sizes of calls that launches are divided into. `joined` has the kernels of a
-    row, if there are several; each has its origin. `numbers` are the opcodes of the last
-    parameters, which are no arguments: they say which participant of a grid runs.
+    `chunks` are the tuned sizes of the chunks that launches are divided into. `joined` maps a row
+    of several kernels to the thunks that were joined; each of them has its origin. `numbers` are
+    the opcodes (replica-id, partition-id) of the last parameters, which the executor passes.
     """
 
     rows: list[Row]
@@ -270,7 +271,7 @@ class Code:
 
 
 def reads(row: Row) -> tuple[Value, ...]:
-    """The values a row reads."""
+    """Return the values that a row reads."""
     if isinstance(row, KernelThunk):
         return (*row.reads, *row.updates)
     if isinstance(row, HostThunk):
@@ -288,7 +289,7 @@ def reads(row: Row) -> tuple[Value, ...]:
 
 
 def writes(row: Row) -> tuple[Value, ...]:
-    """The values a row writes."""
+    """Return the values that a row writes."""
     if isinstance(row, (KernelThunk, HostThunk)):
         return row.writes
     if isinstance(row, MeetThunk):

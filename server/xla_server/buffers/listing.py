@@ -1,4 +1,4 @@
-"""Code and memory as tables that people read."""
+"""Listings of code and buffer assignment as text tables."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -22,7 +22,7 @@ def buffer_listing(code: thunks.Code, assignment: Assignment) -> Iterator[str]:
 
 
 def row_listing(code: thunks.Code) -> Iterator[str]:
-    """Every row of the code with its number."""
+    """Return the lines of a table of the code's rows with their numbers."""
     labels = {row: n for n, row in enumerate(code.rows) if isinstance(row, thunks.Label)}
     rows = [("row", "what", "writes", "reads")]
     for number, row in enumerate(code.rows):
@@ -32,7 +32,7 @@ def row_listing(code: thunks.Code) -> Iterator[str]:
 
 
 def _spans(code: thunks.Code, liveness: Liveness) -> list[str]:
-    """The first and the last row that each value is needed in; what is never needed has none."""
+    """Return the first and last row that each value is live in; "-" if it is never live."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for n, row in enumerate(code.rows):
@@ -73,7 +73,7 @@ def _names(values: Iterable[thunks.Value]) -> str:
 
 
 def table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Lines of columns, each as wide as what is in it."""
+    """Return the lines of a table, with columns as wide as their widest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))

@@ -1,6 +1,6 @@
 """Liveness of values, and interference: values that are live together cannot share memory.
 
-Sets of values are bits of Python integers, so that joining two sets is one operation.
+Sets of values are bits of Python integers, so that the union of two sets is one operation.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from xla_server.buffers import code as thunks
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Liveness:
-    """The values by number, and for each row the values that are needed after it."""
+    """The values by number, and for each row the set of values that are live after it."""
 
     values: tuple[thunks.Value, ...]
     numbers: dict[thunks.Value, int]
@@ -21,7 +21,7 @@ class Liveness:
 
 
 def analyse(code: thunks.Code) -> Liveness:
-    """Find what is live after each row. Results are needed after the last."""
+    """Compute the values that are live after each row. Results are live after the last."""
     touched = (value for row in code.rows for value in (*thunks.reads(row), *thunks.writes(row)))
     every = dict.fromkeys((*code.parameters, *code.constants, *code.results, *touched))
     values = {value: number for number, value in enumerate(every)}
@@ -48,10 +48,10 @@ def analyse(code: thunks.Code) -> Liveness:
 
 
 def interference(code: thunks.Code, liveness: Liveness) -> list[int]:
-    """Return for each value the values that must not share its memory.
+    """Return for each value the set of values that must not share its memory.
 
-    A value written while another is needed afterwards, or read by the same row, must not be
-    written over it, except for the pairs that the row allows.
+    A row's written value conflicts with values that are live after the row, and with values that
+    the row reads, except for the pairs that it allows `in_place`.
     """
     numbers = liveness.numbers
     conflicts = [0] * len(numbers)
@@ -78,18 +78,18 @@ def interference(code: thunks.Code, liveness: Liveness) -> list[int]:
 
 
 _ROWS = 1024
-"""Sets transposed at a time: their unpacked bits take one byte of memory each."""
+"""Number of sets that are transposed at a time: their unpacked bits take a byte of memory each."""
 
 
 def _mutual(conflicts: list[int]) -> list[int]:
-    """The sets with each value also in the sets of its members: millions of pairs at times."""
+    """Return the symmetric closure, vectorised: large programs have millions of pairs."""
     width = -(-len(conflicts) // 8)
     texts = b"".join(others.to_bytes(width, "little") for others in conflicts)
     sets = np.frombuffer(texts, np.uint8).reshape(len(conflicts), width)
     reverse = np.zeros_like(sets)
     for begin in range(0, len(conflicts), _ROWS):
         rows = sets[begin : begin + _ROWS]
-        # Values that live for a short time conflict with their neighbours alone.
+        # Most values live briefly, so a block of rows has few nonzero columns.
         used = np.flatnonzero(rows.any(axis=0))
         turned = np.packbits(
             np.unpackbits(rows[:, used], axis=1, bitorder="little").T, axis=1, bitorder="little"
@@ -102,14 +102,14 @@ def _mutual(conflicts: list[int]) -> list[int]:
 
 
 def members(bits: int) -> list[int]:
-    """The numbers in a set."""
+    """Return the numbers in a set."""
     text = np.frombuffer(bits.to_bytes(-(-bits.bit_length() // 8), "little"), np.uint8)
     found: list[int] = np.flatnonzero(np.unpackbits(text, bitorder="little")).tolist()
     return found
 
 
 def _replaced(row: thunks.Row) -> tuple[thunks.Value, ...]:
-    """The values that a row writes whole."""
+    """Return the values of which a row writes all elements."""
     updates = row.updates if isinstance(row, thunks.KernelThunk) else ()
     return tuple(value for value in thunks.writes(row) if value not in updates)
 

@@ -1,4 +1,4 @@
-"""Slots of encoded programs: which buffers rows name, by kind, and where their labels are."""
+"""Slots of encoded programs: the buffers that thunks use, by kind, and the label positions."""
 
 from collections.abc import Iterable
 
@@ -10,31 +10,31 @@ def addressed(row: thunks.Row) -> tuple[thunks.Value, ...]:
     """Return the values whose addresses a row needs."""
     touched = (*thunks.reads(row), *thunks.writes(row))
     if isinstance(row, thunks.KernelThunk):
-        # It may have arguments that it never reads.
+        # A kernel may have arguments that it never reads.
         touched = row.arguments
     return tuple(value for value in touched if not is_given(value))
 
 
 def is_given(value: thunks.Value) -> bool:
-    """Return whether the executor gives kernels the address of a value, which has no memory."""
+    """Return whether the executor passes a value's address, so that it has no location."""
     named = thunks.CANCELLATION, thunks.POSITION, thunks.GROUP_SIZE
     return value in named or isinstance(value, thunks.Gathered)
 
 
 def of_kind(kind: str, places: Iterable[Location]) -> list[Location]:
-    """Return the buffers of a kind, each once."""
+    """Return the distinct locations of a kind, in order."""
     return list(dict.fromkeys(place for place in places if place.kind == kind))
 
 
 def copies_nothing(row: object, assignment: Assignment) -> bool:
-    """Return whether a row copies a value to its own memory."""
+    """Return whether a thunk copies a value whose target shares its memory."""
     return isinstance(row, thunks.CopyThunk) and (
         assignment.places[row.target] == assignment.places[row.source]
     )
 
 
 def label_positions(rows: Iterable[object]) -> dict[thunks.Label, int]:
-    """Return the number of the row behind each label, where labels are no rows."""
+    """Return the index of the thunk after each label, labels not counted."""
     found: dict[thunks.Label, int] = {}
     position = 0
     for row in rows:

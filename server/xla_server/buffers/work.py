@@ -1,7 +1,7 @@
-"""A program's static count: what its code does, beside what its instructions ask for.
+"""Static counts of a program's work: of its compiled code, and of its HLO instructions.
 
-Operations are counted for given sizes, without a clock. Loops and branches count once, because the
-number of their iterations is not known.
+Operations are counted from shapes, not measured. Bodies of loops and branches count once, because
+the number of their executions is not known.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ _NO_BYTES = frozenset(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Work:
-    """Operations, and the bytes of arrays that kernels or instructions read and write."""
+    """Operations, and bytes of arrays that kernels or instructions read and write."""
 
     cost: Cost
     bytes: float
@@ -43,14 +43,14 @@ class Work:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProgramWork:
-    """The work of a module, each instruction of it done once, and what its code does."""
+    """The work of a module, each instruction executed once, and the work of its code."""
 
     once: Work
     done: Work
 
 
 def work_once(module: HloModule) -> Work:
-    """Return the work of a module without fusions, each instruction of it done once."""
+    """Return the work of a module without fusions, with each instruction executed once."""
     total = 0.0
     for computation in module.sequential():
         for i in computation.instructions:
@@ -61,7 +61,7 @@ def work_once(module: HloModule) -> Work:
 
 
 def work_of(code: Code) -> Work:
-    """Return the work of all rows of a program: counted by their lowering, else as HLO counts."""
+    """Return the work of all rows: counted by their lowering, else by HLO's cost analysis."""
     total = 0.0
     computed: dict[HloInstruction, None] = {}
     for row in code.rows:

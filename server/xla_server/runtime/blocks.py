@@ -11,16 +11,16 @@ from xla_server.buffers.assignment import ALIGNMENT
 Array = Any
 
 KEPT_BYTES = 256 << 20
-"""Most bytes that a pool keeps for reuse; blocks released beyond them are freed."""
+"""Upper bound of the free blocks that a pool keeps for reuse, in bytes; further ones are freed."""
 
 _STEPS = 8
-"""Sizes of blocks for each doubling: an eighth of a block is wasted at most."""
+"""Number of block sizes between two powers of two: rounding up wastes an eighth at most."""
 
 
 class MemoryBlock:
-    """Bytes at an address that is a multiple of ALIGNMENT. Its memory goes back with the object.
+    """Memory at a multiple of ALIGNMENT bytes, which returns to its pool when the object is freed.
 
-    Arrays made from it keep it alive.
+    Arrays made from the block keep it alive.
     """
 
     __slots__ = ("__weakref__", "_memory", "_pool", "address", "size")
@@ -44,7 +44,7 @@ class MemoryBlock:
         }
 
     def array(self, shape: Shape) -> Array:
-        """The dense row-major array of a shape at the block's start."""
+        """Return the dense row-major array of a shape at the block's start."""
         dtype = shape.element_type.dtype
         count = shape.element_count * dtype.itemsize
         return np.asarray(self)[:count].view(dtype).reshape(shape.dimensions)
@@ -64,7 +64,7 @@ class BlockPool:
         """Bytes of free blocks."""
 
     def take(self, size: int) -> MemoryBlock:
-        """A block of `size` bytes, which must be what `block_size` gives."""
+        """Return a block of `size` bytes, a size that `block_size` returned."""
         with self._lock:
             waiting = self._free.get(size)
             if waiting:
@@ -76,8 +76,8 @@ class BlockPool:
         return MemoryBlock(self, memory, start + -start % ALIGNMENT, size)
 
     def give_back(self, memory: Array, address: int, size: int) -> None:
-        """Keep the memory of a block for the next one of its size, if there is room."""
-        # Objects may be dropped anywhere, even where this thread holds the lock.
+        """Keep a freed block's memory for reuse if it fits into the limit."""
+        # A garbage collection may free a block while this thread holds the lock.
         if not self._lock.acquire(False):
             return
         try:
@@ -97,6 +97,6 @@ class BlockPool:
 
 
 def block_size(size: int) -> int:
-    """The size of the blocks that serve requests of `size` bytes."""
+    """Return the size of the blocks that serve requests of `size` bytes."""
     step = max(ALIGNMENT, (1 << max(size - 1, 0).bit_length()) // (2 * _STEPS))
     return max(ALIGNMENT, -(-size // step) * step)

@@ -16,17 +16,17 @@ from xla_server.runtime.native import COPY_BYTES, copy_range
 _CANCELLATION_PLACE = Location("cancellation", 0)
 
 _OF_RECORD = {thunks.POSITION: POSITION, thunks.GROUP_SIZE: COUNT}
-"""The number in a meeting's record that is the argument of a kernel."""
+"""Index, in a meeting's record, of the number that a kernel reads as this argument."""
 
 
 class Encoded:
-    """The tables that the executor walks, of a program whose kernels are compiled.
+    """The tables that the executor walks, made from a program with compiled kernels.
 
     Slots are numbered addresses: first the cancellation flag, then all parameters, `results`,
-    `constants` and last the values of the arena at their `offsets`. `indices` has the slot of
-    every buffer of every kernel, one kernel after the other. `walked` is the code by the numbers
-    that its rows have here, labels left out, and `hosts` has what Python does and the row that
-    follows.
+    `constants` and last the values of the arena at their `offsets`. `indices` has the slot of every
+    buffer of every kernel, one kernel after the other. `walked` has the thunks in the order of the
+    table's rows, without labels. `hosts` maps the row of a host thunk to that thunk and the row to
+    resume at.
     """
 
     def __init__(self, code: thunks.Code, assignment: Assignment, kernels: Kernels) -> None:
@@ -67,13 +67,18 @@ class Encoded:
         return self.slots[self._places[value]]
 
     def _meeting(self, row: thunks.MeetThunk) -> int:
-        """Write the words of a meeting, whose kernels are the next; where they begin."""
+        """Append the words of a meeting to the targets; return the index of the first.
+
+        `executor.MEET` has their layout. The meeting's kernels must be encoded next: their
+        arguments are referred to by index.
+        """
         operands, offsets = row.host.reads, row.offsets
         given: list[int] = []
         arguments = (value for kernel in row.kernels for value in kernel.arguments)
         for number, value in enumerate(arguments, len(self._indices)):
             if isinstance(value, thunks.Gathered):
-                # The offset of operand 1 is the distance of equal ones.
+                # Operands that are selected by position have equal sizes, so the offset of operand
+                # 1 is the distance between them.
                 operand = 1 if value.operand == thunks.BY_POSITION else value.operand
                 given += number, value.member, offsets[operand], value.operand
             elif value in _OF_RECORD:
@@ -88,7 +93,7 @@ class Encoded:
     def _loop(
         self, address: int, values: Iterable[thunks.Value], work_items: int, chunk: int
     ) -> list[int]:
-        """The row that calls a kernel on these values."""
+        """Return the row that calls the kernel at `address` on these values."""
         first = len(self._indices)
         self._indices += map(self._slot, values)
         return [executor.KERNEL, address, first, work_items, chunk]

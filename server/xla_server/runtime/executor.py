@@ -1,8 +1,8 @@
 """The executor: walks a program's code in native code, without the interpreter's lock.
 
 Code is a table of rows of int64. Kernels are called through their addresses; while loops and
-conditionals are jumps. A row for Python (feeds, functions that operators registered) ends
-the walk with the row's number, and the caller resumes behind it.
+conditionals are jumps. A row for Python (feeds, registered functions of custom calls) ends the walk
+with the row's number; the caller executes it and resumes at the row after it.
 """
 
 from collections.abc import Callable
@@ -28,51 +28,54 @@ from xla_server.runtime.row_times import mark
 from xla_server.runtime.threads import run_loop
 
 ROW_WORDS = 6
-"""Each row: what to do, then up to five numbers."""
+"""Words of a row: the operation, then up to five operands."""
 
 END, KERNEL, COPY, JUMP, BRANCH, SWITCH, HOST, MEET = range(8)
-"""Operations, with the numbers that follow them in a row.
+"""Operations, with their operands, the words that follow them in a row.
 
 - END: none.
 - KERNEL: address, first of its buffers in the tables, work items, chunk.
 - COPY: target slot, source slot, bytes.
 - JUMP: row.
-- BRANCH: slot of a PRED, row where it is false.
+- BRANCH: slot of a PRED, row to jump to if it is false.
 - SWITCH: slot of an S32, number of branches, first of their rows in the targets.
 - HOST: none.
 - MEET: number of the meeting, first of its words in the targets, address of the kernel that copies
-  large operands, and whether it COPIES them. One that REFERS to operands where participants take
-  turns has a second row behind its kernels, which LEAVES and does nothing elsewhere. Its number
-  follows where results are made once: others than the first member go on there, where they copy
-  its results. The words are
-  the number of operands and, for each, its slot, bytes and offset in an area. Then comes the number
-  of kernels' buffers that are operands of members. Each has its index in the tables, the member,
-  the offset, and the number of the operand. BY_POSITION stands for the position in the record
-  instead of a member or an operand; the offset is that of operand 1 then. OF_RECORD instead of a
-  member is a number in the record, at the offset. It is as HOST where the meeting has no members in
-  this run.
+  large operands, mode (COPIES, REFERS, LEAVES), and the row of LEAVES if only the first member
+  computes the results, else 0. A meeting without members in this run is executed as HOST. Its words
+  in the targets are the number of operands and, for each, its slot, bytes and offset in an area.
+  The number of kernel arguments that the meeting sets follows. Each of these has its index in the
+  tables, the member, the offset, and the number of the operand. BY_POSITION instead of a member or
+  an operand is the position in the record; the offset is that of operand 1 then. OF_RECORD instead
+  of a member is a word of the record, at the offset.
 """
 
 COPIES, REFERS, LEAVES = range(3)
-"""Ways of a MEET."""
+"""Modes of a MEET.
+
+COPIES: copy operands to the areas. REFERS: as COPIES, but publish their addresses instead if
+participants run in turns. LEAVES, after the kernels of REFERS: wait until all members have read the
+operands; a no-op unless participants run in turns.
+"""
 
 CODE, TABLES, INDICES, COUNT, TARGETS, BOARD, TIMES, MEETINGS, LOOKS, CYCLES, ROW = range(11)
 SLOTS = 11
-"""A run is a block of int64 words, from here on its slots, of which the first has the address of
-the cancellation flag.
+"""Layout of a run, a block of int64 words: a header with these indices, then its slots from index
+SLOTS on. The first slot has the address of the cancellation flag.
 
-Before them are the addresses of the code, of the tables of buffer addresses, of the slot numbers
-that fill these tables, and their count. The addresses of the targets and of the board follow, then
-those for the times of rows and of the records of meetings, or 0. Then come the looks at seats
-before a meeting that is not full goes to the host, less than 0 where the caller walks others
-meanwhile. Last are the cycles of the walk, and the row to begin with, which the outcome replaces.
+CODE, TABLES and INDICES have the addresses of the code, of the kernels' buffer addresses, and of
+the slot numbers that fill TABLES; COUNT is their number. TARGETS and BOARD are addresses. TIMES and
+MEETINGS are those of the times of rows and of the records of meetings, or 0. LOOKS bounds how often
+a meeting polls the seats before it returns to the host; it is negative if several participants run
+in turns in one thread. CYCLES has the cycles of the walk. ROW has the row to begin with, which the
+outcome replaces.
 """
 
 STUCK = -3
-"""Outcome of a participant that waits for others: this, minus the number of its row."""
+"""Outcome of a participant, one of several in a thread, that waits for others: STUCK - row."""
 CANCELLED = -2
 FINISHED = -1
-"""Outcomes of a walk that is over. A row for the host, which resumes it, is not negative."""
+"""Outcomes of a walk that is over. Outcomes of 0 and above are rows for the host to execute."""
 
 _pred = MEMORY["peek_u8"]
 _index = MEMORY["peek_i32"]
@@ -132,7 +135,7 @@ def _walk(
         elif kind == MEET and _word(code, at + 4) == LEAVES and looks >= 0:
             row += 1
         elif kind == MEET and meetings != 0:
-            # A kernel that saw the cancellation left out a part of its work.
+            # A kernel that saw the cancellation flag has not computed all of its results.
             if _is_to_stop(cancelled) != 0:
                 return CANCELLED
             record = meetings + 8 * RECORD_WORDS * _word(code, at + 1)
@@ -169,7 +172,7 @@ def _walk(
                 leave(record)
                 row += 1
         else:
-            # A kernel that saw the cancellation left out a part of its work.
+            # A kernel that saw the cancellation flag has not computed all of its results.
             if _is_to_stop(cancelled) != 0:
                 return CANCELLED
             return FINISHED if kind == END else row
@@ -229,11 +232,12 @@ def _enter(runs: int, count: int) -> None:
 
 
 def walker(kernels: Kernels) -> Callable[[int, int], None]:
-    """walk(run, 0): the address of a run's words, in which it leaves FINISHED, CANCELLED or a row.
+    """Return the native function walk(runs, count), which writes each run's outcome to its ROW.
 
-    CANCELLED if the cancellation flag is not 0, a row if that is one for the host.
-    walk(runs, count): the address of the addresses of several, whose only rows for the host are
-    meetings. Each goes on until it waits for others, in turns, until all have FINISHED, one is
-    CANCELLED, or none can go on: STUCK minus a row for those that have not finished.
+    With a count of 0, `runs` is the address of one run. Its outcome is FINISHED, CANCELLED if the
+    cancellation flag is not 0, or the number of a row for the host. Otherwise `runs` is the address
+    of the addresses of `count` runs, whose only rows for the host are meetings. They execute in
+    turns, each until it waits for others, until all have FINISHED, one is CANCELLED, or none can
+    continue. A run that waits has STUCK - row then.
     """
     return callable_at(kernels.native(_enter), 2)

@@ -1,4 +1,4 @@
-"""The interface of a run to its rows for Python."""
+"""The interface of a run to thunks of the host, which are executed in Python."""
 
 import ctypes
 import dataclasses
@@ -20,19 +20,22 @@ Array = Any
 
 
 class HostRun(Environment):
-    """One execution, for host thunks. Values that leave it are copied, as its memory is reused."""
+    """The environment of thunks of the host.
+
+    It copies values that it hands out: runs reuse memory.
+    """
 
     __slots__ = ()
 
     def call_lifted(self, computation: HloComputation, arguments: Sequence[Array]) -> Value:
-        """Evaluate a computation on scalars for whole arrays of scalars at once."""
+        """Evaluate a computation of scalars elementwise on whole arrays."""
         run = Run(options=self.options, random_states=self.random_states, plans=PlanCache())
         return run.call_lifted(computation, arguments)
 
     def outfeed(
         self, value: Any, shape: Shape, instruction: HloInstruction, channel_id: int | None = None
     ) -> None:
-        """Put a copy of a value into outfeed, or a channel to the host."""
+        """Put a copy of a value into outfeed, or on the channel `channel_id` to the host."""
         super().outfeed(_copied(value), shape, instruction, channel_id)
 
     def send(self, channel_id: int, value: Any, shape: Shape) -> None:
@@ -42,9 +45,9 @@ class HostRun(Environment):
 
 @dataclasses.dataclass(eq=False, slots=True)
 class RunContext:
-    """The surroundings of one run of a program: its options, and what its host rows need.
+    """Context of one run of a program: its options, and the interface for thunks of the host.
 
-    The times of rows are written to `times`, if there are any.
+    The times of thunks are written to `times` unless it is None.
     """
 
     options: ExecuteOptions
@@ -54,7 +57,7 @@ class RunContext:
 
     @property
     def host(self) -> HostRun:
-        """The interface to host rows, made for the first of them: few programs have one."""
+        """The interface for thunks of the host, made on first use: few programs have any."""
         if self._host is None:
             self._host = self._make_host(self.options)
         return self._host
@@ -67,7 +70,7 @@ def _copied(value: Any) -> Any:
 
 
 def arrays_of(shape: Shape) -> Callable[[int], Array]:
-    """A function from an address to the dense row-major array there; memory must outlive it."""
+    """Return a function that views an address as a dense row-major array of this shape."""
     dtype, sizes = shape.element_type.dtype, shape.dimensions
     memory: Any = ctypes.c_char * (shape.element_count * dtype.itemsize)
     at = memory.from_address

@@ -1,12 +1,14 @@
-"""Memory layout of the rendezvous (meetings) of participants in native code, in int64 words.
+"""Layout of the memory by which participants of an execution meet in native code.
 
-For each native meeting of a program a participant has a record of its own: the group, and the
-addresses of each member's seat and operands. A seat is in memory that all members share. It has the
-stamp of the visit at which its member has arrived, and whether the member sleeps. The operands of
-visit `stamp` are in the first area of the member's data if the stamp is even, else in the second.
+A meeting is a collective of the program; a visit is one execution of it. Each participant has a
+record of each native meeting, in memory of its own: the group, and the addresses of each member's
+seat and operands. A seat is in memory that all members share. It has the stamp of its member's last
+visit, a number that grows by one, and of the visit for which its member sleeps. A member's operands
+are in the first area of its data if the stamp is even, else in the second.
 
-A member is at most one visit ahead of others: the next visit is full only when all have arrived,
-and they arrive after they have read all that they need of this one. So two areas are enough.
+A member is one visit ahead of others at most: the next visit is full only when all members have
+arrived at it, and they arrive after they have read the operands of this one. So two areas are
+enough.
 """
 
 import ctypes
@@ -23,43 +25,43 @@ from xla_server.ops.collectives.collective import channel_of
 from xla_server.ops.evaluation import Meeting
 
 COUNT, OWN, POSITION, STAMP, YIELDS = range(5)
-"""Words of a record: members of the group, 0 if the meeting is not native; the index of this
-participant; the position of its placement; the stamp of its next visit. Last is the number of polls
-between which it yields to others before the host polls, 0 if it sleeps and is woken."""
+"""Words of a record: COUNT of members, 0 if the host does the meeting; OWN index of this
+participant; POSITION of its placement; STAMP of its next visit. YIELDS is the number of polls, each
+after a sched_yield, before the host polls; 0 if the participant sleeps and is woken instead."""
 MEMBERS = 5
 MEMBER_WORDS = 3
 SEAT, DATA, STRIDE = range(MEMBER_WORDS)
-"""Words of each member, from MEMBERS on: the address of its seat, that of its first area, and the
-bytes from there to the second."""
+"""Words of each member, from MEMBERS on: addresses of its SEAT and of its first area (DATA), and
+STRIDE, the distance to the second area in bytes."""
 COPY = MEMBERS + MAX_MEMBERS * MEMBER_WORDS
 """First of two words for the table of the kernel that copies an operand: target and source."""
 COPIED = COPY + 2
-"""Operands that were copied for the visit, while threads copy one."""
+"""Number of operands of the visit that are copied, or that threads copy at the moment."""
 RECORD_WORDS = 32
 """Words of a record: all of the above, up to a multiple of a cache line."""
 
 OPERAND_WORDS, GIVEN_WORDS = 3, 4
-"""Words of each operand of a row, and of each buffer of its kernels (runtime/executor.py)."""
+"""Words of each operand of a MEET, and of each argument that it sets (runtime/executor.py)."""
 
 OF_RECORD = -2
-"""Replaces a member's index if a kernel's buffer is a word of the record."""
+"""Instead of a member's index: the kernel's argument is a word of the record."""
 
 SEAT_BYTES = 64
-"""Bytes of a seat: a cache line, so that a member that polls disturbs no other."""
+"""Bytes of a seat: a cache line, so that polling one delays no writer of another."""
 
 SEAT_STAMP, SEAT_SLEEPS, SEAT_OPERANDS = range(3)
-"""Words of a seat: stamps of the last visit, and of that for which its member sleeps; addresses of
-operands, if members take turns."""
+"""Words of a seat: stamp of its member's last visit; stamp of the visit for which the member
+sleeps; addresses of operands, if members run in turns in one thread."""
 
 FIRST_STAMP = 1 << 40
-"""Stamps of an execution begin at its number, which is above 0, times this.
+"""Distance of the first stamps of two executions: more visits than an execution makes.
 
-Seats may be used again, and never have the stamp of a visit to come.
+Executions are numbered from 1, so a reused seat never has the stamp of a later visit.
 """
 
 
 class MemberAddresses(NamedTuple):
-    """Addresses of a member's seat and first area, and bytes from that area to the next."""
+    """Addresses of a member's seat and first area, and the distance to its second area in bytes."""
 
     seat: int
     data: int
@@ -67,18 +69,19 @@ class MemberAddresses(NamedTuple):
 
 
 LOOKS = 400
-"""Polls of the seats of a group before a participant goes to sleep, or yields to others."""
+"""Polls of the seats of a group, with a pause between, before a participant sleeps or yields."""
 
 POLLED_YIELDS = 2000
-"""Polls of a participant that yields between them and is not woken. If other programs use the
-cores, too, returning to the host and back costs more."""
+"""Further polls, with a sched_yield between, of a participant that no other wakes. If other
+programs use the cores too, a return to the host takes longer than these polls."""
 
 
 class Meetings:
     """The records of the participants of an execution at native meetings, and their seats.
 
-    `member` returns the addresses of a participant, by its flattened id, at a meeting, by number.
-    If it has none, its group meets by the host. If `is_polled`, no participant has to be woken.
+    `member` maps the flattened id of a participant and the number of a meeting to its addresses. If
+    it returns None for a member, the host does the meeting of that group. If `is_polled`, no
+    participant sleeps until it is woken.
     """
 
     def __init__(
@@ -91,7 +94,7 @@ class Meetings:
     ) -> None:
         self.plan, self.grid = plan, grid
         self.memory: Any = None
-        """The memory of seats and areas, if this object must keep it alive."""
+        """Owner of the memory of seats and areas, if it must live as long as this object."""
         self.in_turns = False
         self.first_stamp = 0
         self._records = np.zeros((grid.size, len(plan.meetings), RECORD_WORDS), np.int64)
@@ -110,12 +113,12 @@ class Meetings:
                     words[MEMBERS : MEMBERS + len(flat)] = flat
 
     def begin(self, first_stamp: int = 0) -> None:
-        """Begin an execution, whose stamps are above those of all before in this memory."""
+        """Begin an execution, with stamps above those of all earlier executions in this memory."""
         self.first_stamp = first_stamp or self.first_stamp + FIRST_STAMP
         self._records[:, :, STAMP] = self.first_stamp
 
     def address(self, participant: int) -> int:
-        """The address of the records of a participant."""
+        """Return the address of the records of a participant."""
         address: int = self._records[participant].ctypes.data
         return address
 
@@ -125,12 +128,12 @@ class Meetings:
         return bool(self._records[:, :, COUNT].all())
 
     def visit(self, participant: int, number: int) -> "Visit":
-        """The visit of a meeting at which a participant has arrived."""
+        """Return the visit of a meeting at which a participant has arrived."""
         record = self._records[participant, number]
         return Visit(self._meetings[participant, number], number, record)
 
     def visits(self, participant: int) -> Iterator[tuple[Meeting, int]]:
-        """The meetings at which a participant has arrived, each with its last visit, from 0.
+        """Yield the meetings at which a participant has arrived, and the index of its last visit.
 
         The participant must not be in native code.
         """
@@ -156,7 +159,7 @@ class Visit:
         self._seats = [words_at(int(address), SEAT_BYTES // 8) for address in seats]
 
     def missing(self) -> list[int]:
-        """The members that have not come, as flattened ids."""
+        """Return the flattened ids of the members that have not arrived."""
         return [
             member
             for member, seat in zip(self.meeting.members, self._seats, strict=True)
@@ -164,20 +167,20 @@ class Visit:
         ]
 
     def rise(self, participant: int) -> None:
-        """Record that a member no longer sleeps: the caller, or one that is still blocked."""
+        """Clear the mark that a member sleeps: the caller, or a member that it wakes."""
         self._seats[self.meeting.members.index(participant)][SEAT_SLEEPS] = 0
 
 
 def words_at(address: int, count: int) -> Any:
-    """The int64 words at an address, as an array; memory must outlive it."""
+    """Return the int64 words at an address, as a view; the memory must outlive it."""
     memory: Any = ctypes.c_int64 * count
     return memory.from_address(address)
 
 
 def local_meetings(plan: MeetingPlan, grid: DeviceGrid, *, in_turns: bool) -> Meetings:
-    """Meetings in memory of this process, for an execution whose participants are all in it.
+    """Return meetings for an execution whose participants are all in this process.
 
-    Meetings without areas are native `in_turns` alone.
+    Meetings without areas are native only if participants run `in_turns`.
     """
     count = len(plan.meetings)
     seats = aligned_empty((grid.size * count * SEAT_BYTES,), np.uint8)
@@ -199,5 +202,5 @@ def local_meetings(plan: MeetingPlan, grid: DeviceGrid, *, in_turns: bool) -> Me
 
 
 def meets_natively(records: int, number: int) -> bool:
-    """Return whether a meeting is one of native code, by the address of a participant's records."""
+    """Return whether native code does a meeting, from the address of the records, or 0."""
     return records != 0 and bool(words_at(records + 8 * RECORD_WORDS * number, 1)[0])

@@ -18,7 +18,7 @@ from xla_server.codegen.instructions.memory import MEMORY
 _I64 = ir.IntType(64)
 
 COPY_BYTES = 1 << 18
-"""Bytes of a large array that a thread copies as one work item."""
+"""Size of a chunk of a large copy, in bytes: the unit in which threads share it."""
 
 _word = MEMORY["peek_i64"]
 
@@ -32,7 +32,7 @@ def _pointer(builder: Any, address: Any, index: Any) -> Any:
 
 @instruction_of(types.void(*[types.int64] * 4))
 def call_kernel(builder: Any, function: Any, buffers: Any, start: Any, stop: Any) -> None:
-    """Call a kernel through its address: numba's convention, with room for what it returns."""
+    """Call a kernel through its address, with numba's calling convention."""
     pointer = ir.PointerType(ir.IntType(8))
     kind = ir.FunctionType(ir.IntType(32), [pointer, pointer, _I64, _I64, _I64])
     with builder.goto_entry_block():
@@ -44,7 +44,7 @@ def call_kernel(builder: Any, function: Any, buffers: Any, start: Any, stop: Any
 
 
 def foreign(symbol: str, argument_count: int) -> Any:
-    """A function of native code that calls a C function of pointers on a tuple of addresses."""
+    """Return a native function that calls a C function of pointers on a tuple of addresses."""
     kind = ir.FunctionType(ir.IntType(32), [_I64] * argument_count)
 
     @instruction_of(types.void(types.UniTuple(types.int64, argument_count)))
@@ -58,14 +58,14 @@ def foreign(symbol: str, argument_count: int) -> Any:
 
 @instruction_of(types.int64(types.int64, types.int64, types.int64))
 def atomic_add(builder: Any, address: Any, index: Any, value: Any) -> Any:
-    """Add to an int64 in memory; the number that was there before."""
+    """Add to an int64 in memory and return the value before the addition."""
     place = _pointer(builder, address, index)
     return builder.atomic_rmw("add", place, value, "seq_cst")
 
 
 @instruction_of(types.int64(types.int64, types.int64))
 def read(builder: Any, address: Any, index: Any) -> Any:
-    """An int64 in memory that another thread may write."""
+    """Return an int64 in memory that another thread may write."""
     place = _pointer(builder, address, index)
     return builder.load_atomic(place, "seq_cst", 8)
 
@@ -79,7 +79,7 @@ def write(builder: Any, address: Any, index: Any, value: Any) -> None:
 
 @instruction_of(types.int64())
 def cycles(builder: Any) -> Any:
-    """The processor's time stamp counter; 0 where programs may not read it."""
+    """Return the processor's time stamp counter; 0 on processors without one for user code."""
     if not HAS_CYCLES:
         return ir.Constant(_I64, 0)
     kind = ir.FunctionType(_I64, [])
@@ -89,7 +89,7 @@ def cycles(builder: Any) -> Any:
 
 @instruction_of(types.void(types.int64, types.int64, types.int64))
 def copy_bytes(builder: Any, target: Any, source: Any, count: Any) -> None:
-    """Copy bytes between areas that do not overlap, or are the same."""
+    """Copy bytes between areas that are disjoint or the same."""
     pointer = ir.PointerType(ir.IntType(8))
     target, source = (builder.inttoptr(address, pointer) for address in (target, source))
     function = builder.module.declare_intrinsic("llvm.memmove", [pointer, pointer, _I64])
@@ -97,7 +97,7 @@ def copy_bytes(builder: Any, target: Any, source: Any, count: Any) -> None:
 
 
 def copy_range(buffers: int, start: int, stop: int) -> None:
-    """Bytes start .. stop - 1 of the second buffer to the first. It is called as kernels are."""
+    """Copy bytes start to stop - 1 of the second buffer to the first; called like a kernel."""
     copy_bytes(_word(buffers, 0) + start, _word(buffers, 1) + start, stop - start)
 
 
@@ -112,7 +112,7 @@ callee = njit(
 
 
 def callable_at(address: int, argument_count: int) -> Callable[..., Any]:
-    """A Python function that calls native code of that many int64, without Python's lock."""
+    """Return a Python function that calls native code of int64 arguments without the GIL."""
     place = ctypes.c_void_p
     kind = ctypes.CFUNCTYPE(ctypes.c_int32, place, place, *[ctypes.c_int64] * argument_count)
     return functools.partial(kind(address), _NOWHERE, _NOWHERE)
@@ -120,4 +120,4 @@ def callable_at(address: int, argument_count: int) -> Callable[..., Any]:
 
 _PLACE = (ctypes.c_int64 * 2)()
 _NOWHERE = ctypes.addressof(_PLACE)
-"""Address for results and exceptions of native code, which has none."""
+"""Address for the result and exception that numba's convention writes; nothing reads them."""

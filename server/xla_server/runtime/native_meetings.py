@@ -1,6 +1,6 @@
-"""Meetings as the executor makes them: arriving, looking for others, and reading their operands.
+"""Meetings in native code: arriving at a visit, polling for the others, reading their operands.
 
-The layout of records and seats is that of runtime/meetings.py, which no compiler is loaded for.
+The layout of records and seats is in runtime/meetings.py, which imports no compiler.
 """
 
 from typing import Any
@@ -48,7 +48,7 @@ _give_way = foreign("sched_yield", 0)
 
 @callee  # type: ignore[untyped-decorator]
 def rest(record: int, left: int) -> None:
-    """Wait between two looks of which so many are left."""
+    """Wait between two polls, `left` before the last: the last YIELDS of them yield the core."""
     if left < _word(record, YIELDS):
         _give_way(())
     else:
@@ -57,7 +57,7 @@ def rest(record: int, left: int) -> None:
 
 @instruction_of(types.void())
 def pause(builder: Any) -> None:
-    """Let the core know that this thread waits for another."""
+    """Write x86's PAUSE, the hint of a spin loop; nothing on other processors."""
     if HAS_CYCLES:
         kind = ir.FunctionType(ir.VoidType(), [])
         builder.call(builder.module.declare_intrinsic("llvm.x86.sse2.pause", (), kind), [])
@@ -65,18 +65,18 @@ def pause(builder: Any) -> None:
 
 @callee  # type: ignore[untyped-decorator]
 def _area(member: int, stamp: int) -> int:
-    """The area of a visit, by the address of a member's words."""
+    """Return the address of a visit's area, from the address of a member's words."""
     return int(_word(member, DATA) + (stamp - stamp // 2 * 2) * _word(member, STRIDE))
 
 
 @callee  # type: ignore[untyped-decorator]
 def arrive(record: int, words: int, slots: int, refers: int) -> int:
-    """Copy the operands to the area of the visit, and say so; 0, or -1 where that was done before.
+    """Copy the operands to the visit's area and set the seat's stamp; -1 if it was set, else 0.
 
-    Copies of large operands are left to threads: their bytes, for which the table of their kernel
-    is at COPY; once they are copied, it goes on with the next. Where it `refers` to operands, the
-    seat gets their addresses instead; where that is 2, the operands get what those of the first
-    member have.
+    For a large operand it returns the bytes to copy, with target and source at COPY. The caller
+    lets threads copy them and calls it again, for the next operand. If `refers` is 1, the addresses
+    of the operands are written to the seat instead. If it is 2, the operands of the first member
+    are copied to those of this one.
     """
     stamp = _word(record, STAMP)
     member = record + 8 * (MEMBERS + MEMBER_WORDS * _word(record, OWN))
@@ -106,7 +106,7 @@ def arrive(record: int, words: int, slots: int, refers: int) -> int:
 
 @callee  # type: ignore[untyped-decorator]
 def is_full(record: int) -> int:
-    """Return 1 if all members have come to the visit, or to the next."""
+    """Return 1 if all members have arrived at the visit, or at the next."""
     stamp = _word(record, STAMP)
     for number in range(_word(record, COUNT)):
         seat = _word(record, MEMBERS + MEMBER_WORDS * number + SEAT)
@@ -117,14 +117,17 @@ def is_full(record: int) -> int:
 
 @callee  # type: ignore[untyped-decorator]
 def has_first(record: int) -> int:
-    """Return 1 if the first member has come to the visit."""
+    """Return 1 if the first member has arrived at the visit."""
     first = _word(record + 8 * MEMBERS, SEAT)
     return 1 if read(first, SEAT_STAMP) >= _word(record, STAMP) else 0
 
 
 @callee  # type: ignore[untyped-decorator]
 def has_sleeper(record: int) -> int:
-    """Return 1 if a member sleeps for the visit. One that is ahead sleeps for the next."""
+    """Return 1 if a member sleeps for this visit.
+
+    A member that is ahead sleeps for the next one.
+    """
     stamp = _word(record, STAMP)
     for number in range(_word(record, COUNT)):
         if read(_word(record, MEMBERS + MEMBER_WORDS * number + SEAT), SEAT_SLEEPS) == stamp:
@@ -134,10 +137,11 @@ def has_sleeper(record: int) -> int:
 
 @callee  # type: ignore[untyped-decorator]
 def doze(record: int) -> int:
-    """Return 1 if this participant is to sleep, which its seat then says; 0 if the visit is full.
+    """Return 1 and mark the seat as asleep; return 0, without the mark, if the visit is full.
 
-    The member that completes the visit says so before it looks for sleepers. Here the order is the
-    reverse, so one of both sees the other.
+    The member that completes the visit sets its stamp before it tests for sleepers. Here the mark
+    is set before the stamps are tested, so at least one of the two sees the other. A participant
+    with YIELDS sets no mark: no other wakes it.
     """
     if _word(record, YIELDS) != 0:
         return 1
@@ -151,7 +155,7 @@ def doze(record: int) -> int:
 
 @callee  # type: ignore[untyped-decorator]
 def gather(record: int, words: int, tables: int, refers: int) -> None:
-    """Give kernels the addresses of members' operands."""
+    """Write the addresses of members' operands to the tables of the kernels' arguments."""
     stamp = _word(record, STAMP)
     given = words + 8 * (1 + OPERAND_WORDS * _word(words, 0))
     for number in range(_word(given, 0)):
@@ -175,5 +179,5 @@ def gather(record: int, words: int, tables: int, refers: int) -> None:
 
 @callee  # type: ignore[untyped-decorator]
 def leave(record: int) -> None:
-    """Leave the visit."""
+    """Leave the visit: the next one has the next stamp."""
     _set_word(record, STAMP, _word(record, STAMP) + 1)

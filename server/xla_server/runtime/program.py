@@ -1,4 +1,4 @@
-"""A program ready to run: its tables, its kernels, its constants, and runs that wait for work."""
+"""A loaded program: its tables, kernels and constants, and idle runs for reuse."""
 
 import dataclasses
 import struct
@@ -34,35 +34,35 @@ from xla_server.runtime.threads import KernelThreads
 Array = Any
 
 _Views: TypeAlias = list[tuple[int, Callable[[int], Array]]]
-"""For each value the index of its address in the words of a run, and what makes its array."""
+"""For each value the index of its address in a run's words, and the function to its array."""
 
 _HostRow: TypeAlias = tuple[HostThunk, int, _Views, _Views]
-"""A row for Python, the row that follows, and the values it reads and writes."""
+"""A thunk of the host, the row to resume at, and the values that the thunk reads and writes."""
 
 KEPT_RUNS = 16
-"""Runs that a program keeps for the next executions; more than that side by side are rare."""
+"""Bound of idle runs that a program keeps for reuse; more executions at a time are rare."""
 
 _ROW, _CYCLES, _FINISHED = executor.ROW, executor.CYCLES, executor.FINISHED
 _GIVEN = 8 * executor.ROW
-"""Index in a run's words from which they change each time: the row, then the first of the slots."""
+"""Offset in bytes of the words that each run sets: the row, then the first slots."""
 
 MAX_TURN_BYTES = 1 << 24
-"""Bytes that a program accesses, loops counted once, up to which its participants take turns in one
-thread: to wake a thread takes longer. They are as many times more as there are participants for
-each core, of which others would wait anyway."""
+"""Bytes that a program accesses, loops counted once, up to which its participants run in turns in
+one thread: waking a thread takes longer. The bound is multiplied by the participants for each core,
+which would wait for each other anyway."""
 
 MAX_TURN_FLOPS = CostClass.ACCESS * MAX_TURN_BYTES
-"""Operations up to which they do: the time of as many accesses, in additions."""
+"""The same bound in operations: additions that take as long as these accesses."""
 
 _NUMBERS = {Opcode.REPLICA_ID: 0, Opcode.PARTITION_ID: 1}
-"""The index of each number of a participant in its position."""
+"""Index of each number of a participant in its (replica, partition) position."""
 
 KEPT_ARENA = 1 << 16
-"""Bytes of an arena that a waiting run keeps for itself."""
+"""Largest arena, in bytes, that an idle run keeps; larger ones return to the pool of blocks."""
 
 
 class Program:
-    """Any thread may run it at any time; each run has its own arena."""
+    """A loaded program. Thread-safe: runs may overlap, and each has its own arena."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Program:
         self._walk = executor.walker(kernels)
         self._encoded = Encoded(code, assignment, kernels)
         self.rows = self._encoded.walked
-        """The rows that are walked, as `RowTimes` numbers them."""
+        """The thunks that are walked, in the order in which `RowTimes` numbers their rows."""
         self._hosts = {row: self._host_row(*each) for row, each in self._encoded.hosts.items()}
         meetings = self._encoded.meetings
         numbers = {row: n for n, row in enumerate(meetings)}
@@ -92,15 +92,15 @@ class Program:
             for n, row in enumerate(self.rows)
             if isinstance(row, LeaveThunk | MeetThunk)
         }
-        """The number of the meeting of each row that meets others, or leaves them."""
+        """The number of the meeting of each row that is a `MeetThunk` or `LeaveThunk`."""
         self.work = work
-        """The static count of its code, where it was counted."""
+        """The static count of the code's operations; None if they were not counted."""
         self.plan = plan or self._planned(meetings)
         self.results = assignment.results
-        """The memory of each result: its own, a parameter's or a constant's."""
+        """The memory of each result: a block of its own, or that of a parameter or a constant."""
         arrays = list(code.constants.values())
         self.constants = {n: _block_of(arrays[n], blocks) for n in self._encoded.constants}
-        """The memory of the constants that a run needs, by their numbers."""
+        """The memory of the constants that a run reads, by their numbers."""
         results = self._encoded.results
         self._sizes = [(n, block_size(code.results[n].byte_size)) for n in results]
         self._arena_size = block_size(assignment.arena_bytes)
@@ -108,7 +108,7 @@ class Program:
         self._waiting: deque[_Run] = deque(maxlen=KEPT_RUNS)
 
     def with_donated(self, donated: frozenset[int]) -> "Program":
-        """This program for runs that may write over parameters: these numbers of them."""
+        """Return this program for runs that may overwrite the parameters with these numbers."""
         assignment = assign(self.code, donated)
         return Program(
             self.code,
@@ -122,21 +122,21 @@ class Program:
 
     @property
     def memory(self) -> MemoryUse:
-        """The bytes that an execution needs, known before it starts."""
+        """The bytes that an execution needs, known when the program is compiled."""
         use = memory_use(self.code, self._assignment)
         return dataclasses.replace(use, arena=use.arena + self.plan.byte_size)
 
     def run(
         self, addresses: Sequence[int], device: object, context: RunContext
     ) -> tuple[dict[int, MemoryBlock], int]:
-        """Run as LoadedProgram.run says. All devices are this processor."""
+        """Run as documented in LoadedProgram.run. All devices are this processor."""
         options, collectives = context.options, context.options.collectives
         position = collectives.replica_id, collectives.partition_id
         run, results = self._begin(addresses, options.cancellation, position)
         return results, self._walked(run, context, collectives)
 
     def _walked(self, run: "_Run", context: RunContext, collectives: Collectives) -> int:
-        """Run to the end; the cycles it took."""
+        """Run to the end and return the cycles that it took."""
         words, times = run.words, context.times
         if times is not None:
             words[executor.TIMES] = times.address
@@ -157,7 +157,7 @@ class Program:
         records: Sequence[int],
         grid: DeviceGrid,
     ) -> tuple[list[tuple[dict[int, MemoryBlock], int]], dict[int, int]]:
-        """Run as all participants; see ProgramInTurns."""
+        """Run all participants in one thread; see ProgramInTurns."""
         begun = [
             self._begin(each, cancellation, grid.position(number))
             for number, each in enumerate(addresses)
@@ -181,7 +181,7 @@ class Program:
 
     @property
     def in_turns(self) -> Self | None:
-        """Itself if it needs the host for nothing but meetings, and does little between them."""
+        """The program itself if it is small and needs the host for meetings alone, else None."""
         return self if self.plan.take_turns else None
 
     def _planned(self, meetings: Sequence[MeetThunk]) -> MeetingPlan:
@@ -198,7 +198,7 @@ class Program:
     def _begin(
         self, addresses: Sequence[int], cancellation: Cancellation, position: tuple[int, int]
     ) -> tuple["_Run", dict[int, MemoryBlock]]:
-        """A run on these arguments, by its position in the grid, and the memory of its results."""
+        """Return a run on these arguments at a position of the grid, and its results' memory."""
         take = self._blocks.take
         try:
             run = self._waiting.pop()
@@ -217,7 +217,7 @@ class Program:
         return run, results
 
     def _end(self, run: "_Run") -> int:
-        """Keep a run that is over for the next one; the cycles it took."""
+        """Keep a finished run for reuse, and return the cycles that it took."""
         cycles = run.words[_CYCLES]
         if self._arena_size > KEPT_ARENA:
             run.arena = None
@@ -227,7 +227,7 @@ class Program:
     def run_on_arrays(
         self, arrays: Sequence[Array], shapes: Sequence[Shape], device: object, context: RunContext
     ) -> tuple[list[Array], int]:
-        """Run on dense row-major arrays as LoadedProgram.run_on_arrays says."""
+        """Run on dense row-major arrays, as documented in LoadedProgram.run_on_arrays."""
         addresses = [array.ctypes.data for array in arrays]
         options, collectives = context.options, context.options.collectives
         position = collectives.replica_id, collectives.partition_id
@@ -249,7 +249,7 @@ class Program:
         return code + sum(value.byte_size for value in self.code.constants)
 
     def _finish(self, run: "_Run", context: RunContext, collectives: Collectives) -> None:
-        """Go on from where only Python can."""
+        """Execute thunks of the host, and resume the walk after each, to the end."""
         words, cancellation = run.words, context.options.cancellation
         while True:
             row = words[_ROW]
@@ -283,7 +283,7 @@ class Program:
 
 
 class _Run:
-    """The words of one execution at a time: what never changes is written once."""
+    """The words of one execution at a time, reused: constant ones are written once."""
 
     __slots__ = (
         "_array",
@@ -320,13 +320,13 @@ class _Run:
         words[first : self._first] = [block.address for block in constants.values()]
 
     def number(self, index: int, position: tuple[int, int]) -> int:
-        """Set one of the participant's numbers; its address."""
+        """Set one of the participant's numbers, and return its address."""
         self._numbers[index] = position[index]
         address: int = self._numbers.ctypes.data
         return address + 4 * index
 
     def use(self, arena: MemoryBlock) -> None:
-        """Let the run keep its values in this memory."""
+        """Use this memory as the arena of the run."""
         self.arena = arena
         if arena.address != self._base:
             self._base = arena.address

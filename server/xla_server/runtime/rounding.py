@@ -1,7 +1,7 @@
-"""The processor's treatment of subnormal numbers: kernels take them for zero, as XLA's CPU does.
+"""Flushing of subnormal numbers: kernels take them for zero, as XLA does on processors.
 
-The mode belongs to a thread. Native code sets it on the way in and puts the old one back on the
-way out, so that Python and its libraries never see it.
+The mode belongs to a thread. Native code sets it on entry and restores the old one before it
+returns, so Python and its libraries never run in it.
 """
 
 import platform
@@ -15,9 +15,9 @@ from xla_server.codegen.instructions.instruction import instruction_of
 _IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
 _IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
 _FLUSH_X86 = 0x8040
-"""MXCSR: flush results to zero, and take operands for zero."""
+"""Bits of MXCSR: FTZ for results, DAZ for operands."""
 _FLUSH_ARM = 1 << 24
-"""FPCR: flush to zero."""
+"""Bit FZ of FPCR."""
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
@@ -52,7 +52,7 @@ def _write(builder: Any, mode: Any) -> None:
 
 @instruction_of(types.int64())
 def flush_subnormals(builder: Any) -> Any:
-    """Take subnormal numbers for zero from now on; the mode there was before."""
+    """Take subnormal numbers for zero from now on, and return the mode before."""
     before = _read(builder)
     _write(builder, builder.or_(before, ir.Constant(_I64, _FLUSH_X86 if _IS_X86 else _FLUSH_ARM)))
     return before
@@ -60,5 +60,5 @@ def flush_subnormals(builder: Any) -> Any:
 
 @instruction_of(types.void(types.int64))
 def restore_mode(builder: Any, mode: Any) -> None:
-    """Put back what `flush_subnormals` gave."""
+    """Restore the mode that `flush_subnormals` returned."""
     _write(builder, mode)

@@ -1,6 +1,6 @@
-"""Times of a program's rows, which the executor measures on request.
+"""Times of a program's thunks, the rows of its table, which the executor measures on request.
 
-A row's time ends where the next one begins, so rows that only Python can do are counted too.
+A row's time ends when the next one begins, so thunks of the host are measured too.
 """
 
 from typing import Any
@@ -11,12 +11,12 @@ from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.runtime.native import callee, foreign
 
 MAX_SPANS = 1 << 16
-"""Most executions of rows whose times are kept individually; later ones are only summed."""
+"""Bound of executions of rows whose times are kept individually; later ones are only summed."""
 
 _SECONDS, _NANOSECONDS, _LAST, _SINCE, _CAPACITY, _COUNT, _SPANS = range(7)
 _FIRST = 7
 _MONOTONIC = 1
-"""Word of the first row's sum and count, and Linux's number of CLOCK_MONOTONIC."""
+"""Index of the first row's sum and count, and Linux's number of CLOCK_MONOTONIC."""
 
 _word = MEMORY["peek_i64"]
 _set_word = MEMORY["poke_i64"]
@@ -25,7 +25,7 @@ _clock_gettime = foreign("clock_gettime", 2)
 
 @callee  # type: ignore[untyped-decorator]
 def mark(times: int, row: int) -> None:
-    """The row before ends now, and `row` begins."""
+    """Record that the row before ends now, and that `row` begins."""
     _clock_gettime((_MONOTONIC, times + 8 * _SECONDS))
     now = _word(times, _SECONDS) * 1_000_000_000 + _word(times, _NANOSECONDS)
     last = _word(times, _LAST)
@@ -62,7 +62,7 @@ class RowTimes:
         return int(self._words.ctypes.data)
 
     def add(self, row: int, start: int, stop: int) -> None:
-        """Record a run of a row that native code does not measure."""
+        """Add an execution of a row that native code does not measure: start and stop in ns."""
         words = self._words
         words[_FIRST + 2 * row] += stop - start
         words[_FIRST + 2 * row + 1] += 1
@@ -78,13 +78,13 @@ class RowTimes:
 
     @property
     def totals(self) -> list[tuple[int, int]]:
-        """Return the nanoseconds and the number of runs of each row."""
+        """Return the nanoseconds and the number of executions of each row."""
         rows = self._words[_FIRST : _FIRST + 2 * self._row_count].reshape(-1, 2)
         return [(int(time), int(count)) for time, count in rows]
 
     @property
     def spans(self) -> list[tuple[int, int, int]]:
-        """The first runs of rows one by one: the row, and when it began and ended, in ns."""
+        """The first executions of rows, MAX_SPANS at most: the row, its start and end in ns."""
         kept = min(int(self._words[_COUNT]), int(self._words[_CAPACITY]))
         first = int(self._words[_SPANS])
         spans = self._words[first : first + 3 * kept].reshape(-1, 3)
@@ -92,5 +92,5 @@ class RowTimes:
 
     @property
     def run_count(self) -> int:
-        """Runs of rows in all, those that were not kept among them."""
+        """Number of all executions of rows, with those beyond `spans`."""
         return int(self._words[_COUNT])

@@ -1,9 +1,9 @@
-"""Threads that help with loops of kernels, in native code without the interpreter's lock.
+"""Helper threads that share the work items of kernels, in native code without the GIL.
 
-A caller that has a large loop takes a free slot of the board, writes its loop there, wakes the
-helpers and works through the loop itself, chunk by chunk. Whoever is free takes the next
-chunk of the slot with the fewest helpers, so executions side by side share them, and a helper that
-the system has put aside delays nothing but the chunk it holds.
+The board is memory that callers and helpers share. A caller with a large loop takes a free slot of
+the board, writes its loop to it, wakes the helpers and executes chunks of the loop itself. A free
+helper takes chunks of the slot with the fewest helpers, so concurrent executions share them. A
+helper that the system preempts delays only the chunk that it executes.
 """
 
 import threading
@@ -26,17 +26,17 @@ from xla_server.runtime.rounding import flush_subnormals
 
 SLOTS = 32
 _SLOT_WORDS = 16
-"""Loops that helpers know of at a time, and words of each: two cache lines."""
+"""Number of slots, loops shared at a time, and words of each: two cache lines."""
 
 _STATE, _FUNCTION, _BUFFERS, _WORK_ITEMS, _CHUNK, _NEXT, _DONE, _INSIDE, _CANCELLED = range(9)
 _HEADER_WORDS = 32
 """Words of the board before its slots."""
 
 _STAY = 16
-"""Chunks that a helper does of one loop before it looks where it is needed most."""
+"""Chunks of one loop that a helper executes before it chooses a slot again."""
 
 _MUTEX, _CONDITION, _STOP, _HELPERS = 0, 8, 24, 25
-"""Words of the board: mutex and condition of pthreads, 64 bytes or more each, then two flags."""
+"""Words of the board: pthread mutex and condition (64, 128 bytes), stop flag, helper count."""
 
 _is_to_stop = MEMORY["watch_i64"]
 _lock = foreign("pthread_mutex_lock", 1)
@@ -50,9 +50,9 @@ _give_way = foreign("sched_yield", 0)
 def run_loop(
     board: int, function: int, buffers: int, work_items: int, chunk: int, cancelled: int
 ) -> None:
-    """Do all work items of a kernel, with the helpers' help where a slot is free.
+    """Execute all work items of a kernel, shared with the helpers if a slot is free.
 
-    Once the cancellation flag is set, chunks that have not begun are left out.
+    Once the cancellation flag is set, chunks that have not begun are skipped.
     """
     slot = -1
     if chunk < work_items and board != 0 and read(board, _HELPERS) > 0:
@@ -83,7 +83,7 @@ def run_loop(
     _take_chunks(board, slot, work_items)
     while read(board, slot + _DONE) < work_items:
         _give_way(())
-    # A helper that came too late may still read the slot, so it is freed once no helper does.
+    # A late helper may still read the slot, so the slot is freed when no helper is inside.
     _lock((board + 8 * _MUTEX,))
     write(board, slot + _STATE, 2)
     _unlock((board + 8 * _MUTEX,))
@@ -94,7 +94,7 @@ def run_loop(
 
 @callee  # type: ignore[untyped-decorator]
 def _take_chunks(board: int, slot: int, count: int) -> None:
-    """Do chunks of a slot's loop until there are none left, `count` at most."""
+    """Execute chunks of a slot's loop until none are left, `count` at most."""
     function, buffers = read(board, slot + _FUNCTION), read(board, slot + _BUFFERS)
     work_items, chunk = read(board, slot + _WORK_ITEMS), read(board, slot + _CHUNK)
     cancelled = read(board, slot + _CANCELLED)
@@ -103,7 +103,7 @@ def _take_chunks(board: int, slot: int, count: int) -> None:
         if start >= work_items:
             return
         stop = min(start + chunk, work_items)
-        # A helper does not wait: other executions need it.
+        # A helper does not wait as `watch_i64` does on WAIT: other executions need it.
         if read(cancelled, 0) != STOP:
             call_kernel(function, buffers, start, stop)
         atomic_add(board, slot + _DONE, stop - start)
@@ -111,7 +111,7 @@ def _take_chunks(board: int, slot: int, count: int) -> None:
 
 @callee  # type: ignore[untyped-decorator]
 def _neediest(board: int) -> int:
-    """The slot with work left and the fewest helpers; -1 if no slot has work."""
+    """Return the slot with work left and the fewest helpers; -1 if no slot has work."""
     found, fewest = -1, SLOTS * _SLOT_WORDS
     for number in range(SLOTS):
         slot = _HEADER_WORDS + number * _SLOT_WORDS
@@ -125,7 +125,7 @@ def _neediest(board: int) -> int:
 
 
 def _help(board: int) -> None:
-    """Run chunks of loops until the board says stop."""
+    """Execute chunks of the board's loops until its stop flag is set."""
     flush_subnormals()
     _lock((board + 8 * _MUTEX,))
     while read(board, _STOP) == 0:
@@ -135,7 +135,7 @@ def _help(board: int) -> None:
             continue
         atomic_add(board, found + _INSIDE, 1)
         _unlock((board + 8 * _MUTEX,))
-        # Then it looks around again: other executions may have begun loops since.
+        # _STAY chunks at most: other executions may have begun loops since.
         _take_chunks(board, found, _STAY)
         atomic_add(board, found + _INSIDE, -1)
         _lock((board + 8 * _MUTEX,))
@@ -151,30 +151,30 @@ def _stop(board: int) -> None:
 
 
 class KernelThreads:
-    """`count` threads in all, by default as many as the machine has cores.
+    """A pool of `count` threads, the caller's own included; by default one for each core.
 
-    The caller's own is among them. They start with the first program.
+    The helpers, `count` - 1, start with the first program.
     """
 
     def __init__(self, kernels: Kernels, count: int | None = None) -> None:
         self.count = kernels.machine.cores if count is None else count
         self._kernels = kernels
-        # Zeros are what the C library initialises a mutex and a condition variable with.
+        # All zeros is the static initialiser of pthread mutexes and condition variables on Linux.
         self._board = np.zeros(_HEADER_WORDS + SLOTS * _SLOT_WORDS, np.int64)
         self._threads: list[threading.Thread] = []
         self._starting = threading.Lock()
 
     @property
     def board(self) -> int:
-        """The address that native code asks for help at."""
+        """The address of the board, through which native code shares loops."""
         return int(self._board.ctypes.data)
 
     def prepare(self) -> None:
-        """Have compiled what helpers do, for which the first program waits else."""
+        """Compile the helpers' code, for which the first program waits otherwise."""
         self._kernels.native(_help)
 
     def start(self) -> None:
-        """Start the helper threads, unless they run."""
+        """Start the helper threads unless they have started."""
         with self._starting:
             if self._threads or self.count < 2:
                 return
@@ -187,7 +187,7 @@ class KernelThreads:
             self._board[_HELPERS] = len(self._threads)
 
     def close(self) -> None:
-        """Send the helpers home. Loops that run are finished by their callers."""
+        """End the helpers. Their callers finish the loops that are running."""
         with self._starting:
             if not self._threads:
                 return

@@ -1,7 +1,7 @@
 """Capabilities of lowering: which operations have fast kernels, and for which types and sizes.
 
-Passes and fusion bring operations with fast kernels into the form that these take, and leave others
-alone; lowering chooses the kernel. All read the same record, so that they agree.
+Passes and fusion rewrite a program for fast kernels, and leave operations without one as they are;
+lowering chooses the kernel. They read the same record, so that they agree.
 """
 
 from collections.abc import Set
@@ -18,10 +18,10 @@ _NARROW_RESULTS = frozenset({*_NARROW, ElementType.U16})
 
 
 class Capability:
-    """The kernels for processors. A platform with others derives from this."""
+    """The capability of kernels for processors, and the base class for other platforms."""
 
     BLAS_TYPES = frozenset({ElementType.F32, ElementType.F64, ElementType.C64, ElementType.C128})
-    """Element types of the products of matrices that BLAS computes."""
+    """Element types of the matrix products that BLAS computes."""
 
     EPILOGUES = frozenset({Opcode.DOT, Opcode.CONVOLUTION})
     """Operations whose kernels can have epilogues."""
@@ -30,82 +30,83 @@ class Capability:
     """True if these epilogues may depend on a whole row of a product, as softmax does."""
 
     ENDS_PRODUCTS = False
-    """True if libraries multiply, with an `Epilogue` (target/epilogue.py)."""
+    """True if products are calls of libraries, which apply an `Epilogue` (target/epilogue.py)."""
 
     COMPARES_INDICES = False
-    """True if a scatter takes several launches, so that comparing indices is faster."""
+    """True if a scatter is several launches, so that comparing all indices may be faster."""
 
     MOVES_RUNS = False
-    """True if a transpose that keeps its last dimension is a loop like any other; products then get
-    operands transposed that way. Processors have a kernel for tiles of transposes."""
+    """True if a transpose that keeps its last dimension is fused like any elementwise loop, and
+    products keep such runs. On processors it is False: they have a tiled kernel for transposes."""
 
     WIDE_SUMS = frozenset[tuple[ElementType, ElementType]]()
-    """Element types of both operands, and of the result, of the dots that add up in a wider type.
-    Others are converted before and after."""
+    """Pairs of operand and result types of dots with an accumulator of a wider type. For other
+    narrow dots, conversions are inserted before and after."""
 
     FINISHES_REDUCTIONS = False
-    """True if the kernel of any reduction can compute its epilogue. Processors reduce columns in
-    blocks of rows, and pass over them again for the epilogue of a reduction that is no sum."""
+    """True if the kernel of any reduction can compute an epilogue. Processors reduce columns in
+    blocks of rows, and need a second pass for the epilogue unless the reduction is a sum."""
 
     has_convolutions: bool = False
     """True if a library computes convolutions."""
 
     MIN_TILED_TRANSPOSE = 1 << 15
-    """Elements from which a transpose is computed once, by tiles, not again by each reader."""
+    """Smallest transpose, in elements, by a tiled kernel; smaller ones are fused into readers."""
 
     MIN_TILED_SIDE = 8
-    """Elements of a dimension that is transposed, below which it does not fill tiles."""
+    """Smallest transposed dimension, in elements, for tiles: shorter ones do not fill a tile."""
 
     MAX_UNROLLED_WINDOW = 9
-    """Elements of a window up to which the loops over it are unrolled inside of that over results:
-    3x3, which takes half of the run time then (LOG, fifth round)."""
+    """Largest window, in elements, whose loops are unrolled inside the loop over results: 3x3,
+    which halves its run time (LOG, fifth round)."""
 
     TILED_CONVOLUTIONS = frozenset({ElementType.F32, ElementType.F64})
-    """Element types of the convolutions that register tiles compute."""
+    """Element types of convolutions by register tiles."""
 
     MIN_TILED_ROW = 3
-    """Elements of the result's last spatial dimension from which register tiles compute it."""
+    """Smallest last spatial dimension of the result, in elements, for register tiles."""
 
     MIN_GROUP_FEATURES = 4
-    """Output features of each of several groups from which register tiles compute them."""
+    """Fewest output features of each of several groups for register tiles."""
 
     MAX_TILED_DEPTH = 1 << 13
-    """Products of a sum up to which a panel of the kernel stays in the cache."""
+    """Largest depth, in products of a sum, for register tiles: a filter panel stays in cache."""
 
     MAX_PANEL_BYTES = 1 << 20
-    """The same in bytes of a panel, which is read for every tile: of f32 in vectors of 64 bytes."""
+    """The same bound in bytes of a panel, which is read for every tile."""
 
     MIN_TAPS = 1
-    """Multiplications for each transposed element from which transposing for tiles pays off. The
-    alternative, im2col, writes an element for each multiplication of an output feature."""
+    """Fewest multiplications per transposed element for which transposing to channels last pays
+    off. The alternative, im2col, writes an element for each multiplication of one output
+    feature."""
 
     MIN_POINT_TAPS = 32
-    """The same for windows of one element, for which im2col copies the input or a part of it."""
+    """The same for windows of one element: there im2col only copies the input or a part."""
 
     MIN_IM2COL_PRODUCTS = 1 << 20
-    """Multiplications of a convolution from which a loop nest takes some 100 us or more: joining
-    slices compiles in twice its time."""
+    """Fewest multiplications of a convolution for im2col: the loop nest takes 100 us or more then,
+    which outweighs the doubled compile time of joining slices."""
 
     MIN_IM2COL_USES = 8
-    """Multiplications with each element of an im2col matrix in memory, which is written and read
-    for them."""
+    """Fewest multiplications per element of an im2col matrix, each of which costs a store and a
+    load."""
 
     MIN_IM2COL_RUN = 8
-    """Elements of a row of a slice from which joining slices costs less than a loop nest over
-    unrolled windows (LOG, convolutions of integers)."""
+    """Fewest elements of a slice's row for which joining slices takes less time than a loop nest
+    with unrolled windows (LOG, convolutions of integers)."""
 
     MAX_IM2COL_SLICES = 49
-    """Slices that one kernel joins: as many as a window of 7 x 7 has."""
+    """Most slices that one kernel joins: those of a 7x7 window."""
 
     MAX_IM2COL_BYTES = 1 << 26
-    """Memory for an im2col matrix, which an execution needs besides its values."""
+    """Largest im2col matrix, in bytes: memory that an execution needs beside its values."""
 
     MIN_DEPTHWISE_FEATURES = 8
-    """Features of a depthwise convolution from which they fill vectors."""
+    """Fewest features of a depthwise convolution that fill vectors."""
 
     @property
     def lays_out_convolutions(self) -> bool:
-        """Return whether kernels of convolutions have an order of dimensions that they want."""
+        """Return whether kernels of convolutions require channels last."""
         return bool(self.TILED_CONVOLUTIONS)
 
     def multiplies_im2col(
@@ -113,9 +114,9 @@ class Capability:
     ) -> bool:
         """Return whether a convolution is computed as a product with an im2col matrix in memory.
 
-        `sizes` are the rows, columns and depth of the product. The matrix is a concatenation of
-        `slices` slices of the input, of this element type. Processors have kernels of convolutions
-        for the types of BLAS; for integers the alternative is a loop nest.
+        `sizes` are the rows, columns and depth of the product. The matrix consists of `slices`
+        slices of the input, one for each element of the window. Processors have kernels of
+        convolutions for the types of BLAS; for integers the alternative is a loop nest.
         """
         rows, columns, depth = sizes
         is_loop_slow = depth >= slices * self.MIN_IM2COL_RUN or slices > self.MAX_UNROLLED_WINDOW
@@ -133,7 +134,7 @@ class Capability:
         return False
 
     def reduction_parts(self, outer: int, length: int, inner: int, tuned: Reductions) -> int:
-        """Return how many parts a reduction of [outer, length, inner] is cut into, 1 for none."""
+        """Return how many parts a reduction of [outer, length, inner] is split into, or 1."""
         if outer >= tuned.min_rows:
             return 1
         has_few_columns = inner == 1 or outer * inner < tuned.min_columns
@@ -142,7 +143,7 @@ class Capability:
         return 1 if inner == 1 else tuned.blocks_of(outer, length, inner)
 
     def product_tile(self, operands: Set[ElementType], result: ElementType) -> str | None:
-        """Return the kind of register tiles that multiplies matrices of these types, if any."""
+        """Return the type of the register tiles that multiply matrices of these types, or None."""
         if result in (ElementType.F32, ElementType.F64) and operands == {result}:
             return result.text
         if result in _WORDS and operands <= _WORDS:
@@ -154,30 +155,30 @@ class Capability:
     ) -> bool:
         """Return whether the kernel of a dot can compute the epilogue of its results.
 
-        `types` are those of its operands. Processors have such for all sizes.
+        `types` are those of its operands. On processors all `sizes` can have an epilogue.
         """
         return types == {result} and result in self.BLAS_TYPES
 
     def packs_operands(self, operands: Set[ElementType], result: ElementType) -> bool:
-        """Return whether the kernel of a product packs operands, for which their layout is free.
+        """Return whether the kernel of a product packs operands, so that their layout is free.
 
-        Other products are loop nests, which read operands with the strides that they have.
+        Other products are loop nests, which read operands unpacked, with their strides.
         """
         is_by_blas = result in self.BLAS_TYPES and operands == {result}
         has_tile = self.product_tile(operands, result) is not None
         return is_by_blas or has_tile or self.is_narrow_product(operands, result)
 
     def is_narrow_product(self, operands: Set[ElementType], result: ElementType) -> bool:
-        """Return whether a product of narrow integers is the one in s32, converted to its type.
+        """Return whether a product of narrow integers is computed in s32 and then converted.
 
-        Both wrap around to the same bits.
+        Both have the same low bits.
         """
         return result in _NARROW_RESULTS and operands <= _NARROW
 
     def is_tiled_transpose(self, elements: int, rows: int, columns: int) -> bool:
-        """Return whether tiles transpose an array, of which matrices have these sizes."""
+        """Return whether tiles transpose an array that consists of matrices of these sizes."""
         return elements >= self.MIN_TILED_TRANSPOSE and min(rows, columns) >= self.MIN_TILED_SIDE
 
     def is_wide_enough(self, outputs: int, groups: int) -> bool:
-        """Return whether register tiles compute groups of `outputs` output features."""
+        """Return whether register tiles compute groups with this number of output features."""
         return groups == 1 or outputs >= self.MIN_GROUP_FEATURES

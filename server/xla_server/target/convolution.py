@@ -1,4 +1,4 @@
-"""Convolutions as libraries of GPUs have them: in one order of dimensions, never addresses.
+"""Convolutions as GPU libraries define them: shapes in one order of dimensions, no addresses.
 
 Semantics: cuDNN's backend API, the descriptors of operations with convolutions.
 """
@@ -15,10 +15,10 @@ from xla_contract.types.element_type import ElementType
 _TYPES = frozenset({ElementType.F16, ElementType.BF16, ElementType.F32, ElementType.F64})
 
 _RANKS = (2, 3)
-"""Numbers of spatial dimensions. One dimension is two, the first of which has size 1."""
+"""Numbers of spatial dimensions. One dimension is written as two, the first of size 1."""
 
 _MAX_ELEMENTS = (1 << 31) - 1
-"""Elements of an array: kernels of libraries count them in 32 bits."""
+"""Most elements of an array: kernels of libraries index them with 32 bits."""
 
 
 class Direction(enum.Enum):
@@ -34,9 +34,10 @@ class Convolution:
     """y[n, k, p] = the sum of x[n, c, p * stride + r * dilation - low] * w[k, c, r], or a gradient.
 
     The sum is over positions r of the window and over input features c of the group of k. FORWARD
-    gives y of (x, w), DATA_GRADIENT the x of (y, w), FILTER_GRADIENT the w of (x, y). `inputs` and
-    `outputs` are features of all groups. Spatial sizes are those of x (`image`), of w (`window`)
-    and of y (`positions`); x has `low` zeros in front and `high` behind it.
+    computes y from (x, w), DATA_GRADIENT computes x from (y, w), FILTER_GRADIENT w from (x, y).
+    `inputs` and `outputs` are features of all groups. Spatial sizes are those of x (`image`), of w
+    (`window`) and of y (`positions`); x is padded with `low` zeros before and `high` zeros after
+    each dimension.
 
     Arrays are dense, all three with channels last, or all with channels in front of the spatial
     dimensions. `rounds_operands` lets the library round operands of f32 to TF32.
@@ -69,7 +70,7 @@ class Convolution:
 
     @property
     def sizes(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """The sizes of x, w and y, each with two dimensions and then the spatial ones."""
+        """The sizes of x, w and y: batch or features, features, then the spatial dimensions."""
         return (
             (self.batch, self.inputs, *self.image),
             (self.outputs, self.inputs // self.groups, *self.window),
@@ -77,7 +78,7 @@ class Convolution:
         )
 
     def distances(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Return how many elements lie from one index to the next, in each dimension of `sizes`."""
+        """Return the stride of each dimension of `sizes`, in elements."""
         rank = len(sizes)
         order = (0, *range(2, rank), 1) if self.is_channels_last else tuple(range(rank))
         steps = dict.fromkeys(order, 1)
@@ -87,7 +88,7 @@ class Convolution:
 
     @property
     def operations(self) -> int:
-        """Additions and multiplications of the sums as they are written."""
+        """Number of additions and multiplications in the definition of the sums."""
         _, (_, depth, *window), y = self.sizes
         return 2 * math.prod(y) * depth * math.prod(window)
 
@@ -98,7 +99,7 @@ class Convolution:
 
     @property
     def problem(self) -> str | None:
-        """Why cuDNN does not compute it; None where its documentation says that it may."""
+        """The reason why cuDNN cannot compute it; None if its documentation allows it."""
         if self.element not in _TYPES:
             return f"the element type must be f16, bf16, f32 or f64, got {self.element.text}"
         if self.rounds_operands and self.element is not ElementType.F32:
@@ -114,7 +115,7 @@ class Convolution:
         return self._window()
 
     def _window(self) -> str | None:
-        """Return what is wrong with the window."""
+        """Return the reason why the window is not supported, or None."""
         if min(*self.strides, *self.dilations) < 1:
             return f"strides and dilations must be positive, got {self.strides}, {self.dilations}"
         if min(*self.low, *self.high) < 0:

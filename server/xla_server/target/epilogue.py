@@ -1,4 +1,4 @@
-"""Epilogues: operations of libraries for GPUs on each element of a product that they store.
+"""Epilogues: elementwise operations that GPU libraries apply to a product before they store it.
 
 Source: the cuBLAS library's documentation, cublasLtMatmul and cublasLtEpilogue_t.
 """
@@ -20,7 +20,7 @@ ACTIVATED: Final = SCALED - {ElementType.F64}
 class Activation(enum.Enum):
     """The function that an epilogue ends with, by its name in texts.
 
-    Relu of NaN is 0 in the library, and so with XLA's GPU backend. Gelu is the form with tanh.
+    Relu of NaN is 0 in the library, and so in XLA's GPU backend. Gelu is the tanh approximation.
     """
 
     NONE = ""
@@ -30,10 +30,10 @@ class Activation(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Epilogue:
-    """activation(scale * product + weight * addend + bias), element by element.
+    """activation(scale * product + weight * addend + bias), elementwise.
 
-    The addend is a matrix where results are, in their form and type; there is none if its weight
-    is 0. A bias has an element for each column.
+    The addend is a matrix of the result's shape and type, which the result overwrites; there is
+    none if its weight is 0. A bias has an element for each column.
     """
 
     scale: float = 1.0
@@ -47,7 +47,7 @@ class Epilogue:
         return f"{self.activation.value}({self.scale:g} * product{addend}{bias})"
 
     def problem(self, element: ElementType, batch: int) -> str | None:
-        """Return the reason why no library has it for a type and `batch` matrices, or None."""
+        """Return the reason why no library has it for this type and batch size, or None."""
         if self == NO_EPILOGUE:
             return None
         # The library returns zeros for a scale of 0, even if operands are infinite or NaN.

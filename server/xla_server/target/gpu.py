@@ -1,4 +1,4 @@
-"""NVIDIA GPUs by compute capability: the properties that the compiler needs, without a driver.
+"""Properties of NVIDIA GPUs by compute capability, which the compiler reads without a driver.
 
 Semantics: the CUDA programming guide, Compute Capabilities; PTX ISA, Release Notes.
 """
@@ -7,77 +7,78 @@ import dataclasses
 from collections.abc import Mapping
 
 WARP = 32
-"""Threads that execute one instruction together."""
+"""Threads of a warp, which execute one instruction together."""
 
 ACCESS_BYTES = 16
-"""Bytes of the widest access to memory by one thread."""
+"""Size of the widest memory access of one thread, in bytes."""
 
 MAX_RUN = 8
-"""Largest number of neighbouring elements of a thread: each has its copy of the code."""
+"""Most neighbouring elements that a thread computes: the code is repeated for each."""
 
 BYTES_IN_FLIGHT = 32
-"""Bytes that a thread requests before it waits: 64 KiB for 2048 threads. To use 4.8 TB/s with a
-latency of a microsecond, each of 132 multiprocessors must have 36 KiB of requests in flight."""
+"""Bytes of the loads that a thread has in flight: 64 KiB for 2048 threads. To use 4.8 TB/s at a
+latency of a microsecond, each of 132 multiprocessors must have 36 KiB in flight."""
 
 FULL_THREADS = 1 << 18
-"""Threads of which all GPUs are full: 132 or 148 multiprocessors have room for 2048 each."""
+"""Threads that nearly fill any GPU: 2048 on each of 132 multiprocessors are 270,336."""
 
 MAX_TURNS = 8
-"""Iterations of a thread over a row up to which they are unrolled: values stay in registers."""
+"""Most iterations of a thread over a row that are fully unrolled: values stay in registers."""
 
 TURN_COPIES = 4
-"""Unroll factor of longer loops: the loads of the copies do not wait for each other."""
+"""Unroll factor of longer such loops: loads of several iterations are in flight at once."""
 
 MAX_WARP_ROW = 1024
-"""Elements of a row that one warp reduces: 32 in each lane."""
+"""Longest row, in elements, that one warp reduces: 32 in each lane."""
 
 MAX_BLOCK_ROW = 1 << 16
-"""Elements of a row that one block of threads reduces."""
+"""Longest row, in elements, that one thread block reduces."""
 
 BLOCK_THREADS = 256
-"""Threads of a block whose threads share nothing: eight or six blocks fill a multiprocessor."""
+"""Threads of a block that uses no shared memory: eight or six blocks fill a multiprocessor."""
 
 MAX_BLOCK_THREADS = 1024
-"""Threads that a block may have."""
+"""Most threads of a block."""
 
 MAX_BLOCKS = (1 << 31) - 1
-"""Blocks that the first dimension of a grid may have."""
+"""Most blocks in the first dimension of a grid."""
 
 COUNTED_LANES = 1 << 14
-"""Threads that the cost model takes to execute at a time: about those of an H100's lanes. It is one
+"""Threads that execute at the same time in the cost model: about the lanes of an H100. It is one
 number for all GPUs, so that a program has the same kernels on each."""
 
 ACCESS_ADDITIONS = 128
-"""Additions that take as long as a thread waits for memory: some 500 cycles, of four each."""
+"""Latency of a memory access in additions: some 500 cycles, at four per addition."""
 
 UNSEEN_WORK = 3 << 20
-"""Largest number of additions of a thread between two polls of the cancellation flag: 10 ms at 1.2
-GHz. A tenth of a second is the aim, and other threads of a multiprocessor take their share."""
+"""Most additions of a thread between two polls of the cancellation flag: 10 ms at 1.2 GHz. The aim
+is a tenth of a second, and the multiprocessor interleaves other threads."""
 
 LOOK_WORK = UNSEEN_WORK >> 4
-"""Additions between two polls of a kernel of more work. A read of the host's memory takes two
+"""Additions between two polls in a kernel that polls. Reading the flag in host memory takes two
 microseconds, a three hundredth of that."""
 
 ENTRY_WORK = 1 << 12
 """Fewest operations and accesses of a thread that polls before it begins. Shorter threads would
-poll some hundred million times a second, a tenth of the capacity of the bus to the host."""
+poll some hundred million times a second, a tenth of the bandwidth of the bus to the host."""
 
 FLAG_BYTES = 16
-"""Bytes of shared memory, with padding, for the flag as one thread of a block read it."""
+"""Bytes of shared memory, with padding, by which one thread shares the flag with its block."""
 
 JOINED_THREADS = 1 << 14
-"""Largest number of threads of several kernels in one launch. All GPUs execute them at once
-whatever registers they take: 108 multiprocessors have 65536 of these, for 27648 threads of 255."""
+"""Most threads of several kernels in one launch. All GPUs execute them at once, whatever their
+registers: 108 multiprocessors with 65536 registers hold 27648 threads of 255."""
 
 JOINED_BYTES = 1 << 20
-"""Bytes of the arrays of a kernel that shares a launch. Memory moves them in a fraction of the two
-microseconds of a launch; and they are kept for longer than by a launch of their own."""
+"""Most bytes of the arrays of a kernel that shares a launch. They are moved in a fraction of a
+launch's two microseconds. The bound also limits memory, as arrays of a shared launch live
+longer."""
 
 JOINED_ARGUMENTS = 128
-"""Arguments of a launch that several kernels share: a driver takes 512."""
+"""Most arguments of a launch that several kernels share: drivers accept 512 at least."""
 
 JOINED_ROWS = 32
-"""Rows that a kernel passes at most to share a launch with another."""
+"""Most thunks that a kernel is moved across to share a launch with another."""
 
 LIBRARY_CONVOLUTIONS = False
 """True lets cuDNN compute convolutions where it is installed. It is False since no device has shown
@@ -85,31 +86,31 @@ this right or fast yet: `python -m tests.cuda.device_check --only convolutions` 
 products of im2col matrices, in numbers and in time."""
 
 PRODUCT_TILE = 32
-"""Rows and columns of a product that a block of threads computes, four results in each thread."""
+"""Rows and columns of a product's tile that a block computes, four results in each thread."""
 
 PRODUCT_LEAST = PRODUCT_TILE // 2
-"""Rows, columns and terms of the sums of a product, below which tiles are mostly empty."""
+"""Fewest rows, columns and terms of a product for tiles: smaller ones leave them mostly empty."""
 
 PRODUCT_DEPTH = 128
-"""Multiplications of f32 for each result of a product that a kernel computes, and no library. Those
-of a block take an A100 1.5 microseconds, at 64 in a clock: less than a launch. It is one number for
-all GPUs, so that a program has the same sums on each."""
+"""Most multiplications of f32 per result of a product that a kernel computes instead of a library.
+An A100 takes 1.5 microseconds for a block, at 64 per clock: less than a launch. It is one number
+for all GPUs, so that a program has the same sums on each."""
 
 BANK_BYTES = 4
-"""Bytes of shared memory that each thread of a warp may access at once, in banks of their own."""
+"""Width of a bank of shared memory, in bytes: threads of a warp access different banks at once."""
 
 STATIC_SHARED_BYTES = 48 << 10
-"""Bytes of shared memory that a block has without asking the driver for more."""
+"""Shared memory of a block, in bytes, without a request to the driver for more."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Gpu:
     """The multiprocessors of a GPU.
 
-    `ptx` is the version of PTX to write, such as 81 for 8.1: the oldest that the compute
-    capability has, as a driver refuses a version newer than its own. It is 8.1 at least, in which a
-    kernel has 4095 arguments and not 544: a sort has two for each operand. The others are counts
-    and bytes: `registers` of 32 bits, `threads` and `shared_bytes` belong to one multiprocessor,
+    `ptx` is the version of PTX to write, such as 81 for 8.1: the oldest that the compute capability
+    has, as a driver refuses a version newer than its own. It is 8.1 at least, which allows 4095
+    arguments of 8 bytes instead of 544: a sort has two for each operand. The others are counts and
+    bytes: `registers` of 32 bits, `threads` and `shared_bytes` belong to one multiprocessor,
     `block_shared_bytes` is what one block may have of them. `has_conditional_graphs` lets loops and
     branches be nodes of graphs; without it the host reads what they depend on.
     """
@@ -136,4 +137,4 @@ GPUS: Mapping[str, Gpu] = {
     # RTX 5090
     "sm_120": Gpu(87, 170, 1536, _REGISTERS, 100 << 10, 99 << 10, 96 << 20),
 }
-"""The GPU of each compute capability, by LLVM's name: a common one if there are several."""
+"""A common GPU of each compute capability, by LLVM's name."""

@@ -1,4 +1,4 @@
-"""Capabilities of lowering for GPUs: kernels of threads, and libraries for products."""
+"""Capabilities of lowering for GPUs: generated kernels, and libraries for products."""
 
 import dataclasses
 import math
@@ -22,42 +22,42 @@ from xla_server.target.gpu import (
 from xla_server.target.pass_tuning import Reductions
 
 _FULL_THREADS: Final = 1 << 15
-"""Threads with which most of a GPU is busy. It is one number for all, as sums depend on it."""
+"""Threads that keep most of a GPU busy. It is one number for all GPUs, as sums depend on it."""
 
 _FEW_ROWS: Final = 1 << 5
 """Number of long rows, one per block of threads, below which most of a GPU is idle."""
 
 _LONG_ROW: Final = 1 << 14
-"""Elements of a row that a block reads in the time of a launch."""
+"""Elements of a row that a thread block reads in the time of a launch."""
 
 _LONG_COLUMN: Final = 1 << 12
-"""Elements of a column that the threads of a block add up in that time."""
+"""Elements of a column that the threads of a block add up in the same time."""
 
 _ROW_PART: Final = 4 * MAX_WARP_ROW
-"""Elements of a part of a row, for which a block has 256 threads."""
+"""Elements of a part of a row: one block of 256 threads reduces it."""
 
 _COLUMN_PART: Final = 1 << 9
-"""Elements of a part of a column at least."""
+"""Fewest elements of a part of a column."""
 
 _MIN_PRODUCTS: Final = 1 << 20
-"""Multiplications of a convolution that a loop nest computes in the time of a launch or two."""
+"""Fewest multiplications of a convolution for a library: fewer take a launch or two."""
 
 _MIN_IM2COL_USES: Final = 8
-"""Multiplications with each element of an im2col matrix, which is written and read for them."""
+"""Fewest multiplications per element of an im2col matrix, each of which is stored and loaded."""
 
 _MAX_IM2COL_SLICES: Final = 49
-"""Slices that one kernel joins: as many as a window of 7 x 7 has."""
+"""Most slices that one kernel joins: those of a 7x7 window."""
 
 _MAX_IM2COL_BYTES: Final = 1 << 30
-"""Memory for an im2col matrix."""
+"""Largest im2col matrix, in bytes."""
 
 
 @dataclasses.dataclass(frozen=True)
 class GpuCapability(Capability):
-    """The kernels for GPUs, and libraries.
+    """The capability of generated kernels and libraries for GPUs.
 
-    With `has_convolutions` a library computes those convolutions that it may, of at least
-    `min_products` multiplications, but for the `refused`, which the device's does not have.
+    With `has_convolutions` a library computes the convolutions of at least `min_products`
+    multiplications that it supports. `refused` are those that the device's library rejected.
     """
 
     has_convolutions: bool = False
@@ -71,7 +71,7 @@ class GpuCapability(Capability):
     MOVES_RUNS = True
 
     FINISHES_REDUCTIONS = True
-    """The thread, or the lanes, with a result compute its epilogue."""
+    """The thread, or the lanes, that hold a result compute its epilogue."""
 
     WIDE_SUMS = frozenset(
         {
@@ -81,14 +81,14 @@ class GpuCapability(Capability):
             (ElementType.BF16, ElementType.F32),
         }
     )
-    """Tensor cores add up in f32."""
+    """Tensor cores accumulate in f32."""
 
     TILED_CONVOLUTIONS = frozenset[ElementType]()
 
     def multiplies_im2col(
         self, sizes: tuple[int, int, int], slices: int, element_type: ElementType
     ) -> bool:
-        """Return whether a library's product is worth an im2col matrix."""
+        """Return whether im2col and a library's product are faster than a loop nest."""
         rows, columns, depth = sizes
         width = element_type.byte_width
         is_large = rows * columns * depth >= _MIN_PRODUCTS and columns >= _MIN_IM2COL_USES
@@ -99,7 +99,7 @@ class GpuCapability(Capability):
     def convolves(self, convolution: Convolution) -> bool:
         """Return whether cuDNN computes a convolution.
 
-        Features that are made of one each are a loop nest, which reads them as fast as memory does.
+        Depthwise convolutions are loop nests, which are bound by memory as well.
         """
         if not self.has_convolutions or convolution in self.refused or convolution.problem:
             return False
@@ -107,37 +107,38 @@ class GpuCapability(Capability):
         return is_deep and convolution.operations >= 2 * self.min_products
 
     def product_tile(self, operands: Set[ElementType], result: ElementType) -> str | None:
-        """Return None: libraries have the products."""
+        """Return None: libraries compute the products."""
         return None
 
     def continues_product(
         self, types: Set[ElementType], result: ElementType, sizes: ProductSizes
     ) -> bool:
-        """Return whether a kernel computes a product: one that a launch takes longer than.
+        """Return whether a kernel computes a product: one that takes less time than a launch.
 
         All of its tiles are computed at once, and none is mostly empty.
         """
         batch, *sides, depth = sizes
         tiles = batch * math.prod(-(-side // PRODUCT_TILE) for side in sides)
-        # Multiplications of f32 in the time of one of this type: a complex one is four.
+        # Time of a multiplication of this type, in those of f32: a complex one is four of its
+        # parts.
         share = max(1, result.byte_width // 4) * (2 if result.is_complex else 1)
         is_small = tiles * BLOCK_THREADS <= JOINED_THREADS and depth * share <= PRODUCT_DEPTH
         return is_small and min(*sides, depth) >= PRODUCT_LEAST
 
     def packs_operands(self, operands: Set[ElementType], result: ElementType) -> bool:
-        """Return whether a library multiplies: it takes either operand transposed."""
+        """Return whether a library computes the product: it accepts either operand transposed."""
         is_wide = any((each, result) in self.WIDE_SUMS for each in operands)
         return len(operands) == 1 and (is_wide or super().packs_operands(operands, result))
 
     def is_narrow_product(self, operands: Set[ElementType], result: ElementType) -> bool:
-        """Return whether a product is one of s8, which libraries add up in s32."""
+        """Return whether a product has operands of s8, for which libraries accumulate in s32."""
         return operands == {ElementType.S8} and super().is_narrow_product(operands, result)
 
     def reduction_parts(self, outer: int, length: int, inner: int, tuned: Reductions) -> int:
-        """Return how many parts a reduction of [outer, length, inner] is cut into, 1 for none.
+        """Return how many parts a reduction of [outer, length, inner] is split into, or 1.
 
-        Rows are split if a block of threads cannot hold one, or if they are too few for all blocks.
-        Columns are split if they are too few for all threads. Parts depend on sizes alone.
+        Rows are split if a thread block cannot reduce one, or if there are too few rows to fill a
+        GPU. Columns are split if there are too few to fill a GPU. The parts depend on sizes alone.
         """
         if inner == 1:
             is_short = length <= (_LONG_ROW if outer < _FEW_ROWS else MAX_BLOCK_ROW)
@@ -147,7 +148,7 @@ class GpuCapability(Capability):
 
 
 def _near(length: int, wanted: int) -> int:
-    """Return a divisor of `length` that is at least `wanted` and close to it, else `wanted`."""
+    """Return a divisor of `length` from `wanted` to twice that; `wanted` if there is none."""
     wanted = max(2, wanted)
     fitting = (n for n in range(wanted, 2 * wanted + 1) if length % n == 0)
     return next(fitting, wanted)

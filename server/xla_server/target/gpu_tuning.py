@@ -1,4 +1,4 @@
-"""Numbers that compilation for GPUs is tuned by, where they are others than those of processors."""
+"""Tuning parameters of compilation for GPUs that differ from those of processors."""
 
 import dataclasses
 import functools
@@ -10,28 +10,29 @@ from xla_server.target.pass_tuning import ControlFlow, Reductions
 from xla_server.target.tuning import Tuning, tuning_of
 
 _REDUCTIONS = Reductions(min_elements=1 << 14, joins_in_f64=False)
-"""Many GPUs add f64 at a small part of the rate of f32; partial sums are added pairwise."""
+"""Many GPUs add f64 at a small fraction of the rate of f32: sums are pairwise, in f32."""
 
 _CONTROL_FLOW = ControlFlow(
-    # The host reads each predicate back, which takes as long as several launches.
+    # The host reads each predicate from the device, which takes as long as several launches.
     max_branch_elements=1 << 14,
     max_unrolled_iterations=8,
-    # ThreeFry as JAX writes it, five turns, is one kernel without the loop, some 50 rows with it.
+    # ThreeFry in JAX's form, a loop of five iterations, is one kernel unrolled, else some 50
+    # thunks.
     max_unrolled_instructions=1024,
 )
 
 _SMALL_LOOPS = SmallLoops(max_work=512, max_array_work=512, max_counted_work=1 << 14)
-"""One thread does an iteration, which as rows takes as long as several launches; it does 512
-operations with loads in that time. Some ten thousand take as long as some looks at the flag."""
+"""An iteration runs in one thread, which does 512 operations with loads in the time of the launches
+that it replaces. Some ten thousand operations take as long as a few polls of the cancellation
+flag."""
 
 
 _FUSIONS = Fusions(min_rows=1)
-"""Rows that are too few for all threads are cut before."""
+"""A pass has already split rows that are too few for all threads."""
 
 
 _EVALUATION_COSTS = EvaluationCosts(launch=1024)
-"""A launch takes as long as a thread takes for a thousand additions, each of which needs the one
-before: some microseconds."""
+"""A launch takes some microseconds, as long as a thousand dependent additions of a thread."""
 
 
 @functools.cache

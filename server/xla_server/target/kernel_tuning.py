@@ -1,7 +1,6 @@
-"""Numbers of the kernels that have forms of their own, in groups.
+"""Tuning parameters of kernels that are not plain loop nests, in groups.
 
-LOG is tests/benchmarks/LOG.md, by its headings. Operations are those of a loop nest: an addition is
-one.
+LOG is tests/benchmarks/LOG.md, cited by its headings. Operations are in units of an addition.
 """
 
 import dataclasses
@@ -11,122 +10,122 @@ import dataclasses
 class FourierTransforms:
     """Choice and division of Fourier transforms (codegen/lower/fft*.py).
 
-    They decide how numbers are rounded, so none follows from a machine. Costs are in vector
-    instructions. Figures are those of the section on Fourier transforms in LOG.
+    They affect rounding, so none is derived from the machine. Costs are in vector instructions.
+    Figures are from the section on Fourier transforms in LOG.
     """
 
     max_block_elements: int = 4096
-    """Elements of a block transform: two blocks are a mebibyte with vectors of 64 bytes, which fits
-    L2. Cutting lines of 2048 to 4096 elements took 1.2 to 2 times as long."""
+    """Largest transform, in elements, of one block: two blocks are a mebibyte with vectors of 64
+    bytes, which fits L2. Splitting lines of 2048 to 4096 elements took 1.2 to 2 times as long."""
 
     max_cut_factor: int = 61
-    """Prime factor up to which lines of any length are cut, and none is transformed by a
-    convolution."""
+    """Largest prime factor of lines that are split into two transforms; lines with larger ones are
+    transformed by a convolution."""
 
     kernel_cost: int = 3000
-    """Cost of one more kernel: threads meet at its end. About a microsecond."""
+    """Cost of one more kernel, at whose end threads wait for each other: about a microsecond."""
 
     idle_blocks: float = 0.5
-    """Blocks that a thread waits for at the end of a kernel, on average, while others finish."""
+    """Average time that a thread waits at the end of a kernel for others, in blocks."""
 
     min_used_lanes: float = 0.6
-    """Share of lanes below which lines are gathered across outer dimensions. A gather costs as much
-    as the passes of a short line: gathered always, rows took 2 to 8 times as long."""
+    """Fraction of used lanes below which lines are gathered across outer dimensions. A gather costs
+    as much as the passes of a short line: always gathered, rows took 2 to 8 times as long."""
 
     max_full_table: int = 1 << 14
-    """Roots of a cut line up to which each has its own: longer
-    tables leave the cache, and each root is the product of two."""
+    """Most roots of unity of a split line that are all stored in a table. Larger tables leave the
+    cache, so longer lines compute each root as the product of two."""
 
     min_fused_lines: int = 8
-    """Lines from which both kernels of a cut are one whose work items are lines, so that threads
-    have some to share. 16,000 points: 2.9 ms in two, 0.7 in one."""
+    """Fewest lines for which both kernels of a split line are one kernel with a work item per line:
+    threads need several to share. 16,000 points: 2.9 ms in two kernels, 0.7 in one."""
 
     max_fused_bytes: int = 1 << 19
-    """Bytes of a line up to which that is done: so much of L2 stays for its blocks."""
+    """Largest line, in bytes, of such a kernel: the rest of L2 holds its blocks."""
 
     item_vectors: int = 256
-    """Vectors of a work item that multiplies: 32 KiB of f32 with vectors of 64 bytes, an L1."""
+    """Vectors of a work item that multiplies elements: 32 KiB of 64-byte vectors, about an L1."""
 
     item_elements: int = 1 << 13
-    """Elements of a work item that only moves them: 64 KiB of c64."""
+    """Elements of a work item that only moves elements: 64 KiB of c64."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scatters:
     """Division of scatters into work items (codegen/lower/scatter*.py, select_and_scatter.py).
 
-    The bits of a result are those of one work item. Figures are those of the sixth round in LOG.
+    Results have the same bits as with one work item. Figures are from the sixth round in LOG.
     """
 
     max_ranges: int
-    """Ranges of a result that work items own, each of which goes through all indices: one for each
-    thread, and at least 16. Two cores gain up to 1.4, with 20 to 50 % more processor time."""
+    """Most ranges of a result, each owned by a work item that reads all indices: two for each core,
+    and at least 16. Two cores gain up to 1.4, with 20 to 50 % more processor time."""
 
     column_items: int
-    """Work items that neighbours along the last dimension are divided among: two for each core, and
-    at least four. Scatter-add of 4096 rows: 1.25 to 1.5 of XLA's time before, 0.7 to 0.85 by
-    quarters on two cores (LOG, second round)."""
+    """Work items among which the last dimension is divided: two for each core, and at least four.
+    Scatter-add of 4096 rows on two cores: 1.25 to 1.5 of XLA's time undivided, 0.7 to 0.85 in
+    quarters (LOG, second round)."""
 
     min_work: int = 1 << 18
-    """Operations below which dividing costs as much as it gives, some tens of microseconds."""
+    """Fewest operations for which a division pays off: some tens of microseconds."""
 
     item_work: int = 1 << 15
-    """Operations of a work item where its length is free: half of a chunk."""
+    """Operations of a work item if its length is free: about a sixth of a chunk."""
 
     columns: tuple[int, int] = (64, 256)
-    """The fewest and the most of these neighbours: short pieces of many rows cost more than threads
-    gain."""
+    """Fewest and most elements of the last dimension in a work item: with short runs of many rows
+    the overhead is larger than the gain by threads."""
 
     range_updates: int = 16
-    """Update elements that take as long as what each further range costs: going past an index
-    vector that is another's, and past its updates."""
+    """Cost of one more range, in update elements: it skips the index vectors of the other
+    ranges."""
 
     cached_bytes: int = 1 << 22
-    """Bytes of a result up to which an element is combined as soon as it is known whose it is: it
-    is in a cache."""
+    """Largest result, in bytes, into which updates are combined as soon as their range is known: it
+    stays in a cache."""
 
     min_cached_updates: int = 64
-    """Update elements of an index vector from which ranges of such a result pay off. Those of 16
-    took 1.1 to 2.1 times as long as all of them in order, those of 63 1.3 to 1.6 times (LOG,
-    scatters into caches)."""
+    """Fewest update elements per index vector for which ranges of such a result pay off. With 16,
+    ranges took 1.1 to 2.1 times as long as one work item, with 63 1.3 to 1.6 times (LOG, scatters
+    into caches)."""
 
     piece_bytes: int = 4096
-    """Bytes of the pieces of a result that work items own in turn: a page."""
+    """Block size, in bytes, of a result's cyclic assignment to work items: a page."""
 
     listed_vectors: int = 1024
-    """Index vectors that are tested before the updates of those found are combined: 8 KiB of L1.
-    A branch for each vector, in the same loop, lost."""
+    """Index vectors that are tested before the updates of the matching ones are combined: 8 KiB of
+    L1. A branch per vector in one loop was slower."""
 
     selected_columns: int = 64
-    """Neighbours along the last dimension in one work item of a select-and-scatter. 16 take 1.04 to
-    1.26 of the time, 128 and 256 1 to 1.28 (LOG, numbers of the target)."""
+    """Elements of the last dimension in one work item of a select-and-scatter. With 16 it takes
+    1.04 to 1.26 of the time, with 128 and 256 1 to 1.28 (LOG, numbers of the target)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Concatenates:
     """Kernels that copy the operands of a concatenate (codegen/lower/loop_nests/concatenate.py).
 
-    Figures are those of the section on concatenates of any number of operands in LOG.
+    Figures are from the section on concatenates of any number of operands in LOG.
     """
 
     min_call_bytes: int = 128
-    """Bytes of an operand's run in a row from which a call copies it, so that rows are written in
-    turn. Shorter runs of many rows are copied by one loop for each operand."""
+    """Shortest run of an operand in a row, in bytes, that is copied by a call, so that the result
+    is written row by row. Shorter runs are copied by one loop over all rows for each operand."""
 
     max_loop_operands: int = 8
-    """Operands up to which a loop's vectors interleave narrow elements faster than tiles do."""
+    """Most operands that a vectorised loop interleaves faster than tiles do."""
 
     min_tile_row_bytes: int = 32
-    """Bytes of a tile's row from which tiles interleave elements of so few operands as well."""
+    """Shortest row of a tile, in bytes, with which tiles interleave that few operands as fast."""
 
     max_joined_copies: int = 4
-    """Operands in memory that are copied by the loops that compute the others."""
+    """Most operands in memory that are copied by the loops that compute the other operands."""
 
     block_bytes: int = 1 << 14
-    """Bytes of the rows that are written operand by operand: half of an L1."""
+    """Size of a block of rows that is written operand by operand, in bytes: half of an L1."""
 
     min_block_rows: int = 16
-    """Rows of such a block at least, so that each operand's loop is long enough."""
+    """Fewest rows of such a block, so that each operand's loop is long enough."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -134,23 +133,24 @@ class Transposes:
     """Transposes by tiles of registers (codegen/lower/movement/transpose.py)."""
 
     min_elements: int = 256
-    """Elements below which a loop over elements is as good: 32 x 32 takes 1.05 of the time in one,
-    64 x 64 1.17, smaller ones 0.98 to 1.01 (LOG, numbers of the target)."""
+    """Smallest transpose, in elements, for tiles. In an elementwise loop 32 x 32 takes 1.05 of the
+    time of tiles, 64 x 64 1.17, smaller ones 0.98 to 1.01 (LOG, numbers of the target)."""
 
     block_bytes: int = 128
-    """Bytes of a row in a block of tiles: two lines of the cache, which are fetched together."""
+    """Size of a row in a block of tiles, in bytes: two cache lines, which are fetched together."""
 
     max_thin: int = 7
-    """Rows or columns up to which a matrix is copied by a loop over the others, which LLVM makes
-    vectors of: 0.06 to 0.7 of the time of tiles with 4 of them (LOG, matrices of few columns)."""
+    """Most rows, or columns, of a thin matrix, which is copied by a loop over the other dimension
+    that LLVM vectorises: with 4 rows 0.06 to 0.7 of the time of tiles (LOG, matrices of few
+    columns)."""
 
     thin_run: int = 1024
-    """Elements of each row or column that such a loop copies in a work item. Images of three
-    channels take 1.3 of the time with 256 and with 4096 (same section of the log)."""
+    """Elements of each row, or column, that such a loop copies in a work item. With 256 and with
+    4096, images of three channels take 1.3 of the time (same section of the log)."""
 
     min_blocks: int = 8
-    """Blocks of a matrix from which they are calls of one shared function, in code that is not
-    optimised: 20 to 40 ms of compilation before, 6 to 8 after (LOG, sixth round)."""
+    """Fewest blocks of a matrix that are calls of one shared function, from unoptimised code:
+    compilation takes 6 to 8 ms, inlined 20 to 40 (LOG, sixth round)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -158,54 +158,54 @@ class LinearAlgebra:
     """Division of sorts, scans, factorisations and solutions of linear systems."""
 
     row_slots: int
-    """Number of rows or matrices that are sorted or factored side by side, each in scratch memory
-    of its own."""
+    """Number of rows or matrices that are sorted or factored in parallel, each with its own scratch
+    memory."""
 
     solver_items: int = 8
-    """Work items of many systems with one triangle: four for each of two cores. More cores have no
-    more, as the last bits of what BLAS computes depend on where the systems are divided."""
+    """Work items of many right-hand sides of one triangular matrix: four for each of two cores.
+    They do not grow with the cores, as the last bits of BLAS's results depend on the division."""
 
     min_item_systems: int = 512
-    """Systems of such a work item at least, each of which reads the triangle again."""
+    """Fewest right-hand sides of such a work item, each of which reads the triangle again."""
 
     transposed_rows: int = 16
-    """Rows and columns that are transposed together: sixteen f32 are a line of the cache, and both
-    sides stay in L1."""
+    """Rows and columns of a transposed block: sixteen f32 are a cache line, and source and target
+    stay in L1."""
 
     scan_columns: int = 128
-    """Neighbouring columns of a work item of a running reduction. The cumulative sum of columns
-    takes 0.2 of XLA's time (LOG, seventh round)."""
+    """Neighbouring columns of a work item of a scan. The cumulative sum of columns takes 0.2 of
+    XLA's time (LOG, seventh round)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SmallLoops:
-    """While loops of a few numbers that are one kernel (codegen/lower/control/small_loop.py).
+    """While loops over a few numbers that are compiled to one kernel (lower/control/small_loop.py).
 
-    A while of 1e5 iterations takes 10 times as long as XLA's when each kernel is a row of the
-    executor, 0.8 as one kernel (LOG, second round).
+    A loop of 1e5 iterations takes 10 times XLA's time if each kernel is a thunk of the executor,
+    0.8 as one kernel (LOG, second round).
     """
 
     max_registers: int = 48
-    """Numbers of the state that are kept in registers and, if they are more, on the stack."""
+    """Most scalars of the state, in registers or, if these are too few, spilled."""
 
     max_instructions: int = 400
-    """Instructions of body and condition, which bounds the time of compilation."""
+    """Most instructions of body and condition, which bounds the time of compilation."""
 
     max_elements: int = 8
-    """Elements of an array that are numbers of the state, and of an update of a larger one: each is
-    computed by itself."""
+    """Most elements of an array that become scalars of the state, and of an update of a larger
+    array: each is computed separately."""
 
     max_work: int = 2048
-    """Time of an iteration in additions. Scalars that take 930 run twice as long as rows of the
-    executor (LOG, numbers of the target); longer iterations lose less, and may want threads."""
+    """Longest iteration, in additions. An iteration of 930 takes twice as long as thunks (LOG,
+    numbers of the target); in longer ones launches matter less, and threads may pay off."""
 
     max_array_work: int = 320
-    """The same where an array of the state has four elements or more, which rows compute as
-    vectors. 280 and 740 for four elements: 1.1, 0.67 of the time as rows (same section)."""
+    """The same if an array of the state has four elements or more, which thunks compute in vectors.
+    280 and 740 for four elements: as thunks 1.1 and 0.67 of the time (same section)."""
 
     max_counted_work: int = 0
-    """Operations of all iterations up to which a device's loop of known length does not poll the
-    cancellation flag; with 0 every loop does."""
+    """Most operations of all iterations of a GPU's loop of known length that does not poll the
+    cancellation flag; with 0 every loop polls."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The machine that programs are compiled for: the one source of processor features.
 
-Compilers are passed a `Machine`; nothing else reads the host's processor. So a host can compile,
-and mostly run, the code of an older one.
+Compilation takes a `Machine` as an argument; nothing else reads the host's processor. So a host can
+compile, and mostly run, the code of an older processor.
 """
 
 import dataclasses
@@ -40,8 +40,8 @@ class Machine:
     """A processor with its cache and cores, or a GPU.
 
     `name` is LLVM's name of the processor, such as `znver3`, and `features` are its features as
-    LLVM reads them, such as `+avx2,+fma,-avx512f`; the last word on each counts. The second-level
-    cache is that of one core; where the host does not report its size, it is the smallest of common
+    LLVM reads them, such as `+avx2,+fma,-avx512f`; the last mention of each counts. `l2_bytes` is
+    the second-level cache of one core; if the host does not report it, that of the smallest common
     servers. The cores of a `gpu` are its multiprocessors, which share the cache, and its one
     feature is the version of PTX.
     """
@@ -60,7 +60,7 @@ class Machine:
 
     @classmethod
     def sse2(cls, cores: int = 4) -> "Machine":
-        """Return the least that x86-64 may be."""
+        """Return the x86-64 baseline."""
         return cls(Architecture.X86_64, "x86-64", "+64bit,+sse,+sse2", cores=cores)
 
     @classmethod
@@ -84,7 +84,7 @@ class Machine:
     def cuda(cls, name: str) -> "Machine":
         """Return an NVIDIA GPU by its compute capability, such as `sm_90`.
 
-        Raises ValueError for one that there is no row of.
+        Raises ValueError for a name that `GPUS` does not have.
         """
         gpu = GPUS.get(name)
         if gpu is None:
@@ -104,33 +104,33 @@ class Machine:
 
     @property
     def converts_halves(self) -> bool:
-        """Return whether there are instructions between F16 and F32."""
+        """Return whether there are instructions to convert between F16 and F32."""
         return self.kind is Architecture.AARCH64 or self.has("f16c")
 
     @property
     def has_masks(self) -> bool:
-        """Return whether loads and stores take masks from registers of their own, at no cost."""
+        """Return whether loads and stores take masks from mask registers, at no cost."""
         return self.has("avx512f")
 
     @property
     def vector_bytes(self) -> int:
-        """Bytes of the vectors that routines are written in.
+        """Width of the vectors that routines are written for, in bytes.
 
-        Where registers are narrower (SSE2, NEON) LLVM takes two for each vector.
+        LLVM legalises them to two registers if these are narrower (SSE2, NEON).
         """
         return _WIDE_BYTES if self.has("avx512f") else _NARROW_BYTES
 
     @property
     def vector_registers(self) -> int:
-        """Number of vector registers that routines fill; SSE2 has half of them, and spills."""
+        """Number of vector registers that routines fill; SSE2 has room for half, and spills."""
         return 32 if self.has("avx512f") else 16
 
     @property
     def partial_sums(self) -> int:
-        """Sums of f32 that a loop over one sum keeps in registers, and adds up at its end.
+        """Number of partial sums of f32 that a vectorised reduction loop has, added up at its end.
 
         LLVM takes four vectors on x86-64 from AVX on, and two of 16 bytes elsewhere. AVX-512 counts
-        as AVX: its vectors are longer only where LLVM prefers them.
+        as AVX, as LLVM prefers vectors of 32 bytes there by default.
         """
         return 4 * 8 if self.has("avx") else 2 * 4
 
@@ -156,8 +156,8 @@ def _enabled(features: str) -> frozenset[str]:
 
 @functools.cache
 def _host(name: str | None, features: str | None, cores: int) -> Machine:
-    """Return the host, where `name` and `features` are read from LLVM if they are None."""
-    # LLVM takes long to load, and the record is also used where it is not needed.
+    """Return the host. `name` and `features` are read from LLVM if they are None."""
+    # Imported here because LLVM takes long to load, and users of the record may not need it.
     import llvmlite.binding as llvm
 
     if features is None:
@@ -169,5 +169,5 @@ def _host(name: str | None, features: str | None, cores: int) -> Machine:
 
 
 def _system(key: str) -> int:
-    """Return a number that the system reports; 0 where it does not."""
+    """Return a number that the system reports; 0 if it does not know it."""
     return os.sysconf(key) if key in os.sysconf_names else 0

@@ -1,8 +1,8 @@
-"""Numbers that passes are tuned by, in groups. They hold for every processor.
+"""Tuning parameters of passes, in groups. They are the same for every processor.
 
-Those of reductions and of products with few vectors decide in which order sums are added. No such
-number follows from a machine, so that results have the same bits on each. LOG is
-tests/benchmarks/LOG.md, by its headings. Limits that only bound the time of compilation are
+Those of reductions and of products with few vectors determine the order of sums. They are not
+derived from the machine, so that results have the same bits on each. LOG is
+tests/benchmarks/LOG.md, cited by its headings. Limits that only bound the time of compilation are
 constants of their passes.
 """
 
@@ -11,43 +11,44 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reductions:
-    """Reductions cut into parts for threads, and windows as rows.
+    """Reductions split into parts for threads (`passes/reductions/tree_reduction.py`), and windows.
 
-    The pass of the first is `passes/reductions/tree_reduction.py`.
+    Windows that do not overlap are reduced as rows (`passes/reductions/disjoint_windows.py`).
     """
 
     min_elements: int = 1 << 16
-    """Elements from which a reduction is cut: some tens of microseconds of one core, beside which
-    handing parts to other threads, a microsecond or two, is small."""
+    """Smallest reduction, in elements, that is split: it takes one core some tens of microseconds,
+    and handing parts to other threads a microsecond or two."""
 
     min_rows: int = 16
-    """Results from which rows are work items as they are. 16 rows cut into parts take 1.05 of the
-    time, 8 and 12 uncut ones the same (LOG, numbers of the target)."""
+    """Fewest rows that are not split, but each a work item. 16 rows in parts take 1.05 of the time,
+    8 and 12 unsplit rows the same (LOG, numbers of the target)."""
 
     min_columns: int = 1024
-    """Columns from which they are work items as they are, and those of one block of wide ones: 4
-    KiB of f32, a page. 1024 cut take 1.26 of the time (LOG, numbers of the target)."""
+    """Fewest columns that are not split, and the columns of a block of wide rows: 4 KiB of f32, a
+    page. 1024 columns in parts take 1.26 of the time (LOG, numbers of the target)."""
 
     min_length: int = 1024
-    """Elements of each result from which its sum is cut: 600 in each of 900 columns cut take 1.46
-    of the time, 16,000 in each of four rows uncut 1.57 (LOG, numbers of the target)."""
+    """Fewest elements per result for which a reduction is split: 600 in each of 900 columns take
+    1.46 of the time split, 16,000 in each of four rows 1.57 unsplit (LOG, numbers of the
+    target)."""
 
     parts: int = 64
-    """Parts of a reduction: enough for 64 threads, and a number that does not depend on threads, so
-    neither do sums. The error of sums of 64 parts is a tenth (LOG, sixth round)."""
+    """Number of parts of a reduction: enough for 64 threads, and independent of the number of
+    threads, as sums depend on it. Sums of 64 parts have a tenth of the error (LOG, sixth round)."""
 
     min_parts: int = 16
-    """Parts below which a number that divides the length is not taken."""
+    """Smallest divisor of a row's length that is taken as the number of its parts."""
 
     max_block_elements: int = 1 << 20
-    """Elements of a block of wide columns up to which one work item does it: a third of a
+    """Largest block of columns, in elements, that one work item reduces: a third of a
     millisecond."""
 
     min_block_rows: int = 64
-    """Rows of a block of wide columns: one partial result is stored for each (LOG, sixth round)."""
+    """Fewest rows of such a block, which stores one row of partial results (LOG, sixth round)."""
 
     min_blocks: int = 4
-    """Blocks of wide columns below which one loop does them as well."""
+    """Fewest blocks of rows that are worth a split: with fewer, one loop takes as long."""
 
     def parts_of(self, length: int) -> int:
         """Return the number of parts of a row, which divides its length if possible."""
@@ -55,9 +56,9 @@ class Reductions:
         return min(fitting, key=lambda n: abs(n - self.parts), default=self.parts)
 
     def blocks_of(self, outer: int, length: int, inner: int) -> int:
-        """Return the number of blocks that rows of wide columns are cut into, 1 for none.
+        """Return the number of blocks that the rows of a column reduction are split into, or 1.
 
-        It is a divisor of their number.
+        It divides the number of rows.
         """
         columns = max(outer, inner // self.min_columns, 1)
         wanted = min(length // self.min_block_rows, self.parts // columns)
@@ -68,93 +69,94 @@ class Reductions:
         return min(fitting, key=lambda n: abs(n - wanted), default=1)
 
     max_concatenated_operands: int = 64
-    """Operands of a concatenation that one expression combines instead, each from an array of its
-    own. More are written into one array first, which costs each element one more store and load.
-    With 40 a run takes 0.5 of XLA's time (LOG, reductions of concatenations)."""
+    """Most operands of a concatenate whose reduction combines the operands' arrays instead. More
+    are concatenated first, which costs one more store and load per element. With 40 operands a run
+    takes 0.5 of XLA's time (LOG, reductions of concatenations)."""
 
     max_split_reductions: int = 4
-    """Shapes among these operands, each of which has a kernel of its own: 8 shapes compile three
-    times as long as one array, 40 take 1.6 s, and none of them run much faster (same section)."""
+    """Most distinct shapes among these operands, as each needs a kernel: 8 shapes take three times
+    as long to compile as one array, 40 take 1.6 s, and none of them runs much faster (same
+    section)."""
 
     joins_in_f64: bool = True
-    """True where partial sums of f32 are added up in f64."""
+    """True if partial sums of f32 are added up in f64."""
 
     min_window_elements: int = 9
-    """Elements of a window from which it is reduced as a row. Smaller ones are combined in the loop
-    over results, which becomes vectors of these: windows of 3x3 are the largest that are unrolled
-    (LOG, fifth round)."""
+    """Smallest window, in elements, that is reduced as a row. Smaller ones are combined in the loop
+    over results, which is vectorised: windows of 3x3 are the largest that are unrolled (LOG, fifth
+    round)."""
 
     min_window_row: int = 32
-    """Elements beside a window's that are added as rows: shorter rows are no vectors."""
+    """Shortest inner dimension, in elements, for windows as rows: shorter is not vectorised."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ThinDots:
     """Choice of the products with few vectors that are computed without packing the matrix.
 
-    The figures are those of the section on products with few rows in LOG.
+    Figures are from the section on products with few rows in LOG.
     """
 
     max_inner_vectors: int = 48
-    """Vectors up to which a matrix is multiplied along its rows without packing it. 8, 16, 32
-    vectors: 0.33, 0.33, 0.52 ms packed, 0.15, 0.25, 0.46 without; from 56 on they are equal."""
+    """Most vectors that a matrix is multiplied with along its rows without packing. 8, 16, 32
+    vectors: 0.33, 0.33, 0.52 ms packed, 0.15, 0.25, 0.46 unpacked; equal from 56 on."""
 
     max_outer_vectors: int = 2
-    """The same along its columns. 4 vectors: 21 us, 14 by tiles (LOG, products of few rows by
+    """The same along its columns. 4 vectors: 21 us, with tiles 14 (LOG, products of few rows by
     tiles)."""
 
     min_matrix_bytes: int = 1 << 16
-    """Bytes of a matrix below which it stays in L1 or L2, and packing it costs little."""
+    """Smallest matrix, in bytes, that is not packed: packing from L1 or L2 is cheap."""
 
     min_inner_bytes: int = 1 << 9
-    """Bytes of a row from which adding up partial sums costs less than packing the matrix."""
+    """Shortest row, in bytes: below, adding up partial sums costs more than packing."""
 
     few_vectors: int = 8
-    """Vectors up to which packing is so much of the time that shorter rows are multiplied, too."""
+    """Most vectors for which packing takes so long that shorter rows are not packed, too."""
 
     min_inner_bytes_of_few: int = 1 << 8
     """The same as `min_inner_bytes` for at most `few_vectors`: rows of 256 bytes."""
 
     min_outer_bytes: int = 1 << 8
-    """Bytes of a row below which setting up its products takes longer than they do."""
+    """Shortest row along columns, in bytes: below, the set-up takes longer than the products."""
 
     outer_piece_bytes: int = 1 << 9
-    """Fewest bytes of a piece of a row where a product along columns is divided."""
+    """Fewest bytes of a piece of a row when a product along columns is divided."""
 
     min_outer_pieces: int = 4
-    """Pieces that a matrix of more than `max_undivided_bytes` has to have, so that threads share
-    it. Rows that are nearly as long as the matrix is deep have them; tall matrices do not."""
+    """Fewest pieces of a matrix of more than `max_undivided_bytes`, so that threads share it.
+    Matrices with rows nearly as long as they are deep have them; tall matrices do not."""
 
     max_undivided_bytes: int = 1 << 20
-    """Bytes of a matrix up to which one work item multiplies it along columns, or along rows that
-    are fewer than `min_sums`."""
+    """Largest matrix, in bytes, that one work item multiplies along columns, or along fewer rows
+    than `min_sums`."""
 
     min_sums: int = 4
-    """Sums of products with one vector below which a matrix of more than `max_undivided_bytes` is
-    summed in parts by a reduction: a thin product is not divided along its sums (LOG, benchmark
-    rows against the state before)."""
+    """Fewest sums of a product with one vector and a matrix of more than `max_undivided_bytes`.
+    Fewer sums are computed in parts by a reduction, as a thin product is not divided along its sums
+    (LOG, benchmark rows against the state before)."""
 
     min_rows_per_vector: int = 8
-    """Rows of the matrix for each vector from which the vectors are worth transposing."""
+    """Fewest rows of the matrix per vector for which transposing the vectors pays off."""
 
     min_stored_bytes: int = 1 << 20
-    """Bytes of a stored matrix from which its product with a vector is a dot, and not a sum that is
-    fused with what computes it: more than L2 holds."""
+    """Smallest matrix in memory, in bytes, whose product with a vector is a dot instead of a sum
+    that is fused with its producers: more than L2 holds."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SmallDots:
-    """Choice of the dots that are sums in a loop (LOG, reductions of concatenations)."""
+    """Choice of dots that are loop nests (LOG, reductions of concatenations)."""
 
     max_products: int = 384
-    """Multiplications for each matrix of a batch up to which a loop is faster than a call of a
-    routine, which takes as long as some 500. Routines are as fast from 8 x 8 x 8 on."""
+    """Most multiplications per matrix of a batch for which a loop is faster than a call of a
+    routine, which costs as much as some 500. Routines are as fast from 8 x 8 x 8 on."""
 
     max_row_products: int = 64
-    """The same for each row of a single product, of which routines compute several at once."""
+    """The same per row of a single product, as routines compute several rows at once."""
 
     min_rows: int = 32
-    """Rows of a single product from which a loop saves more time than its compilation takes."""
+    """Fewest rows of a single product for a loop: it saves more time than its compilation takes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -162,32 +164,32 @@ class ConvolutionLayouts:
     """Choice of the convolutions that are transposed to channels last."""
 
     min_group_features: int = 4
-    """Features of a group below which groups are computed side by side, in vectors of features."""
+    """Fewest features of a group for tiles; smaller groups are vectorised across groups."""
 
     min_groups: int = 16
-    """Groups that make such vectors: as many f32 as the widest register has."""
+    """Fewest groups for vectors across groups: as many f32 as the widest register has."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ControlFlow:
-    """Branches and loops that cost more than what they do.
+    """Conditionals and loops that cost more than the instructions inside.
 
-    Half and twice as much takes 0.96 to 1.02 of the time of programs of some 10 us, a good part of
-    which is their call (LOG, numbers of the target).
+    With half and twice these bounds, programs of some 10 us, a good part of which is the call, take
+    0.96 to 1.02 of the time (LOG, numbers of the target).
     """
 
     max_branch_instructions: int = 16
-    """Instructions of a branch that is computed whether it is chosen or not."""
+    """Most instructions of a branch that is computed unconditionally, followed by a select."""
 
     max_branch_elements: int = 64
-    """Elements of what such a branch computes: a few vectors, less than two launches."""
+    """Most elements of such a branch's results: a few vectors, less time than two launches."""
 
     max_unrolled_iterations: int = 4
-    """Iterations up to which a while loop of known length becomes its bodies."""
+    """Most iterations of a while loop of known length that is unrolled."""
 
     max_unrolled_instructions: int = 128
-    """Instructions of all unrolled bodies together, which bounds the time of compilation."""
+    """Most instructions of all unrolled bodies together, which bounds the time of compilation."""
 
     free_hoisted_bytes: int = 4096
-    """Bytes up to which an invariant result of a loop is kept even if it is larger than what it is
-    computed from: a page, which stays in L1."""
+    """Largest invariant of a loop, in bytes, that is hoisted even if it is larger than its
+    operands: a page, which stays in L1."""

@@ -1,4 +1,4 @@
-"""The target of a compilation: a machine, its kernels (capabilities), and its tuning."""
+"""The target of a compilation: a machine, its tuning, and the capability of its kernels."""
 
 import dataclasses
 import functools
@@ -10,15 +10,15 @@ from xla_server.target.machine import Machine
 from xla_server.target.tuning import Tuning, tuning_of
 
 PROCESSOR = Capability()
-"""The kernels for processors."""
+"""The capability of kernels for processors."""
 
 GPU = GpuCapability()
-"""The kernels for GPUs."""
+"""The capability of kernels for GPUs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Target:
-    """A machine to compile for. Passes, fusion and lowering of one program have the same one."""
+    """The target of a compilation. Passes, fusion and lowering of one program share it."""
 
     machine: Machine
     tuning: Tuning

@@ -1,8 +1,8 @@
-"""Numbers that compilation is tuned by, in groups: here those of kernels, derived from a machine.
+"""Tuning parameters of compilation, in groups: here those of kernels, derived from a machine.
 
-A number that follows from caches or cores is a field that `tuning_of` computes; the others are
-defaults, which hold for every machine. LOG is tests/benchmarks/LOG.md, by its headings. Its
-machines have two cores; numbers of work items scale from there by the cores.
+`tuning_of` computes the fields that follow from caches or cores; the others have defaults, which
+hold for every machine. LOG is tests/benchmarks/LOG.md, cited by its headings. Its machines have two
+cores; numbers of work items are scaled from these by the cores.
 """
 
 import dataclasses
@@ -14,16 +14,16 @@ from xla_server.target.machine import Machine
 
 _MAX_CACHE_SHARE = 256 << 10
 _MAX_PRODUCTS = 1 << 32
-"""Multiplications that take one core a twentieth of a second: the longest that a cancelled
-execution continues, and short enough for threads to end together."""
+"""Most multiplications of a work item: a twentieth of a second on one core. A cancelled execution
+runs at most that long, and threads end within it."""
 
 
 def cache_share(machine: Machine) -> int:
     """Return the bytes of a block that stays in a core's L2 while other operands pass through.
 
-    It is half of L2, and at most 256 KiB, above which nothing is measured. Boxes of a convolution's
-    input that are smaller are no faster (LOG, sixth round), nor are other blocks of rows of a
-    product (LOG, third round).
+    It is half of L2, and at most 256 KiB, the largest size that was measured. Boxes of a
+    convolution's input that are smaller are no faster (LOG, sixth round), nor are other blocks of
+    rows of a product (LOG, third round).
     """
     return min(machine.l2_bytes // 2, _MAX_CACHE_SHARE)
 
@@ -36,7 +36,7 @@ def work_items(machine: Machine, per_core: int) -> int:
 def scratch_items(machine: Machine, fewest: int) -> int:
     """Return the work items of a loop in which each has scratch memory of its own.
 
-    They are two for each core, so that memory grows no faster than cores do, and at least `fewest`.
+    They are two per core, so that memory grows no faster than the cores, and at least `fewest`.
     """
     return max(fewest, 2 * machine.cores)
 
@@ -46,17 +46,18 @@ class MatrixProducts:
     """Blocking of matrix products by register tiles (codegen/lower/contraction/gemm.py)."""
 
     block_bytes: int
-    """Bytes that a work item keeps in its cache share: packed rows of the left operand, and rows of
-    the result if sums are short. Larger right operands are packed once for all."""
+    """Size, in bytes, of a work item's working set in its cache share: packed rows of the left
+    operand, and rows of the result if sums are short. Larger right operands are packed once for
+    all."""
 
     work_items: int
-    """Number of work items of a large product: four per core. They are cut so that threads end
+    """Number of work items of a large product: four per core. They are sized so that threads end
     together: of 20 tiles the busier of two threads has 10, of 19 it had 11 (LOG, fifth round)."""
 
     max_rereading_tiles: int
-    """Tiles per column up to which each reads the right operand unpacked; with more, the first one
-    packs the rows that it reads. Tiles of 32 registers are so tall that reading L2 once more takes
-    none of their time: 16 rows 0.97, 1.03 packed (LOG, products of few rows by tiles)."""
+    """Most tiles per column that each read the right operand unpacked; with more, the first one
+    packs it. Tiles of 32 registers are so tall that reading L2 once more takes none of their time:
+    16 rows 0.97, 1.03 packed (LOG, products of few rows by tiles)."""
 
     k_block_bytes: int = 4096
     """Depth of a K block in bytes per row of a packed panel. The accumulator tile stays in
@@ -64,24 +65,25 @@ class MatrixProducts:
     of the right panel (LOG, fifth round)."""
 
     max_shallow_depth: int = 128
-    """Depth up to which a product is computed row of tiles by row of tiles, in the order of memory.
-    [4000,8] x [8,1024]: 2.4 of XLA's time before, 1.0 after (LOG, convolutions of few features)."""
+    """Largest depth of a product that is computed one row of tiles after the other, in memory
+    order. [4000,8] x [8,1024]: 2.4 of XLA's time before, 1.0 after (LOG, convolutions of few
+    features)."""
 
     min_result_ratio: int = 8
-    """Bytes of a shallow product's result per byte of the right operand from which it is packed
-    ahead: below, packing takes a good part of the time. Three of [1000,3] x [3,1000]: 1802 us by
-    columns, 453 by rows (LOG, shallow products with large results)."""
+    """Smallest ratio of the bytes of a shallow product's result to those of its right operand for
+    which that is packed ahead: below, packing takes a good part of the time. Three of [1000,3] x
+    [3,1000]: 1802 us by columns, 453 by rows (LOG, shallow products with large results)."""
 
     max_unpacked_tiles: int = 3
-    """Tiles per column up to which work items have all rows, and none packs for another. A smaller
-    number is as fast (LOG, products with few rows)."""
+    """Most tiles per column for which a work item has all rows, so that none packs for another.
+    Smaller bounds are as fast (LOG, products with few rows)."""
 
     max_repacking_blocks: int = 2
-    """Blocks of rows up to which each packs the right operand for itself, panel by panel. 64 rows:
-    6.0 ms packed in memory, 3.3 on the stack (LOG, products with few rows)."""
+    """Most row blocks that each pack the right operand again, panel by panel, on the stack. 64
+    rows: 6.0 ms packed in memory, 3.3 on the stack (LOG, products with few rows)."""
 
     min_wide_ratio: int = 4
-    """Columns per row from which a product is divided by columns first. Same row of the log."""
+    """Fewest columns per row for a product divided by columns first (same section of LOG)."""
 
     min_item_products: int = 1 << 20
     """Fewest multiplications of a work item: some tens of microseconds, so that handing it to
@@ -91,7 +93,7 @@ class MatrixProducts:
     """Most multiplications of a work item, whose end a cancelled execution waits for."""
 
     panels_per_item: int = 4
-    """Panels of the right operand that one work item packs. Other numbers gain nothing (LOG, fifth
+    """Panels of the right operand that one work item packs. Other numbers are no faster (LOG, fifth
     round)."""
 
     packing_steps: int = 128
@@ -99,8 +101,8 @@ class MatrixProducts:
     2 rows: 1.8 ms without, 1.0 with (LOG, products with few rows)."""
 
     max_packed_bytes: int = 64 << 20
-    """Largest right operand that is packed ahead where BLAS could multiply it, which packs piece by
-    piece: bounds the scratch memory of a product."""
+    """Largest right operand, in bytes, that is packed ahead if BLAS could multiply it instead,
+    which packs piece by piece. Bounds the scratch memory of a product."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,30 +110,30 @@ class BlasProducts:
     """Division of matrix products that BLAS computes (codegen/lower/contraction/dot.py)."""
 
     pieces: int
-    """Number of pieces of a large product: eight per core, as BLAS takes longer for some."""
+    """Number of pieces of a large product: eight per core, as their times differ in BLAS."""
 
     min_piece_products: int = 1 << 21
     """Fewest multiplications of a piece, as each packs its operands anew."""
 
     min_piece_size: int = 128
-    """Fewest rows or columns of a piece: below, BLAS has no whole blocks."""
+    """Fewest rows or columns of a piece: below, BLAS cannot fill its blocks."""
 
     min_products_in_both: int = 1 << 28
-    """Multiplications from which rows are divided too where columns give too few pieces: pieces of
-    rows pack all of the right operand, which takes half as long again."""
+    """Fewest multiplications for which rows are divided, too, if columns give too few pieces:
+    pieces of rows each pack the whole right operand, and take half as long again."""
 
     max_piece_products: int = _MAX_PRODUCTS
     """Most multiplications of a piece, whose end a cancelled execution waits for."""
 
     unit: int = 16
-    """Columns that pieces are multiples of: a vector of the widest registers."""
+    """Unit of a piece's columns: a vector of the widest registers."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ThinProducts:
     """Division of products of a matrix with few vectors (lower/contraction/thin_product.py).
 
-    They are bound by reading the matrix.
+    Reading the matrix bounds their speed.
     """
 
     work_items: int
@@ -145,24 +147,24 @@ class ThinProducts:
     """Fewest bytes of the matrix in a work item."""
 
     min_even_bytes: int = 1 << 20
-    """Fewest bytes of the matrix in each of the even ones."""
+    """Fewest bytes of the matrix in each of the `even_items`."""
 
     run_bytes: int = 4 << 10
-    """Bytes of a row that are multiplied before the next row, for each sum: a page."""
+    """Bytes of a row that are multiplied before the next row is read: a page."""
 
     result_row_bytes: int = 16 << 10
-    """Bytes of a row of the result that a work item adds to, half of an L1. It is no smaller where
-    L1 is, as the order of sums depends on it."""
+    """Bytes of a row of the result that a work item accumulates: half of an L1. It is not derived
+    from L1, as the order of sums depends on it."""
 
     min_streamed_bytes: int = 4 << 20
-    """Smallest matrix, in bytes, whose rows are read in sequence if there is one vector: it is in
-    no core's cache, and one stream took 15 % less (LOG, products with few rows)."""
+    """Smallest matrix, in bytes, whose rows are read one after the other if there is one vector: it
+    is in no core's cache then, and one stream took 15 % less (LOG, products with few rows)."""
 
     min_streamed_run: int = 256
-    """Products of a row below which adding up its partial sums takes as long as they do."""
+    """Fewest products of a row for that: below, adding up its partial sums takes as long."""
 
     step_elements: int = 1 << 22
-    """Elements of the matrix between two tests of the cancellation flag where sums are along
+    """Elements of the matrix between two polls of the cancellation flag if sums are along
     columns."""
 
 
@@ -171,79 +173,82 @@ class Convolutions:
     """Blocking of convolutions: by register tiles, by Winograd's tiles, and by im2col."""
 
     input_block_bytes: int
-    """Bytes of the padded input for a block of rows: a cache share. Larger ones have scratch memory
-    outside of the stack."""
+    """Largest padded input of a row block, in bytes, on the stack: a cache share. Larger ones are
+    in heap memory."""
 
     min_blocks: int
-    """Number of blocks of rows, where there are as many: four per core."""
+    """Number of row blocks, if there are enough rows: four per core."""
 
     min_im2col_blocks: int
-    """Number of blocks of rows of an im2col matrix, where there are as many: two per core, as each
-    is a product of its own."""
+    """Number of row blocks of an im2col matrix, if there are enough rows: two per core, as each is
+    a product of its own."""
 
     work_items: int
-    """Number of work items that blocks are distributed to, each with its own scratch memory."""
+    """Number of work items that blocks are assigned to, each with its own scratch memory."""
 
     min_products: int = 1 << 14
-    """Multiplications from which tiles or products beat a loop nest, though routines are called.
-    A nest of 18,400 takes 2.5 of the time, tiles for 4,600 take 0.97 (LOG, numbers of the target).
+    """Fewest multiplications for which tiles or products are faster than a loop nest, calls
+    included. A nest of 18,400 takes 2.5 of the time, tiles for 4,600 take 0.97 (LOG, numbers of the
+    target).
     """
 
     min_group_size: int = 4
-    """Features of a group from which its part of the kernel is worth multiplying as a matrix."""
+    """Fewest features of a group for which its filter is multiplied as a matrix."""
 
     max_row_bytes: int = 256
-    """Bytes of a row of the kernel up to which panels are read without packing: four
-    lines of the cache, which the processor fetches ahead. Longer rows are packed."""
+    """Longest filter row, in bytes, whose panels are read unpacked: four cache lines, which the
+    processor prefetches. Longer rows are packed."""
 
     min_readings: int = 4
-    """Reads of each element of a depthwise convolution's input from which laying it out with its
-    zeros takes little of the time. Same-padded stride 2 stays a loop nest (LOG, sixth round)."""
+    """Fewest reads per input element of a depthwise convolution for which copying the input with
+    its padding takes little of the time. Same-padded stride 2 stays a loop nest (LOG, sixth
+    round)."""
 
     im2col_elements: int = 1 << 17
-    """Elements of an im2col matrix that are copied at once: 512 KiB of f32. It is no smaller where
-    L2 is, as the order of sums depends on it."""
+    """Elements of an im2col matrix that are copied at a time: 512 KiB of f32. It is not derived
+    from L2, as the order of sums depends on it."""
 
     im2col_rows: int = 512
-    """Rows of it that are copied at once."""
+    """Rows of an im2col matrix that are copied at a time."""
 
     min_im2col_depth: int = 64
-    """Fewest elements of the depth in a block: below, results are stored and loaded too often."""
+    """Smallest depth of a block, in elements: below, results are stored and loaded too often."""
 
     min_winograd_features: int = 16
-    """Features of the input and of the result from which transforms cost less than they save. 3x3
-    of 8x56x56x64: 0.4 of XLA's time, by tiles 1 (LOG, second round)."""
+    """Fewest features of input and result for Winograd: transforms cost less than they save. 3x3 of
+    8x56x56x64: 0.4 of XLA's time, by tiles 1 (LOG, second round)."""
 
     min_winograd_results: int = 6
-    """Fewest results along a dimension of which tiles of 4x4 results waste little."""
+    """Fewest results along a dimension for Winograd: few results of the 4x4 tiles are discarded."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FreeSums:
-    """Lengths of runs of a sum in a free order (codegen/schedules/builders/loop_builder.py).
+    """Run lengths of sums whose order is free (codegen/schedules/builders/loop_builder.py).
 
-    A run is added up in the partial sums of a loop, so that each of these has as many elements on
-    every processor, and errors have one bound.
+    A run is added up in the partial sums of a vector loop. Lengths are multiples of their number,
+    so that each partial sum has equally many elements on every processor, and errors have one
+    bound.
     """
 
     run_elements: int
-    """Elements of a run: 16 for each partial sum."""
+    """Elements of a run: 16 per partial sum."""
 
     long_run_elements: int
-    """Elements of a run of a long sum: 2 for each partial sum, so that 2^24 equal numbers have an
-    exact sum, as XLA's. With 4 and 8 sums of 2^15 to 2^24 elements took as long."""
+    """Elements of a run of a long sum: 2 per partial sum, so that 2^24 equal numbers have an exact
+    sum, as in XLA. With 4 and 8, sums of 2^15 to 2^24 elements took as long."""
 
     min_long_elements: int = 1 << 15
-    """Smallest sum, in elements, that is read from memory rather than the cache: there shorter runs
-    take no additional time."""
+    """Fewest elements of a long sum: it is read from memory instead of a cache, so that the shorter
+    runs take no extra time."""
 
     parts: int = 64
-    """Results of runs that are added in sequence before their results are."""
+    """Run results that are added in sequence; their sums are then added in the same way."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tuning:
-    """All groups for one machine."""
+    """All tuning parameters for one machine, by group."""
 
     products: MatrixProducts
     blas: BlasProducts
@@ -273,7 +278,7 @@ class Tuning:
 def tuning_of(machine: Machine) -> Tuning:
     """Return the tuning for a machine."""
     share, product_items = cache_share(machine), work_items(machine, 4)
-    # Two for each core at least, so that threads end together.
+    # Two per core at least, so that threads end together.
     items, rows = scratch_items(machine, 64), scratch_items(machine, 16)
     return Tuning(
         MatrixProducts(share, product_items, 3 if machine.vector_registers > 16 else 1),

@@ -1,1 +1,1 @@
-"""The platform `cpu`, and what all compiled platforms share."""
+"""The platform `cpu`, and the part that all compiled platforms share."""

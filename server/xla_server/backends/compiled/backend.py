@@ -1,7 +1,7 @@
-"""The part that all compiled platforms share.
+"""The base class of compiled platforms.
 
-A platform of its own implements how programs are loaded into its memory, and its buffers
-(`device_buffer.py`, `loaded_program.py`).
+A subclass implements how programs are loaded into its memory (`loaded_program.py`), and its buffers
+(`device_buffer.py`).
 """
 
 import abc
@@ -45,9 +45,9 @@ from xla_server.target.target import Target
 class PlatformOptions(TypedDict, total=False):
     """An operator's options of a platform that compiles.
 
-    `max_value_bytes` bounds every single value of a program and all that exist at once in an
-    execution. Programs may call the targets in `custom_calls`. Dumps that programs ask for are
-    written to `dumps`, reports of failures of the compiler to `incidents`.
+    `max_value_bytes` bounds every single value of a program, and the sum of the values that exist
+    at once in an execution. Programs may call the targets in `custom_calls`. Dumps that programs
+    ask for are written to `dumps`, reports of failures of the compiler to `incidents`.
     """
 
     max_value_bytes: int | None
@@ -57,7 +57,7 @@ class PlatformOptions(TypedDict, total=False):
 
 
 class OtherTargetError(Exception):
-    """A program must be compiled for another target, and so must all after it."""
+    """A program must be compiled again for another target, and all later programs for it, too."""
 
     def __init__(self, target: Target) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class CompiledBackend(abc.ABC):
     """A platform of `device_count` devices that compiles programs for one target.
 
     Implements xla_server.backends.platform.Backend but for `to_device`. Instructions are lowered by
-    `lowerings`, and `preparation` compiles what programs share.
+    `lowerings`, and `preparation` compiles code that programs share.
     """
 
     platform: ClassVar[str]
@@ -113,11 +113,11 @@ class CompiledBackend(abc.ABC):
         """
 
     def dump_files(self, program: LoadedProgram) -> Mapping[str, str | bytes]:
-        """Return what a dump has of a loaded program besides what all platforms write."""
+        """Return additional files of a loaded program's dump, specific to the platform."""
         return {}
 
     def prepare(self, is_over: Callable[[], bool] = lambda: False) -> bool:
-        """Compile what programs share, as Backend.prepare says."""
+        """Compile code that programs share; see Backend.prepare."""
         return self._preparation.run(is_over)
 
     def compile(
@@ -130,8 +130,8 @@ class CompiledBackend(abc.ABC):
     ) -> CompiledExecutable | DynamicExecutable:
         """Verify `module` and compile it with the layouts of `entry`.
 
-        Raises as Backend.compile says, ResourceExhaustedError among it where an execution would
-        not fit into the device's memory.
+        Raises as Backend.compile, among others ResourceExhaustedError if an execution would not fit
+        into the device's memory.
         """
         with self._preparation.interrupted():
             program_shape = admitted(module, entry, self._custom_calls, self._max_value_bytes)
@@ -140,7 +140,8 @@ class CompiledBackend(abc.ABC):
             key = fingerprint(module, program_shape)
             dump = self._dump(module, options, files)
             copies = relaid_bytes(program_shape)
-            # Equal up to names: one that leaves nothing behind of its own can be had from another.
+            # Modules that are equal up to names share a program, unless it writes a dump or a
+            # profile.
             name = (key, options.passes)
             is_shared = dump is None and not options.is_profiled
             program = self._programs.get(name) if is_shared else None
@@ -163,7 +164,7 @@ class CompiledBackend(abc.ABC):
         dump = self._dump(module, options, files)
         if dump is not None:
             dump.begin(module)
-        # Static programs have all other steps, the formulas of random numbers among them.
+        # Expanded here, so that static programs contain the formulas of random numbers.
         module = copy_module(module)
         RngExpander().apply(module)
 
@@ -197,10 +198,10 @@ class CompiledBackend(abc.ABC):
     def _program(
         self, module: HloModule, options: CompileOptions, dump: Dump | None, copies: int = 0
     ) -> LoadedProgram:
-        """The program of a static module; what the compiler fails on becomes an incident.
+        """Compile and load a static module; a failure of the compiler is reported as an incident.
 
-        Where a fused kernel does not compile, instructions inside of fusions get kernels of their
-        own. `copies` are bytes that an execution takes besides what the code says.
+        If a fused kernel does not compile, instructions inside fusions get kernels of their own.
+        `copies` are the bytes of arguments that an execution copies to another layout.
         """
         fuses = True
         while True:
@@ -242,7 +243,7 @@ class CompiledBackend(abc.ABC):
 
 
 def _origin(code: Code, kernel: KernelCode) -> HloInstruction | None:
-    """The instruction of a kernel, the first of several."""
+    """Return the first instruction that a kernel was made for."""
     for row in code.rows:
         if isinstance(row, KernelThunk) and row.kernel.key == kernel.key:
             return code.origins.get(row)

@@ -29,7 +29,7 @@ from xla_server.target.target import Target
 
 @functools.cache
 def steps_of(target: Target) -> tuple[tuple[Pass, ...], frozenset[str]]:
-    """Return everything that changes a module, in order, and the names of what fuses."""
+    """Return the passes and fusion steps in order, and the names of the fusion steps."""
     fusing = fusions(target, costs_of(target))
     return (*pipeline(target), *fusing), frozenset(step.name for step in fusing)
 
@@ -40,13 +40,13 @@ def costs_of(target: Target) -> LoopNestCosts:
 
 
 class Observer(PassObserver, Protocol):
-    """An observer of a program's compilation. It must not change the modules that it is shown."""
+    """An observer of a program's compilation. It must not change the modules that it receives."""
 
     def begin(self, module: HloModule) -> None:
-        """The module as it came."""
+        """Called with the module before all passes."""
 
     def optimised(self, module: HloModule) -> None:
-        """The module as it is compiled."""
+        """Called with the module after all passes."""
 
     def lowered(self, code: Code, assignment: Assignment) -> None:
         """Called with the code, which has the kernels' sources, and the buffer of every value."""
@@ -54,9 +54,9 @@ class Observer(PassObserver, Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Compilation:
-    """A compiled module, and the passes that changed it, each time they did.
+    """A compiled module, and the passes that changed it, one entry for each change.
 
-    `work` compares what the code does with what the module asks for.
+    `work` has the operations of the module and those of its code.
     """
 
     module: HloModule
@@ -78,9 +78,9 @@ def compile_module(
 ) -> Compilation:
     """Compile a copy of `module` for `target`, by default the host, up to the text of kernels.
 
-    Without `fuses`, instructions inside of fusions have kernels of their own.
+    Without `fuses`, instructions inside fusions have kernels of their own.
 
-    Raises InvalidArgumentError for options that name no pass that can be left out,
+    Raises InvalidArgumentError for options with names that are no optional passes,
     UnimplementedError for an operation without a kernel, ResourceExhaustedError for a program that
     is too long once its calls are inlined.
     """
@@ -108,19 +108,19 @@ def compile_module(
 
 
 class _Watch:
-    """Notes what changed the module, and passes everything on."""
+    """Records the passes that changed the module, and forwards all calls to another observer."""
 
     def __init__(self, observer: Observer | None) -> None:
         self.changed: list[str] = []
         self._observer = observer
 
     def before_pass(self, name: str, module: HloModule) -> None:
-        """A pass is about to run."""
+        """Called before a pass runs."""
         if self._observer is not None:
             self._observer.before_pass(name, module)
 
     def after_pass(self, name: str, module: HloModule, changed: bool) -> None:
-        """It has run."""
+        """Called after the pass has run."""
         if changed:
             self.changed.append(name)
         if self._observer is not None:

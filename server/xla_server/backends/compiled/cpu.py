@@ -27,8 +27,8 @@ class Cpu(CompiledBackend):
     """A platform of `device_count` devices that share this process's processor.
 
     Programs are compiled for `target`, by default the host. Kernels run on `threads` threads, by
-    default as many as it has cores. Compiled ones are kept in `compilation_cache_dir`, if that is
-    not empty; InvalidArgumentError if others could put code into it.
+    default as many as it has cores. Compiled kernels are cached in `compilation_cache_dir`, if that
+    is not empty. Raises InvalidArgumentError if other users could write code to it.
     """
 
     platform = "cpu"
@@ -48,7 +48,7 @@ class Cpu(CompiledBackend):
         directory = Path(compilation_cache_dir)
         cache = KernelCache(directory) if compilation_cache_dir else None
         self._kernels = Kernels(cache, target.machine)
-        # Every program runs on it: made before the first of them waits for it.
+        # Every program needs it, so it is compiled ahead.
         walker(self._kernels)
         self._pool = KernelThreads(self._kernels, threads)
         self._blocks = BlockPool()
@@ -56,7 +56,7 @@ class Cpu(CompiledBackend):
         super().__init__(device_count, target, lowerings, steps, **options)
 
     def close(self) -> None:
-        """Send the threads home that help executions; those that follow do without."""
+        """End the helper threads; later executions run without them."""
         self._pool.close()
 
     def load(self, compilation: Compilation) -> Program:

@@ -1,9 +1,9 @@
 """Programs of dynamic shape on a platform that compiles.
 
-The sizes are known when a program runs. It is walked on the host as on the interpreter. All steps
-that can be one program of static shape, at the sizes that the walk knows, are compiled and run as
-that. Mostly they are the whole program; where sizes depend on what it computes, they are the part
-before that and the part behind it.
+The sizes are known when a program runs. Its instructions, called steps, are walked on the host, as
+by the interpreter. Consecutive steps whose sizes are known become one program of static shape,
+which is compiled for these sizes and run. Mostly this is the whole program. If sizes depend on
+computed values, there is one program before these values are known and one after.
 """
 
 import contextlib
@@ -50,13 +50,13 @@ _AT_ONCE = (
         Opcode.WHILE,
     }
 )
-"""Operations that are free on available values: they pass them on, or change their sizes.
+"""Operations that take no time on available values: they forward them, or change their sizes.
 
-Queries of sizes are not among them: in a program they are constants.
+GetDimensionSize is not among them: in a static program it is a constant.
 """
 
 LARGEST_CONSTANT = 1 << 16
-"""Bytes of a constant that is written into programs; a larger one is an argument of theirs."""
+"""Largest constant, in bytes, that is part of static programs; larger ones are arguments."""
 
 
 class DynamicExecutable(InterpretedProgram):
@@ -76,8 +76,8 @@ class DynamicExecutable(InterpretedProgram):
         seed: int = 0,
         dump: Dump | None = None,
     ) -> None:
-        # Sizes of temporaries are unknown; the program that is made for given sizes is checked
-        # against the memory limit.
+        # Sizes of temporaries are unknown here; each static program is checked against the memory
+        # limit when it is compiled.
         super().__init__(module, program_shape, seed)
         self._entry = module.entry
         self._programs = programs
@@ -117,9 +117,9 @@ class DynamicExecutable(InterpretedProgram):
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class SizedRun(Run):
-    """One execution; the Frame that the evaluators of control flow and of the host see.
+    """One execution; the Frame of evaluators of control flow and of host operations.
 
-    `cycles` are those of its programs, `byte_sizes` the sizes of each of them.
+    `cycles` is the sum over its programs, `byte_sizes` has the code size of each by name.
     """
 
     programs: SizeVariants
@@ -137,7 +137,7 @@ class SizedRun(Run):
         return self._host.random
 
     def enter(self, computation: HloComputation, arguments: Sequence[Value]) -> Deep[Value]:
-        """Return the value of a computation's root on arguments, as a deep function."""
+        """Return the value of a computation's root on these arguments, without Python recursion."""
         walk = _Walk(self.plans.of(computation), arguments, self)
         while walk.left:
             self.options.cancellation.checkpoint()
@@ -154,7 +154,7 @@ class SizedRun(Run):
         return walk.values[walk.root]
 
     def loop(self, instruction: HloInstruction, carried: Value) -> Deep[Value]:
-        """Run a while loop by iterations, and as one program once sizes stay the same."""
+        """Run a while loop by iterations, and as one program once sizes remain the same."""
         body, condition = instruction.called
         step = PlannedInstruction(instruction, _evaluate_while, (0,), 1, (), is_large=False)
         sizes: object = None
@@ -176,12 +176,12 @@ class SizedRun(Run):
         constants: Mapping[int, HloInstruction],
         wanted: int,
     ) -> SizeVariant:
-        """The program of the first of these steps; it is made if there is none for these sizes."""
+        """Return the program of the first of these steps, compiled if these sizes are new."""
         with self._timed("choose a program", "", "walk"):
             return self.programs.of(steps, values, constants, {wanted})
 
     def _run(self, sized: SizeVariant, values: Mapping[int, Value]) -> dict[int, Value]:
-        """The values that come from a program."""
+        """Run a static program and return its values by slot."""
         program = sized.program
         assert program is not None
         timed = self.times.program(sized.name, program) if self.times else contextlib.nullcontext()
@@ -207,10 +207,10 @@ class SizedRun(Run):
         return self.times.step(what, instruction, category)
 
     def _do_at_once(self, walk: "_Walk") -> None:
-        """Take the steps that cost nothing."""
+        """Evaluate the steps whose operands are available and that take no time."""
         for step in walk.left:
             if step.instruction.opcode in _AT_ONCE and walk.values.keys() >= set(step.operands):
-                with contextlib.suppress(XlaError):  # It is said when the step is reached.
+                with contextlib.suppress(XlaError):  # The walk raises it at the step.
                     walk.values[step.result] = result_of(self._evaluate(step, walk.operands(step)))
         walk.go_on({}, [step for step in walk.left if step.result not in walk.values])
 
@@ -234,11 +234,11 @@ class _Walk:
         self.left: Sequence[PlannedInstruction] = tuple(left)
 
     def operands(self, step: PlannedInstruction) -> list[Value]:
-        """The values that a step reads."""
+        """Return the values that a step reads."""
         return [self.values[slot] for slot in step.operands]
 
     def go_on(self, values: dict[int, Value], left: Sequence[PlannedInstruction]) -> None:
-        """Add values and replace the remaining steps; values that they do not read are dropped."""
+        """Add values and replace the remaining steps; values that these do not read are dropped."""
         self.values.update(values)
         if len(left) < len(self.left):
             read = {slot for step in left for slot in step.operands}
@@ -253,7 +253,7 @@ class _Walk:
 def _evaluator_of(opcode: Opcode) -> Evaluator:
     """Return the evaluator of an opcode in the walk.
 
-    Programs compute all that does not change sizes.
+    Evaluators of other operations raise an error, as static programs compute them.
     """
     if opcode is Opcode.WHILE:
         return _evaluate_while
@@ -265,7 +265,7 @@ def _evaluator_of(opcode: Opcode) -> Evaluator:
         instruction: HloInstruction, operands: Sequence[Value], frame: Frame
     ) -> Value | Deep[Value]:
         if any(map(has_dynamic_shapes, instruction.called)):
-            # It calls what has sizes of its own, which is walked in its turn.
+            # The called computation has dynamic shapes, so it is walked, too.
             return found(instruction, operands, frame)
         raise InternalError(f"a program must give the value, got none for {instruction.shape}")
 

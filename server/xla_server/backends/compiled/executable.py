@@ -26,14 +26,14 @@ from xla_server.runtime.host import HostRun, RunContext
 from xla_server.runtime.row_times import RowTimes
 
 _DONATING = 4
-"""Sets of donated arguments that an executable has programs for; callers have one or two."""
+"""Bound of an executable's programs for sets of donated arguments; callers use one or two."""
 
 
 class CompiledExecutable:
     """A compiled program. Implements xla_server.backends.platform.Executable.
 
-    Its arguments and results are `buffers`. The times of each execution's rows are written to
-    `dump`, if there is one.
+    Its arguments and results are made by `buffers`. The times of each execution's thunks are
+    written to `dump`, if there is one.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class CompiledExecutable:
         self._byte_size = program.byte_size
         self.kept_bytes = self._byte_size + self.memory.constants
         self.dump = dump
-        """Where the times of each further execution's rows are written, if anywhere."""
+        """The dump that the times of each later execution's thunks are written to, or None."""
         self._program = program
         self._buffers: Buffers[DeviceBuffer] = buffers
         self._kind: type[DeviceBuffer] = buffers.kind
@@ -67,7 +67,7 @@ class CompiledExecutable:
         self._seed = seed
         self._random_states = RandomStates()
         self._donating: dict[frozenset[int], LoadedProgram] = {}
-        # Shapes of arrays that fitted before: arguments often are the same buffers, or results.
+        # Shapes that fitted before, compared by identity: arguments often are the same buffers.
         self._fitting: list[Shape | None] = [None] * len(program_shape.parameters)
         result = program_shape.result
         self._gives_array = result.is_array
@@ -76,14 +76,14 @@ class CompiledExecutable:
 
     @property
     def in_turns(self) -> InTurns | None:
-        """Runs it as all participants of a grid in one thread; None if that does not fit."""
+        """Runs all participants of a grid in one thread; None if the program does not allow it."""
         can_be = self.dump is None and self._program.in_turns is not None
         return self._execute_in_turns if can_be else None
 
     def execute(
         self, arguments: Sequence[Buffer], *, device: Device, options: ExecuteOptions
     ) -> Execution:
-        """Run on `device` and wait for the result; raises as Executable.execute says."""
+        """Run on `device` and wait for the result; raises as Executable.execute."""
         started = time.perf_counter_ns()
         leaves = self._leaves(arguments)
         program = self._program
@@ -94,7 +94,7 @@ class CompiledExecutable:
         moved = self._buffers.moved
         if moved is not None:
             leaves = [moved(leaf, device) for leaf in leaves]
-        # No execution that is given some of `memory` writes over it while it is held.
+        # While `memory` holds references, no other execution is the sole owner and overwrites it.
         memory, addresses = [], []
         for leaf in leaves:
             memory.append(leaf.memory)
@@ -121,7 +121,7 @@ class CompiledExecutable:
         cancellation: Cancellation,
         group: GridParticipants,
     ) -> list[Execution] | None:
-        """Run as all participants, as InTurns says."""
+        """Run all participants; see InTurns."""
         program, turns = self._program, self._program.in_turns
         records = [] if turns is None else group.all_records(turns.plan)
         if turns is None or not records:
@@ -147,7 +147,7 @@ class CompiledExecutable:
         ]
 
     def _leaves(self, arguments: Sequence[Buffer]) -> list[DeviceBuffer]:
-        """The arrays of all arguments, which must fit the parameters."""
+        """Return the arrays of all arguments, which must fit the parameters."""
         fitting, kind = self._fitting, self._kind
         if len(arguments) != len(fitting):
             raise InvalidArgumentError(
@@ -169,14 +169,14 @@ class CompiledExecutable:
     def _with_donated(
         self, arguments: Sequence[Buffer], leaves: list[DeviceBuffer], donated: Collection[int]
     ) -> tuple[list[DeviceBuffer], LoadedProgram]:
-        """The arrays in buffers of the execution's own, and the program that writes over them."""
+        """Take donated arrays from their buffers; return all arrays, and the program for them."""
         counts = [sum(leaf.is_array for leaf in part.shape.leaves()) for part in arguments]
         ends = list(itertools.accumulate(counts))
         numbers = [n for k in donated for n in range(ends[k] - counts[k], ends[k])]
         moved = {leaf: leaf.given_up() for leaf in dict.fromkeys(leaves[n] for n in numbers)}
         leaves = [moved.get(leaf, leaf) for leaf in leaves]
-        # One that shares its memory, or stands here twice, is only given up. This is tested
-        # last: no other execution can begin to use it any more.
+        # An array that shares its memory, or that is passed twice, is taken but not overwritten.
+        # This is tested last, when no other execution can begin to use it.
         sole = frozenset(
             n for n in numbers if leaves[n].is_sole_owner and leaves.count(leaves[n]) == 1
         )

@@ -1,9 +1,9 @@
 """Compilation of shared routines before a program needs them.
 
-XLA's CPU backend links the routines that its programs call; ours are compiled on first use. Here a
-background thread compiles them. It pauses while a program is compiled. It runs at the normal
-priority, because it holds locks that other threads need, Python's among them, and a thread with a
-low priority would hold them for long.
+XLA's CPU backend links the routines that its programs call; ours are compiled on first use. A
+background thread compiles them ahead, and pauses while a program is compiled. It has normal
+priority: it holds locks that other threads need, such as the GIL, and would hold them for long at a
+low priority.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _LOOK_SECONDS = 0.1
 
 
 class Preparation:
-    """Steps that are taken while no program is compiled. Thread-safe."""
+    """Steps of compilation that run while no program is compiled. Thread-safe."""
 
     def __init__(self, steps: Sequence[Callable[[], object]]) -> None:
         self._steps = steps
@@ -34,7 +34,7 @@ class Preparation:
 
     @contextlib.contextmanager
     def interrupted(self) -> Iterator[None]:
-        """Begin nothing while the block runs: what is begun takes some milliseconds at most."""
+        """Begin no step during the block. A step that has begun takes some milliseconds at most."""
         with self._changed:
             self._urgent += 1
         try:
@@ -45,9 +45,9 @@ class Preparation:
                 self._changed.notify_all()
 
     def run(self, is_over: Callable[[], bool]) -> bool:
-        """Take one step after the other; False if `is_over` said so, or one failed.
+        """Run one step after the other; return False if `is_over` returned True, or a step failed.
 
-        The log has what failed: the program that needs it will fail too, and say more.
+        The failure is logged only: a program that needs the code fails with the same error.
         """
         started = time.perf_counter()
         try:
@@ -67,16 +67,17 @@ class Preparation:
 
 
 def preparation(kernels: Kernels, pool: KernelThreads) -> Preparation:
-    """Return what loads shared functions, what runs programs, and what the first kernel awaits."""
+    """Return the steps that compile helpers, shared functions and code for the first kernel."""
     prepared = by_likelihood(vocabulary(kernels.machine).prepared)
     loads = [functools.partial(kernels.load_shared, symbol) for symbol in prepared]
     return Preparation([pool.prepare, *loads, lambda: kernels.native(copy_range), kernels.prepare])
 
 
 def by_likelihood(symbols: Iterable[str]) -> list[str]:
-    """Symbols of shared functions, those that most programs call first.
+    """Sort symbols of shared functions, those that most programs call first.
 
-    Products come before all else, numbers of 32 bits before others, and Fourier transforms last.
+    Fourier transforms are last, functions of f64, i16 and i32 after others, and products first
+    among equals.
     """
 
     def rank(symbol: str) -> tuple[bool, bool, bool]:

@@ -1,4 +1,4 @@
-"""The programs of static shape that a program of dynamic shape has become so far."""
+"""Cache of the programs of static shape that a program of dynamic shape was compiled to."""
 
 import dataclasses
 import itertools
@@ -18,17 +18,17 @@ from xla_server.passes.dynamic_sizes.static_segments import StaticSegment, first
 from xla_server.runtime.host import RunContext
 
 KEPT = 64
-"""Programs that are kept, the last used; each is small beside what it computes on."""
+"""Bound of cached programs, which are small beside their values; the least recently used go."""
 
 Compile: TypeAlias = Callable[[HloModule, str], LoadedProgram]
-"""Makes a program of a module of static shape, under a name."""
+"""Function from a module of static shape and a name to its compiled program."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SizeVariant:
-    """A segment as a program that can run; None if there was no step to take.
+    """A segment as a loaded program; None if the segment is empty.
 
-    Its `name` is that in dumps.
+    Dumps show it under `name`.
     """
 
     segment: StaticSegment
@@ -38,7 +38,7 @@ class SizeVariant:
     def run(
         self, values: Mapping[int, Value], device: Device, context: RunContext
     ) -> tuple[dict[int, Value], int]:
-        """The values that come into slots, for those that are in slots, and the cycles it took."""
+        """Run on values by slot; return the resulting values by slot, and the cycles."""
         program, segment = self.program, self.segment
         assert program is not None
         assert segment.module is not None
@@ -50,9 +50,10 @@ class SizeVariant:
 
 
 class SizeVariants:
-    """Makes the program of some steps at some sizes when it is first needed.
+    """Compiles the program of some steps for some sizes when it is first needed.
 
-    The last used are kept. Any thread may ask; two that ask for the same at once both make it.
+    The most recently used ones are cached. Thread-safe; two threads that need the same program at
+    the same time both compile it.
     """
 
     def __init__(self, module: HloModule, compile_program: Compile) -> None:
@@ -72,9 +73,9 @@ class SizeVariants:
         constants: Mapping[int, HloInstruction],
         wanted: Collection[int],
     ) -> SizeVariant:
-        """The program of the first of these steps, for values of these sizes.
+        """Return the program of the first of these steps, for values of these sizes.
 
-        The arguments are those of `first_segment`. Raises what compiling it raises.
+        The arguments are those of `first_segment`. Raises errors of the compilation.
         """
         read = sorted({slot for step in steps for slot in step.operands} & values.keys())
         sizes = tuple(extents_of(values[slot]) for slot in read if slot not in constants)
@@ -100,7 +101,7 @@ class SizeVariants:
 
 
 def _numbers(places: Sequence[ArgumentIndex], values: Mapping[int, Value]) -> tuple[bytes, ...]:
-    """The values that decided about sizes."""
+    """Return the bytes of the arguments on which sizes depend."""
     return tuple(list(arrays_of(values[slot]))[number].tobytes() for slot, number in places)
 
 
@@ -128,7 +129,7 @@ class LastUsed(Generic[_Key, _Item]):
             return found
 
     def put(self, key: _Key, item: _Item) -> None:
-        """Keep an item; evict the least recently used one beyond the bound."""
+        """Add an item, and evict the least recently used one if there are too many."""
         with self._lock:
             self._items[key] = item
             self._items.move_to_end(key)

@@ -1,5 +1,5 @@
-"""The `cuda` platform: programs compiled to kernels for one kind of NVIDIA GPU, run by workers.
+"""The `cuda` platform: programs compiled to kernels for one compute capability, run by workers.
 
-The server never calls the driver. Each device has a process, its worker (`worker/`), which the
-server sends requests to; an illegal address ends the worker alone.
+The server never calls the driver. Each device has a worker process (`worker/`), to which the server
+sends requests, so an illegal address ends the worker alone.
 """

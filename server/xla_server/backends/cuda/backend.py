@@ -47,13 +47,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class Cuda(CompiledBackend):
-    """A platform of GPUs, each with a worker, which runs programs there.
+    """A platform of GPUs, each with a worker process that runs programs on it.
 
-    Programs are compiled for `machine`, by default the oldest kind of GPU there is, by `toolchain`,
-    by default LLVM's. Compiled kernels are kept in `compilation_cache_dir`, if that is not empty.
+    Programs are compiled for `machine`, by default the oldest of the GPUs, by `toolchain`, by
+    default LLVM's. Compiled kernels are cached in `compilation_cache_dir`, if that is not empty.
     Steps of the host run on `threads` threads, by default as many as it has cores. An execution
-    must fit into `memory_fraction` of a device's memory. With `library_convolutions` cuDNN does
-    those that it has engines for: by default where it is installed, if target/gpu.py says so.
+    must fit into `memory_fraction` of a device's memory. With `library_convolutions` cuDNN computes
+    the convolutions for which it has engines; by default if it is installed and target/gpu.py
+    enables it.
     """
 
     platform = "cuda"
@@ -75,7 +76,7 @@ class Cuda(CompiledBackend):
     ) -> None:
         """Use `workers` or start one for each of `device_count` devices by a command.
 
-        Raises NoDeviceError, with a sentence, if there is no device.
+        Raises NoDeviceError, with the reason, if there is no device.
         """
         self._workers = workers or start_workers(device_count, worker_command)
         machine = machine or machine_of(self._workers)
@@ -100,7 +101,7 @@ class Cuda(CompiledBackend):
         super().__init__(len(self._workers), target, lowerings, Preparation([]), **options)
 
     def close(self) -> None:
-        """End workers, threads and what compiles; nothing may be used afterwards."""
+        """End workers, threads and the compiler; the platform must not be used afterwards."""
         self._pool.close()
         self._modules.close()
         for worker in self._workers:
@@ -109,9 +110,9 @@ class Cuda(CompiledBackend):
     def load(self, compilation: Compilation) -> CudaProgram:
         """Return the program of a compilation, loaded on the first device.
 
-        Raises as CompiledBackend.load, and what the worker does. A run tells who needs the first
-        device that it is lost; others do without. Programs with plans that the device's libraries
-        refuse are compiled again without these.
+        Raises as CompiledBackend.load, and errors of the worker. If the first device is lost, only
+        runs on it fail, later. Programs with plans that the device's libraries refuse are compiled
+        again without these.
         """
         parts = Parts(compilation.code, self._modules, self._steps)
         self._tell(parts.modules.values())
@@ -125,7 +126,7 @@ class Cuda(CompiledBackend):
         return program
 
     def _tell(self, modules: Iterable[DeviceModule]) -> None:
-        """Log once what keeps modules from being machine code before they are loaded."""
+        """Log once why modules are not machine code before the driver loads them."""
         names = {each.compiler for each in modules if each.compiler and not each.cubin}
         for name in names - self._told:
             self._told.add(name)
@@ -136,7 +137,7 @@ class Cuda(CompiledBackend):
         return self._placement.placed(literal, device)
 
     def dump_files(self, program: LoadedProgram) -> Mapping[str, str | bytes]:
-        """Return where rows are done, and the modules of kernels."""
+        """Return a listing of device and host steps, and the modules of kernels."""
         assert isinstance(program, CudaProgram)
         notes = self._refusals.lines()
         return dump_files(program.code, program.encoded.rows, program.modules, notes)

@@ -1,8 +1,8 @@
 """Buffers in the memory of devices, and copies of values to them.
 
-The memory of an array is dense and row-major, whatever layout its shape says: that is the one it
-leaves the server in. Values that only the host reads, tokens and arrays of dynamic shape, are kept
-as literals.
+The memory of an array is dense and row-major, whatever the layout of its shape, which applies only
+when the value is serialised. Values that only the host reads, tokens and arrays of dynamic shape,
+are kept as literals.
 """
 
 import dataclasses
@@ -27,25 +27,25 @@ from xla_server.ops.evaluation import Array, Value
 class CudaBuffer:
     """A value on a device. Implements xla_server.backends.device_buffer.DeviceBuffer.
 
-    Once the worker of the device is lost, what reads the value raises UnavailableError.
+    Once the worker of the device is lost, reading the value raises UnavailableError.
     """
 
     shape: Shape
     device: Device
     elements: tuple["CudaBuffer", ...] = ()
     memory: DeviceMemory | None = None
-    """The memory that has the dense row-major array; its content must not change."""
+    """The memory of the dense row-major array, or None; its content must not change."""
     _literal: Literal | None = None
-    """A value that stays on the host."""
+    """A value that is on the host only."""
 
     @property
     def byte_size(self) -> int:
-        """Bytes the value stands for, elements of tuples included."""
+        """The size of the value in bytes, elements of tuples included."""
         return self.shape.byte_size
 
     @property
     def address(self) -> DeviceMemory:
-        """The memory that has the array.
+        """The memory of the array.
 
         Raises InvalidArgumentError for a buffer that was donated.
         """
@@ -127,7 +127,7 @@ class DevicePlacement:
     def placed(self, literal: Literal, device: Device) -> CudaBuffer:
         """Copy a value to a device.
 
-        Raises ResourceExhaustedError if it has no room, UnavailableError if it is lost.
+        Raises ResourceExhaustedError if its memory is full, UnavailableError if it is lost.
         """
         shape = literal.shape
         if shape.is_tuple:
@@ -143,23 +143,23 @@ class DevicePlacement:
         return self.placed(literal_of(value, shape), device)
 
     def moved(self, buffer: CudaBuffer, device: Device) -> CudaBuffer:
-        """Return an array on a device: itself, or a copy that went through the host."""
+        """Return an array on a device: itself, or a copy made through the host."""
         if buffer.device == device:
             return buffer
         return self.placed(buffer.to_literal(), device)
 
 
 def host_array(shape: Shape) -> Array:
-    """Return memory of the host for an array; raises ResourceExhaustedError without room."""
+    """Return host memory for an array; raises ResourceExhaustedError if there is too little."""
     if shape.byte_size >= LARGE:
         require_room(shape)
     return aligned_empty(shape.dimensions, shape.element_type.dtype)
 
 
 def as_bytes(array: Array) -> Array:
-    """Return the bytes of an array, dense and row-major: the array's own where it is."""
+    """Return an array as dense row-major bytes; a view of the array if it is dense."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def _worker_says(byte_size: int, purpose: object) -> None:
-    """Accept: the worker refuses what its device has no room for, with nothing changed."""
+    """Accept every size: the worker refuses allocations that do not fit, with no side effect."""

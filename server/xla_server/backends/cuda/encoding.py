@@ -1,4 +1,4 @@
-"""Encoding of code and its buffer assignment as what a device's worker walks."""
+"""Encoding of code and its buffer assignment as the records that a device's worker executes."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,11 @@ from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Encoded:
-    """A program as a worker loads it.
+    """A program as a worker loads it, and the server's tables for it.
 
-    `rows` are the program's by the numbers that they have there, and `steps` those of the host with
-    the slots of their values, in the order of their numbers. `results` are the numbers of results
-    with memory of their own, and `constants` those of constants.
+    `rows` are the thunks in the order of the program's rows. `steps` are those of the host, by
+    number, each with the slots of its values. `results` are the indices of results with memory of
+    their own, and `constants` those of constants.
     """
 
     program: DeviceProgram
@@ -72,7 +72,7 @@ _FLAG = Location("cancellation", 0)
 
 
 class _Tables:
-    """Rows of a worker, one for each row or step but labels, and what they number."""
+    """A worker's rows, one per thunk or step except labels, and the records they refer to."""
 
     def __init__(
         self,

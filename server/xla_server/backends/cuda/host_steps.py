@@ -1,8 +1,8 @@
-"""Steps of a program that the host does, because their rows have no code for the device.
+"""Steps of a program that the host executes, because their thunks have no code for the device.
 
-Rows for processors and for Python that follow each other, with the copies between them, are one
-step. Its values are downloaded, the native executor runs the rows, and what other rows need is
-uploaded.
+Consecutive thunks of kernels for processors and of Python, with the copies between them, are one
+step. The values that it reads are downloaded, the native executor runs the thunks, and values that
+later thunks need are uploaded.
 """
 
 import dataclasses
@@ -25,15 +25,15 @@ from xla_server.runtime.program import Program
 from xla_server.runtime.threads import KernelThreads
 
 THROUGH_HOST = "through the host"
-"""Where a step is done, in dumps and profiles."""
+"""The name of the host's steps in dumps and profiles."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class HostStep:
-    """A step as a program of its own: what it reads are the parameters of its `code`.
+    """A step as a program of its own: the values that it reads are the parameters of its `code`.
 
     Its results are the values that the rest of the program needs. `instructions` are those that its
-    rows were made for.
+    thunks were made for.
     """
 
     code: thunks.Code
@@ -51,12 +51,12 @@ class HostStep:
 
     @property
     def kernel_count(self) -> int:
-        """Calls of kernels."""
+        """The number of kernel launches."""
         return sum(isinstance(row, thunks.KernelThunk) for row in self.code.rows)
 
     @property
     def contents(self) -> str:
-        """The instructions, and the rows counted: `%s (sort), 1 kernel`."""
+        """The instructions, and the numbers of kernels and calls: `%s (sort), 1 kernel`."""
         calls = sum(isinstance(row, thunks.HostThunk) for row in self.code.rows)
         parts = [f"%{each.name} ({each.opcode})" for each in self.instructions]
         parts += counted(self.kernel_count, "kernel", "kernels")
@@ -68,24 +68,24 @@ class HostStep:
 
 
 PlacedRow: TypeAlias = thunks.Row | HostStep
-"""A row of the device, or a step of the host."""
+"""A thunk of the device, or a step of the host."""
 
 
 def is_of_device(row: thunks.Row) -> bool:
-    """Return whether a row is done on the device."""
+    """Return whether a thunk is executed on the device."""
     if isinstance(row, thunks.KernelThunk):
         return isinstance(row.kernel, GridKernel | LibraryPlan)
     return not isinstance(row, thunks.HostThunk)
 
 
 def device_kernels(rows: Sequence[PlacedRow]) -> list[GridKernel]:
-    """Return the kernels that the device executes, as often as they are called."""
+    """Return the kernels that the device executes, one entry for each launch."""
     kernels = (row.kernel for row in rows if isinstance(row, thunks.KernelThunk))
     return [kernel for kernel in kernels if isinstance(kernel, GridKernel)]
 
 
 def placed_rows(code: thunks.Code) -> list[PlacedRow]:
-    """Return the rows of a program in order, those that the host does as steps."""
+    """Return the thunks of a program in order, those of the host grouped into steps."""
     liveness = analyse(code)
     found: list[PlacedRow] = []
     begin = 0
@@ -101,7 +101,7 @@ def placed_rows(code: thunks.Code) -> list[PlacedRow]:
 
 
 def _end(rows: Sequence[thunks.Row], begin: int) -> int:
-    """Return the end of the step that begins at a row; `begin` where the device does that."""
+    """Return the end of the step that begins at a thunk; `begin` for a thunk of the device."""
     end = begin
     for number in range(begin, len(rows)):
         row = rows[number]
@@ -134,7 +134,7 @@ def counted(count: int, one: str, many: str) -> list[str]:
 
 
 class HostSteps:
-    """Kernels, threads and memory of this process, which the steps of all programs share."""
+    """The kernels, threads and memory of this process that the steps of all programs share."""
 
     def __init__(self, kernels: Kernels, threads: KernelThreads) -> None:
         self._kernels, self._threads, self._blocks = kernels, threads, BlockPool()
@@ -142,14 +142,14 @@ class HostSteps:
     def load(self, step: HostStep) -> "LoadedHostStep":
         """Compile a step; raises KernelError for a kernel that does not compile."""
         code = step.code
-        # The step is the only user of values that were downloaded, and may write over them.
+        # The step is the only user of downloaded values, and may overwrite them.
         assignment = assign(code, frozenset(range(len(code.parameters))))
         program = Program(code, assignment, self._kernels, self._threads, self._blocks)
         return LoadedHostStep(step, program, self._blocks)
 
 
 class LoadedHostStep:
-    """A step that can run. Any thread may run it at any time."""
+    """A compiled step. Thread-safe; runs may overlap."""
 
     def __init__(self, step: HostStep, program: Program, blocks: BlockPool) -> None:
         self.step = step
@@ -168,8 +168,8 @@ class LoadedHostStep:
     ) -> None:
         """Download what the step reads, run it, and upload what others need of it.
 
-        `slots` are those of its values. Raises what its rows raise, and ResourceExhaustedError
-        if the host has no room.
+        `slots` are those of its values. Raises errors of its thunks, and ResourceExhaustedError if
+        the host has too little memory.
         """
         if self._room >= LARGE:
             require_bytes(self._room, f"a step {self.step}")
@@ -178,7 +178,7 @@ class LoadedHostStep:
             array = self._blocks.take(block_size(value.byte_size)).array(value.shape)
             access.read(slots[value], as_bytes(array))
             arrays.append(array)
-        # The times of `context` are those of steps, not of their rows.
+        # The times of `context` are per step, so the step's thunks are not measured.
         own = RunContext(context.options, lambda _: context.host)
         results, _ = self._program.run_on_arrays(arrays, self._shapes, None, own)
         for value, array in zip(self.step.writes, results, strict=True):

@@ -1,4 +1,4 @@
-"""Counts of what a GPU does for a program, from the code of its rows: no device is asked."""
+"""Static counts of a program's launches, operations and bytes on a GPU, without a device."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class LaunchCounts(NamedTuple):
 
     @classmethod
     def of(cls, row: PlacedRow) -> "LaunchCounts":
-        """Return those of one row; none of a jump or a step of the host."""
+        """Return the counts of one thunk; zeros for a jump or a step of the host."""
         match row:
             case CopyThunk():
                 return cls(1, 0, 2 * row.target.byte_size)

@@ -1,4 +1,4 @@
-"""Rows of a program as dumps show them: what the device does, and what goes through the host."""
+"""Listings of a program's thunks in dumps: those of the device, and the steps of the host."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ _NOUNS = (
 
 
 def on_device(rows: Sequence[PlacedRow]) -> str:
-    """Return what the device does, counted: `on the device: 3 kernels, 1 copy`."""
+    """Return the counts of the device's thunks: `on the device: 3 kernels, 1 copy`."""
     counts = Counter(_kind(row) for row in rows if not isinstance(row, HostStep))
     found = (part for noun in _NOUNS for part in counted(counts[noun[0]], *noun))
     return f"on the device: {', '.join(found) or 'nothing'}"
@@ -32,7 +32,7 @@ def through_host(rows: Sequence[PlacedRow]) -> list[str]:
 
 
 def compilers(modules: Iterable[DeviceModule]) -> list[str]:
-    """Return what makes machine code of modules, each once."""
+    """Return the names of the compilers of modules, each once."""
     names = dict.fromkeys(module.compiler for module in modules)
     return [f"machine code by {name}" for name in names if name]
 

@@ -21,7 +21,7 @@ from xla_server.target.target import Target
 def compile_for(
     capability: str, module: HloModule, observer: Observer | None
 ) -> tuple[Compilation, Mapping[str, str | bytes], Sequence[str]]:
-    """Compile for a compute capability; return also files of a dump and lines of a summary.
+    """Compile for a compute capability; return the result, dump files and summary lines.
 
     Raises InvalidArgumentError for a capability that is not known, InternalError for a kernel that
     has no code, else as `compile_module`.

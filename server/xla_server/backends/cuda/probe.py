@@ -1,6 +1,6 @@
-"""The process that asks the driver which devices there are: a line of JSON on standard output.
+"""The process that queries the driver for devices and prints a line of JSON.
 
-`{"count": 2}`, or `{"missing": "..."}` with a sentence that says what keeps programs from running.
+`{"count": 2}`, or `{"missing": "..."}` with the reason why programs cannot run, as a sentence.
 Semantics: CUDA driver API, Initialization, Version Management and Device Management.
 """
 
@@ -14,10 +14,10 @@ BINDINGS = "cuda.bindings"
 EXTRA = "pip install 'xla-service[cuda]'"
 
 _DRIVER = 13_000
-"""The oldest driver: that of CUDA 13.0, whose libraries the extra has."""
+"""The oldest supported driver: that of CUDA 13.0, whose libraries the package's extra installs."""
 
 _CAPABILITY = (8, 0)
-"""The oldest compute capability: that of A100."""
+"""The oldest supported compute capability: that of A100."""
 
 _NO_DEVICE = 100
 """CUDA_ERROR_NO_DEVICE."""
@@ -27,7 +27,7 @@ _MAJOR, _MINOR = 75, 76
 
 
 def main() -> None:
-    """Print what there is."""
+    """Print the number of devices, or the reason why there are none."""
     try:
         found: dict[str, object] = {"count": devices_of(_library())}
     except MissingError as error:
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 class MissingError(Exception):
-    """A part is missing; the message is a sentence that says which."""
+    """A requirement is missing; the message names it."""
 
 
 def _library() -> Any:
@@ -58,7 +58,7 @@ def _library() -> Any:
 def devices_of(library: Any) -> int:
     """Return the number of devices that a driver has.
 
-    Raises MissingError if there is none, or one of them or the driver is too old.
+    Raises MissingError if there is none, or if a device or the driver is too old.
     """
     version = _number(library.cuDriverGetVersion)
     if version < _DRIVER:
@@ -87,7 +87,7 @@ def devices_of(library: Any) -> int:
 
 
 def _number(function: Any, *arguments: int, before: int = 0) -> int:
-    """Return the number that a function of the driver gives; `before` is an earlier call's code."""
+    """Return the number that a driver's function stores; `before` is an earlier call's result."""
     number = ctypes.c_int()
     code = before or function(ctypes.byref(number), *arguments)
     if code:

@@ -1,4 +1,4 @@
-"""Programs of devices: rows that workers walk, and steps that this process does for them."""
+"""Programs for devices: rows that workers execute, and steps that this process executes."""
 
 import dataclasses
 import threading
@@ -36,10 +36,10 @@ Array = Any
 
 
 class Parts:
-    """The part of a program that no donation changes: modules of kernels, and steps."""
+    """The part of a program that is independent of donation: modules of kernels, and host steps."""
 
     def __init__(self, code: Code, modules: DeviceModules, steps: HostSteps) -> None:
-        """Compile kernels for devices and host; raises KernelError for one that does not."""
+        """Compile kernels for devices and host; raises KernelError if one does not compile."""
         self.code = code
         self.rows: Sequence[PlacedRow] = placed_rows(code)
         self.modules: Mapping[str, DeviceModule] = modules.get_all(device_kernels(self.rows))
@@ -55,8 +55,8 @@ class Parts:
 class CudaProgram:
     """Implements xla_server.backends.loaded_program.LoadedProgram.
 
-    It is loaded on each device before its first run there. Its rows for profiles are the steps of
-    the host, and one for all that devices do.
+    It is loaded on each device before its first run there. For profiles it has a row for each step
+    of the host, and one for all work of the device.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class CudaProgram:
         self.encoded = encode(parts.code, parts.rows, assignment, parts.modules)
         self.memory: MemoryUse = memory_use(parts.code, assignment)
         self.constants: Mapping[int, DeviceMemory] = {}
-        # A constant that is a result is memory of each device, which a run gives.
+        # A constant that is a result is in each device's memory, so `run` returns it.
         self.results = tuple(
             Location("result", number) if place.kind == "constant" else place
             for number, place in enumerate(assignment.results)
@@ -114,7 +114,7 @@ class CudaProgram:
 
     @property
     def in_turns(self) -> None:
-        """Each participant needs a device of its own."""
+        """The value None: each participant needs a device of its own."""
 
     def run(
         self, addresses: Sequence[DeviceMemory], device: Device, context: RunContext
@@ -175,7 +175,7 @@ class _Run:
 
 
 def _profiled(parts: Parts, on_device: str) -> tuple[Sequence[Row], Code]:
-    """Return rows that stand for the steps and the device in profiles, and code with origins."""
+    """Return rows that represent the steps and the device in profiles, and code with origins."""
     rows = {HostThunk(str(step), None, (), ()): step for step in parts.steps}
     origins = {row: step.instructions[0] for row, step in rows.items() if step.instructions}
     code = dataclasses.replace(parts.code, origins=parts.code.origins | origins)

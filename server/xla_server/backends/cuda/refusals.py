@@ -1,4 +1,4 @@
-"""Plans that the libraries of a platform's devices refused, and the target without them."""
+"""Plans that the libraries of a platform's devices refused, and a target that avoids them."""
 
 import dataclasses
 import threading
@@ -11,11 +11,11 @@ from xla_server.target.gpu_capability import GpuCapability
 from xla_server.target.target import Target
 
 MOST = 64
-"""Refusals after which the library is left out altogether: each makes one more target."""
+"""Bound of refused plans, above which the library is not used at all: each adds one more target."""
 
 
 class RefusedPlans:
-    """Convolutions that kernels compute, since a device's library does not. For any thread."""
+    """Convolutions that a device's library refused, so that kernels compute them. Thread-safe."""
 
     def __init__(self, target: Target, *, has_convolutions: bool) -> None:
         capability = GpuCapability(has_convolutions=has_convolutions)
@@ -25,7 +25,7 @@ class RefusedPlans:
         """The target that programs are compiled for."""
 
     def add(self, reasons: Mapping[LibraryPlan, str]) -> None:
-        """Leave out plans that were refused; all convolutions, if there are too many of these."""
+        """Add refused plans to the target; if there are too many, disable library convolutions."""
         with self._lock:
             for plan, reason in reasons.items():
                 assert isinstance(plan, ConvolutionPlan), plan
@@ -38,7 +38,7 @@ class RefusedPlans:
             self.target = dataclasses.replace(self.target, capability=capability)
 
     def lines(self) -> Iterator[str]:
-        """Yield lines of a dump: what no program of the platform gives to a library any more."""
+        """Yield lines for dumps about plans that are no longer compiled to library calls."""
         with self._lock:
             reasons = list(self._reasons.values())
         if reasons:

@@ -21,23 +21,23 @@ _PACKAGE, _PROGRAM = "nvidia-cuda-nvcc", "ptxas"
 
 
 class Toolchain(Protocol):
-    """Compiles kernels for the devices of a platform. Any thread may ask."""
+    """Compiles kernels for the devices of a platform. Thread-safe."""
 
     def compile(self, kernels: Mapping[str, GridKernel]) -> DeviceModule:
         """Return one module with these kernels by their symbols.
 
-        Raises what keeps one of them from being compiled.
+        Raises the error of a kernel that cannot be compiled.
         """
 
     def close(self) -> None:
-        """End what compiles."""
+        """End the compiler's processes."""
 
 
 def find_assembler(architectures: Iterable[str]) -> Assembler:
-    """Return ptxas for machine code that GPUs of all these architectures, `sm_89`, execute.
+    """Return ptxas for machine code that GPUs of all these architectures, such as `sm_89`, execute.
 
-    They execute that of the oldest of one major version. Compute capabilities of several have none
-    in common, and drivers compile PTX for each.
+    GPUs of one major version execute the code of the oldest. Several major versions have no machine
+    code in common, so there is no ptxas for them and drivers compile PTX.
     """
     found = sorted(set(architectures), key=lambda name: int(name.removeprefix("sm_")))
     if len({name[:-1] for name in found}) > 1:
@@ -53,7 +53,7 @@ def find_assembler(architectures: Iterable[str]) -> Assembler:
 
 
 class PtxToolchain:
-    """LLVM of kernels, PTX of that and machine code, kept in `cache` by content and kind of GPU.
+    """Compiles kernels by LLVM to PTX and machine code, cached in `cache` by content and GPU.
 
     Without `assembler`, machine code is that of `machine`.
     """
@@ -104,7 +104,7 @@ class DeviceModules:
         return known
 
     def close(self) -> None:
-        """End what compiles."""
+        """End the compiler's processes."""
         self._toolchain.close()
 
     def _compiled(self, kernels: Mapping[str, GridKernel]) -> DeviceModule:
@@ -112,13 +112,13 @@ class DeviceModules:
             return self._toolchain.compile({symbol_of(k): kernels[k] for k in kernels})
         except MemoryError:
             raise
-        except Exception as error:  # Whatever the compiler raises, the kernel at fault is named.
+        except Exception as error:  # The kernel at fault is named for any error of the compiler.
             for key, kernel in kernels.items():
                 try:
                     self._toolchain.compile({symbol_of(key): kernel})
                 except Exception as fault:
                     raise KernelError(kernel) from fault
-            # Each has code alone: the fault is of all together.
+            # Each kernel compiles alone: only the joint module fails.
             raise KernelError(next(iter(kernels.values()))) from error
 
 

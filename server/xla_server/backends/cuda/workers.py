@@ -17,13 +17,13 @@ WORKER = (sys.executable, "-P", "-m", child.__name__)
 """The command of a worker."""
 
 _PATIENCE = 60.0
-"""Seconds in which the driver must say what devices there are."""
+"""Timeout of the query for devices, in seconds."""
 
 
 def count_devices() -> int:
     """Return the number of devices that the driver has; raises NoDeviceError, with a sentence.
 
-    A process of its own asks: a server that has called the driver cannot start processes safely.
+    A separate process queries it: a server that has called the driver cannot fork safely.
     """
     command = [sys.executable, "-P", "-m", probe.__name__]
     try:
@@ -34,7 +34,7 @@ def count_devices() -> int:
 
 
 def read_count(line: str) -> int:
-    """Return the number in what the process says; raises as `count_devices`."""
+    """Return the number in the process's output; raises as `count_devices`."""
     try:
         found = json.loads(line)
     except ValueError:
@@ -46,7 +46,7 @@ def read_count(line: str) -> int:
 
 
 def start_workers(count: int, command: Sequence[str] = WORKER) -> list[DeviceWorker]:
-    """Start the workers of the first devices; raises NoDeviceError, with none left then."""
+    """Start the workers of the first devices; if one raises NoDeviceError, end the others."""
     with ThreadPoolExecutor(count) as threads:
         started = [threads.submit(DeviceWorker, ordinal, command) for ordinal in range(count)]
     faults = [each.exception() for each in started]
@@ -60,7 +60,7 @@ def start_workers(count: int, command: Sequence[str] = WORKER) -> list[DeviceWor
 
 
 def machine_of(workers: Sequence[DeviceWorker]) -> Machine:
-    """Return what is compiled for these devices: the oldest of them, whose code all others run."""
+    """Return the machine to compile for: the oldest of these devices, whose code the others run."""
     found = {worker.description.capability for worker in workers}
     return Machine.cuda(next(name for name in GPUS if name in found))
 

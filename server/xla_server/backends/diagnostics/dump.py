@@ -1,4 +1,4 @@
-"""The dump of one compilation: modules, kernels, rows and buffers as files."""
+"""The dump of one compilation: modules, kernels, thunks and buffers as files."""
 
 import itertools
 import logging
@@ -39,11 +39,11 @@ class Dump:
         self._failed = False
 
     def begin(self, module: HloModule) -> None:
-        """Write the module as it came."""
+        """Write the module before all passes."""
         self._write_stage("input", self._printed(module))
 
     def before_pass(self, name: str, module: HloModule) -> None:
-        """Print the module, in case the pass changes it, unless it was written like that."""
+        """Print the module, in case the pass changes it, unless its present form was written."""
         self._before = {}
         if self._is_wanted(name) and not self._is_current:
             self._before = self._printed(module)
@@ -59,11 +59,11 @@ class Dump:
             self._write_stage(name, self._printed(module))
 
     def optimised(self, module: HloModule) -> None:
-        """Write the module as it is compiled."""
+        """Write the module after all passes."""
         self._write_stage("optimised", self._printed(module))
 
     def lowered(self, code: Code, assignment: Assignment) -> None:
-        """Write each kernel once, however often it is called, the buffers and the rows."""
+        """Write each distinct kernel once, the buffers and the thunks."""
         sources: dict[str, str] = {}
         for row in code.rows:
             if isinstance(row, KernelThunk):
@@ -74,11 +74,11 @@ class Dump:
         self.write("buffers.txt", "\n".join(lines) + "\n")
 
     def part(self, name: str) -> "Dump":
-        """The dump of one of several programs that the module becomes."""
+        """Return the dump of one of several programs that are compiled from the module."""
         return Dump(self._files, self._options, f"{self._prefix}{name}.")
 
     def next_profile(self) -> str:
-        """The name of another execution's profile, without a suffix."""
+        """Return the name of the next execution's profile, without a suffix."""
         return f"profile_{next(self._profiles):04}"
 
     def write(self, name: str, data: str | bytes) -> None:
@@ -101,12 +101,12 @@ class Dump:
         self._is_current = True
 
     def _printed(self, module: HloModule) -> "dict[str, str | bytes]":
-        """The module in each format, by suffix."""
+        """Return the module in each format, by suffix."""
         formats = self._options.formats
         found: dict[str, str | bytes] = {}
         size = constant_bytes(module)
         if DumpFormat.TEXT in formats:
-            # Such a text would be thrown away, after a long time.
+            # A text of this size exceeds the limits, and takes long to print.
             if size * _CHARACTERS_PER_BYTE > self._files.max_bytes:
                 found[DumpFormat.TEXT] = f"// left out: it has {size} bytes of constants\n"
             else:
@@ -121,11 +121,11 @@ class Dump:
 
 
 def serialized(module: HloModule) -> bytes:
-    """The message HloProto of a module."""
+    """Return the message HloProto of a module."""
     proto = hlo_pb2.HloProto(hlo_module=export_module(module))
     return proto.SerializeToString(deterministic=True)
 
 
 def constant_bytes(module: HloModule) -> int:
-    """Bytes of all constants of a module."""
+    """Return the bytes of all constants of a module."""
     return sum(i.shape.byte_size for i in module.instructions() if i.opcode is Opcode.CONSTANT)

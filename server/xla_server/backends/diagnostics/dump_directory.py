@@ -1,4 +1,4 @@
-"""The operator's directory for dumps: where clients' dumps go, and how much of them."""
+"""The operator's directory for clients' dumps, with limits of number and size."""
 
 import logging
 import os
@@ -24,7 +24,7 @@ MAX_FILES = 1000
 """Most files in the dumps of one module."""
 
 MAX_MODULE_BYTES = 64 * 2**20
-"""Bytes of one module, and of dumps in one answer, as ExplainExecutable says."""
+"""Largest dump of one module, and of dumps in one response of ExplainExecutable, in bytes."""
 
 MAX_MODULES = 1000
 """Most modules that one server process dumps."""
@@ -55,7 +55,7 @@ class Budget:
 class DumpFiles:
     """The files of one module's dump, bounded in number and size. Thread-safe.
 
-    Files beyond the bounds are left out and listed in `left_out.txt`. Raises OSError.
+    Files beyond the bounds are left out; `left_out.txt` names the first of them. Raises OSError.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class DumpFiles:
         self.leave_out(name, f"{len(content)} bytes")
 
     def leave_out(self, name: str, size: str) -> None:
-        """Say once that something is missing."""
+        """Write the first missing file's name and size to `left_out.txt`."""
         with self._lock:
             if not self.is_cut:
                 self.is_cut = True
@@ -119,8 +119,8 @@ class DumpInMemory(DumpFiles):
 class DumpDirectory:
     """The root directory of dumps requested by clients; without a root they are refused.
 
-    A client's name becomes a directory in the root, and in that each module gets its own: closed to
-    other users, those that were there before too, while the root stays as the operator made it.
+    A client's name is a directory in the root, with a directory for each module. All of these are
+    closed to other users, existing ones, too; the root's mode remains as the operator set it.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class DumpDirectory:
         self._max_modules = max_modules
 
     def open(self, options: DumpOptions, module_name: str) -> DumpFiles | None:
-        """The files for one module's dump, None if none is asked for.
+        """Return the files for one module's dump; None if no dump is requested.
 
         Raises InvalidArgumentError for a name that is no directory's in the root, and without a
         root; ResourceExhaustedError when this server has written enough; FailedPreconditionError
@@ -182,7 +182,7 @@ class DumpDirectory:
 
 
 def safe_name(name: str) -> str:
-    """A name, which may be anything, as one of a file."""
+    """Return any name as a valid file name."""
     return _UNSAFE.sub("_", name)[:120] or "_"
 
 

@@ -1,4 +1,4 @@
-"""Faults of the server: their ids, and what is kept of a program that the compiler fails on."""
+"""Faults of the server: incident ids, and reproducers of programs that the compiler fails on."""
 
 import logging
 import os
@@ -17,21 +17,21 @@ from xla_server.ir.text.printer import print_module
 _LOG = logging.getLogger(__name__)
 
 MAX_KEPT = 100
-"""Reproducers in a directory: where there are so many, no further one is written."""
+"""Bound of reproducers in a directory; with that many, no further one is written."""
 
 _PREFIX = "incident_"
 
 
 def new_incident() -> str:
-    """An id under which a client and the server's log speak of the same fault."""
+    """Return a new incident id, which the client's error and the server's log have in common."""
     return secrets.token_hex(8)
 
 
 class Incidents:
-    """Makes errors of what the compiler fails on, and keeps what is needed to see it again.
+    """Turns compiler failures into errors for clients, and writes reproducers.
 
-    Each reproducer is a directory in `directory`: the module as it came (text and message), the
-    source of the kernel, the options, the traceback. Without a directory only the log has it.
+    Each reproducer is a directory in `directory`: the original module (text and message), the
+    source of the kernel, the options, the traceback. Without `directory` failures are only logged.
     """
 
     def __init__(self, directory: Path | None = None, *, max_kept: int = MAX_KEPT) -> None:
@@ -49,8 +49,8 @@ class Incidents:
     ) -> InternalError:
         """Return the error for the client: instruction or module, incident id, no cause.
 
-        The log has the cause, and where the reproducer is. `kernel` is the source of the kernel
-        that does not compile.
+        The cause and the reproducer's path are logged. `kernel` is the source of the kernel that
+        does not compile.
         """
         incident = new_incident()
         rule = "a program must compile" if not kernel else "a kernel must compile"
@@ -101,7 +101,7 @@ class Incidents:
             files.write("traceback.txt", "\n".join(lines))
             if kernel:
                 files.write("kernel.py", kernel)
-            # Printing a text of this size takes too long.
+            # A text of this size takes too long to print.
             if constant_bytes(module) * 8 <= files.max_bytes:
                 files.write("module.txt", print_module(module))
                 files.write("module.pb", serialized(module))

@@ -1,4 +1,4 @@
-"""The times of an execution that is walked: of the rows of its programs, and of what is between."""
+"""Times of an execution of dynamic shape: of its programs' thunks, and of steps in between."""
 
 import contextlib
 import time
@@ -9,25 +9,25 @@ from xla_server.backends.loaded_program import LoadedProgram
 from xla_server.runtime.row_times import MAX_SPANS, RowTimes
 
 _SPANS = MAX_SPANS // 16
-"""Most timed executions kept individually, of one program's rows and of steps."""
+"""Bound of individually recorded executions, for one program's thunks and for steps."""
 
 
 class InterpreterTimes:
-    """Times of events that happen one after the other, some of them inside others.
+    """Times of nested events in one thread.
 
-    The time of an inner event is not counted for the outer one.
+    The time of an inner event is not counted in that of the outer one.
     """
 
     def __init__(self) -> None:
         self._steps: dict[tuple[str, str, str], TimedEntry] = {}
         self._events: list[Event] = []
         self._programs: dict[str, tuple[LoadedProgram, RowTimes]] = {}
-        # Nanoseconds of what was inside of each thing that is being done.
+        # Nanoseconds of inner events, for each event that is in progress.
         self._inside = [0]
 
     @contextlib.contextmanager
     def step(self, what: str, instruction: str, category: str) -> Iterator[None]:
-        """Something that is done here."""
+        """Measure the block as a step of the walk."""
         key = (what, instruction, category)
         timed = self._steps.get(key)
         if timed is None:
@@ -46,7 +46,7 @@ class InterpreterTimes:
 
     @contextlib.contextmanager
     def program(self, name: str, program: LoadedProgram) -> Iterator[RowTimes]:
-        """A run of a program: where the times of its rows belong."""
+        """Measure the block as a run of a program; yield the times of its thunks to fill in."""
         if name not in self._programs:
             self._programs[name] = (program, RowTimes(len(program.rows), _SPANS))
         _, times = self._programs[name]
@@ -59,7 +59,7 @@ class InterpreterTimes:
                 self._inside[-1] += sum(row for row, _ in times.totals) - before
 
     def measured(self) -> ExecutionTimes:
-        """All of it."""
+        """Return all measurements."""
         parts = [
             measured_rows(program.code, program.rows, times, name)
             for name, (program, times) in self._programs.items()

@@ -1,6 +1,6 @@
 """Files and directories that only the user of the server may read, whatever the umask.
 
-They hold what clients sent: programs, constants, times.
+They contain clients' data: programs, constants, times.
 """
 
 import errno
@@ -10,7 +10,7 @@ from pathlib import Path
 
 _DIRECTORY = 0o700
 _FILE = 0o600
-"""Modes: incidents and dumps have data of clients, so only the owner may read them."""
+"""Modes of directories and files with clients' data, which only the owner may read."""
 
 
 def make_directories(directory: Path) -> None:
@@ -23,7 +23,7 @@ def make_directories(directory: Path) -> None:
             continue
         try:
             make_directory(part)
-        except FileExistsError:  # Another thread was first.
+        except FileExistsError:  # Another thread has made it.
             if not part.is_dir():
                 raise
 

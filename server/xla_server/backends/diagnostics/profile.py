@@ -1,4 +1,4 @@
-"""Profile of one execution: a table to read, and a trace for Perfetto or Chrome."""
+"""Profile of one execution: a text table, and a trace for Perfetto or Chrome."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ class TimedEntry:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Event:
-    """One run of a row or step, from `start` to `stop` in nanoseconds."""
+    """One execution of a thunk or step, from `start` to `stop` in nanoseconds."""
 
     timed: TimedEntry
     start: int
@@ -40,7 +40,7 @@ class ExecutionTimes:
     run_count: int
 
     def table(self) -> str:
-        """Nanoseconds, share of the time and number of runs, those that took most first."""
+        """Return the table: nanoseconds, share of the time and executions, longest first."""
         whole = sum(timed.time for timed in self.timed)
         lines = [("ns", "share", "runs", "ns/run", "row", "what", "instruction")]
         for timed in sorted(self.timed, key=lambda timed: -timed.time):
@@ -52,8 +52,8 @@ class ExecutionTimes:
         return head + "\n".join(table(lines)) + "\n"
 
     def trace(self) -> str:
-        """The trace event format: an event for each of the first runs, in microseconds."""
-        # Sort an event behind the one that contains it.
+        """Return the trace in the trace event format, with times in microseconds."""
+        # Viewers require that an event follows the one that contains it.
         events = sorted(self.events, key=lambda event: (event.start, -event.stop))
         begun = events[0].start if events else 0
         trace = {
@@ -79,7 +79,7 @@ class ExecutionTimes:
 def measured_rows(
     code: thunks.Code, rows: Sequence[thunks.Row], times: RowTimes, program: str = ""
 ) -> ExecutionTimes:
-    """The rows of a program by their numbers, behind its name where it is one of several."""
+    """Return the times of a program's thunks; `program` is its name if there are several."""
     prefix = f"{program}:" if program else ""
     timed = [
         TimedEntry(f"{prefix}{number}", _what(row), _origin(code, row), row.kind, time, count)
@@ -90,7 +90,7 @@ def measured_rows(
 
 
 def write_profile(dump: Dump, measured: ExecutionTimes) -> None:
-    """Write the profile of one execution into the dump of its program, in both forms."""
+    """Write the profile of one execution, as a table and a trace, to its program's dump."""
     name = dump.next_profile()
     dump.write(f"{name}.txt", measured.table())
     dump.write(f"{name}.json", measured.trace())

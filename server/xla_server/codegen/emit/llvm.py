@@ -1,8 +1,8 @@
-"""LLVM of the loop IR.
+"""Emission of LLVM IR from the loop IR.
 
 Values are LLVM values. Cells and loop counters are allocated on the stack, and LLVM's first pass
-(SROA) makes registers of them. Every choice is in the IR: loops to unroll, stores that overlap no
-load, the effort of LLVM's optimisation.
+(SROA) makes registers of them. Every choice is in the loop IR: the loops to unroll, the stores that
+alias no load, and the level of LLVM's optimisation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ def kernel_module(
 ) -> ir.Module:
     """Return the LLVM module of a kernel for a machine, as `symbol`.
 
-    `names` has the instructions.
+    `names` maps function names to instructions and to functions that are inlined.
     """
 
     def write(builder: Any, first: Any, args: Sequence[Any]) -> None:
@@ -40,7 +40,7 @@ def kernel_module(
 
 
 class Emitter(BlockWriter):
-    """Writes one kernel."""
+    """Emits one kernel into a builder."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Emitter(BlockWriter):
         (self._end,) = self._blocks("end")
 
     def write(self) -> None:
-        """Write the kernel, except its return."""
+        """Write the kernel's body, without the return."""
         self._bind_memory()
         self._write_all(self._kernel.body)
         if not self._is_left:
@@ -70,7 +70,7 @@ class Emitter(BlockWriter):
         self._go_on_at(self._end)
 
     def _bind_memory(self) -> None:
-        """Bind the addresses of buffers, which a table has, and of arrays on the stack."""
+        """Bind buffers to their addresses in the kernel's table, and arrays to stack memory."""
         table = self._values[expr.BUFFERS]
         for buffer in self._kernel.buffers:
             self._memory[buffer] = self._apply("peek_i64", table, whole(buffer.number))
@@ -143,13 +143,13 @@ class Emitter(BlockWriter):
         return self._apply("watch_i64", self._memory[word])[1]
 
     def _exchange(self, exchange: stmt.Shuffle) -> None:
-        """Write a shuffle, which processors do not have. Raises ValueError."""
+        """Raise ValueError: threads of a processor have no shuffle."""
         raise ValueError(
             f"work items of a processor must exchange nothing, got {exchange.value.name}"
         )
 
     def _barrier(self) -> None:
-        """Write a barrier, which processors do not have. Raises ValueError."""
+        """Raise ValueError: threads of a processor have no barrier."""
         raise ValueError("work items of a processor must not wait for others, got a barrier")
 
     def _of_type(self, value: Typed, bound: expr.Value | expr.Cell) -> Typed:
@@ -238,7 +238,7 @@ class Emitter(BlockWriter):
     def _count_axis(
         self, axis: expr.Value, low: Any, high: Any, step: int, body: Sequence[stmt.Statement]
     ) -> Any | None:
-        """Write a loop, as `_count` does, whose number is the value of an axis."""
+        """Write a loop, as `_count` does, whose counter is the value of an axis."""
 
         def inside(number: Any) -> None:
             self._values[axis] = COMPUTED["i64"], number

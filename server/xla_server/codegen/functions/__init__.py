@@ -1,1 +1,1 @@
-"""Elementary functions of our own for kernels, one file per family."""
+"""Elementary functions of kernels, written as LLVM IR without a libm, one file per family."""

@@ -1,9 +1,9 @@
-"""Elementary functions that kernels call: of one number, and of as many as registers hold.
+"""Elementary functions that kernels call, in scalar and vector variants.
 
-A copy of a function costs a kernel some milliseconds of compilation in each loop. If little time is
-spent in it a call is as fast. An attribute of each function names its vector variants for LLVM's
+An inlined function costs some milliseconds of compilation in each loop. If little time is spent in
+it, a call is as fast. An attribute of each function names its vector variants for LLVM's
 vectoriser, which calls one of them for all lanes of a vector. They are written by the same formulas
-as the copies and give the same bits; each is compiled by itself, once.
+as inlined functions and have the same bits; each is compiled separately, once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,14 +19,14 @@ from xla_server.codegen.kernel_ir.routine import Routine, out_of_line
 from xla_server.ops.elementwise.elementwise_op import CostClass
 
 LANES: Mapping[str, Sequence[int]] = {"f32": (4, 8, 16), "f64": (2, 4, 8)}
-"""Numbers of lanes of a type for which LLVM may call a vector function."""
+"""Vector lengths, by element type, for which vector functions exist."""
 
 _PURE = "nounwind willreturn memory(none)"
 _KEPT = "llvm.compiler.used"
 
 
 class _Variant(SharedFunction):
-    """An elementary function of several numbers at once, for LLVM to call."""
+    """The variant of an elementary function for one vector length, which LLVM calls."""
 
     def __init__(self, function: ElementaryFunction, lanes: int) -> None:
         name = f"{function.__name__}_of_{lanes}"
@@ -34,13 +34,13 @@ class _Variant(SharedFunction):
         self._form = function.form(lanes)
 
     def declare(self, module: Any, attributes: str = _PURE) -> Any:
-        """The function as a module names it."""
+        """Return the function's declaration in a module."""
         known = module.globals.get(self.symbol)
         return known or _Declaration(module, self._form, self.symbol, attributes)
 
 
 class CalledFunction(_Variant):
-    """The instruction that calls an elementary function."""
+    """The instruction that calls an elementary function out of line."""
 
     is_for_elements = True
 
@@ -65,7 +65,7 @@ class CalledFunction(_Variant):
 
 
 class _Declaration(ir.Function):  # type: ignore[misc]
-    """A declaration with attributes that llvmlite does not know."""
+    """A declaration with attributes that llvmlite cannot represent."""
 
     def __init__(self, module: Any, form: Any, symbol: str, attributes: str) -> None:
         super().__init__(module, form, symbol)
@@ -78,7 +78,7 @@ class _Declaration(ir.Function):  # type: ignore[misc]
 
 
 class _Kept(ir.GlobalVariable):  # type: ignore[misc]
-    """The functions that LLVM must not forget before its vectoriser asks for them."""
+    """The global llvm.compiler.used, which keeps variants until the vectoriser refers to them."""
 
     def __init__(self, module: Any) -> None:
         super().__init__(module, ir.IntType(8), _KEPT)
@@ -101,19 +101,19 @@ CALLED: dict[str, CalledFunction] = {
 VARIANTS: dict[str, SharedFunction] = {
     variant.symbol: variant for function in CALLED.values() for variant in function.variants
 }
-"""Vector variants that LLVM calls instead of them, by their symbols."""
+"""Vector variants that LLVM's vectoriser calls instead of CALLED, by their symbols."""
 
 LIKELY = frozenset(
     each.symbol
     for name in map(out_of_line, ("exp_f32", "log_f32", "cos_f32", "sin_f32"))
     for each in (CALLED[name], *CALLED[name].variants)
 )
-"""Symbols of functions that are worth compiling before a program calls them."""
+"""Symbols of functions that are compiled before a program needs them."""
 
 
 WITH_BRANCHES = frozenset(f"{name}_{kind}" for name in ("cos", "sin", "tan") for kind in LANES)
-"""Functions with a branch around code that few numbers need. Processors always call them, for a
-vector at once: the vectoriser of a loop would compute both sides."""
+"""Functions with a branch around code for rare arguments. Processors always call their vector
+variants: inlined, the vectoriser would compute both sides of the branch."""
 
 
 def called(name: str) -> str:

@@ -1,7 +1,7 @@
-"""Functions of the compiler's own library that LLVM calls though a kernel does not name them.
+"""Functions of the compiler's runtime library that LLVM calls implicitly.
 
-A number whose sign is that of a number of F64, rounded to F16: LLVM leaves out the conversions of
-the sign, by way of F32, and then has to convert F64 to F16, for which processors have nothing.
+LLVM simplifies copysign with a converted sign: it drops the conversion from F64 to F32 before that
+to F16. It then needs a conversion from F64 to F16, for which processors have no instruction.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ def _write_half_of_f64(code: Any, machine: Machine) -> None:
 
 
 class _LibraryFunction(SharedFunction):
-    """A function by the name and with the types that LLVM knows."""
+    """A function with the symbol and types that LLVM expects."""
 
     def __init__(self, symbol: str, form: ir.FunctionType, write: Any) -> None:
         super().__init__(Routine(symbol, ()), write)
@@ -30,7 +30,7 @@ class _LibraryFunction(SharedFunction):
 
 
 HALF_OF_F64 = "__truncdfhf2"
-"""The symbol of F64 to F16, which no process needs to have."""
+"""The symbol of the conversion from F64 to F16, which may be missing in a process."""
 
 COMPILER_LIBRARY: Mapping[str, SharedFunction] = {
     HALF_OF_F64: _LibraryFunction(

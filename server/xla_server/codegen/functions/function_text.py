@@ -1,4 +1,4 @@
-"""Functions whose text is cached: writing one takes as long as compiling a kernel that calls it."""
+"""Functions whose LLVM text is cached: emitting one takes as long as a kernel that calls it."""
 
 import dataclasses
 from typing import Any
@@ -8,7 +8,7 @@ from llvmlite import ir
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KeptText:
-    """The text of an LLVM function, and what it calls: names and types of declarations."""
+    """The text of an LLVM function, with the names and types of the functions that it calls."""
 
     symbol: str
     form: Any
@@ -17,7 +17,7 @@ class KeptText:
 
     @classmethod
     def of(cls, function: Any) -> "KeptText | None":
-        """The text of the only function of a module; None where it needs more than declarations."""
+        """Return the text of a module's only function; None if it needs more than declarations."""
         module = function.module
         others = [value for value in module.global_values if value is not function]
         if module.metadata or not all(map(_is_plain_declaration, others)):
@@ -26,7 +26,7 @@ class KeptText:
         return cls(function.name, function.ftype, str(function), called)
 
     def added_to(self, module: Any) -> Any:
-        """The function in another module, which has no function of its name."""
+        """Add the function to another module, which must not have a function of its name."""
         for name, form in self.called:
             if name not in module.globals:
                 ir.Function(module, form, name)
@@ -34,7 +34,7 @@ class KeptText:
 
 
 class _Written(ir.Function):  # type: ignore[misc]
-    """A function of a module that is printed as it was before."""
+    """A function that is printed as its cached text."""
 
     def __init__(self, module: Any, kept: KeptText) -> None:
         super().__init__(module, kept.form, kept.symbol)

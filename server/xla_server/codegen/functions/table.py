@@ -1,4 +1,4 @@
-"""Every function of kernels by its name, from the tables of the modules beside."""
+"""Every function of kernels by its name, from the tables of the modules in this package."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ FUNCTIONS: dict[str, Any] = {
 
 
 def instructions(computed: str, *names: str) -> list[Any]:
-    """Return instructions on elements: complex types have functions of their own."""
+    """Return the functions on elements of a type; complex types have their own."""
     if computed[0] == "c":
         return [FUNCTIONS[f"{name}_{computed}"] for name in names]
     return [ARITHMETIC[name] for name in names]

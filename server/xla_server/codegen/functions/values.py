@@ -1,8 +1,9 @@
-"""Scalar code that writes itself: Python over `Value` becomes LLVM instructions.
+"""An embedded language for scalar code: operators on `Value` emit LLVM instructions.
 
-An elementary function is a Python function over Values. It runs once for a process, where each
-operation adds one instruction; kernels see one instruction. f32 is never promoted to f64. Branches
-stop the vectoriser: only functions that loops call (`called_functions`) have one, by `where_rare`.
+An elementary function is a Python function over Values. It runs once per process, and each
+operation emits one LLVM instruction; for kernels the whole function is one instruction. f32 is
+never promoted to f64. Branches prevent vectorisation: only functions that loops call
+(`called_functions`) have one, by `where_rare`.
 """
 
 import abc
@@ -22,12 +23,12 @@ from xla_server.codegen.instructions.memory import COMPUTED, REGISTERS, read_onl
 Number = float | int
 
 Coefficients = Mapping[str, tuple[float, ...]]
-"""A minimax polynomial by element type, constant term first, by `python -m tests.ulps.polynomials`;
-several numbers a line, as that writes them."""
+"""Coefficients of a minimax polynomial by element type, constant term first. They are computed, and
+formatted, by `python -m tests.ulps.polynomials`."""
 
 
 class Lanes(ir.VectorType):  # type: ignore[misc]
-    """Several numbers of a type, as one value."""
+    """LLVM's vector type of several numbers."""
 
     def __init__(self, name: str, count: int) -> None:
         super().__init__(REGISTERS[name], count)
@@ -36,7 +37,7 @@ class Lanes(ir.VectorType):  # type: ignore[misc]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Format:
-    """The layout of a float type: fraction bits, the exponent's bias, the integer of its width."""
+    """The layout of a float type: fraction bits, exponent bias, integer type of its width."""
 
     fraction: int
     bias: int
@@ -47,9 +48,9 @@ FORMAT = {"f32": Format(23, 127, "i32"), "f64": Format(52, 1023, "i64")}
 
 
 class Operand(abc.ABC):
-    """A value that instructions are written for; each operator adds one.
+    """A value on which each operator emits one instruction.
 
-    Numbers beside it take its type.
+    Python numbers as the other operand take its type.
     """
 
     __slots__ = ()
@@ -59,7 +60,7 @@ class Operand(abc.ABC):
 
     @property
     def is_float(self) -> bool:
-        """Return whether it is a floating point number, or several."""
+        """Return whether it is a float or a vector of floats."""
         form = self.code.type
         return not isinstance(getattr(form, "element", form), ir.IntType)
 
@@ -72,14 +73,14 @@ class Operand(abc.ABC):
         """A result of the builder, of this value's type."""
 
     def coerced(self, other: Self | Number) -> Any:
-        """The LLVM value of the other operand."""
+        """Return the LLVM value of the other operand."""
         return (other if isinstance(other, Operand) else self.constant(other)).code
 
     def _binary(self, method: str, other: Self | Number) -> Self:
         return self.made(getattr(self.builder, method)(self.code, self.coerced(other)))
 
     def arithmetic(self, name: str, other: Self | Number) -> Self:
-        """The result of an instruction that has a form for floats."""
+        """Return the result of an instruction that has a float variant, such as add and fadd."""
         return self._binary(f"f{name}" if self.is_float else name, other)
 
     def __add__(self, other: Self | Number) -> Self:
@@ -106,7 +107,7 @@ class Operand(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Value(Operand):
-    """An operand or result of an instruction; numbers beside it take its type."""
+    """An operand or result of an instruction, with its type's name."""
 
     builder: Any
     code: Any
@@ -114,11 +115,11 @@ class Value(Operand):
 
     @property
     def format(self) -> Format:
-        """The layout of its float type."""
+        """The layout of the value's float type."""
         return FORMAT[self.type]
 
     def form(self, name: str) -> Any:
-        """The LLVM type of as many numbers of a type as this value has."""
+        """Return the LLVM type of this value's number of lanes, with elements of another type."""
         form = self.code.type
         return Lanes(name, form.count) if isinstance(form, ir.VectorType) else REGISTERS[name]
 
@@ -128,7 +129,7 @@ class Value(Operand):
         return Value(self.builder, ir.Constant(self.form(self.type), plain), self.type)
 
     def made(self, code: Any, type_name: str | None = None) -> "Value":
-        """A result of the builder, of the type of this value where no other is named."""
+        """Wrap a result of the builder, of this value's type unless another is passed."""
         return Value(self.builder, code, type_name or self.type)
 
     def _compared(self, relation: str, other: "Value | Number") -> "Value":
@@ -178,11 +179,11 @@ class Value(Operand):
         return self._compared(">=", other)
 
     def equals(self, other: "Value | Number") -> "Value":
-        """Ordered equality."""
+        """Compare for equality; False if either is NaN."""
         return self._compared("==", other)
 
     def differs(self, other: "Value | Number") -> "Value":
-        """Unordered inequality: NaN differs from itself."""
+        """Compare for inequality; True if either is NaN."""
         return self._compared("!=", other)
 
 
@@ -192,7 +193,7 @@ def fma(x: Value, y: Value | Number, z: Value | Number) -> Value:
 
 
 def select(predicate: Value, on_true: Value | Number, on_false: Value | Number) -> Value:
-    """One of two values, one of them at least a Value; both are computed."""
+    """Select one of two values, at least one of them a Value; both are computed."""
     like = on_true if isinstance(on_true, Value) else on_false
     assert isinstance(like, Value)
     sides = like.coerced(on_true), like.coerced(on_false)
@@ -202,10 +203,10 @@ def select(predicate: Value, on_true: Value | Number, on_false: Value | Number) 
 def where_rare(
     predicate: Value, rare: Callable[[], Sequence[Value]], usual: Sequence[Value]
 ) -> list[Value]:
-    """The values of `rare` where the predicate holds, else the `usual` ones.
+    """Select the values of `rare` if the predicate holds, else the `usual` ones.
 
-    The code of `rare` is jumped over where the predicate holds for none of several numbers. Only
-    a function of its own may have it: what builds a kernel keeps the blocks of its loops.
+    A branch skips the code of `rare` if the predicate holds in no lane. It may be used only in
+    separate LLVM functions: a kernel's emitter tracks the basic blocks of its loops.
     """
     b, before = predicate.builder, predicate.builder.block
     held = predicate.code
@@ -225,17 +226,17 @@ def where_rare(
 
 
 def at_most(x: Value, bound: Number) -> Value:
-    """The smaller; the bound for NaN."""
+    """Return the smaller; the bound for NaN."""
     return select(x < bound, x, bound)
 
 
 def at_least(x: Value, bound: Number) -> Value:
-    """The larger; the bound for NaN."""
+    """Return the larger; the bound for NaN."""
     return select(x > bound, x, bound)
 
 
 def clamped(x: Value, low: Number, high: Number) -> Value:
-    """The nearest number of [low, high]; NaN for NaN."""
+    """Clamp to [low, high]; NaN for NaN."""
     below = select(x > high, x.constant(high), x)
     return select(below < low, x.constant(low), below)
 
@@ -245,26 +246,26 @@ def _intrinsic(name: str) -> Callable[[Value], Value]:
 
 
 sqrt = _intrinsic("sqrt")
-"""The root, correctly rounded."""
+"""The square root, correctly rounded."""
 
 rounded = _intrinsic("nearbyint")
-"""The nearest whole number, halves to even."""
+"""The nearest integer, ties to even."""
 
 floor = _intrinsic("floor")
-"""The whole number below."""
+"""The largest integer that is not above."""
 
 truncated = _intrinsic("trunc")
-"""The whole number towards zero."""
+"""The integer part, rounded towards zero."""
 
 _SHIFTER = {"f32": 1.5 * 2.0**23, "f64": 1.5 * 2.0**52}
-"""So large that the last bit of a sum with it is that of whole numbers."""
+"""Number so large that a sum with it is rounded to an integer."""
 
 
 def nearest(x: Value, factor: Value | float) -> tuple[Value, Value]:
-    """(n, n): the whole number nearest to x * factor, as a float and as an i32.
+    """Return (n, n): the integer nearest to x * factor, as a float and as an i32.
 
-    For f32 it must be below 2^22, for f64 below 2^51, and the i32 has its last 32 bits. Faster
-    than conversions, and NaN gives some i32 where a conversion of NaN is undefined.
+    For f32 it must be below 2^22, for f64 below 2^51; the i32 has its low 32 bits. This is faster
+    than conversions, and yields some i32 for NaN, whose conversion is undefined.
     """
     shifted = fma(x, factor, _SHIFTER[x.type])
     whole = to("i32", bits(shifted))
@@ -274,12 +275,12 @@ def nearest(x: Value, factor: Value | float) -> tuple[Value, Value]:
 
 
 def with_sign(magnitude: Value, sign: Value) -> Value:
-    """The magnitude with the sign of another value."""
+    """Return the magnitude with the sign of another value."""
     return magnitude.made(call(magnitude.builder, "llvm.copysign", [magnitude.code, sign.code]))
 
 
 def with_sign_bit(magnitude: Value, sign: Value) -> Value:
-    """The same for a magnitude whose sign is plus: on AVX2 an instruction less."""
+    """Return the same for a non-negative magnitude, with one instruction less on AVX2."""
     negative = bits(sign) & -(1 << (int(sign.format.bits[1:]) - 1))
     return of_bits(bits(magnitude) | negative)
 
@@ -297,7 +298,7 @@ def of_bits(x: Value) -> Value:
 
 
 def to(name: str, x: Value) -> Value:
-    """The number as another type: floats to i32 by truncation, which must fit."""
+    """Convert to another type; floats are truncated and must fit."""
     if x.type == name:
         return x
     b, target = x.builder, x.form(name)
@@ -311,7 +312,7 @@ def to(name: str, x: Value) -> Value:
 
 
 def high_word(x: Value) -> Value:
-    """The upper half of an i64, or an i32 itself, as i32."""
+    """Return the upper half of an i64, or an i32 itself, as i32."""
     if x.type == "i32":
         return x
     upper = x.builder.lshr(x.code, x.constant(32).code)
@@ -319,29 +320,29 @@ def high_word(x: Value) -> Value:
 
 
 def divided(x: Value, divisor: int) -> Value:
-    """A non-negative i32 by a constant."""
+    """Divide a non-negative i32 by a constant."""
     return x.made(x.builder.udiv(x.code, x.constant(divisor).code))
 
 
 def power_of_two(exponent: Value, name: str) -> Value:
-    """2^exponent, an i32 within the normal numbers of the float type `name`."""
+    """Return 2^exponent as a float of type `name`; it must be a normal number."""
     form = FORMAT[name]
     return of_bits(to(form.bits, exponent + form.bias) << form.fraction)
 
 
 def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
-    """The sum of coefficients[k] x^k; in two chains where there are many."""
+    """Return the sum of coefficients[k] x^k, for many coefficients in two chains."""
     return (horner if len(coefficients) < 7 else even_and_odd)(x, coefficients)
 
 
 def even_and_odd(x: Value, coefficients: Sequence[float]) -> Value:
-    """The same, even and odd powers side by side: half the latency, one instruction more."""
+    """Return the same in chains of even and odd powers: half the latency, an instruction more."""
     square = x * x
     return fma(horner(square, coefficients[1::2]), x, horner(square, coefficients[::2]))
 
 
 def horner(x: Value, coefficients: Sequence[float]) -> Value:
-    """The same by Horner's rule: the fewest instructions, each waiting for the one before."""
+    """Return the same by Horner's rule: the fewest instructions, in one dependent chain."""
     total = x.constant(coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         total = fma(total, x, coefficient)
@@ -356,7 +357,7 @@ def exact_sum(x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def exact_sum_ordered(x: Value, y: Value) -> tuple[Value, Value]:
-    """x + y and its rounding error, where |x| >= |y| or x is 0."""
+    """Return x + y and its rounding error, for |x| >= |y| or x = 0."""
     total = x + y
     return total, y - (total - x)
 
@@ -369,13 +370,13 @@ def exact_product(x: Value, y: Value) -> tuple[Value, Value]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Table:
-    """Constants of type f64 that kernels carry along, under a name of their own."""
+    """A table of f64 constants that is a global of each module that uses it."""
 
     name: str
     content: bytes
 
     def at(self, index: Value) -> Value:
-        """The constant of a number, an i32 >= 0."""
+        """Return the constant at an index, an i32 >= 0."""
         module = index.builder.module
         table = module.globals.get(self.name)
         if table is None:
@@ -404,9 +405,9 @@ class Table:
 
 
 class ElementaryFunction(Instruction):
-    """The instruction that computes `body` of that many operands of a float type.
+    """The kernel instruction that computes `body` on operands of a float type.
 
-    Its code is written into the kernel, as a function that LLVM writes out where it is called.
+    Its code is part of the kernel's module, as a function that LLVM always inlines.
     """
 
     def __init__(
@@ -426,17 +427,17 @@ class ElementaryFunction(Instruction):
         super().__init__(define)
 
     def checked(self, given: Sequence[Any]) -> Any:
-        """The signature. Raises TypeError where more or fewer operands are given."""
+        """Return the signature. Raises TypeError for another number of operands."""
         check_count(self.operands, given)
         return self._signature
 
     def form(self, lanes: int = 1) -> Any:
-        """The type of a function of `lanes` numbers at a time."""
+        """Return the LLVM type of the function for vectors of `lanes` numbers."""
         form = REGISTERS[self.type] if lanes == 1 else Lanes(self.type, lanes)
         return ir.FunctionType(form, [form] * self.operands)
 
     def write(self, function: Any) -> None:
-        """Give an LLVM function of one of these types its code."""
+        """Write the code of an LLVM function of one of these types."""
         inside = ir.IRBuilder(function.append_basic_block("entry"))
         result = self._body(*(Value(inside, arg, self.type) for arg in function.args))
         inside.ret(result.code)
@@ -462,7 +463,7 @@ class ElementaryFunction(Instruction):
 
 
 def family(*bodies: Callable[..., Value], operands: int = 1) -> dict[str, Any]:
-    """Both types of each function: `exp` gives exp_f32 and exp_f64."""
+    """Return the functions for both types by name: exp_f32 and exp_f64 for `exp`."""
     functions = (
         ElementaryFunction(f"{body.__name__}_{name}", body, operands, name)
         for body, name in itertools.product(bodies, FORMAT)

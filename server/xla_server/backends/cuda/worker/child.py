@@ -40,7 +40,7 @@ def main() -> None:
     try:
         shared.device_address = driver.pin(shared.view)
     except Exception as error:
-        # Copies are slower then, graphs have no loops, and results are right.
+        # Without it copies are slower and graphs have no loops, but results are the same.
         print(f"shared memory is not pinned: {error}", file=sys.stderr, flush=True)
     device = OwnedDevice(driver, shared)
     send(control, driver.description)
@@ -50,7 +50,7 @@ def main() -> None:
         except OSError:
             data = b""
         if not data:
-            # Other threads may wait for the device.
+            # Threads may be blocked in the driver, so the process ends without joining them.
             os._exit(0)
         (index,) = HEAD.unpack(data)
         Connection(device, socket.socket(fileno=descriptors[0]), index).start()

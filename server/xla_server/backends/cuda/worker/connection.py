@@ -1,4 +1,4 @@
-"""A worker's end of a connection: one thread, which answers one request after the other."""
+"""The worker's end of a connection: one thread that answers one request after the other."""
 
 import collections
 import itertools
@@ -19,7 +19,7 @@ EXIT_LOST = 3
 
 
 class OwnedDevice:
-    """The parts that connections share: the driver, the programs, the last launches."""
+    """State that connections share: the driver, the programs, the last launches."""
 
     def __init__(self, driver: Driver, shared: SharedMemory) -> None:
         self.driver, self.shared = driver, shared
@@ -36,7 +36,7 @@ class Connection:
         self._run: ProgramRun | None = None
 
     def serve(self) -> None:
-        """Answer requests until the other end is gone. Ends the process if the device is lost."""
+        """Answer requests until the connection closes; end the process if the device is lost."""
         try:
             self._device.driver.make_current()
             self._stream = self._device.driver.new_stream()
@@ -68,7 +68,7 @@ class Connection:
             return error
         except protocol.DeviceLostError:
             raise
-        except Exception as error:  # A fault in one request is the server's to report.
+        except Exception as error:  # The server reports the error of a request.
             return RequestError(f"{type(error).__name__}: {error}")
 
     def _do(self, body: messages.Body) -> object:

@@ -1,10 +1,10 @@
 """Runs of programs on a device: their memory, and the walk over their rows.
 
-Launches are asynchronous. A run waits for its stream to read a predicate, before a step of the
-server, and at its end. It reads its cancellation word before each row and after a wait. A loop in a
-graph reads it at each iteration, and a long kernel while it runs. Enqueued work cannot be revoked,
-so the time of new rows is measured, by a wait after each, and a run waits once it has enqueued too
-much. Errors of new rows name their row.
+Launches are asynchronous. A run synchronises its stream when it reads a predicate, before a step of
+the server, and at its end. It polls its cancellation flag before each row and after a wait. A loop
+in a graph polls it in each iteration, and a long kernel while it runs. Enqueued work cannot be
+cancelled. So the times of new rows are measured, with a wait after each, and a run waits once it
+has enqueued too much. Errors of new rows name their row.
 """
 
 import collections
@@ -34,9 +34,9 @@ from xla_server.backends.cuda.worker.loaded import WorkerProgram
 from xla_server.backends.cuda.worker.segments import Case, Items, Loop, Segment, slots_of
 
 MAX_PENDING_NANOSECONDS = 20_000_000
-"""Work that a stream is given before it is waited for: a cancelled run ends within that.
+"""Bound of work that is enqueued before a wait, in nanoseconds: a cancelled run ends within it.
 
-The wait costs less than a thousandth of it.
+The wait takes less than a thousandth of that time.
 """
 
 MAX_PROGRAMS = 64
@@ -64,14 +64,14 @@ class Lane:
         self._graphs: weakref.WeakKeyDictionary[WorkerProgram, Graphs]
         self._graphs = weakref.WeakKeyDictionary()
         self.word = shared.word(connection)
-        """The device's address of the cancellation word; zero where it has none.
+        """The device address of the cancellation flag; zero if the device cannot read it.
 
         Graphs have no loops then, as nothing could stop them.
         """
 
     @functools.cached_property
     def flag(self) -> int:
-        """The address of the cancellation flag for kernels, which always says GO without a word."""
+        """The address of the cancellation flag for kernels; a constant GO if `word` is zero."""
         if self.word:
             return self.word
         address = self.driver.allocate(8, self.stream)
@@ -95,7 +95,7 @@ class Lane:
             raise protocol.RunCancelledError("the run was cancelled")
 
     def read(self, address: int, byte_size: int) -> memoryview:
-        """Wait for a value of the device and return it, until the next is read."""
+        """Read a value of the device; it is valid until the next call."""
         room = self._shared.predicate(self._connection, byte_size)
         self.driver.download(room, address, self.stream)
         self.driver.synchronise(self.stream)
@@ -124,7 +124,7 @@ class ProgramRun:
         try:
             arena = self._allocate(program.arena_bytes) if program.arena_bytes else 0
             self._results = tuple(self._allocate(size) for size in program.results)
-        except BaseException:  # The run alone knows of the memory, whatever was raised.
+        except BaseException:  # Only this run can free the memory, whatever was raised.
             self._free(self._owned)
             raise
         self._addresses = (
@@ -141,7 +141,7 @@ class ProgramRun:
         try:
             step = self._walked()
             self._wait()
-            # A loop that was stopped leaves values that no turn of it gave.
+            # A loop that was stopped leaves invalid values.
             self._lane.check()
             if step is not None:
                 return protocol.Suspended(self._number, step.number, self._addresses)
@@ -154,7 +154,7 @@ class ProgramRun:
         return protocol.Finished(self._results, time.perf_counter_ns() - self._begin)
 
     def abandon(self) -> None:
-        """End the run: wait for what its stream was given, which may use memory of others."""
+        """End the run: wait for its stream, whose work may use others' memory, and free its own."""
         self._driver.synchronise(self._stream)
         self._free(self._owned)
 
@@ -203,13 +203,13 @@ class ProgramRun:
         return True
 
     def _captured(self, segment: Segment) -> Mapping[int, Any]:
-        """Give the stream a segment for a graph; return the nodes of rows outside of loops."""
+        """Enqueue a segment to the stream under capture; return the nodes of rows outside loops."""
         nodes: dict[int, Any] = {}
         self._capture(segment.items, self._stream, nodes)
         return nodes
 
     def _capture(self, items: Items, stream: int, nodes: dict[int, Any] | None = None) -> None:
-        """Give a stream rows, loops and branches for a graph; note the nodes of rows in `nodes`."""
+        """Enqueue rows, loops and branches for a graph; add the nodes of rows to `nodes`."""
         for item in items:
             match item:
                 case Loop():
@@ -231,7 +231,7 @@ class ProgramRun:
     def _changes(
         self, segment: Segment, graph: SegmentGraph, before: Addresses
     ) -> Sequence[NodeChange] | None:
-        """Return work with other addresses than a graph; None if rows without a node have some."""
+        """Return the nodes whose addresses differ, with their work; None if a row has no node."""
         rows, addresses = self._loaded.program.rows, self._addresses
         known = dict(zip(self._loaded.slots[segment], before, strict=True))
         changes: list[NodeChange] = []
@@ -247,7 +247,7 @@ class ProgramRun:
         return changes
 
     def _give(self, number: int, row: protocol.DeviceRow) -> None:
-        """Give the stream a row, and wait for it while the row is new."""
+        """Enqueue a row; measure it, with a wait, if its time is unknown."""
         name = self._loaded.name(row)
         if name:
             self._lane.recent.append(name)
@@ -260,7 +260,7 @@ class ProgramRun:
         begin = time.perf_counter_ns()
         self._do(row, self._stream)
         self._wait()
-        # A kernel that was stopped has not taken what it takes.
+        # The time of a kernel that was stopped is not its usual time.
         self._lane.check()
         self._loaded.measure(number, time.perf_counter_ns() - begin)
 
@@ -279,13 +279,13 @@ class ProgramRun:
         return found
 
     def _do(self, row: protocol.DeviceRow, stream: int) -> None:
-        """Enqueue the work of a row in a stream."""
+        """Enqueue the work of a row."""
         work = self._work(row)
         if work is not None:
             self._driver.enqueue(work, stream)
 
     def _work(self, row: protocol.DeviceRow) -> Work | None:
-        """Return the work of a row; None for a copy of no bytes, or of a value to itself."""
+        """Return the work of a row; None for an empty copy, or of a value to itself."""
         loaded, addresses = self._loaded, self._addresses
         match row:
             case protocol.Launch(number, slots):

@@ -1,9 +1,9 @@
-"""Graphs: rows of a program that do not need the server, as one launch.
+"""CUDA graphs: rows of a program that do not need the server, as one launch.
 
-A graph contains the addresses of the slots that its rows use. A set of addresses that occurs again
-gets a graph: freed memory is reused, and the values of a loop keep their addresses. A new set takes
-over the least recently used graph, whose launches, copies and calls are changed one by one: that
-takes a tenth of the host's time for a launch.
+A graph contains the addresses of the slots that its rows use. A set of addresses that occurs a
+second time gets a graph: memory is reused, and the values of a loop keep their addresses. For a new
+set the least recently used graph is updated, node by node, which takes the host a tenth of a launch
+for each.
 """
 
 import collections
@@ -16,27 +16,27 @@ from xla_server.backends.cuda.worker.exchange.protocol import DeviceLostError
 from xla_server.backends.cuda.worker.segments import Segment
 
 MAX_ADDRESS_SETS = 32
-"""Sets of addresses that a segment has graphs for in one stream, those that were used last."""
+"""Bound of address sets for which a segment has graphs in one stream, the last used ones."""
 
 Addresses: TypeAlias = tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SegmentGraph:
-    """A graph, and its nodes of rows outside of loops and branches, by the numbers of these."""
+    """A graph, and the nodes of its rows outside loops and branches, by row number."""
 
     graph: Any
     nodes: Mapping[int, Any]
 
 
 Walk: TypeAlias = Callable[[], Mapping[int, Any]]
-"""Enqueues the rows of a segment in a captured stream; returns the nodes of a SegmentGraph."""
+"""Enqueues a segment's rows to a stream under capture; returns the nodes of a SegmentGraph."""
 
 NodeChange: TypeAlias = tuple[Any, Work]
 """A node, and its new work."""
 
 Changes: TypeAlias = Callable[[SegmentGraph, Addresses], Sequence[NodeChange] | None]
-"""Returns the changes of a graph with these addresses to those of a run; None if impossible."""
+"""Returns the node changes from these addresses of a graph to a run's; None if impossible."""
 
 _Sets: TypeAlias = collections.OrderedDict[Addresses, SegmentGraph | None]
 
@@ -73,7 +73,7 @@ class Graphs:
         return found is not None
 
     def _changed(self, segment: Segment, sets: _Sets, changes: Changes) -> SegmentGraph | None:
-        """Return the graph that was used longest ago, with a run's addresses; None without one."""
+        """Return the least recently used graph, updated to a run's addresses; None without one."""
         oldest = next((each for each, graph in sets.items() if graph is not None), None)
         graph = sets[oldest] if oldest is not None else None
         if oldest is None or graph is None or segment in self._fixed:
@@ -81,7 +81,7 @@ class Graphs:
         changed = changes(graph, oldest)
         if changed is None:
             return None
-        # Once they come again, these addresses get a graph of their own.
+        # If these addresses occur again, they get a new graph.
         sets[oldest] = None
         try:
             for node, work in changed:
@@ -94,7 +94,7 @@ class Graphs:
         return graph
 
     def _captured(self, segment: Segment, walk: Walk) -> SegmentGraph | None:
-        """Return a graph of the work that `walk` enqueues; None if the driver refuses."""
+        """Return a graph of the work that `walk` enqueues; None if the driver cannot capture it."""
         self._driver.begin_capture(self._stream)
         try:
             nodes = walk()

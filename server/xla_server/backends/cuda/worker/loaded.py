@@ -1,4 +1,4 @@
-"""Programs as a worker has them: kernels, segments that graphs can have, and what rows take."""
+"""Programs as a worker loads them: kernels, segments for graphs, and times of rows."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.target.gpu import GPUS
 
 MEASUREMENTS = 2
-"""Executions of a row that are timed; in the first, libraries may load code."""
+"""Number of executions of a row that are timed; in the first, libraries may load code."""
 
 _SHOWN = 200
 """Length limit of the list of a segment's launches in errors, in characters."""
@@ -40,18 +40,18 @@ class WorkerProgram:
         self.plans = _prepared(driver, plans)
         with_jumps = GPUS[driver.description.capability].has_conditional_graphs
         self.segments = segments(program.rows, with_jumps=with_jumps)
-        """Rows that graphs can have, by the first one."""
+        """Rows that can be one graph, by the first row."""
         self.launches = {
             each: self._launches(each) for found in self.segments.values() for each in found
         }
-        """The names of what segments launch."""
+        """The names of the kernels and calls that segments launch."""
         self.slots = {
             each: tuple(dict.fromkeys(itertools.chain(*map(slots_of, self._rows(each)))))
             for each in self.launches
         }
         """The slots that the rows of segments use."""
         self._sums: dict[tuple[int, int], int] = {}
-        # A jump is no work of the device.
+        # A jump takes no time on the device.
         self._measured = [
             MEASUREMENTS
             if isinstance(row, protocol.Jump | protocol.Branch | protocol.Switch)
@@ -61,14 +61,14 @@ class WorkerProgram:
         self._nanoseconds = [0] * len(program.rows)
 
     def nanoseconds(self, first: int, end: int) -> int | None:
-        """Return what rows took, launch and wait included; None before they are measured."""
+        """Return the time of rows, launch and wait included; None before they are measured."""
         found = self._sums.get((first, end))
         if found is None and min(self._measured[first:end]) >= MEASUREMENTS:
             found = self._sums[first, end] = sum(self._nanoseconds[first:end])
         return found
 
     def measure(self, row: int, nanoseconds: int) -> None:
-        """Note what a row took that was waited for: the last measurement counts."""
+        """Record the measured time of a row; the last measurement counts."""
         self._nanoseconds[row] = nanoseconds
         self._measured[row] += 1
 
@@ -80,7 +80,7 @@ class WorkerProgram:
         return self.program.rows[segment.first : segment.end]
 
     def name(self, row: protocol.DeviceRow) -> str:
-        """Return the name of what a row launches: empty for other rows."""
+        """Return the name of the kernel or call that a row launches; empty for other rows."""
         if isinstance(row, protocol.Launch):
             return self.program.kernels[row.kernel].symbol
         return type(row.plan).__name__ if isinstance(row, protocol.LibraryCall) else ""

@@ -2,7 +2,8 @@
 
 Loops and branches are found in the rows as lowering writes them. A loop is a condition, a Branch
 out of it, a body and a Jump to its begin. Cases follow a Branch or Switch, and each ends with a
-Jump behind the last one. Rows of another form, and steps of the server, are walked.
+Jump to the row after the last one. Rows of another form, and steps of the server, are executed one
+by one.
 """
 
 import dataclasses
@@ -14,7 +15,7 @@ from xla_server.backends.cuda.worker.exchange import protocol
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Loop:
-    """A condition, and a body that is done as long as the byte in a slot is not zero then.
+    """A condition, and a body that is executed while the predicate's byte is not zero after it.
 
     The condition is rows alone: a graph has it twice, before the loop and at the end of its body.
     """
@@ -28,7 +29,7 @@ class Loop:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Case:
-    """The case with the number in a slot of so many bytes; the last one for other numbers."""
+    """A switch on an index in a slot, of `byte_size` bytes; the last case for other numbers."""
 
     index: int
     byte_size: int
@@ -41,7 +42,7 @@ Item: TypeAlias = int | Loop | Case
 """A row by its number, or rows from `first` to `end` with jumps in them."""
 
 MAX_DEPTH = 16
-"""Loops and branches within each other that a graph has at most."""
+"""Deepest nesting of loops and branches in a graph."""
 
 Items: TypeAlias = tuple[Item, ...]
 
@@ -61,8 +62,8 @@ def segments(
 ) -> Mapping[int, tuple[Segment, ...]]:
     """Return the segments that begin at a row, the longest first.
 
-    Those without jumps have two or more rows, and no jump leads into their midst. `with_jumps` are
-    those that have loops or branches too, and each loop alone: a run may be within its turns.
+    Those without jumps have two or more rows, and no jump leads into them. With `with_jumps` there
+    are those with loops or branches, too, and each loop alone: a run may be inside an outer loop.
     """
     found: dict[int, list[Segment]] = {}
     structures = _Parser(rows).structures() if with_jumps else {}
@@ -90,7 +91,7 @@ def _plain(rows: Sequence[protocol.DeviceRow]) -> Iterator[Segment]:
 def _with_jumps(
     rows: Sequence[protocol.DeviceRow], structures: Mapping[int, Loop | Case]
 ) -> Iterator[Segment]:
-    """Yield segments between rows that no graph can have, and those of loops."""
+    """Yield the longest segments with loops or branches, and each loop as a segment."""
     inside = {row for each in structures.values() for row in range(each.first, each.end)}
     targets = {
         target
@@ -141,7 +142,7 @@ def slots_of(row: protocol.DeviceRow) -> tuple[int, ...]:
 
 
 class _OtherFormError(Exception):
-    """Rows that are not of the form that a graph can have."""
+    """Rows are not of a form that a graph can represent."""
 
 
 class _Parser:
@@ -166,7 +167,7 @@ class _Parser:
         return found
 
     def _structure(self, at: int, end: int, depth: int) -> Loop | Case | None:
-        """Return what begins at a row and is over before `end`; of several loops the outermost."""
+        """Return the loop or branch that begins at a row and ends before `end`; the outermost."""
         jumps = [jump for jump in self._jumps.get(at, ()) if at <= jump < end]
         is_choice = isinstance(self._rows[at], protocol.Branch | protocol.Switch)
         try:

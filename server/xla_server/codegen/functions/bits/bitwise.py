@@ -1,7 +1,7 @@
 """Operations on the bits of integers: instructions for whole bytes, formulas for narrower types.
 
 Semantics: XLA's CPU backend: shifts by the width or more shift everything out. Integers narrower
-than a byte come in a byte, their sign copied upwards, and results are wrapped afterwards.
+than a byte are passed sign- or zero-extended to a byte, and the caller wraps results.
 """
 
 from collections.abc import Callable, Mapping
@@ -51,14 +51,14 @@ INSTRUCTIONS: Mapping[str, Any] = {
     "shift_right_arithmetic": same_type(2, partial(_shift, "ashr")),
     "shift_right_logical": same_type(2, partial(_shift, "lshr")),
 }
-"""The instructions on integers of whole bytes by their names in kernels."""
+"""The operations on integers of 8 bits and more, by their names in kernels."""
 
 MASKED_SHIFTS = {
     "shift_left": same_type(2, partial(_masked_shift, "shl")),
     "shift_right_logical": same_type(2, partial(_masked_shift, "lshr")),
 }
-"""Shifts for GPUs, whose amounts have 32 bits and may be the width and more: LLVM then leaves out
-the comparison with the width, also where it has taken the lower half of an amount of 64 bits."""
+"""Shifts for GPUs, with the amount masked to the width: PTX shifts clamp amounts of 32 bits, so
+LLVM would drop the comparison with the width, even after it has truncated an amount of 64 bits."""
 
 
 def _bit_functions(element_type: ElementType) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def _bit_functions(element_type: ElementType) -> dict[str, Any]:
         return counted("llvm.ctlz", bits(word), of_zero_too) - unused
 
     def population(word: Word) -> Word:
-        # XLA counts the copies of S4's sign.
+        # XLA counts the bits of the sign-extended byte for S4.
         all_of_it = element_type is ElementType.S4
         return counted("llvm.ctpop", word if all_of_it else bits(word))
 

@@ -1,4 +1,4 @@
-"""Conversions between numbers, and operations that read or truncate their bits.
+"""Conversions between numeric types, orders of floats as integers, and reduced precision.
 
 Semantics: XLA's CPU backend, as the evaluators of convert, compare, reduce-precision and
 stochastic-convert have them.
@@ -19,17 +19,17 @@ _FLOATS = ("f32", "f64")
 _MANTISSA = {16: 10, 32: 23, 64: 52}
 _EXPONENT = {16: 5, 32: 8, 64: 11}
 _EXPONENT_BITS = {32: 0xFF << 23, 64: 0x7FF << 52}
-"""Widths of the fields of floats by their own, and a mask of the exponent."""
+"""Widths of mantissa and exponent by the float's width, and masks of the exponent."""
 
 
 def storage_of(element_type: ElementType) -> str:
-    """The computed type of an integer type: the one of its own width or of a byte."""
+    """Return the type in which an integer type is computed: its own, or a byte's if narrower."""
     sign = "i" if element_type.is_signed_integer else "u"
     return f"{sign}{8 * element_type.byte_width}"
 
 
 def _wrapped(word: Word, element_type: ElementType) -> Word:
-    """An integer in a byte with only the low bits of a narrower one, its sign copied upwards."""
+    """Wrap a byte to a narrower integer type, sign- or zero-extended to a byte again."""
     unused = 8 - element_type.bit_width
     if element_type.is_signed_integer:
         return (word << unused).shifted_with_sign(unused)
@@ -42,14 +42,14 @@ def _low_bits(element_type: ElementType) -> Any:
 
 
 def _saturated(value: Word, element_type: ElementType) -> Word:
-    """A float as an integer: towards zero, the nearest bound where too large, NaN as 0.
+    """Convert a float to an integer: truncated, saturated to the type's bounds, NaN to 0.
 
-    The float is clamped before the conversion, as processors have both in vectors. LLVM converts
-    vectors with the saturating intrinsic (llvm.fptosi.sat) number by number.
+    The float is clamped before it is converted, both in vectors: LLVM scalarises the saturating
+    conversion (llvm.fptosi.sat).
     """
     low, high = _bounds(element_type)
     convert = "fptosi" if low or element_type.bit_width < 32 else "fptoui"
-    # Processors convert vectors of floats to vectors of these, not of narrower ones.
+    # Processors have vector conversions to integers of 32 and 64 bits, not to narrower ones.
     converted = REGISTERS[f"i{max(32, element_type.bit_width)}"]
     number = value.ordered("==", value).choose(value, 0.0)
     number = number.ordered(">", float(low)).choose(number, float(low))
@@ -57,7 +57,7 @@ def _saturated(value: Word, element_type: ElementType) -> Word:
         number = number.ordered("<", float(high)).choose(number, float(high))
         whole = number.converted(convert, converted)
         return whole.resized(REGISTERS[storage_of(element_type)])
-    # The bound is no float, the number after it is.
+    # The upper bound is not exact as a float, but the next integer is.
     is_large = number.ordered(">=", float(high + 1))
     whole = is_large.choose(number.constant(0.0), number).converted(convert, converted)
     return is_large.choose(whole.constant(high), whole)
@@ -71,10 +71,10 @@ def _bounds(element_type: ElementType) -> tuple[int, int]:
 
 
 def _unbounded(largest: float) -> Any:
-    """The largest number, of either sign, as infinity.
+    """Return a function that maps the largest number of a type, of either sign, to infinity.
 
-    XLA compares with the integer's bounds rounded to the float's type, where too large a bound
-    becomes the largest number: that one saturates like an infinity.
+    XLA compares with the integer's bounds rounded to the float type. A bound beyond its range
+    rounds to the largest number, which therefore saturates like an infinity.
     """
 
     def formula(value: Word) -> Word:
@@ -94,33 +94,33 @@ def _largest(name: str) -> float:
 
 def _is_not_zero(kind: str) -> Any:
     if kind in _FLOATS:
-        # NaN is not zero; a subnormal number is.
+        # NaN counts as not zero; subnormal numbers count as zero.
         return function([kind], "b1", lambda value: value.ordered("==", 0.0) ^ 1)
     return function([kind], "b1", lambda word: word.unsigned("!=", 0))
 
 
 def _total_order(kind: str) -> Any:
-    """Integers in the order -NaN < -Inf < ... < -0 < +0 < ... < +Inf < +NaN."""
+    """Return the function to integers with the order -NaN < -Inf ... -0 < +0 ... +Inf < +NaN."""
     width = int(kind[1:])
 
     def formula(value: Word) -> Word:
         bits = value.as_bits()
-        # The bits of negative numbers grow with their magnitude; all but the sign turn round.
+        # The bits of negative numbers grow with their magnitude, so all but the sign are inverted.
         return bits.signed("<", 0).choose(bits ^ ((1 << (width - 1)) - 1), bits)
 
     return function([kind], f"i{width}", formula)
 
 
 def _key(kind: str, *, nan_is_largest: bool) -> Any:
-    """Integers in the order -Inf < ... < -0 < +0 < ... < +Inf, with any NaN at one end.
+    """Return the function to integers with the order -Inf ... -0 < +0 ... +Inf, NaN at one end.
 
-    It is the maximum, or minimum, of anything with it.
+    So the maximum of keys, or their minimum, propagates NaN.
     """
     mask = (1 << (int(kind[1:]) - 1)) - 1
 
     def formula(value: Word) -> Word:
         bits = value.as_bits()
-        # The bits of negative numbers grow with their magnitude; all but the sign turn round.
+        # The bits of negative numbers grow with their magnitude, so all but the sign are inverted.
         key = bits ^ (bits.shifted_with_sign(int(kind[1:]) - 1) & mask)
         return value.ordered("==", value).choose(key, mask if nan_is_largest else ~mask)
 
@@ -128,7 +128,7 @@ def _key(kind: str, *, nan_is_largest: bool) -> Any:
 
 
 def _float_of_key(kind: str) -> Any:
-    """The float of a key; a NaN of either kind is one again, a subnormal number zero."""
+    """Return the inverse of `_key`: NaN for a NaN's key, zero for a subnormal number's."""
     width = int(kind[1:])
     form = F32 if width == 32 else F64
     exponent = _EXPONENT_BITS[width]
@@ -143,7 +143,7 @@ def _float_of_key(kind: str) -> Any:
 
 
 def reduced(bits: Word, exponent_bits: Word, mantissa_bits: Word) -> Word:
-    """The bits of a float with its mantissa rounded and its exponent cut; NaN as it is."""
+    """Round a float's mantissa and limit its exponent, as reduce-precision; NaN is unchanged."""
     width: int = bits.type.width
     own_mantissa, own_exponent = _MANTISSA[width], _EXPONENT[width]
     exponent_mask = ((1 << own_exponent) - 1) << own_mantissa
@@ -152,7 +152,7 @@ def reduced(bits: Word, exponent_bits: Word, mantissa_bits: Word) -> Word:
     one = bits.constant(1)
     dropped = mantissa_bits.constant(own_mantissa) - mantissa_bits
     rounds = dropped.signed(">", 0)
-    # Shifts by numbers that fit, where nothing is dropped too.
+    # The shift amount must be valid even if no bits are dropped.
     by = rounds.choose(dropped, 1).resized(bits.type)
     rounded = (size + ((size >> by) & 1) + (one << (by - 1)) - 1) >> by << by
     result = rounds.choose(rounded, size)
@@ -175,9 +175,10 @@ def _reduce_precision(kind: str) -> Any:
 
 
 def _stochastic(element_type: ElementType) -> Any:
-    """(operand, random bits, their number) to an integer: cut off, and away from zero at random.
+    """Return the stochastic rounding of (operand, random bits, 2^number of bits) to an integer.
 
-    The random bits are a fraction; where it is below what is cut off the number is moved.
+    The operand is truncated, and moved away from zero if the random bits, as a fraction, are below
+    the fraction that was cut off.
     """
     storage = storage_of(element_type)
     low, high = _bounds(element_type)
@@ -230,7 +231,7 @@ FORMULAS: Mapping[str, Any] = {
     **_table(list(_FLOATS), partial(_key, nan_is_largest=False), "minimum_key"),
     **_table(["i32", "i64"], _float_of_key, "float_of_key"),
     **_table(list(_FLOATS), _reduce_precision, "reduce_precision"),
-    # Its values are of F32, with a lower half of zeros: rounding to as many bits keeps it so.
+    # BF16 is computed in F32 with a lower half of zeros, which rounding to fewer bits preserves.
     "reduce_precision_bf16": _reduce_precision("f32"),
     **{f"stochastic_{t.text}": _stochastic(t) for t in _INTEGERS if t.is_signed_integer},
 }

@@ -1,11 +1,10 @@
-"""F16 as F32, and F32 as the nearest F16, by a machine's instructions or by integer arithmetic.
+"""Conversions between F16 and F32, by a machine's instructions or by integer arithmetic.
 
-Both forms give the same bits: ties to even, subnormal numbers in full, infinity where the number
-is too large. A NaN of F32 becomes a quiet one with the upper bits of its payload; a NaN of F16
-keeps its bits, which the total order tells apart.
+Both forms have the same bits: rounding to nearest even, exact subnormal numbers, infinity on
+overflow. A NaN of F32 becomes a quiet one with the upper bits of its payload; a NaN of F16 keeps
+its bits, as the total order distinguishes them.
 
-LLVM would call the compiler's own library where a processor has no such instructions; nothing
-loads that library.
+Without these instructions LLVM would call the compiler's runtime library, which is not loaded.
 """
 
 import functools
@@ -21,10 +20,10 @@ from xla_server.target.machine import Machine
 
 _F32_SIGN, _F32_INFINITY = 0x80000000, 0x7F800000
 _SIGN, _INFINITY, _QUIET = 0x8000, 0x7C00, 0x0200
-"""Bits of F32 and F16: the sign, infinity, and the bit that makes a NaN of F16 quiet."""
+"""Bits of F32 and F16: the sign, infinity, and the quiet bit of F16's NaNs."""
 
 _DROPPED_BITS = 13
-"""Bits of the fraction that F32 has and F16 has not."""
+"""Fraction bits of F32 less those of F16."""
 
 _BIAS_STEP = (127 - 15) << 23
 """The difference of the exponents' biases, in bits of F32."""
@@ -33,7 +32,7 @@ _SMALLEST_NORMAL = _BIAS_STEP + (1 << 23)
 """The bits of F32 of the smallest normal number of F16."""
 
 _STEP = 2.0**-24
-"""The smallest number of F16: subnormal numbers are multiples of it."""
+"""The smallest positive number of F16: subnormal numbers are multiples of it."""
 
 
 def _quietly_widened_by_instruction(code: Word) -> Word:
@@ -42,7 +41,7 @@ def _quietly_widened_by_instruction(code: Word) -> Word:
 
 def _widened_by_instruction(code: Word) -> Word:
     bits = _quietly_widened_by_instruction(code).as_bits()
-    # Processors make signalling NaNs quiet ones. The bit that they set is 0 in an infinity as well.
+    # Processors set the quiet bit of signalling NaNs. Clearing it leaves an infinity unchanged.
     is_signalling = (code & 0x7E00).unsigned("==", _INFINITY)
     return is_signalling.choose(bits & 0xFFBFFFFF, bits).bitcast(F32)
 
@@ -55,7 +54,7 @@ def _widened_by_integers(code: Word) -> Word:
     wide = code.resized(I32)
     size = wide & (_SIGN - 1)
     normal = (size << _DROPPED_BITS) + _BIAS_STEP
-    # The exponent after the largest is that of infinity and NaN in both types.
+    # Infinity and NaN have the exponent of all ones, so their bias differs by twice the step.
     special = size.unsigned(">=", _INFINITY).choose(normal + _BIAS_STEP, normal)
     subnormal = (size.converted("sitofp", F32) * _STEP).as_bits()
     bits = size.unsigned("<", 1 << 10).choose(subnormal, special)
@@ -67,9 +66,9 @@ def _narrowed_by_integers(value: Word) -> Word:
     size = bits & (_F32_SIGN - 1)
     odd = (size >> _DROPPED_BITS) & 1
     rounded = (size + odd + ((1 << (_DROPPED_BITS - 1)) - 1)) - _BIAS_STEP
-    # A carry out of the largest number makes it infinity, which all above become.
+    # A carry out of the largest number yields infinity; larger ones are clamped to it.
     normal = (rounded >> _DROPPED_BITS).at_most(_INFINITY)
-    # A sum with this number is rounded to a multiple of the step, and its low bits count the steps.
+    # A sum with this number rounds to a multiple of the step, and its low bits are the multiple.
     anchor = value.constant(_STEP * 2.0**23)
     subnormal = (size.bitcast(F32) + anchor).as_bits() - anchor.as_bits()
     code = size.unsigned("<", _SMALLEST_NORMAL).choose(subnormal, normal)
@@ -79,14 +78,14 @@ def _narrowed_by_integers(value: Word) -> Word:
 
 
 def half_of_f64(value: Word, machine: Machine) -> Word:
-    """Return a number of F64 as the nearest of F16, of LLVM's type."""
+    """Return a number of F64 rounded to F16, as LLVM's type half."""
     by_instruction = machine.converts_halves
     narrow = _narrowed_by_instruction if by_instruction else _narrowed_by_integers
     return narrow(rounded_to_odd(value)).bitcast(ir.HalfType())
 
 
 def _table(narrow: Formula, widen: Formula, widen_quiet: Formula) -> Mapping[str, Any]:
-    """Return the functions. `widen_quiet` may make a signalling NaN a quiet one."""
+    """Return the functions by name. `widen_quiet` may set the quiet bit of a signalling NaN."""
 
     def round_(value: Word) -> Word:
         return widen_quiet(narrow(value))

@@ -1,7 +1,7 @@
 """Powers and signs of integers.
 
-Semantics: XLA's CPU backend, as the evaluators have them. Integers narrower than a byte come in
-a byte, their sign copied upwards, and results are wrapped afterwards.
+Semantics: XLA's CPU backend, as the evaluators have them. Integers narrower than a byte are passed
+sign- or zero-extended to a byte, and the caller wraps results.
 """
 
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ _STORAGES = tuple(f"{kind}{width}" for kind in "iu" for width in (8, 16, 32, 64)
 
 
 def _power(base: Word, exponent: Word) -> Word:
-    """Base to the exponent, wrapping; negative exponents leave 0 except of 1 and -1.
+    """Return base to the exponent, wrapped; for negative exponents 0 unless the base is 1 or -1.
 
-    If the exponent is not negative, only its low 6 bits count. Unsigned numbers are read as signed
-    ones.
+    If the exponent is not negative, only its low 6 bits count. Unsigned numbers are interpreted as
+    signed.
     """
     result, square = base.constant(1), base
     for position in range(EXPONENT_BITS):

@@ -1,11 +1,11 @@
-"""Floats narrower than F32: their bits as F32, and F32 as the nearest of them.
+"""Conversions between F32 and narrower float types.
 
-Semantics: ml_dtypes, which the evaluators use: ties to even; too large becomes infinite, NaN where
-there is no infinity, the largest number where there is no NaN either; NaN becomes -0 there.
-Everything but the sum that rounds subnormal numbers works on bits, so that the processor's mode
-for subnormal numbers does not matter. Where a format has several NaNs, the code of one is the
-payload of its F32, so that moves keep it and the total order tells them apart; rounding makes
-them one.
+Semantics: ml_dtypes, which the evaluators use: rounding to nearest even. Overflow becomes infinity,
+else NaN if the type has no infinity, else the largest number if it has no NaN either; NaN becomes
+-0 then. Everything but the sum that rounds subnormal numbers works on bits, so that the processor's
+mode for subnormal numbers does not matter. If a format has several NaNs, a NaN's code is stored in
+the payload of its F32, so that copies preserve it and the total order distinguishes them; rounding
+yields the usual NaN.
 """
 
 import dataclasses
@@ -25,9 +25,9 @@ _BIAS = 127
 class NarrowFormat:
     """A float of 8 bits or fewer with a sign.
 
-    `largest` is the code of the largest number. `nan` is that of NaN, without its sign where it
-    may have one. The code after the largest number's is infinity, or NaN where there is none;
-    where `nan` is -0's code there is no -0, and without `has_nan` neither NaN nor infinity.
+    `largest` is the code of the largest number. `nan` is that of NaN, without the sign if NaN has
+    one. The code after the largest number's is infinity, or NaN if there is no infinity. If `nan`
+    is the code of -0, there is no -0. Without `has_nan` there is neither NaN nor infinity.
     """
 
     exponent_bits: int
@@ -39,12 +39,12 @@ class NarrowFormat:
 
     @property
     def sign(self) -> int:
-        """The code's highest bit."""
+        """The sign bit of a code."""
         return 1 << (self.exponent_bits + self.mantissa_bits)
 
     @property
     def has_signed_zero(self) -> bool:
-        """Return whether the type has a code for -0, which is not that of NaN."""
+        """Return whether the type has a code for -0, distinct from NaN's."""
         return self.nan != self.sign or not self.has_nan
 
     @property
@@ -54,7 +54,7 @@ class NarrowFormat:
 
     @property
     def step(self) -> float:
-        """The smallest number."""
+        """The smallest positive number."""
         return 2.0 ** (1 - self.bias - self.mantissa_bits)
 
 
@@ -70,16 +70,15 @@ FORMATS: Mapping[str, NarrowFormat] = {
     "f6e2m3fn": NarrowFormat(2, 3, 1, 0x1F, 0x20, has_nan=False),
     "f6e3m2fn": NarrowFormat(3, 2, 3, 0x1F, 0x20, has_nan=False),
 }
-"""The formats that differ in numbers only; BF16 and F8E8M0FNU are functions of their own."""
+"""The formats that differ in these numbers only; BF16 and F8E8M0FNU have functions of their own."""
 
 
 def widened(code: Word, format: NarrowFormat) -> Word:
-    """The number of a code, as F32."""
+    """Return the number of a code, as F32."""
     sign = (code.resized(I32) & format.sign) << (31 - format.exponent_bits - format.mantissa_bits)
     size = code.resized(I32) & (format.sign - 1)
     normal = (size << (_MANTISSA - format.mantissa_bits)) + ((_BIAS - format.bias) << _MANTISSA)
-    # A subnormal number is a multiple of the step; by a shift alone it would be a subnormal F32
-    # too.
+    # A subnormal number is a multiple of the step; a shift alone would make it a subnormal F32.
     steps = size.converted("sitofp", F32) * format.step
     is_small = size.unsigned("<", 1 << format.mantissa_bits)
     bits = is_small.choose(steps.as_bits(), normal)
@@ -97,12 +96,12 @@ def widened(code: Word, format: NarrowFormat) -> Word:
 
 
 def nan_bits(code: int, format: NarrowFormat) -> int:
-    """Return the bits of F32 that stand for a NaN of a format with several."""
+    """Return the bits of F32 that represent a NaN's code of a format with several NaNs."""
     return _NAN | (code & (format.sign - 1)) | (_SIGN if code & format.sign else 0)
 
 
 def stored(value: Word, format: NarrowFormat) -> Word:
-    """Return the code of a number of the format; that of a NaN is its payload, if it has one."""
+    """Return the code of a number of the format; for a NaN the code in its payload, if any."""
     code = narrowed(value, format)
     if not format.has_many_nans:
         return code
@@ -114,7 +113,7 @@ def stored(value: Word, format: NarrowFormat) -> Word:
 
 
 def narrowed(value: Word, format: NarrowFormat) -> Word:
-    """The code of the number nearest to one of F32; any NaN becomes the format's usual one."""
+    """Round a number of F32 to the format and return its code; NaN becomes the usual one."""
     bits = value.as_bits()
     size = bits & (_SIGN - 1)
     sign = (bits >> (31 - format.exponent_bits - format.mantissa_bits)) & format.sign
@@ -122,7 +121,7 @@ def narrowed(value: Word, format: NarrowFormat) -> Word:
     odd = (size >> dropped) & 1
     rounded = (size + odd + ((1 << (dropped - 1)) - 1)) >> dropped
     normal = rounded - ((_BIAS - format.bias) << format.mantissa_bits)
-    # The last bit of the anchor is worth one step.
+    # The anchor's last bit is one step, so the sum rounds to a multiple of it.
     anchor = value.constant(format.step * 2**_MANTISSA)
     steps = (size.bitcast(F32) + anchor).as_bits() - anchor.as_bits()
     is_small = size.unsigned("<", (_BIAS - format.bias + 1) << _MANTISSA)
@@ -152,42 +151,42 @@ def _narrowed_bf16(value: Word) -> Word:
 
 
 def _widened_scale(code: Word) -> Word:
-    """Codes of F8E8M0FNU are the exponents of F32; the last one is NaN."""
+    """Return the number of a code of F8E8M0FNU, an exponent of F32; the last code is NaN."""
     exponent = code.resized(I32)
-    # LLVM would evaluate functions of a select of constants for the first one, which is subnormal.
+    # A maximum, not a select: LLVM would evaluate functions of a selected subnormal constant.
     bits = (exponent << _MANTISSA).at_least(1 << (_MANTISSA - 1))
     return exponent.unsigned("==", 0xFF).choose(bits.constant(_NAN), bits).bitcast(F32)
 
 
 def _narrowed_scale(value: Word) -> Word:
-    """The nearest power of two, the larger of two as near; NaN where the number is not positive."""
+    """Round to the nearest power of two, ties up; return its code, NaN's if it is not positive."""
     bits = value.as_bits()
     half = 1 << (_MANTISSA - 1)
     code = (bits + half) >> _MANTISSA
     code = bits.unsigned("==", half).choose(code.constant(0), code)
-    # Zero, and as large unsigned numbers everything negative.
+    # True for zero, and for negative numbers and NaN, which are large as unsigned integers.
     outside = (bits - 1).unsigned(">=", _INFINITY - 1)
     return outside.choose(code.constant(0xFF), code).resized(I8)
 
 
 def rounded_to_odd(value: Word) -> Word:
-    """A number of F64 cut to one of F32 whose last bit says that something was cut off.
+    """Round F64 to F32 by round-to-odd: truncated, with the last bit set if it was inexact.
 
-    Rounding it to a narrower type gives what rounding the first number does.
+    Rounding the result to a narrower type is the same as rounding the number directly.
     """
     near = value.converted("fptrunc", F32)
     back = near.converted("fpext", F64)
     bits = near.as_bits()
-    # Cut off, not rounded; infinity becomes the largest number.
+    # Truncated instead of rounded; infinity becomes the largest number.
     cut = back.size().ordered(">", value.size()).choose(bits - 1, bits) | 1
     return back.ordered("!=", value).choose(cut, bits).bitcast(F32)
 
 
 def _scale_of_f64(value: Word) -> Word:
-    """A number of F64 as one of F8E8M0FNU, by way of F32 also where that is subnormal there."""
+    """Round F64 to F8E8M0FNU, by way of F32 also for numbers that are subnormal in F32."""
     first, second = 2.0**-_BIAS, 2.0 ** (1 - _BIAS)
     code = _narrowed_scale(value.converted("fptrunc", F32)).resized(I32)
-    # The type has no value between its first two powers: such numbers round to the upper one.
+    # F8E8M0FNU has no value between its first two powers: such numbers round to the upper one.
     above_first = value.ordered(">", first + 2.0**-150)
     between = above_first.choose(code.constant(1), code.constant(0))
     code = value.ordered("<", second).choose(between, code)
@@ -196,7 +195,7 @@ def _scale_of_f64(value: Word) -> Word:
 
 
 def _f64_of_scale(value: Word) -> Word:
-    """A number of F8E8M0FNU in F64; the processor would take the smallest for zero."""
+    """Convert F8E8M0FNU to F64 by bits: the processor would take the smallest for zero."""
     bits = value.as_bits()
     wide = ((bits >> _MANTISSA).resized(I64) + (1023 - _BIAS)) << 52
     is_nan = bits.unsigned(">", _INFINITY)

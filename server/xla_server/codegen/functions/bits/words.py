@@ -19,8 +19,8 @@ F32, F64 = ir.FloatType(), ir.DoubleType()
 class Word(Operand):
     """An integer or float while a function is built.
 
-    Operands may be Python numbers. Integers have no sign: `>>` brings in zeros, and comparisons
-    say in their names what they take the bits for.
+    Operands may be Python numbers. Integers are signless: `>>` shifts in zeros, and comparisons
+    have `signed` or `unsigned` as their name.
     """
 
     builder: Any
@@ -43,7 +43,7 @@ class Word(Operand):
         return self._binary("lshr", other)
 
     def shifted_with_sign(self, other: "Word | int") -> "Word":
-        """Bits moved down, copies of the highest moved in."""
+        """Return the arithmetic shift to the right."""
         return self._binary("ashr", other)
 
     def _compared(self, method: str, relation: str, other: "Word | float") -> "Word":
@@ -51,28 +51,28 @@ class Word(Operand):
         return self.made(compare(relation, self.code, self.coerced(other)))
 
     def unsigned(self, relation: str, other: "Word | int") -> "Word":
-        """A relation of numbers that are not negative, or of equality."""
+        """Compare as unsigned integers, or for equality."""
         return self._compared("icmp_unsigned", relation, other)
 
     def signed(self, relation: str, other: "Word | int") -> "Word":
-        """A relation of numbers in two's complement."""
+        """Compare as signed integers."""
         return self._compared("icmp_signed", relation, other)
 
     def ordered(self, relation: str, other: "Word | float") -> "Word":
-        """A relation of floats that NaN does not have to anything."""
+        """Compare floats; False if either operand is NaN."""
         return self._compared("fcmp_ordered", relation, other)
 
     def choose(self, on_true: "Word", on_false: "Word | float") -> "Word":
-        """on_true where this bit is set, else on_false."""
+        """Return `on_true` if this bit is set, else `on_false`."""
         other = on_true.coerced(on_false)
         return self.made(self.builder.select(self.code, on_true.code, other))
 
     def at_most(self, highest: "Word | int") -> "Word":
-        """The smaller of two numbers that are not negative."""
+        """Return the smaller of two unsigned integers."""
         return self.unsigned("<", highest).choose(self, highest)
 
     def at_least(self, lowest: "Word | int") -> "Word":
-        """The larger of two numbers that are not negative."""
+        """Return the larger of two unsigned integers."""
         return self.unsigned(">", lowest).choose(self, lowest)
 
     def as_bits(self) -> "Word":
@@ -84,25 +84,25 @@ class Word(Operand):
         return self.made(self.builder.bitcast(self.code, form))
 
     def converted(self, method: str, form: Any) -> "Word":
-        """A change of type by the instruction of that name; none where it is the type already."""
+        """Convert by the instruction of that name; no instruction if it has the type already."""
         if self.type == form:
             return self
         return self.made(getattr(self.builder, method)(self.code, form))
 
     def resized(self, form: Any) -> "Word":
-        """An integer with fewer bits, or with zeros above its own."""
+        """Truncate an integer, or extend it with zeros."""
         return self.converted("trunc" if self.type.width > form.width else "zext", form)
 
     def size(self) -> "Word":
-        """The float without its sign."""
+        """Return the absolute value of a float."""
         return self.made(call(self.builder, "llvm.fabs", [self.code]))
 
 
 Formula: TypeAlias = Callable[..., Word]
-"""Function from the words of the operands to that of the result."""
+"""Function from the operands' words to the result's."""
 
 
 def function(operands: Sequence[str], result: str, formula: Formula) -> Any:
-    """Return a function of kernels from operands to a result of these types, by a formula."""
+    """Return a kernel function with operands and a result of these types, computed by a formula."""
     of_types = instruction_of(COMPUTED[result](*[COMPUTED[name] for name in operands]))
     return of_types(lambda builder, *given: formula(*[Word(builder, arg) for arg in given]).code)

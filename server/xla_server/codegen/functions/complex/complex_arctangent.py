@@ -1,7 +1,8 @@
-"""The angle of two complex numbers, by sums of products that are rounded once.
+"""The arc tangent of a quotient of complex numbers, by sums of products that are rounded once.
 
-With u = x + iy and v = x - iy it is half of u's angle less v's, and half of the logarithm of
-|v| / |u|: all three follow from products of the operands, whose sums cancel near u = 0 and v = 0.
+With u = x + iy and v = x - iy, the real part is half of u's angle less v's, and the imaginary part
+half of the logarithm of |v| / |u|. They follow from sums of products of the operands, which cancel
+near u = 0 and v = 0.
 """
 
 import math
@@ -12,13 +13,13 @@ from xla_server.codegen.functions.real import inverse_trigonometric, logarithm
 
 
 def arctangent(y: Complex, x: Complex) -> Complex:
-    """atan(y / x), for numbers of which no square overflows or vanishes beside the others."""
+    """Return atan(y / x), for parts whose squares neither overflow nor underflow."""
     across = _sum_of_products((x.real, y.real), (x.imag, y.imag))
     turned = _sum_of_products((x.real, y.imag), (-x.imag, y.real))
     along = _sum_of_products(
         (x.real, x.real), (x.imag, x.imag), (-y.real, y.real), (-y.imag, y.imag)
     )
-    # along + 2i across is u times v's conjugate.
+    # u times v's conjugate is along + 2i across.
     angle = inverse_trigonometric.atan2(across * 2, along) * 0.5
     u, v = x + y.times_i(), x - y.times_i()
     first, second = (values.fma(z.real, z.real, z.imag * z.imag) for z in (u, v))
@@ -26,17 +27,17 @@ def arctangent(y: Complex, x: Complex) -> Complex:
     squares = ((x.real, x.real), (x.imag, x.imag), (y.real, y.real), (y.imag, y.imag))
     twice = values.with_sign(turned.constant(2), turned)
     direct = _sum_of_products(*squares, (-(twice * x.real), y.imag), (twice * x.imag, y.real))
-    # Where u or v is small, its square is exact and the sum of all products is not.
+    # If u or v is small, its own squares are more exact than the sum of all products.
     smaller = values.select(smaller * 16 < first + second, smaller, direct)
     size = logarithm.log1p(abs(turned) * 4 / smaller) * 0.25
     return Complex(angle, values.with_sign(size, turned))
 
 
 def with_half_turn(near: Complex, y: Complex, x: Complex, formula: Complex) -> Complex:
-    """Add the half turn that the formula has beside `near`, which is right but for that.
+    """Add to `near` the half turn by which the real part of `formula` may differ.
 
-    The formula's direction is u's angle less half of the angle of x x + y y. Both angles have a
-    cut, at which the formula's own rounding would choose the side.
+    The real part is u's angle less half of the angle of x^2 + y^2. Both angles are computed again
+    here, as the rounding of `formula` could be on the wrong side of their branch cuts.
     """
     squares = x * x + y * y
     along = _sum_of_products(
@@ -58,12 +59,12 @@ def with_half_turn(near: Complex, y: Complex, x: Complex, formula: Complex) -> C
 
 
 def _with_sign_of_zero(part: values.Value, signed: values.Value) -> values.Value:
-    """Return a part that has the other one's sign where it is zero."""
+    """Return a part; if it is zero, with the sign of the other number."""
     return values.select(part.equals(0), values.with_sign(part, signed), part)
 
 
 def _sum_of_products(*pairs: tuple[values.Value, values.Value]) -> values.Value:
-    """Return a sum of products as if it were made in twice the digits and rounded."""
+    """Return a sum of products as if computed in twice the precision and then rounded."""
     (total, low), *others = (values.exact_product(*pair) for pair in pairs)
     for product, error in others:
         total, rest = values.exact_sum(total, product)

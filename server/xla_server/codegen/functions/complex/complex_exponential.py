@@ -21,7 +21,7 @@ from xla_server.codegen.functions.values import Value, family, select, with_sign
 
 
 def exp(z: Complex) -> Complex:
-    """e to the z, NaN where the angle is not finite."""
+    """Return e^z; NaN if the imaginary part is not finite."""
     large = z.real > 709
     half = exponential.precise_exp(select(large, z.real * 0.5, z.real))
     again = select(large, half, half.constant(1))
@@ -32,7 +32,7 @@ def exp(z: Complex) -> Complex:
 
 
 def expm1(z: Complex) -> Complex:
-    """exp(z) - 1; of real numbers a real one, too large or NaN as it may be."""
+    """Return exp(z) - 1; real for real numbers, inf and NaN included."""
     half_sine = sin_f64_inline(z.imag * 0.5)
     x = exponential.expm1(z.real) * cos_f64_inline(z.imag) - half_sine * half_sine * 2
     y = exponential.exp(z.real) * sin_f64_inline(z.imag)
@@ -45,11 +45,11 @@ def logistic(x: Value) -> Value:
 
 
 def complex_logistic(z: Complex) -> Complex:
-    """1 / (1 + exp(-z)), written so that large arguments do not meet inf / inf."""
+    """Return 1 / (1 + exp(-z)), in a form that avoids inf / inf for large arguments."""
     negative = z.real < -1
     exponent = choose(negative, z, -z)
     falling = exp(exponent)
-    # 1 + e^a cos b: near a pole, where cos b is -1 and a is 0, of terms each exact in size.
+    # The sum 1 + e^a cos b near a pole, with cos b = -1 and a = 0, as terms without cancellation.
     growth = exponential.expm1(exponent.real)
     cosine, half = cos_f64_inline(exponent.imag), cos_f64_inline(exponent.imag * 0.5)
     near = (cosine < 0) & (abs(exponent.real) <= 1)
@@ -65,7 +65,7 @@ def complex_logistic(z: Complex) -> Complex:
 
 
 def sin(z: Complex) -> Complex:
-    """The sine by its parts, so that 0 times infinity is NaN."""
+    """Return the sine, computed by parts, so that 0 times infinity is NaN."""
     return Complex(
         sin_f64_inline(z.real) * exponential.cosh(z.imag),
         cos_f64_inline(z.real) * exponential.sinh(z.imag),
@@ -73,7 +73,7 @@ def sin(z: Complex) -> Complex:
 
 
 def cos(z: Complex) -> Complex:
-    """The cosine by its parts, so that 0 times infinity is NaN."""
+    """Return the cosine, computed by parts, so that 0 times infinity is NaN."""
     return Complex(
         cos_f64_inline(z.real) * exponential.cosh(z.imag),
         -(sin_f64_inline(z.real) * exponential.sinh(z.imag)),
@@ -81,7 +81,7 @@ def cos(z: Complex) -> Complex:
 
 
 def sinh(z: Complex) -> Complex:
-    """The hyperbolic sine; infinite beside an angle that is not finite."""
+    """Return the hyperbolic sine; infinite for an infinite real part and any imaginary one."""
     x, cosine, sine = exponential.sinh(z.real), cos_f64_inline(z.imag), sin_f64_inline(z.imag)
     along = select(is_infinite(z.real) & ~is_finite(z.imag), x, _grown(z.real, x, cosine))
     along = select(x.equals(0), x, along)
@@ -90,14 +90,14 @@ def sinh(z: Complex) -> Complex:
 
 
 def _grown(x: Value, growth: Value, factor: Value) -> Value:
-    """sinh or cosh of x, given as `growth`, times a factor, which may make it finite."""
+    """Return sinh or cosh of x, passed as `growth`, times a factor; without overflow in between."""
     half = exponential.exp(abs(x) * 0.5)
     large = is_infinite(growth) & ~is_infinite(x)
     return select(large, with_sign(half, x) * factor * 0.5 * half, growth * factor)
 
 
 def cosh(z: Complex) -> Complex:
-    """The hyperbolic cosine; infinite beside an angle that is not finite."""
+    """Return the hyperbolic cosine; infinite for an infinite real part and any imaginary one."""
     x, cosine, sine = exponential.cosh(z.real), cos_f64_inline(z.imag), sin_f64_inline(z.imag)
     along = select(is_infinite(z.real) & ~is_finite(z.imag), x, _grown(abs(z.real), x, cosine))
     across = _grown(z.real, exponential.sinh(z.real), sine)
@@ -106,7 +106,7 @@ def cosh(z: Complex) -> Complex:
 
 
 def tanh(z: Complex) -> Complex:
-    """The hyperbolic tangent, NaN where the imaginary part is not finite and the real one small."""
+    """Return the hyperbolic tangent; NaN for a non-finite imaginary part and a finite real one."""
     tangent = tan_f64_inline(z.imag)
     square = tangent * tangent + 1
     far = abs(z.real) > 20
@@ -114,13 +114,13 @@ def tanh(z: Complex) -> Complex:
     cosine = real.sqrt(real.fma(sine, sine, 1))
     below = real.fma(square, sine * sine, 1)
     near = Complex(square * cosine * sine / below, tangent / below)
-    # sinh 2x and sin 2y over cosh 2x + cos 2y, which has fewer roundings, where that is no
-    # difference.
+    # The quotients of sinh 2x and sin 2y by cosh 2x + cos 2y have fewer roundings. They are used
+    # unless that sum cancels.
     doubled = select(far, z.real.constant(0), z.real) * 2
     turned = cos_f64_inline(z.imag * 2)
     total = exponential.cosh(doubled) + turned
     plain = Complex(exponential.sinh(doubled) / total, sin_f64_inline(z.imag * 2) / total)
-    # Twice the largest angles is infinite.
+    # Twice the largest imaginary parts is infinite.
     near = choose((turned > -0.25) | ((abs(z.real) > 1) & is_finite(turned)), plain, near)
     decay = exponential.exp(abs(z.real) * -2)
     end = Complex(with_sign(decay.constant(1), z.real), tangent / square * decay * 4)
@@ -133,7 +133,7 @@ def tanh(z: Complex) -> Complex:
 
 
 def tan(z: Complex) -> Complex:
-    """The tangent, NaN where the real part is not finite and the imaginary one decides nothing."""
+    """Return the tangent; NaN for a non-finite real part and a finite imaginary one."""
     return tanh(z.times_i()).over_i()
 
 

@@ -19,22 +19,23 @@ from xla_server.codegen.functions.real import inverse_trigonometric, logarithm
 from xla_server.codegen.functions.values import Value, select, with_sign
 
 _SMALL = 2.0**-6
-"""Parts of numbers whose arc sine is the sum of a few terms."""
+"""Bound of both parts' sizes below which the arc sine is computed by its series."""
 
 _ASIN_SERIES = (1 / 6, 3 / 40, 5 / 112, 35 / 1152, 63 / 2816)
 """Coefficients of z^3, z^5 ... in the arc sine of z."""
 
 
 def _reduced(z: Complex) -> tuple[Complex, Callable[[Value], Value]]:
-    """z, scaled where the products of Kahan's formulas would overflow, and what undoes that.
+    """Scale z if the products of Kahan's formulas would overflow; return it and a correction.
 
-    Angles do not change; the inverse hyperbolic sine of a product is a logarithm there.
+    Angles do not change. The inverse hyperbolic sine of such numbers is a logarithm, so the
+    correction adds that of the scale.
     """
     huge = (abs(z.real) > HUGE) | (abs(z.imag) > HUGE)
     scale = select(huge, z.real.constant(2.0**-100), z.real.constant(1))
 
     def back(y: Value) -> Value:
-        # A sum with -0 keeps the signs of zeros.
+        # Adding -0 preserves the signs of zeros.
         return y + select(huge, with_sign(y.constant(100 * math.log(2)), y), y.constant(-0.0))
 
     return Complex(z.real * scale, z.imag * scale), back
@@ -67,14 +68,14 @@ def asin(z: Complex) -> Complex:
 
 
 def _asin_of_small(z: Complex) -> Complex:
-    """The series of the arc sine, whose first term is exact."""
+    """Return the arc sine by its series, whose first term is exact."""
     square = z * z
     factor = Complex(z.real.constant(_ASIN_SERIES[-1]), z.real.constant(0))
     for coefficient in _ASIN_SERIES[-2::-1]:
         factor = factor * square
         factor = Complex(factor.real + coefficient, factor.imag)
     result = z + z * (square * factor)
-    # Zeros keep their signs.
+    # The series would lose the signs of zeros.
     return Complex(
         select(z.real.equals(0), z.real, result.real),
         select(z.imag.equals(0), z.imag, result.imag),
@@ -94,17 +95,17 @@ def acosh(z: Complex) -> Complex:
 
 
 def asinh(z: Complex) -> Complex:
-    """The inverse hyperbolic sine: the arc sine turned by a quarter."""
+    """Return the inverse hyperbolic sine, -i asin(i z)."""
     return asin(z.times_i()).over_i()
 
 
 def atanh(z: Complex) -> Complex:
-    """The inverse hyperbolic tangent; infinite at 1 and -1, a quarter turn at infinity."""
+    """Return the inverse hyperbolic tangent: infinite at 1 and -1, i pi/2 at infinity."""
     x, y = abs(z.real), z.imag
     beside = 1 - x
     gap = real.fma(beside, beside, y * y)
     size = logarithm.log1p(x * 4 / gap) * 0.25
-    # So near to the poles the square of y would vanish.
+    # The square of y underflows this near to the poles.
     at_pole = x.equals(1) & (abs(y) < 2.0**-100)
     size = select(at_pole, logarithm.log(2 / abs(y)) * 0.5, size)
     huge = (x > 2.0**300) | (abs(y) > 2.0**300)
@@ -119,12 +120,12 @@ def atanh(z: Complex) -> Complex:
 
 
 def atan(z: Complex) -> Complex:
-    """The arc tangent: the inverse hyperbolic one turned by a quarter."""
+    """Return the arc tangent, -i atanh(i z)."""
     return atanh(z.times_i()).over_i()
 
 
 def atan2(y: Complex, x: Complex) -> Complex:
-    """-i log((x + i y) / sqrt(x x + y y)), the real function continued."""
+    """Return -i log((x + i y) / sqrt(x x + y y)), the real atan2 continued to complex numbers."""
     sizes = ((abs(z.real), abs(z.imag)) for z in (x, y))
     largest, of_y = (select(beside > along, beside, along) for along, beside in sizes)
     size = select(of_y > largest, of_y, largest)
@@ -133,7 +134,7 @@ def atan2(y: Complex, x: Complex) -> Complex:
     scale = select(large, one * 2.0**-700, select(small, one * 2.0**700, one))
     a, b = (Complex(z.real * scale, z.imag * scale) for z in (y, x))
     formula = log(divided(b + a.times_i(), unadjusted_sqrt(b * b + a * a))).over_i()
-    # The formula has the special values; its logarithm rounds what is near 1.
+    # The formula has the right special values, but its logarithm cancels for arguments near 1.
     is_quotient = of_y < largest * 2.0**-40
     near = choose(is_quotient, divided(y, x), complex_arctangent.arctangent(a, b))
     precise = complex_arctangent.with_half_turn(near, a, b, formula)

@@ -19,7 +19,7 @@ from xla_server.codegen.functions.values import Value, select
 
 
 def log(z: Complex) -> Complex:
-    """The natural logarithm, NaN where a part is NaN, even beside an infinite one."""
+    """Return the natural logarithm; NaN if either part is NaN, even if the other is infinite."""
     large = (abs(z.real) > HUGE) | (abs(z.imag) > HUGE)
     scale = select(large, z.real.constant(2.0**-4), z.real.constant(1))
     scaled = Complex(z.real * scale, z.imag * scale)
@@ -27,14 +27,14 @@ def log(z: Complex) -> Complex:
     size = size + select(large, size.constant(4 * math.log(2)), size.constant(0))
     x, y = abs(z.real), abs(z.imag)
     x, y = select(y > x, y, x), select(y > x, x, y)
-    # Near a size of 1 the logarithm is far smaller than what the size is rounded by.
+    # Near a magnitude of 1 the logarithm may be smaller than the rounding error of the magnitude.
     near = (x >= 0.5) & (x <= 2)
     size = select(near, _log_near_one(select(near, x, 1.0), select(near, y, 0.0)), size)
     return undefined(z.is_nan(), Complex(size, inverse_trigonometric.atan2(z.imag, z.real)))
 
 
 def _log_near_one(x: Value, y: Value) -> Value:
-    """log sqrt(x^2 + y^2) by (x - 1)(x + 1) + y^2, for 2 >= x >= y >= 0 and x >= 1/2."""
+    """Return log sqrt(x^2 + y^2) by (x - 1)(x + 1) + y^2; 2 >= x >= y >= 0, x >= 1/2."""
     above, above_low = real.exact_sum(x, x.constant(1))
     below = x - 1
     first, first_low = real.exact_product(below, above)
@@ -45,7 +45,7 @@ def _log_near_one(x: Value, y: Value) -> Value:
 
 
 def log1p(z: Complex) -> Complex:
-    """log(1 + z), exact near zero too."""
+    """Return log(1 + z), accurate near zero too."""
     size = magnitude(z.plus_one())
     near_one = abs(size - 1) < 0.5
     x, y = (select(near_one, part, part.constant(0)) for part in (z.real, z.imag))
@@ -59,14 +59,14 @@ def log1p(z: Complex) -> Complex:
 
 
 def pow(base: Complex, exponent: Complex) -> Complex:
-    """exp(exponent log(base)), the real power of 0 and infinity, and 1 of a base of 1."""
+    """Return exp(exponent log(base)); real powers of 0 and infinity, and 1 for a base of 1."""
     ordinary = is_finite(exponent.real) & is_finite(exponent.imag) & ~base.is_zero()
     ordinary = ordinary & is_finite(base.real) & is_finite(base.imag)
     result = undefined(~ordinary, complex_power.power(base, exponent))
     plain = base.imag.equals(0) & (base.real >= 0) & exponent.imag.equals(0)
     of_zero = base.is_zero() & (exponent.real >= 0)
     plain = plain & (of_zero | (base.is_infinite() & ~exponent.is_nan()))
-    # The sum is 0 of both zeros, and of subnormal numbers where they are zeros.
+    # The sum is 0 for both zeros, and for subnormal numbers if the processor's mode flushes them.
     size = select(exponent.real > 0, base.real + abs(base.real), 0.0)
     result = choose(plain, Complex(size, size.constant(0)), result)
     return choose(base.equals(one(base)) | exponent.is_zero(), one(base), result)

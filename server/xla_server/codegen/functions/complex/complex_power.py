@@ -1,6 +1,7 @@
 """Powers of complex numbers: the logarithm and its product as sums of two floats of f64.
 
-The power multiplies the logarithm's error by the exponent, so the logarithm has sixty bits.
+The power multiplies the logarithm's error by the exponent, so the logarithm has more than sixty
+bits.
 """
 
 import functools
@@ -19,7 +20,7 @@ Pair = tuple[values.Value, values.Value]
 """A sum of two floats: the second is at most half an ULP of the first."""
 
 _STEPS = 64
-"""Angles of the table in one radian."""
+"""Angles of the table per radian."""
 
 
 def _taylor(angle: Fraction, first: int) -> Fraction:
@@ -34,7 +35,7 @@ def _taylor(angle: Fraction, first: int) -> Fraction:
 
 @functools.cache
 def _table() -> values.Table:
-    """Cosine and sine of each angle, as sums of two floats."""
+    """Return the table of cosine and sine of each angle, as sums of two floats."""
     rows = []
     for number in range(_STEPS):
         for first in (0, 1):
@@ -55,7 +56,7 @@ def _sum(x: Pair, y: Pair) -> Pair:
 
 
 def _scaled(z: Complex) -> tuple[values.Value, values.Value, values.Value]:
-    """(longer, shorter, count): the sizes of the parts over 2^count, the longer near 1."""
+    """Return (longer, shorter, count): the parts' sizes over 2^count, the longer near 1."""
     x, y = abs(z.real), abs(z.imag)
     longer, shorter = values.select(y > x, y, x), values.select(y > x, x, y)
     exponent = values.to("i32", values.bits(longer) >> 52) - 1023
@@ -67,7 +68,7 @@ def _scaled(z: Complex) -> tuple[values.Value, values.Value, values.Value]:
 
 
 def _logarithm(z: Complex) -> tuple[Pair, Pair]:
-    """The parts of the logarithm of a number that is finite and not zero."""
+    """Return both parts of the logarithm of a number that is finite and not zero."""
     longer, shorter, count = _scaled(z)
     square = _sum(values.exact_product(longer, longer), values.exact_product(shorter, shorter))
     # Near 1 in size as it is: of a scaled number the exponent would cancel.
@@ -80,7 +81,7 @@ def _logarithm(z: Complex) -> tuple[Pair, Pair]:
 
 
 def _angle(z: Complex, longer: values.Value, shorter: values.Value) -> Pair:
-    """The angle: that of the nearest step, and the arc tangent of what is left."""
+    """Return the angle: that of the nearest table entry, plus the arc tangent of the remainder."""
     _, number = values.nearest(shorter / longer - _arc_excess(shorter / longer), float(_STEPS))
     table, row = _table(), number << 2
     cosine = table.at(row), table.at(row + 1)
@@ -112,32 +113,33 @@ def _angle(z: Complex, longer: values.Value, shorter: values.Value) -> Pair:
 
 
 def _arc_excess(t: values.Value) -> values.Value:
-    """About t - atan(t) for 0 <= t <= 1, far closer than a step."""
+    """Approximate t - atan(t) for 0 <= t <= 1, with an error far below the table's step."""
     z = t * t
     return t * z * values.fma(z, values.fma(z, values.fma(z, 0.04, -0.118), 0.196), -0.3333) * -1.0
 
 
 def power(base: Complex, exponent: Complex) -> Complex:
-    """exp(exponent log(base)) of finite numbers, the base not zero."""
+    """Return exp(exponent log(base)) for finite numbers, the base not zero."""
     size, angle = _logarithm(base)
     zero = base.real.constant(0)
     c, d = (exponent.real, zero), (exponent.imag, zero)
     second = _product(d, angle)
     grown = _sum(_product(c, size), (-second[0], -second[1]))
     turn = _sum(_product(d, size), _product(c, angle))
-    # Beyond, the power is 0 or infinity, and where a product is infinite its sums are NaN.
+    # For larger exponents the power is 0 or infinity, and pairs would be NaN if a product
+    # overflows.
     plain = exponent * Complex(size[0], angle[0])
     is_near = abs(grown[0]) < 746
     size = values.select(is_near, grown[0], plain.real), values.select(is_near, grown[1], 0.0)
     small = size[0] < 746
     turn = values.select(small, turn[0], plain.imag), values.select(small, turn[1], 0.0)
-    # Factors whose product is the size, as that may be beyond the largest number.
+    # The magnitude is multiplied as two factors, as it may overflow although the result does not.
     is_split = abs(size[0]) > 700
     share = values.select(is_split, zero.constant(0.5), 1.0)
     part = exp_of_sum(values.clamped(size[0], -1490.0, 1419.5) * share, size[1] * share)
     again = values.select(is_split, part, part.constant(1))
     cosine, sine = cos_f64_inline(turn[0]), sin_f64_inline(turn[0])
-    # The second float of a large angle is an angle too; of others the sine is the float itself.
+    # The second float of a large angle may be large, too, so its sine is not itself.
     along, across = cos_f64_inline(turn[1]), sin_f64_inline(turn[1])
     x = values.fma(-sine, across, cosine * along)
     y = values.fma(cosine, across, sine * along)

@@ -16,7 +16,7 @@ PART = {"c64": "f32", "c128": "f64"}
 """The type of the parts of each complex type."""
 
 HUGE = 2.0**1000
-"""Sums and sizes of smaller numbers of F64 are finite."""
+"""Bound of numbers of F64 whose sums and magnitudes are finite."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -42,23 +42,23 @@ class Complex:
         return Complex(-self.real, -self.imag)
 
     def plus_one(self) -> "Complex":
-        """1 + self."""
+        """Return 1 + z."""
         return Complex(self.real + 1, self.imag)
 
     def one_minus(self) -> "Complex":
-        """1 - self."""
+        """Return 1 - z."""
         return Complex(1 - self.real, -self.imag)
 
     def conjugate(self) -> "Complex":
-        """The number with the other sign of its imaginary part."""
+        """Return the complex conjugate."""
         return Complex(self.real, -self.imag)
 
     def times_i(self) -> "Complex":
-        """The number turned by a quarter."""
+        """Return i z."""
         return Complex(-self.imag, self.real)
 
     def over_i(self) -> "Complex":
-        """The number turned back by a quarter."""
+        """Return z / i, which is -i z."""
         return Complex(self.imag, -self.real)
 
     def equals(self, other: "Complex") -> Value:
@@ -89,7 +89,7 @@ def is_finite(x: Value) -> Value:
 
 
 def choose(predicate: Value, on_true: Complex, on_false: Complex) -> Complex:
-    """One of two numbers; both are computed."""
+    """Select one of two numbers; both are computed."""
     return Complex(
         select(predicate, on_true.real, on_false.real),
         select(predicate, on_true.imag, on_false.imag),
@@ -97,7 +97,7 @@ def choose(predicate: Value, on_true: Complex, on_false: Complex) -> Complex:
 
 
 def undefined(where: Value, z: Complex) -> Complex:
-    """The number, both of its parts NaN where the predicate holds."""
+    """Return the number, or NaN in both parts if the predicate holds."""
     nan = z.real.constant(math.nan)
     return choose(where, Complex(nan, nan), z)
 
@@ -108,9 +108,10 @@ def one(z: Complex) -> Complex:
 
 
 def magnitude(z: Complex) -> Value:
-    """The distance from 0, correctly rounded but for rare ties; NaN where a part is NaN."""
+    """Return |z|, correctly rounded except for rare ties; NaN if a part is NaN."""
     if z.real.type == "f32":
-        # Squares of F32 and their sum's rounding are far below what F32 shows.
+        # Parts of F32 are squared in F64, so that the rounding errors are far below F32's
+        # precision.
         x, y = to("f64", z.real), to("f64", z.imag)
         return to("f32", sqrt(x * x + y * y))
     x, y = abs(z.real), abs(z.imag)
@@ -136,7 +137,7 @@ Body = Callable[..., "Complex | Value"]
 
 
 def function(operands: Sequence[str], result: str, body: Body) -> Any:
-    """The intrinsic that computes `body`; operands and result by their computed types."""
+    """Return the kernel function that computes `body`, for these computed types."""
 
     @instruction_of(COMPUTED[result](*[COMPUTED[name] for name in operands]))
     def generate(builder: Any, *args: Any) -> Any:
@@ -150,7 +151,7 @@ def function(operands: Sequence[str], result: str, body: Body) -> Any:
 
 
 def complex_family(*bodies: Body, operands: int = 1) -> dict[str, Any]:
-    """Functions in double precision, for both types: `exp` or `complex_exp` gives exp_c128."""
+    """Return functions for both types, computed in F64: `exp` or `complex_exp` is exp_c128."""
     names = (f"{body.__name__.removeprefix('complex_')}_c128" for body in bodies)
     made = (function(["c128"] * operands, "c128", body) for body in bodies)
     return dict(zip(names, made, strict=True))

@@ -27,7 +27,7 @@ def _rounded_twice(x: Value, y: Value, z: Value) -> Value:
 
 
 def div(x: Complex, y: Complex) -> Complex:
-    """x / y, where infinite numbers are as in C's Annex G: by zero infinite, by infinite zero."""
+    """Return x / y, with infinities as in C's Annex G: infinite by zero, zero by infinity."""
     quotient = divided(x, y)
     infinite = with_sign(y.real.constant(math.inf), y.real)
     both_nan = x.real.differs(x.real) & x.imag.differs(x.imag)
@@ -43,7 +43,7 @@ def div(x: Complex, y: Complex) -> Complex:
 
 
 def divided(x: Complex, y: Complex, product_sum: _ProductSum = _rounded_twice) -> Complex:
-    """Smith's quotient: by the larger part of y first, so that no square is taken."""
+    """Return x / y by Smith's method, which divides by y's larger part and squares nothing."""
     turned = ~(abs(y.real) >= abs(y.imag))
     c, d = select(turned, y.imag, y.real), select(turned, y.real, y.imag)
     a, b = select(turned, x.imag, x.real), select(turned, x.real, x.imag)
@@ -67,13 +67,13 @@ def _in_direction(size: float, x: Complex, y: Complex) -> Complex:
 
 
 def sqrt(z: Complex) -> Complex:
-    """The root with a real part that is not negative; below a cut of -0 as below one of 0."""
+    """Return the principal square root; an imaginary part of -0 is treated as 0."""
     x, y = z.real, z.imag + 0.0
     large = (abs(x) > HUGE) | (abs(y) > HUGE)
     small = (abs(x) < 1 / HUGE) & (abs(y) < 1 / HUGE)
     scale = select(large, x.constant(2.0**-4), select(small, x.constant(2.0**60), x.constant(1)))
     scaled = Complex(x * scale, y * scale)
-    # The root of half the sum: of the real part's size if that is not negative, else the other's.
+    # This is the size of the root's real part if x is not negative, else of its imaginary part.
     part = real.sqrt((abs(scaled.real) + magnitude(scaled)) * 0.5)
     rest = abs(scaled.imag) / (part + part)
     back = select(large, x.constant(4), select(small, x.constant(2.0**-30), x.constant(1)))
@@ -84,18 +84,18 @@ def sqrt(z: Complex) -> Complex:
 
 
 def unadjusted_sqrt(z: Complex) -> Complex:
-    """The root whose imaginary part has the sign of z's, that of a zero too."""
+    """Return the square root whose imaginary part has the sign of z's, of -0 too."""
     root = sqrt(z)
     return Complex(root.real, with_sign(root.imag, z.imag))
 
 
 def rsqrt(x: Value) -> Value:
-    """1 / sqrt(x), both rounded, as XLA has it."""
+    """Return 1 / sqrt(x) with two roundings, as XLA does."""
     return 1 / real.sqrt(x)
 
 
 def complex_rsqrt(z: Complex) -> Complex:
-    """1 / sqrt(z), by size and angle: 0 at infinity."""
+    """Return 1 / sqrt(z), computed in polar form: 0 at infinity."""
     size = 1 / real.sqrt(magnitude(z))
     turn = inverse_trigonometric.atan2(z.imag, z.real) * -0.5
     turn = select(z.is_zero(), turn.constant(0), turn)
@@ -105,7 +105,7 @@ def complex_rsqrt(z: Complex) -> Complex:
 
 
 def sign(x: Value) -> Value:
-    """-1, 1, NaN or a zero, each with the sign of x; zero where subnormal numbers are zeros."""
+    """Return 1, 0 or NaN with the sign of x; 0 for subnormal numbers if the mode flushes them."""
     size = select(abs(x) > 0, x.constant(1), x.constant(0))
     return select(x.differs(x), x, with_sign(size, x))
 

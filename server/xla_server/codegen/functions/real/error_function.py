@@ -63,9 +63,9 @@ def _erf_f32(x: values.Value) -> values.Value:
     kept = values.clamped(x, -_ONE["f32"], _ONE["f32"])
     z, both = kept * kept, ERF_RATIO["f32"]
     half = len(both) // 2
-    # Only the number of instructions counts here, not how long they take one after another.
+    # Throughput counts here, not latency: Horner's rule has the fewest instructions.
     ratio = values.horner(z, both[:half]) / values.horner(z, both[half:])
-    # A quarter of the sum, as a quarter of x is subnormal for the smallest x.
+    # The sum is divided, not x: a quarter of the smallest x would be subnormal.
     return values.fma(kept, ratio, kept) * 0.25
 
 

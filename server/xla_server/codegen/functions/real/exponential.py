@@ -1,7 +1,8 @@
 """exp, expm1, sinh, cosh and tanh.
 
-x = n ln 2 + r with |r| <= ln(2) / 2, exp(x) = 2^n (1 + r + r^2 EXP(r)). Those with a difference
-use (exp(x) - 1) / 4 as a sum of two floats: a quarter, so that nothing overflows before the result.
+x = n ln 2 + r with |r| <= ln(2) / 2, exp(x) = 2^n (1 + r + r^2 EXP(r)). The functions expm1, sinh
+and cosh use (exp(x) - 1) / 4 as a sum of two floats: a quarter, so that nothing overflows before
+the result.
 """
 
 from xla_server.codegen.functions import values
@@ -67,29 +68,29 @@ Error before rounding: f32 2^-32.6, f64 2^-60.7.
 """
 
 _TOP = {"f32": 89.0, "f64": 710.0}
-"""Argument at which exp is infinite and its exponent still fits."""
+"""Clamp of exp's argument: exp is infinite there, and 2^n still has a valid exponent."""
 
 _BOTTOM = {"f32": -105.0, "f64": -746.0}
-"""Argument at which exp is zero."""
+"""Lower clamp of exp's argument: exp is zero there."""
 
 _TOP_OF_HALF = {"f32": 89.6, "f64": 710.6}
-"""Argument at which exp / 2 is infinite and the exponent of exp / 4 still fits."""
+"""The same for exp / 2, which is infinite there, and the exponent of exp / 4."""
 
 _MINUS_ONE = {"f32": -20.0, "f64": -40.0}
-"""Argument below which expm1 is -1."""
+"""Lower clamp of expm1's argument: expm1 is -1 there."""
 
 _ONE = {"f32": 9.02, "f64": 19.1}
 """Argument from which tanh is 1."""
 
 _HALF_LN3 = 0.54931
-"""Argument at which tanh is 1/2, or a little more; beyond it the error of 2 / (e^2x + 1) halves."""
+"""Argument from which tanh uses 1 - 2 / (e^2x + 1): tanh is 1/2 at ln(3) / 2."""
 
 TINY = {"f32": 2.0**-30, "f64": 2.0**-60}
-"""Size of arguments below which atan x, expm1 x, log1p x and their like are x to the last bit."""
+"""Size of arguments below which atan x, expm1 x, log1p x and similar functions round to x."""
 
 
 def _plainly_reduced(x: values.Value) -> tuple[values.Value, values.Value]:
-    """(n, r): x = n ln 2 + r, r rounded."""
+    """Return (n, r): x = n ln 2 + r, with r rounded."""
     high_part, low_part = LN2_PARTS[x.type]
     n, whole = values.nearest(x, LOG2_E)
     return whole, values.fma(n, -low_part, values.fma(n, -high_part, x))
@@ -98,7 +99,7 @@ def _plainly_reduced(x: values.Value) -> tuple[values.Value, values.Value]:
 def reduced(
     x: values.Value, low: values.Value | None = None
 ) -> tuple[values.Value, values.Value, values.Value]:
-    """(n, r, rest): x + low = n ln 2 + r + rest, n an i32."""
+    """Return (n, r, rest): x + low = n ln 2 + r + rest, with n an i32."""
     high_part, low_part = LN2_PARTS[x.type]
     n, whole = values.nearest(x, LOG2_E)
     high = values.fma(n, -high_part, x)
@@ -108,13 +109,13 @@ def reduced(
 
 
 def scaled(x: values.Value, n: values.Value) -> values.Value:
-    """X times 2^n, in two steps so that results may be denormal or infinite."""
+    """Return x 2^n, in two steps so that results may be subnormal or infinite."""
     half = n >> 1
     return x * values.power_of_two(half, x.type) * values.power_of_two(n - half, x.type)
 
 
 def exp_of_sum(x: values.Value, low: values.Value) -> values.Value:
-    """exp(x + low), |low| far below |x|, x within the bounds that exp has."""
+    """Return exp(x + low); |low| must be far below |x|, and x within the clamps of exp."""
     n, r, rest = reduced(x, low)
     near, error = values.exact_sum_ordered(x.constant(1), r)
     tail = values.fma(r * r, values.polynomial(r, EXP[x.type]), rest)
@@ -128,7 +129,7 @@ def exp(x: values.Value) -> values.Value:
 
 
 def precise_exp(x: values.Value) -> values.Value:
-    """e^x with all digits of the reduced argument, within 0.6 ULP."""
+    """Return e^x from a reduced argument of two floats, within 0.6 ULP."""
     return exp_of_sum(values.clamped(x, _BOTTOM[x.type], _TOP[x.type]), x.constant(0))
 
 
@@ -166,12 +167,12 @@ def cosh(x: values.Value) -> values.Value:
 
 
 def tanh(x: values.Value) -> values.Value:
-    """The hyperbolic tangent; f32 has a formula of its own, a third faster and less exact."""
+    """Return the hyperbolic tangent; f32 uses another formula, a third faster and less exact."""
     return _tanh_f32(x) if x.type == "f32" else _tanh_f64(x)
 
 
 def _tanh_f32(x: values.Value) -> values.Value:
-    """tanh(n ln(2) / 2 + r), |r| <= ln(2) / 4, by the addition theorem: tanh r where n is 0."""
+    """Return tanh(n ln(2) / 2 + r), |r| <= ln(2) / 4, by the addition theorem."""
     kept = values.clamped(x, -_ONE["f32"], _ONE["f32"])
     n, whole = values.nearest(kept, 2 * LOG2_E)
     # The constant as f32 is off by 2^-30, and |n| is at most 26: it needs no second part.
@@ -185,7 +186,7 @@ def _tanh_f32(x: values.Value) -> values.Value:
 
 
 def _tanh_f64(x: values.Value) -> values.Value:
-    """1 - 2 / (e^2x + 1), e^2x = 2^n 2^f; near 0 a polynomial. Subnormal numbers are zeros."""
+    """Return 1 - 2 / (e^2x + 1), e^2x = 2^n 2^f; near 0 a polynomial. Flushes subnormal x."""
     size, z = abs(x), x * x
     near = values.fma(size * z, values.polynomial(z, TANH["f64"]), size)
     kept = values.select(size > _ONE["f64"], x.constant(_ONE["f64"]), size)

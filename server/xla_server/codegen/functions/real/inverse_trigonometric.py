@@ -43,7 +43,7 @@ _TANGENT_OF_EIGHTH = math.tan(math.pi / 8)
 
 
 def _folded(size: values.Value) -> tuple[values.Value, values.Value, values.Value]:
-    """(near, r, rest): asin(r) = r + rest, r = size or, not near 0, sqrt((1 - size) / 2)."""
+    """Return (near, r, rest): asin(r) = r + rest; r is size, else sqrt((1 - size) / 2)."""
     near = size <= 0.5
     square = values.select(near, size * size, (1 - size) * 0.5)
     root = values.sqrt(square)
@@ -58,7 +58,7 @@ def _folded(size: values.Value) -> tuple[values.Value, values.Value, values.Valu
 
 
 def asin(x: values.Value) -> values.Value:
-    """The angle; from 1/2 on it is pi/2 - 2 asin(sqrt((1 - x) / 2))."""
+    """Return the arc sine; from 1/2 on it is pi/2 - 2 asin(sqrt((1 - x) / 2))."""
     near, r, rest = _folded(abs(x))
     first, second = HALF_PI_PARTS[x.type]
     high, low = values.exact_sum_ordered(x.constant(first), -2 * r)
@@ -68,7 +68,7 @@ def asin(x: values.Value) -> values.Value:
 
 
 def acos(x: values.Value) -> values.Value:
-    """pi/2 - asin(x) near 0, else 2 asin(sqrt((1 - |x|) / 2)) or pi less that."""
+    """Return pi/2 - asin(x) near 0, else 2 asin(sqrt((1 - |x|) / 2)), or pi minus that."""
     near, r, rest = _folded(abs(x))
     first, second = HALF_PI_PARTS[x.type]
     below = x < 0
@@ -83,7 +83,7 @@ def acos(x: values.Value) -> values.Value:
 def _angle(
     shorter: values.Value, longer: values.Value, steep: values.Value, behind: values.Value | None
 ) -> values.Value:
-    """The angle whose tangent is shorter / longer, or the reverse if `steep`, >= 0.
+    """Return the angle, >= 0, whose tangent is shorter / longer, or the inverse if `steep`.
 
     If `behind`, the abscissa is negative and the result is pi minus the angle.
     """
@@ -136,7 +136,7 @@ def atan2(y: values.Value, x: values.Value) -> values.Value:
     one = x.constant(1)
     shorter = values.select(endless, values.select(shorter.equals(math.inf), one, 0.0), shorter)
     longer = values.select(endless | longer.equals(0), one, longer)
-    # Scale by a power of two that brings the longer near 1, so that nothing overflows or is lost.
+    # Scale by a power of two so that the longer is near 1 and nothing overflows or underflows.
     exponent = (values.bits(longer) >> form.fraction) * -1 + 2 * form.bias
     exponent = values.select(exponent > 1, exponent, 1)
     scale = values.of_bits(exponent << form.fraction)

@@ -13,7 +13,7 @@ _WHOLE = {"f32": 24, "f64": 53}
 
 
 def rounded_to(value: Fraction, name: str) -> float:
-    """The nearest number of a float type."""
+    """Return the nearest number of a float type."""
     return float(np.float32(float(value))) if name == "f32" else float(value)
 
 
@@ -29,7 +29,7 @@ def parts(value: Fraction, name: str, spare: int = 0, count: int = 2) -> tuple[f
 
 
 def leading(value: Fraction, count: int) -> Fraction:
-    """The first `count` bits of a number, or one less."""
+    """Return the first `count` bits of a number, or one bit less."""
     if value < 0:
         return -leading(-value, count)
     if not value:
@@ -41,7 +41,7 @@ def leading(value: Fraction, count: int) -> Fraction:
 
 
 LN2_PARTS = {"f32": parts(LN2, "f32", 10), "f64": parts(LN2, "f64", 13)}
-"""ln 2, whose first part times any exponent is exact."""
+"""ln 2 as a sum of two floats; products of the first and any exponent are exact."""
 
 HALF_PI_PARTS = {name: parts(PI / 2, name) for name in _WHOLE}
 QUARTER_PI_PARTS = {name: parts(PI / 4, name) for name in _WHOLE}

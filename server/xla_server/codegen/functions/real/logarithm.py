@@ -48,7 +48,7 @@ _SMALLEST = {"f32": 2.0**-126, "f64": 2.0**-1022}
 """The smallest normal number."""
 
 _LARGE = {"f32": 2.0**15, "f64": 2.0**30}
-"""Smallest x for which x^2 + 1 and x^2 - 1 round to x^2, for asinh and acosh."""
+"""Argument from which x^2 + 1 and x^2 - 1 round to x^2, in asinh and acosh."""
 
 
 def split(x: Value) -> tuple[Value, Value]:
@@ -68,7 +68,7 @@ def normal(x: Value) -> tuple[Value, Value]:
 
 
 def _log_of_sum(x: Value, low: Value | None, scale: Value | None) -> Value:
-    """Log((x + low) 2^scale), x normal and positive, |low| at most about its last bit."""
+    """Return log((x + low) 2^scale); x is normal and positive, |low| about its last bit at most."""
     k, m = split(x)
     f = m - 1
     s = f / (f + 2)
@@ -76,7 +76,7 @@ def _log_of_sum(x: Value, low: Value | None, scale: Value | None) -> Value:
     z = s * s
     rest = fma(s, fma(z, polynomial(z, LOG[x.type]), half_square), -half_square)
     if low is not None:
-        # 2^-k, or 0 where `low` is nothing beside x.
+        # The factor is 2^-k, or 0 if `low` is negligible beside x.
         exponent = x.format.bias - k
         exponent = select(exponent > 0, exponent, 0)
         part = low * of_bits(to(x.format.bits, exponent) << x.format.fraction)
@@ -103,7 +103,7 @@ def log1p(x: Value) -> Value:
     result = _log_of_sum(total, low, None)
     result = select(x > -1, result, select(x.equals(-1), x.constant(-math.inf), math.nan))
     kept = (abs(x) >= TINY[x.type]) & x.differs(math.inf)
-    # x, by arithmetic that takes subnormal numbers for zeros where the processor does.
+    # The result is x, computed so that the processor's mode applies to subnormal numbers.
     return select(kept, result, (x + x) * 0.5)
 
 
@@ -131,7 +131,7 @@ def acosh(x: Value) -> Value:
 
 
 def _log_with_root(x: Value, near: Value, square: Value, low: Value, large: Value) -> Value:
-    """log(near + sqrt(square + low)), or log(2 x) where `large`."""
+    """Return log(near + sqrt(square + low)), or log(2 x) if `large`."""
     root = sqrt(square)
     error = (fma(-root, root, square) + low) / select(root > 0, root + root, 1.0)
     total, rest = exact_sum(near, root)

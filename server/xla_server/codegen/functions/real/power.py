@@ -23,17 +23,17 @@ Error before rounding: f32 2^-35.3, f64 2^-73.5.
 """
 
 _LARGE = {"f32": (104.0, 89.0), "f64": (746.0, 710.0)}
-"""Sizes of negative and positive exponents of e beyond which powers are zero and infinite."""
+"""Sizes of negative and positive arguments of exp beyond which it is zero and infinite."""
 
 
 def pow(x: values.Value, y: values.Value) -> values.Value:
-    """X to the power y, IEEE 754's special cases."""
+    """Return x to the power y, with IEEE 754's special cases."""
     return _with_special_cases(x, y, _power(abs(x), y))
 
 
 def _power(size: values.Value, y: values.Value) -> values.Value:
-    """exp(y log(size)), the logarithm and the product as sums of two floats."""
-    # Beyond, every logarithm but 0 gives 0 or infinity already.
+    """Return exp(y log(size)); the logarithm and the product are sums of two floats."""
+    # For larger y the power of every size but 1 is 0 or infinity.
     y = values.clamped(y, -(2.0**66), 2.0**66)
     high, low = logarithm_of(size)
     product, error = values.exact_product(y, high)
@@ -44,7 +44,7 @@ def _power(size: values.Value, y: values.Value) -> values.Value:
 
 
 def logarithm_of(size: values.Value) -> tuple[values.Value, values.Value]:
-    """The natural logarithm of a number above zero, as a sum of two floats."""
+    """Return the natural logarithm of a positive number, as a sum of two floats."""
     number, scale = _normal_by_bits(size)
     k, m = split(number)
     count = values.to(size.type, k) + scale
@@ -73,7 +73,7 @@ def logarithm_of(size: values.Value) -> tuple[values.Value, values.Value]:
 
 
 def _normal_by_bits(size: values.Value) -> tuple[values.Value, values.Value]:
-    """(number, scale): size >= 0 is a normal number times 2^scale, in any mode."""
+    """Return (number, scale): size >= 0 is a normal number times 2^scale, subnormals exact."""
     form = size.format
     small = _is_small(size)
     lowest = 1 - form.bias - form.fraction
@@ -88,7 +88,7 @@ def _is_small(size: values.Value) -> values.Value:
 
 
 def _counted(size: values.Value) -> values.Value:
-    """Return how many smallest numbers size is, zero or subnormal: its fraction, behind 2^p."""
+    """Return size, zero or subnormal, in units of the smallest positive number."""
     form = size.format
     power = (form.bias + form.fraction) << form.fraction
     return values.of_bits(values.bits(size) | power) - 2.0**form.fraction
@@ -97,7 +97,7 @@ def _counted(size: values.Value) -> values.Value:
 def _is_zero(size: values.Value) -> values.Value:
     """Return whether size >= 0 is zero, which subnormal numbers are not in any mode.
 
-    LLVM would make of a test of the bits one of the number.
+    LLVM would turn a test of the bits for zero into a comparison of the float.
     """
     return _is_small(size) & _counted(size).equals(0)
 
@@ -120,14 +120,14 @@ def _with_special_cases(x: values.Value, y: values.Value, magnitude: values.Valu
 
 
 _THIRD = {"f32": 0x54A2FA8C, "f64": 0x553EF0FF}
-"""First estimate of 1 / cbrt, minus a third of the bits: 4/3 of the exponent's bias and a
-little."""
+"""Constant from which a third of x's bits is subtracted to estimate 1 / cbrt(x): about 4/3 of the
+exponent's bias."""
 
 
 def cbrt(x: values.Value) -> values.Value:
     """The cube root: 1 / cbrt by a quartic iteration, then Newton's step with an exact residual."""
     size = abs(x)
-    # The residual of smaller numbers would be subnormal, which the processor takes for zero.
+    # Smaller numbers are scaled: their residual would be subnormal, which is flushed to zero.
     up = 54 if x.type == "f32" else 108
     small = size < (2.0**-80 if x.type == "f32" else 2.0**-900)
     number = values.select(small, size * 2.0**up, size)

@@ -1,8 +1,8 @@
 """sin, cos and tan for every argument.
 
 The reduction takes a multiple of pi/2, a sum of three floats, from the argument (Cody and Waite).
-Large arguments are rare and have another (Payne and Hanek): x 2/pi = M 2^e 2/pi with M whole, so
-only 2/pi 2^e modulo 4 counts for the quadrant and the fraction of it.
+Large arguments are rare and use another one (Payne and Hanek): x 2/pi = M 2^e 2/pi with M an
+integer, so the quadrant and the fraction depend on 2/pi 2^e modulo 4 alone.
 
 F32 has that number as three words of a fixed-point number. F64 has it as a sum of four floats, the
 same for 16 exponents, in a table. These are enough for the F64 closest to a multiple of pi/2, 2^-61
@@ -71,10 +71,10 @@ Error before rounding: f32 2^-27.0, f64 2^-57.4.
 
 _DIGITS = 1400
 _STEP = 16
-"""Binary digits of 2/pi, for exponents up to 1024, and the exponents that share a row of them."""
+"""Binary digits of 2/pi, enough for exponents up to 1024; exponents per row of the table."""
 
 _FIRST = -32
-"""The smallest exponent that the rows for f64 tell apart; smaller ones are taken for it."""
+"""Smallest exponent of the rows for f64; smaller exponents are replaced by it."""
 
 
 Reduced: TypeAlias = tuple[Value, Value, Value]
@@ -82,7 +82,7 @@ Reduced: TypeAlias = tuple[Value, Value, Value]
 
 
 def _row(exponent: int, lengths: tuple[int, ...]) -> list[float]:
-    """2/pi 2^exponent modulo 4, between -2 and 2, as a sum of floats of these lengths in bits."""
+    """Return 2/pi 2^exponent modulo 4, in [-2, 2], as floats with these numbers of bits."""
     value = Fraction(irrational.two_over_pi(_DIGITS), 1 << _DIGITS) * Fraction(2) ** exponent
     value -= 4 * round(value / 4)
     row = []
@@ -94,17 +94,17 @@ def _row(exponent: int, lengths: tuple[int, ...]) -> list[float]:
 
 
 _LARGE = {"f32": 17, "f64": 30}
-"""The exponent of numbers from which on the reduction is Payne and Hanek's."""
+"""Exponent of the smallest numbers that are reduced by Payne and Hanek."""
 
 _HALF_PI = {name: irrational.parts(irrational.PI / 2, name, count=3) for name in FORMAT}
 
 _WORDS = 7
-"""Words of 1 / (2 pi) 2^(17 - 23): 96 bits behind the first of each exponent."""
+"""Words of 1 / (2 pi) 2^(17 - 23): enough for 96 bits from any exponent's offset on."""
 
 
 @functools.cache
 def _words_f32() -> list[int]:
-    """1 / (2 pi) 2^(17 - 23) as words of 32 bits behind the point."""
+    """Return the fraction of 1 / (2 pi) 2^(17 - 23) in words of 32 bits, the highest first."""
     bits_of_all = 32 * _WORDS
     turns = irrational.two_over_pi(bits_of_all + 8) >> (2 + 8 + 23 - _LARGE["f32"])
     return [(turns >> (bits_of_all - 32 * k)) & 0xFFFFFFFF for k in range(1, _WORDS + 1)]
@@ -117,10 +117,10 @@ def _table_f64() -> Table:
 
 
 def _reduced(x: Value) -> Reduced:
-    """The reduced argument, by a branch where it is large."""
+    """Return the reduced argument; large ones take a branch."""
     first, second, third = _HALF_PI[x.type]
     n, quadrant = nearest(x, 2 / math.pi)
-    # Neither has a bit below the last one of pi/2: the difference is exact.
+    # Neither term has bits below the last one of `first`, so the difference is exact.
     near = fma(-n, first, x)
     product, product_low = exact_product(n, x.constant(second))
     high, low = exact_sum(near, -product)
@@ -132,7 +132,7 @@ def _reduced(x: Value) -> Reduced:
 
 
 def _reduced_f32(x: Value) -> Reduced:
-    """The same of an f32 that is large, by integers."""
+    """Reduce a large f32 by integer arithmetic."""
     whole = bits(abs(x))
     offset = (whole >> 23) - (127 + _LARGE["f32"])
     place, shift = offset >> 5, to("i64", offset & 31)
@@ -140,7 +140,7 @@ def _reduced_f32(x: Value) -> Reduced:
     read = [_at(place, words[k : k + _WORDS - 3]) for k in range(4)]
     a, b, c = (_joined(*pair, shift) for pair in itertools.pairwise(read))
     mantissa = to("i64", (whole & 0x7FFFFF) | 0x800000)
-    # Parts of a turn, in units of 2^-64: whole turns overflow.
+    # The angle in units of 2^-64 turns: whole turns overflow.
     turn = (mantissa * a << 32) + mantissa * b + (mantissa * c >> 32)
     quadrant = (turn + (1 << 61)) >> 62
     rest = turn - (quadrant << 62)
@@ -155,7 +155,7 @@ def _reduced_f32(x: Value) -> Reduced:
 
 
 def _at(place: Value, words: Sequence[Value]) -> Value:
-    """The one of the words at an index."""
+    """Return the integer at an index, by selects."""
     found = words[0]
     for number, word in enumerate(words[1:], 1):
         found = select(place >= number, word, found)
@@ -163,12 +163,12 @@ def _at(place: Value, words: Sequence[Value]) -> Value:
 
 
 def _joined(high: Value, low: Value, shift: Value) -> Value:
-    """The 32 bits that begin `shift` bits behind the first of two words."""
+    """Return 32 bits of two words, from `shift` bits after the begin of the first."""
     return (((high << 32) | low) >> (32 - shift)) & 0xFFFFFFFF
 
 
 def _reduced_f64(x: Value) -> Reduced:
-    """The same of any f64, by a table."""
+    """Reduce any f64 by a table."""
     whole = bits(x)
     exponent = ((high_word(whole) >> 20) & 0x7FF) - (1023 + _FIRST)
     exponent = select(exponent > 0, exponent, 0)
@@ -213,7 +213,7 @@ def _of_quadrant(n: Value, sine: Value, cosine: Value) -> Value:
 
 
 _STRAIGHT = {"f32": 2.0**-14, "f64": 2.0**-30}
-"""Size of arguments below which sin x and tan x are x to the last bit."""
+"""Size of arguments below which sin x and tan x round to x."""
 
 
 def _finite(x: Value, result: Value) -> Value:
@@ -234,7 +234,7 @@ def cos(x: Value, reduced: Callable[[Value], Reduced] = _reduced) -> Value:
 
 
 def tan(x: Value, reduced: Callable[[Value], Reduced] = _reduced) -> Value:
-    """The tangent: sine over cosine, or the reverse, negated; both as sums of two floats."""
+    """Return the tangent: sine / cosine, or -cosine / sine, both as sums of two floats."""
     n, r, rest = reduced(x)
     (sine, sine_low), (cosine, cosine_low) = _sums_of_sin_and_cos(r, rest)
     odd = (n & 1).differs(0)
@@ -248,7 +248,7 @@ def tan(x: Value, reduced: Callable[[Value], Reduced] = _reduced) -> Value:
 
 
 def _sums_of_sin_and_cos(r: Value, rest: Value) -> tuple[tuple[Value, Value], tuple[Value, Value]]:
-    """Sine and cosine as `_sin_and_cos` has them, each with what its last addition leaves out."""
+    """Return sine and cosine as `_sin_and_cos`, each with the rounding error of its last sum."""
     z, z_low = exact_product(r, r)
     half = z * 0.5
     near_one, error = exact_sum_ordered(r.constant(1), -half)
@@ -260,7 +260,7 @@ def _sums_of_sin_and_cos(r: Value, rest: Value) -> tuple[tuple[Value, Value], tu
 sin_f64_inline, cos_f64_inline, tan_f64_inline = (
     functools.partial(body, reduced=_reduced_f64) for body in (sin, cos, tan)
 )
-"""Functions of an f64 without a branch, as parts of other formulas."""
+"""Functions of f64 without a branch, for use in other formulas."""
 
 FORMULAS = family(sin, cos, tan)
 """Every function of this module by its name in kernels."""

@@ -1,4 +1,4 @@
-"""Nodes of graphs that streams are captured for.
+"""Nodes of CUDA graphs under stream capture.
 
 Semantics: the CUDA driver API, Graph Management and Stream Management.
 """
@@ -11,22 +11,22 @@ from xla_server.backends.cuda.worker.device.errors import checked
 
 
 class Captures:
-    """Adds nodes to graphs that streams are captured for, by the driver's bindings."""
+    """Adds nodes to graphs under stream capture, by the driver's bindings."""
 
     def __init__(self, cuda: Any) -> None:
         self._cuda = cuda
 
     def graph_of(self, stream: int) -> Any:
-        """Return the graph that a stream is captured for."""
+        """Return the graph that a stream is captured into."""
         return self._end_of(stream)[0]
 
     def last_node(self, stream: int) -> Any:
-        """Return the node of the last work of a captured stream."""
+        """Return the last node of a stream under capture."""
         _, (node, *_), *_ = self._end_of(stream)
         return node
 
     def add(self, described: Any, stream: int) -> Any:
-        """Add a node to the end of a stream's graph, and return it."""
+        """Add a node after the last one of a stream under capture, and return it."""
         graph, *before = self._end_of(stream)
         (node,) = checked("cuGraphAddNode", self._cuda.cuGraphAddNode(graph, *before, described))
         behind = (
@@ -37,26 +37,26 @@ class Captures:
         return node
 
     def add_child(self, body: Callable[[int], None], stream: int) -> Any:
-        """Add the work that a body enqueues as one node, a child graph, and return the node."""
+        """Add the work that `body` enqueues as one child-graph node, and return the node."""
         with self._graph() as child:
             self.capture(body, child)
             described = self._cuda.CUgraphNodeParams()
             described.type = self._cuda.CUgraphNodeType.CU_GRAPH_NODE_TYPE_GRAPH
-            # The node copies the graph.
+            # The node copies the child graph.
             described.graph.graph = child
             return self.add(described, stream)
 
     def change_child(
         self, executable: Any, node: Any, body: Callable[[int], None], stream: int
     ) -> None:
-        """Replace a node's child graph by a body's work, captured in `stream`, which is free."""
+        """Replace the work of an `add_child` node by the work that `body` enqueues."""
         with self._graph() as child:
             self._capture(body, child, stream)
             changed = self._cuda.cuGraphExecChildGraphNodeSetParams(executable, node, child)
             checked("cuGraphExecChildGraphNodeSetParams", changed)
 
     def capture(self, body: Callable[[int], None], graph: Any) -> None:
-        """Capture the work that a body enqueues in a new stream as nodes of a graph."""
+        """Capture the work that `body` enqueues to a new stream into a graph."""
         flags = int(self._cuda.CUstream_flags.CU_STREAM_NON_BLOCKING)
         stream = int(checked("cuStreamCreate", self._cuda.cuStreamCreate(flags))[0])
         try:
@@ -83,7 +83,7 @@ class Captures:
             self._cuda.cuGraphDestroy(graph)
 
     def _end_of(self, stream: int) -> Sequence[Any]:
-        """Return the graph that a stream is captured for, and the dependencies of its next node."""
+        """Return the graph of a stream under capture, and the dependencies of its next node."""
         _, _, graph, nodes, edges, count = checked(
             "cuStreamGetCaptureInfo", self._cuda.cuStreamGetCaptureInfo(stream)
         )

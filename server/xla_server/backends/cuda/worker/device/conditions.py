@@ -1,8 +1,8 @@
 """Loops and branches of graphs, by conditional nodes of NVIDIA's driver.
 
-A kernel in front of a node reads a value of the device and sets the node's condition; so does
-another one in front of each further iteration of a loop. So the host reads nothing. The driver's
-compiler has the function that the kernels call.
+A kernel before a conditional node reads a value of the device and sets the node's condition; at the
+end of a loop's body another one sets it again. So the host reads nothing. The driver's compiler
+provides the function that the kernels call.
 
 Semantics: the CUDA programming guide, Conditional Graph Nodes; the CUDA driver API, Graph
 Management.
@@ -69,8 +69,9 @@ KERNELS = b"""\
     ret;
 }
 """
-"""`set_loop` sets whether a node runs another iteration: a predicate holds, and nothing stops it.
-`set_case` sets the case of an index, the last one if the index is out of range."""
+"""PTX of the kernels. `set_loop` sets whether a loop has another iteration: the predicate holds and
+the cancellation flag is zero. `set_case` selects the case of an index, the last one for an index
+out of range."""
 
 SYMBOLS = ("set_loop", "set_case")
 
@@ -79,7 +80,7 @@ Tell = Callable[[str, Sequence[int], int], None]
 
 
 class Conditions:
-    """Adds conditional nodes to graphs that streams are captured for.
+    """Adds conditional nodes to graphs under stream capture.
 
     `cuda` are the driver's bindings, and `tell` launches a kernel. A driver without such nodes
     refuses them with CudaError.
@@ -89,7 +90,7 @@ class Conditions:
         self._cuda, self._captures, self._context, self._tell = cuda, captures, context, tell
 
     def loop(self, predicate: int, stop: int, body: Callable[[int], None], stream: int) -> None:
-        """Add a loop to a graph: a body, while a predicate holds and a word of the host is zero."""
+        """Add a loop that executes `body` while the predicate holds and `stop` is zero."""
         condition = self._new(stream)
         given = (condition, predicate, stop)
         self._tell("set_loop", given, stream)
@@ -104,14 +105,14 @@ class Conditions:
     def case(
         self, index: int, byte_size: int, cases: Sequence[Callable[[int], None]], stream: int
     ) -> None:
-        """Add a switch to a graph, by an index of 1 or 4 bytes; the last case if out of range."""
+        """Add a switch on an index of 1 or 4 bytes; the last case for an index out of range."""
         condition = self._new(stream)
         self._tell("set_case", (condition, index, byte_size, len(cases)), stream)
         kind = self._cuda.CUgraphConditionalNodeType.CU_GRAPH_COND_TYPE_SWITCH
         self._add(kind, condition, cases, stream)
 
     def _new(self, stream: int) -> int:
-        """Return a new condition of the graph that a stream is captured for."""
+        """Return a new condition handle of the graph of a stream under capture."""
         graph = self._captures.graph_of(stream)
         made = self._cuda.cuGraphConditionalHandleCreate(graph, self._context, 0, 0)
         return int(checked("cuGraphConditionalHandleCreate", made)[0])
@@ -119,7 +120,7 @@ class Conditions:
     def _add(
         self, kind: Any, condition: int, bodies: Sequence[Callable[[int], None]], stream: int
     ) -> None:
-        """Add a conditional node to the end of a stream's graph, with the work of the bodies."""
+        """Add a conditional node to a stream under capture; bodies enqueue its graphs' work."""
         described = self._cuda.CUgraphNodeParams()
         described.type = self._cuda.CUgraphNodeType.CU_GRAPH_NODE_TYPE_CONDITIONAL
         described.conditional.handle = condition

@@ -1,7 +1,7 @@
-"""A device by NVIDIA's driver. For the worker's process alone.
+"""A device by NVIDIA's driver, used in the worker's process alone.
 
-An error that leaves the process unusable is DeviceLostError, as the driver says that the process
-must end then. Errors come late: the call that raises need not be the one that is wrong.
+Errors after which the driver requires the process to end raise DeviceLostError. Errors are
+asynchronous: the call that raises need not be the one at fault.
 
 Semantics: the CUDA driver API, Stream Ordered Memory Allocator, Module Management, Execution
 Control.
@@ -46,7 +46,7 @@ _ERROR_LOG, _ERROR_LOG_BYTES = 5, 6
 
 
 class CudaDriver:
-    """The device of a number, with its memory pool. Raises NoDeviceError."""
+    """The device with a number, and its memory pool. Raises NoDeviceError."""
 
     def __init__(self, ordinal: int) -> None:
         with _opening(ordinal):
@@ -64,13 +64,14 @@ class CudaDriver:
             (self._pool,) = checked("cuDeviceGetDefaultMemPool", found)
             # A pool returns memory to the system at each synchronisation by default.
             self._set_pool("RELEASE_THRESHOLD", cuda.cuuint64_t((1 << 64) - 1))
-            # A transfer would wait for a run of another stream that has freed what it takes.
+            # Otherwise an allocation for a transfer would wait for another stream that freed the
+            # memory.
             self._set_pool("REUSE_ALLOW_INTERNAL_DEPENDENCIES", 0)
             self.description = self._described(device)
         self._kept, self._sizes = KeptMemory(), dict[int, int]()
-        """Memory that nothing uses, and the bytes of other memory by its address."""
+        """Free memory that is kept for reuse; sizes in bytes of allocated memory by address."""
         self._idle: set[int] = set()
-        """Streams that were waited for, and given nothing since."""
+        """Streams without work since they were last synchronised."""
         self._libraries = Libraries(self)
         self._captures = Captures(cuda)
         conditions = Conditions(cuda, self._captures, self._context, self._tell)
@@ -105,12 +106,12 @@ class CudaDriver:
         return stream
 
     def synchronise(self, stream: int) -> None:
-        """Wait until all that the stream was given is done."""
+        """Wait until all work of the stream is done."""
         checked("cuStreamSynchronize", cuda.cuStreamSynchronize(stream))
         self._idle.add(stream)
 
     def allocate(self, byte_size: int, stream: int) -> int:
-        """Return memory of the pool for what follows in the stream, or memory that was kept."""
+        """Return kept memory of this size, else memory of the pool for later work of the stream."""
         address = self._kept.take(byte_size)
         if address is None:
             address = self._allocate(byte_size, stream)
@@ -120,12 +121,12 @@ class CudaDriver:
     def _allocate(self, byte_size: int, stream: int) -> int:
         result = cuda.cuMemAllocFromPoolAsync(byte_size, self._pool, stream)
         if result[0] == cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
-            # Trimmed, the pool can use what it keeps in pieces that are too small, but for what was
-            # freed in a stream that the host has not waited for.
+            # After a trim the pool can reuse memory that was free in too small blocks, except
+            # memory freed in a stream that the host has not synchronised.
             self._give_back(self._kept.clear(), stream)
             self.synchronise(stream)
             checked("cuMemPoolTrimTo", cuda.cuMemPoolTrimTo(self._pool, 0))
-            # Waiting is better than refusing.
+            # Now the allocation may wait for other streams: better than a failure.
             self._set_pool("REUSE_ALLOW_INTERNAL_DEPENDENCIES", 1)
             result = cuda.cuMemAllocFromPoolAsync(byte_size, self._pool, stream)
             self._set_pool("REUSE_ALLOW_INTERNAL_DEPENDENCIES", 0)
@@ -136,7 +137,7 @@ class CudaDriver:
         return int(checked("cuMemAllocFromPoolAsync", result)[0])
 
     def free(self, address: int, stream: int) -> None:
-        """Keep memory that no stream uses; give other memory to the pool, in the stream's order."""
+        """Keep memory for reuse if the stream is idle, else free it to the pool in stream order."""
         byte_size, given_back = self._sizes.pop(address), [address]
         if stream in self._idle:
             given_back = self._kept.keep(address, byte_size)
@@ -164,7 +165,7 @@ class CudaDriver:
         return int(checked("cuMemPoolGetAttribute", found)[0])
 
     def pin(self, memory: memoryview) -> int:
-        """Lock pages of the host, so that copies do not wait; return their address for kernels."""
+        """Pin host pages, so that copies are asynchronous; return their device address."""
         address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         flags = int(cuda.CU_MEMHOSTREGISTER_PORTABLE) | int(cuda.CU_MEMHOSTREGISTER_DEVICEMAP)
         checked("cuMemHostRegister", cuda.cuMemHostRegister(address, memory.nbytes, flags))
@@ -184,7 +185,10 @@ class CudaDriver:
         checked("cuMemcpyDtoHAsync", copied)
 
     def load(self, module: bytes, symbols: Sequence[str]) -> Sequence["CudaKernel"]:
-        """Return the kernels of PTX or of a cubin. Raises CudaError, with the compiler's words."""
+        """Return the kernels of PTX or of a cubin.
+
+        Raises CudaError, with the compiler's message.
+        """
         image = ctypes.create_string_buffer(module)
         try:
             (handle,) = checked("cuModuleLoadData", cuda.cuModuleLoadData(image))
@@ -194,7 +198,7 @@ class CudaDriver:
         return [CudaKernel(loaded, symbol) for symbol in symbols]
 
     def enqueue(self, work: Work, stream: int) -> None:
-        """Give work to a stream; addresses are copied."""
+        """Enqueue work to a stream; addresses are copied."""
         self._idle.discard(stream)
         match work:
             case KernelLaunch(kernel, blocks, threads, shared_bytes, addresses):
@@ -209,19 +213,20 @@ class CudaDriver:
                 prepared.call(addresses, stream)
 
     def prepare(self, plan: LibraryPlan) -> Any:
-        """Return what computes a plan, by its library."""
+        """Return the prepared form of a plan, made by its library."""
         return self._libraries.prepare(plan)
 
     def begin_capture(self, stream: int) -> None:
-        """Begin a graph. Other threads may call what a capture forbids its own."""
-        # Loading may allocate, which a graph would have. A graph without loops does without.
+        """Begin to capture a graph. Other threads may make any call meanwhile."""
+        # Loaded before the capture, which would record its allocations. Failure only precludes
+        # loops.
         with contextlib.suppress(CudaError):
             self._tellers  # noqa: B018
         mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         checked("cuStreamBeginCapture", cuda.cuStreamBeginCapture(stream, mode))
 
     def end_capture(self, stream: int) -> "_Graph":
-        """Return the graph, which the device has."""
+        """End the capture and return the graph, uploaded to the device."""
         (described,) = checked("cuStreamEndCapture", cuda.cuStreamEndCapture(stream))
         graph = _Graph(described)
         (graph.handle,) = checked("cuGraphInstantiate", cuda.cuGraphInstantiate(described, 0))
@@ -229,7 +234,7 @@ class CudaDriver:
         return graph
 
     def capture(self, work: Work, stream: int) -> Any:
-        """Give work to a stream that becomes a graph, and return its node."""
+        """Enqueue work to a stream under capture, and return its node."""
         if isinstance(work, PreparedCall):
             # A library may launch several kernels.
             return self._captures.add_child(functools.partial(self.enqueue, work), stream)
@@ -237,7 +242,7 @@ class CudaDriver:
         return self._captures.last_node(stream)
 
     def change_node(self, graph: "_Graph", node: Any, work: Work, stream: int) -> None:
-        """Replace a node's work by work of the same type; the addresses are copied."""
+        """Replace the work of a node by other work of its kind; the addresses are copied."""
         match work:
             case KernelLaunch():
                 self._change_launch(graph.handle, node, work)
@@ -277,7 +282,7 @@ class CudaDriver:
         self.enqueue(KernelLaunch(self._tellers[symbol], 1, 1, 0, values), stream)
 
     def _jit_log(self, image: Any) -> str:
-        """Load a module again to return what the driver's compiler says of it."""
+        """Load a module again, and return the error log of the driver's compiler."""
         log = ctypes.create_string_buffer(_JIT_LOG_BYTES)
         options = (ctypes.c_int * 2)(_ERROR_LOG, _ERROR_LOG_BYTES)
         values = (ctypes.c_void_p * 2)(ctypes.addressof(log), _JIT_LOG_BYTES)
@@ -287,7 +292,7 @@ class CudaDriver:
 
 
 class _Module:
-    """A module, unloaded with its last kernel."""
+    """A module, which is unloaded with its last kernel."""
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle
@@ -313,7 +318,7 @@ class _Graph:
 
 
 class _Values:
-    """Arguments of a kernel in memory, as long as this is referenced."""
+    """Arguments of a kernel in memory, valid as long as this object."""
 
     def __init__(self, values: Sequence[int]) -> None:
         count = len(values)
@@ -337,7 +342,7 @@ class CudaKernel:
         checked("cuFuncLoad", cuda.cuFuncLoad(self.function))
 
     def need_shared(self, byte_size: int) -> None:
-        """Let blocks have this much shared memory, which they have without asking up to 48 KiB."""
+        """Allow this much dynamic shared memory per block; 48 KiB are allowed by default."""
         if byte_size > self._shared_bytes:
             what = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             checked("cuFuncSetAttribute", cuda.cuFuncSetAttribute(self.function, what, byte_size))
@@ -346,7 +351,7 @@ class CudaKernel:
 
 @contextlib.contextmanager
 def _opening(ordinal: int) -> Iterator[None]:
-    """Raise NoDeviceError if the driver refuses a device."""
+    """Raise NoDeviceError if the driver cannot open a device."""
     try:
         yield
     except CudaError as error:

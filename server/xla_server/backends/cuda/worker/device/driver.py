@@ -1,9 +1,9 @@
 """The interface of one device, as its worker uses it. Addresses and streams are numbers.
 
 The work of a stream is executed asynchronously, in order; `synchronise` waits for it. Any call may
-raise DeviceLostError, after which no call works. A driver is made with the device's number and
-raises NoDeviceError if there is none. Several threads use it at the same time, each with its own
-stream: the result of `prepare` is called in several streams at once.
+raise DeviceLostError, after which nothing works any more. A driver is made with the device's number
+and raises NoDeviceError where there is none. Several threads use it at the same time, each with its
+own stream, so the objects that `prepare` returns are called in several streams at once.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,9 +46,9 @@ Work: TypeAlias = KernelLaunch | DeviceCopy | PreparedCall
 class Driver(Protocol):
     """One device.
 
-    Its graphs have loops and branches, by values of the device at run time. A body or case is a
-    callable, which is called while the graph is captured. It enqueues its work, and nested loops
-    and branches, in the stream that it gets.
+    Its graphs have loops and branches on values in device memory. A body or case is a callable,
+    which is called during the capture. It enqueues its launches, copies, calls, and nested loops
+    and branches to the stream that it is passed.
     """
 
     @property
@@ -62,24 +62,24 @@ class Driver(Protocol):
         """Return a stream, which waits for no other."""
 
     def synchronise(self, stream: int) -> None:
-        """Wait until all that the stream was given is done."""
+        """Wait until all work of the stream is done."""
 
     def allocate(self, byte_size: int, stream: int) -> int:
-        """Return memory that what follows in the stream may use; a multiple of 256.
+        """Return memory, aligned to 256 bytes, for later work of the stream.
 
         Raises OutOfDeviceMemoryError, with nothing changed.
         """
 
     def free(self, address: int, stream: int) -> None:
-        """Give memory back once what the stream was given before is done."""
+        """Free memory once the earlier work of the stream is done."""
 
     def free_bytes(self) -> int:
         """Return the bytes that could be allocated now."""
 
     def pin(self, memory: memoryview) -> int:
-        """Prepare memory of the host for copies that do not wait, as long as the process lives.
+        """Pin host memory for asynchronous copies, until the process ends.
 
-        Returns the address that the device has it at.
+        Returns its device address.
         """
 
     def upload(self, address: int, source: memoryview, stream: int) -> None:
@@ -92,35 +92,36 @@ class Driver(Protocol):
         """Return the kernels of a module, which is loaded as long as they are referenced."""
 
     def enqueue(self, work: Work, stream: int) -> None:
-        """Give work to a stream; addresses are copied."""
+        """Enqueue work to a stream; addresses are copied."""
 
     def prepare(self, plan: LibraryPlan) -> Any:
         """Return the executable form of a plan, with all memory and handles that it needs."""
 
     def begin_capture(self, stream: int) -> None:
-        """Capture later work of the stream as a graph, instead of executing it."""
+        """Begin to capture the work of a stream into a graph instead of executing it."""
 
     def capture(self, work: Work, stream: int) -> Any:
-        """Give work to a stream that becomes a graph, and return its node."""
+        """Enqueue work to a stream under capture, and return its node."""
 
     def end_capture(self, stream: int) -> Any:
         """Return the graph, which is kept as long as it is referenced."""
 
     def change_node(self, graph: Any, node: Any, work: Work, stream: int) -> None:
-        """Replace a node's work by work of the same type, from the next launch of its graph on.
+        """Replace a node's work by work of the same kind, from the next launch of its graph on.
 
-        `stream` must not be captured, and gets no work. A prepared call keeps its plan.
+        The stream must not be under capture; no work is enqueued to it. A prepared call must have
+        the same plan.
         """
 
     def launch_graph(self, graph: Any, stream: int) -> None:
-        """Launch all nodes of the graph in the stream."""
+        """Launch the graph in a stream."""
 
     def capture_loop(
         self, predicate: int, stop: int, body: Callable[[int], None], stream: int
     ) -> None:
-        """Add a loop to the graph: a body, while the byte at `predicate` is not zero.
+        """Add a loop to the graph: the body is executed while the byte at `predicate` is not zero.
 
-        It ends too once the eight bytes at `stop` are not zero, which are of pinned memory.
+        It also ends once the eight bytes at `stop`, in pinned host memory, are not zero.
         """
 
     def capture_case(

@@ -1,35 +1,35 @@
-"""Memory of a device that nothing uses, kept for those who ask for as much.
+"""Cache of free device memory, by size.
 
-The piece that was kept last is taken first. So results and temporary values of a program that runs
-again have the addresses of before, which graphs have in them, without a call of the driver.
+The block that was freed last is reused first. So a program that runs again gets the same addresses,
+which its graphs contain, without a call of the driver.
 """
 
 import threading
 
 MAX_BYTES = 256 << 20
-"""Bytes that are kept at most: programs with larger arrays take far longer than a launch."""
+"""Bound of kept memory, in bytes: programs with larger arrays take far longer than a launch."""
 
 MIN_BYTES = 64 << 10
-"""Bytes that a smaller piece counts, so that the number of pieces is bounded."""
+"""Size that a smaller block counts as, in bytes, so that the number of blocks is bounded."""
 
 
 class KeptMemory:
-    """The pieces, by their size in bytes. For any thread."""
+    """The free blocks, by their size in bytes. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._pieces: dict[int, list[int]] = {}
-        """Addresses by size; the sizes that were used longest ago come first."""
+        """Addresses by size, the least recently used size first."""
         self._counted = 0
 
     @property
     def byte_size(self) -> int:
-        """The bytes of all pieces."""
+        """The bytes of all kept blocks."""
         with self._lock:
             return sum(size * len(addresses) for size, addresses in self._pieces.items())
 
     def take(self, byte_size: int) -> int | None:
-        """Take a kept piece of this size and return its address; None if there is none."""
+        """Take a kept block of this size and return its address; None if there is none."""
         with self._lock:
             addresses = self._pieces.pop(byte_size, None)
             if addresses is None:
@@ -38,7 +38,7 @@ class KeptMemory:
             return self._taken(byte_size, -1)
 
     def keep(self, address: int, byte_size: int) -> list[int]:
-        """Keep a piece that nothing uses; return those that are too many now, which are not."""
+        """Keep a free block; return the addresses of evicted blocks, for the caller to free."""
         if byte_size > MAX_BYTES:
             return [address]
         with self._lock:
@@ -50,7 +50,7 @@ class KeptMemory:
             return many
 
     def clear(self) -> list[int]:
-        """Keep none any more, and return those that there were."""
+        """Evict all blocks and return their addresses."""
         with self._lock:
             found = [each for addresses in self._pieces.values() for each in addresses]
             self._pieces.clear()

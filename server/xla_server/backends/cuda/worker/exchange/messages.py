@@ -18,16 +18,16 @@ HEAD = struct.Struct("<Q")
 """The bytes of the message that follows; on the control connection the index of a new one."""
 
 MAX_REQUEST_BYTES = 1 << 30
-"""Bytes of a request at most: a program's modules are its largest part."""
+"""Largest request, in bytes: a program's modules are its largest part."""
 
 MAX_ANSWER_BYTES = 64 << 20
-"""Bytes of an answer at most: the addresses of a suspended run are its largest part."""
+"""Largest answer, in bytes: the addresses of a suspended run are its largest part."""
 
 INLINE_BYTES = 64 << 10
-"""Bytes of an array that a message carries at most; larger ones pass through shared memory."""
+"""Largest array in a message, in bytes; larger ones are copied through shared memory."""
 
 _READ_BYTES = 16 << 10
-"""Bytes that are read at once: more than a run has."""
+"""Bytes that are read at a time: more than a request to run has."""
 
 
 class RequestError(Exception):
@@ -46,7 +46,7 @@ class PlansRefusedError(RequestError):
 
 
 class Allocate(NamedTuple):
-    """Allocate so many bytes, the first of which are `data`; the answer is the address."""
+    """Allocate memory that begins with the bytes `data`; the answer is its address."""
 
     byte_size: int
     data: bytes = b""
@@ -83,7 +83,7 @@ class DownloadStaged(NamedTuple):
 
 
 class Load(NamedTuple):
-    """Load a program without constants, which are at these addresses; the answer is its number."""
+    """Load a program whose constants are at these addresses; the answer is its number."""
 
     program: DeviceProgram
     constants: tuple[int, ...]
@@ -100,7 +100,7 @@ class Run(NamedTuple):
 
 
 class Resume(NamedTuple):
-    """Go on with the connection's suspended run; the answer is the Outcome."""
+    """Continue the connection's suspended run; the answer is the Outcome."""
 
 
 class Abandon(NamedTuple):
@@ -113,7 +113,7 @@ Body: TypeAlias = (
 
 
 class Request(NamedTuple):
-    """A request, which is done after memory is freed and programs are unloaded."""
+    """A request, with memory to free and programs to unload before it is executed."""
 
     body: Body
     freed: tuple[int, ...] = ()

@@ -1,8 +1,8 @@
 """Records that the server and the worker of a device exchange.
 
-A program is rows over numbered slots. A slot has the address of an array: first those of all
-parameters, then of results, constants, and values of the arena, as `DeviceProgram` counts them. The
-last has the address of the run's cancellation word.
+A program is a sequence of rows over numbered slots. A slot has the address of an array: first all
+parameters, then results, constants, and values of the arena, as many as `DeviceProgram` has. The
+last slot has the address of the run's cancellation flag.
 """
 
 import dataclasses
@@ -66,21 +66,21 @@ class Copy:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostStep:
-    """Let the server do this step of the program, and wait for it."""
+    """Suspend the run until the server has executed this step of the program."""
 
     number: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Jump:
-    """Go on at a row."""
+    """Jump to a row."""
 
     row: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Branch:
-    """Go on at a row where the predicate, one byte, is zero, else with the next row."""
+    """Jump to a row if the predicate, one byte, is zero, else continue with the next row."""
 
     predicate: int
     otherwise: int
@@ -139,7 +139,7 @@ Outcome: TypeAlias = Finished | Suspended
 
 
 class OutOfDeviceMemoryError(Exception):
-    """A device has no room; what it had is as it was."""
+    """A device has too little memory; nothing was changed."""
 
     def __init__(self, requested: int, free: int, total: int) -> None:
         super().__init__(requested, free, total)
@@ -151,7 +151,7 @@ class DeviceLostError(Exception):
 
 
 class RunCancelledError(Exception):
-    """A run stopped because its cancellation was set."""
+    """A run stopped because its cancellation flag was set."""
 
 
 class NoDeviceError(Exception):

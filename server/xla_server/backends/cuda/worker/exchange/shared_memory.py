@@ -1,7 +1,7 @@
 """Memory that the server and one worker share: cancellation words, predicates, staging blocks.
 
-Each connection has a line: its cancellation word, then room for a predicate that the worker reads
-back. Blocks follow, which large arrays pass through.
+Each connection has a cache line: its cancellation flag, then space for a predicate that the worker
+reads from the device. Staging blocks for large arrays follow.
 """
 
 import mmap
@@ -28,14 +28,14 @@ SHARED_BYTES = _HEAD_BYTES + BLOCKS * BLOCK_BYTES
 
 
 class SharedMemory:
-    """The mapping of one end."""
+    """One process's mapping of the shared memory."""
 
     def __init__(self, descriptor: int) -> None:
         self._map = mmap.mmap(descriptor, SHARED_BYTES)
         self.view = memoryview(self._map)
-        """All bytes."""
+        """The whole mapping."""
         self.device_address = 0
-        """Where the worker's device has them; zero where it has not."""
+        """The device address of the mapping; zero if it is not pinned."""
         self._words = self.view[:_HEAD_BYTES].cast("q")
 
     def is_stopped(self, connection: int) -> bool:

@@ -1,7 +1,7 @@
-"""Libraries that compute plans on a device: one module for each, loaded at the first plan for it.
+"""Libraries that compute plans on a device: one module each, loaded at its first plan.
 
-`Libraries` gives a plan to the library that computes it. Bindings are imported by the modules of
-their libraries alone: they are large, and look for the driver.
+`Libraries` selects the library of a plan. Only a library's module imports its bindings, which are
+large and require the driver.
 """
 
 from xla_server.backends.cuda.worker.libraries.library import Libraries, LibraryError, Memory

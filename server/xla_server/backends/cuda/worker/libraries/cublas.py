@@ -1,4 +1,4 @@
-"""Systems with triangles by cuBLAS.
+"""Solution of triangular systems by cuBLAS.
 
 The library is column-major: a row-major matrix is its transposed there. So it solves the transposed
 system, with a on the other side and in the other triangle.
@@ -22,7 +22,7 @@ _ADDRESS_BYTES = 8
 
 
 def _created(stream: int) -> int:
-    """Return a handle for a stream, whose calls take factors from the host."""
+    """Return a handle for a stream, whose calls read scale factors from host memory."""
     handle: int = cublas.create()
     cublas.set_stream(handle, stream)
     cublas.set_pointer_mode(handle, int(cublas.PointerMode.HOST))
@@ -36,12 +36,12 @@ class Cublas:
         self._handles = Handles(_created)
 
     def prepare(self, plan: TriangularSolvePlan) -> "_Solution":
-        """Return what solves a plan."""
+        """Return the prepared form of a plan."""
         return _Solution(self._handles, plan)
 
 
 class _Solution:
-    """A plan with the library's names of it."""
+    """A plan in the library's terms."""
 
     def __init__(self, handles: Handles, plan: TriangularSolvePlan) -> None:
         self._handles, self._plan = handles, plan
@@ -54,7 +54,7 @@ class _Solution:
         self._forms = int(side), int(triangle), int(_FORMS[plan.transpose]), int(diagonal)
 
     def call(self, addresses: Sequence[int], stream: int) -> None:
-        """Give the systems to a stream."""
+        """Enqueue the solution to a stream."""
         plan, handle = self._plan, self._handles.of(stream)
         alpha = self._factor.ctypes.data
         given = (handle, *self._forms, plan.columns, plan.rows, alpha)

@@ -2,7 +2,7 @@
 
 The library is column-major: a row-major matrix is its transposed there. So it computes the
 transposed result, the product of both operands exchanged. The algorithm is the first choice of the
-library's heuristic, without measuring. Partial sums are added in a fixed order, so that results
+library's heuristic, without autotuning. Partial sums are added in a fixed order, so that results
 have the same bits every time.
 
 Semantics: the cuBLAS library's documentation, cublasLtMatmul.
@@ -65,7 +65,7 @@ _ORDERED_SUMS = cublasLt.ReductionScheme.COMPUTE_TYPE | cublasLt.ReductionScheme
 
 
 class CublasLt:
-    """The library. Its handle is for any thread and stream."""
+    """The library. Its handle may be used in any thread and stream."""
 
     def __init__(self, memory: Memory) -> None:
         self._handle = cublasLt.create()
@@ -102,7 +102,7 @@ class _Product:
         if plan.epilogue != NO_EPILOGUE:
             kind = _EPILOGUES[plan.epilogue.activation, plan.epilogue.has_bias]
             describe(attribute.EPILOGUE, int(kind))
-        # The heuristic looks at the alignment of a bias.
+        # The heuristic depends on the alignment of the bias.
         if plan.epilogue.has_bias:
             describe(attribute.BIAS_POINTER, ALIGNMENT)
         # A description has one bias at a time.
@@ -171,7 +171,7 @@ class _Product:
         return found
 
     def call(self, addresses: Sequence[int], stream: int) -> None:
-        """Give the product to a stream."""
+        """Enqueue the product to a stream."""
         left, right, *others, result, memory = addresses
         addend = others[0] if self._plan.epilogue.weight else result
         with self._turns:
@@ -190,7 +190,7 @@ class _Product:
                 self._result,
                 result,
                 self._result,
-                # The algorithm is the first field of what the heuristic found.
+                # The algorithm is the first field of the heuristic's result.
                 self._algorithm.ptr,
                 -(-memory // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT,
                 self._plan.workspace_bytes,

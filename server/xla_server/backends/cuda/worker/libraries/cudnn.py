@@ -1,9 +1,9 @@
 """Convolutions by cuDNN.
 
-The engine is the first of the library's heuristic that adds up in one order, rounds no more than
-the plan allows, and has room in the plan's workspace. It is not chosen by its time, so results have
-the same bits every time. Engines that transform their operands are left out: they would make NaN
-of numbers that no infinity meets.
+The engine is the first of the library's heuristic that is deterministic, rounds no more than the
+plan allows, and fits into the plan's workspace. It is not chosen by measurement, so results have
+the same bits every time. Engines that transform their operands (Winograd, FFT) are excluded: an
+infinity would make NaN of results that it does not contribute to.
 
 Semantics: the cuDNN backend's documentation, operations with convolutions and execution plans.
 """
@@ -36,7 +36,7 @@ DATA_TYPES: Mapping[ElementType, int] = MappingProxyType(
 """Element types by cudnnDataType_t."""
 
 REFUSED = frozenset(Note) - {Note.TENSOR_CORE}
-"""Notes of engines that no plan takes: none of f32 is computed in f16, or in no fixed order."""
+"""Notes of engines that no plan uses: all but tensor cores, such as no fixed order of sums."""
 
 _TOLD = 8
 """Most reasons that the error of a convolution without an engine lists."""
@@ -53,7 +53,7 @@ _READ = {
 
 
 class Cudnn:
-    """The library. Its one handle is for one thread at a time."""
+    """The library. Its one handle is used by one thread at a time."""
 
     def __init__(self, memory: Memory) -> None:
         try:
@@ -128,7 +128,7 @@ class _Convolution:
         return graph
 
     def _configurations(self) -> Iterator[Descriptor]:
-        """Yield engines with their configurations, the best first by the heuristic."""
+        """Yield engine configurations, the heuristic's best first."""
         graph = self._graph()
         for mode in (HeuristicMode.A, HeuristicMode.FALLBACK):
             heuristic = self._descriptor(Kind.HEURISTIC)
@@ -143,7 +143,7 @@ class _Convolution:
                 self._refusals.append(str(error))
 
     def _chosen(self) -> Descriptor:
-        """Return the execution plan of the first engine that will do. Raises CudnnError."""
+        """Return the execution plan of the first suitable engine. Raises CudnnError."""
         for configuration in self._configurations():
             with contextlib.suppress(CudnnError):
                 if refused := self._refused_notes(configuration):
@@ -162,7 +162,7 @@ class _Convolution:
         raise CudnnError(f"cuDNN {version} has no engine that may be taken: {told}")
 
     def _refused_notes(self, configuration: Descriptor) -> list[str]:
-        """Return the names of the notes for which an engine may not be taken."""
+        """Return the names of the notes for which an engine must not be used."""
         form = self._plan.convolution
         engine = self._descriptor(Kind.ENGINE)
         configuration.fill(AttributeName.CONFIGURATION_ENGINE, [engine])
@@ -171,7 +171,7 @@ class _Convolution:
         return [note.name for note in sorted(refused) if note in engine.notes()]
 
     def call(self, addresses: Sequence[int], stream: int) -> None:
-        """Give the convolution to a stream. Raises CudnnError."""
+        """Enqueue the convolution to a stream. Raises CudnnError."""
         *arrays, memory = addresses
         workspace = -(-memory // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
         ids = [_IDS[name] for name in _READ[self._plan.convolution.direction]]

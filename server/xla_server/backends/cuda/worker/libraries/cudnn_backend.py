@@ -24,7 +24,7 @@ _MESSAGE_BYTES = 1024
 
 
 class CudnnError(Exception):
-    """A call failed; the message has the call, its status and what the library said last."""
+    """A call failed; the message has the call, its status and the library's last message."""
 
 
 class Kind(enum.IntEnum):
@@ -147,7 +147,7 @@ _C_TYPES: Mapping[Type, Any] = MappingProxyType(
 
 
 class CudnnLibrary:
-    """The library with a handle of it. Raises CudnnError if there is none."""
+    """The library with a handle of it. Raises CudnnError if it is missing."""
 
     def __init__(self) -> None:
         self._library = library()
@@ -190,7 +190,7 @@ class Descriptor:
         call("cudnnBackendSetAttribute", self.address, attribute, kind, len(values), address)
 
     def finalise(self) -> None:
-        """End the setting of attributes. Raises CudnnError for what the library does not have."""
+        """Finalise the descriptor. Raises CudnnError if the library does not support it."""
         self._backend.call("cudnnBackendFinalize", self.address)
 
     def integer(self, attribute: AttributeName) -> int:

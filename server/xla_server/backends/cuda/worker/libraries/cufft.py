@@ -1,7 +1,7 @@
 """Fourier transforms by cuFFT.
 
-Transforms over dimensions that have others inside are one call for each array of the batch: the
-library's batches lie apart by one distance.
+Transforms over dimensions that are not innermost are one call for each array of the batch, as the
+library's batches have a single stride.
 
 Semantics: the cuFFT library's documentation, cufftMakePlanMany64 and cufftExec.
 """
@@ -43,12 +43,12 @@ class Cufft:
         self._memory = memory
 
     def prepare(self, plan: FftPlan) -> "_Transform":
-        """Return what transforms the arrays of a plan. Raises LibraryError."""
+        """Return the prepared form of a plan. Raises LibraryError."""
         return _Transform(self._memory, plan)
 
 
 class _Transform:
-    """A plan with the library's plan, which is for one thread at a time."""
+    """A plan with the library's plan, which is used by one thread at a time."""
 
     def __init__(self, memory: Memory, plan: FftPlan) -> None:
         self._memory, self._plan, self._lock = memory, plan, threading.Lock()
@@ -80,7 +80,7 @@ class _Transform:
             raise LibraryError(f"{plan.text}: {error}") from error
 
     def call(self, addresses: Sequence[int], stream: int) -> None:
-        """Give the transforms to a stream. Raises OutOfDeviceMemoryError."""
+        """Enqueue the transforms to a stream. Raises OutOfDeviceMemoryError."""
         source, target = addresses
         plan = self._plan
         calls = plan.batch if plan.inner > 1 else 1

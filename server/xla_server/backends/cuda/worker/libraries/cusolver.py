@@ -1,8 +1,8 @@
-"""Cholesky's factors by cuSOLVER.
+"""Cholesky factorisation by cuSOLVER.
 
 The library is column-major: a row-major matrix is its transposed there. The transposed of a
-Hermitian matrix is its conjugate, and has the conjugate factors. Their transposed ones are those
-of the matrix, so the library is given the other triangle.
+Hermitian matrix is its conjugate, and has the conjugate factors. Their transposes are the factors
+of the matrix, so the other triangle is passed to the library.
 
 Semantics: the cuSOLVER library's documentation, cusolverDn<t>potrf and cusolverDn<t>potrfBatched.
 """
@@ -30,12 +30,12 @@ class Cusolver:
         self._memory, self._handles = memory, Handles(created)
 
     def prepare(self, plan: CholeskyPlan) -> "_Factors":
-        """Return what factors the matrices of a plan."""
+        """Return the prepared form of a plan."""
         return _Factors(self._memory, self._handles, plan)
 
 
 class _Factors:
-    """A plan with the library's names of it."""
+    """A plan in the library's terms."""
 
     def __init__(self, memory: Memory, handles: Handles, plan: CholeskyPlan) -> None:
         self._memory, self._handles, self._plan = memory, handles, plan
@@ -47,7 +47,7 @@ class _Factors:
         )
 
     def call(self, addresses: Sequence[int], stream: int) -> None:
-        """Give the factorisations to a stream. Raises OutOfDeviceMemoryError."""
+        """Enqueue the factorisations to a stream. Raises OutOfDeviceMemoryError."""
         plan, handle, triangle = self._plan, self._handles.of(stream), self._triangle
         if plan.batch > 1:
             _, status, table = addresses

@@ -33,12 +33,12 @@ class CusolverLapack:
         self._memory, self._handles = memory, Handles(created)
 
     def prepare(self, plan: SolverPlan) -> "_Calls":
-        """Return what does a plan."""
+        """Return the prepared form of a plan."""
         return _Calls(self._memory, self._handles, plan)
 
 
 class _Calls:
-    """A plan with the library's names of it."""
+    """A plan in the library's terms."""
 
     def __init__(self, memory: Memory, handles: Handles, plan: SolverPlan) -> None:
         self._memory, self._handles, self._plan = memory, handles, plan
@@ -48,7 +48,7 @@ class _Calls:
         self._routine = getattr(cusolverDn, name)
 
     def call(self, addresses: Sequence[int], stream: int) -> None:
-        """Give the calls to a stream. Raises OutOfDeviceMemoryError."""
+        """Enqueue the calls to a stream. Raises OutOfDeviceMemoryError."""
         plan, handle = self._plan, self._handles.of(stream)
         sizes, _ = _arguments(plan, addresses, 0, 0)
         elements = self._size(handle, *sizes)
@@ -78,7 +78,7 @@ def _name(plan: SolverPlan) -> str:
 def _arguments(
     plan: SolverPlan, places: Sequence[int], room: int, elements: int
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return the arguments of the query for room, and of the call with the room it is given."""
+    """Return the arguments of the workspace query, and of the call with its workspace."""
     *_, status = places
     match plan:
         case LuPlan(rows=m, columns=n):

@@ -1,4 +1,4 @@
-"""The libraries of one device, and the memory and handles that they have.
+"""The libraries of one device, and their memory and handles.
 
 A thread has made the device current before it calls a library.
 """
@@ -23,17 +23,17 @@ from xla_server.codegen.gpu.plans.solver_plans import SolverPlan
 
 
 class LibraryError(Exception):
-    """A library refused a plan; the message has the plan and what the library said."""
+    """A library refused a plan; the message has the plan and the library's error."""
 
 
 class Memory(Protocol):
-    """Memory of the device in the order of a stream, as the driver has it."""
+    """The stream-ordered allocator of the device that libraries use."""
 
     def allocate(self, byte_size: int, stream: int) -> int:
-        """Return memory for what follows in the stream. Raises OutOfDeviceMemoryError."""
+        """Return memory for later work of the stream. Raises OutOfDeviceMemoryError."""
 
     def free(self, address: int, stream: int) -> None:
-        """Give memory back once what the stream was given before is done."""
+        """Free memory once the earlier work of the stream is done."""
 
 
 _PACKAGE = __name__.rpartition(".")[0]
@@ -52,13 +52,13 @@ _LIBRARIES: Mapping[type[Any], tuple[str, str]] = MappingProxyType(
 
 
 class Libraries:
-    """Gives each plan to its library, which is loaded at its first plan. For any thread."""
+    """Selects the library of each plan, and loads it at its first plan. Thread-safe."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
     def prepare(self, plan: LibraryPlan) -> Any:
-        """Return what computes a plan. Raises LibraryError, with the plan.
+        """Return the prepared form of a plan. Raises LibraryError, with the plan.
 
         Any thread may call its `call`, with the addresses of buffers and a stream.
         """
@@ -74,7 +74,7 @@ class Libraries:
 
 @contextlib.contextmanager
 def borrowed(memory: Memory, byte_size: int, stream: int) -> Iterator[int]:
-    """Give memory for what the stream is given meanwhile: 0 where none is asked for."""
+    """Hold memory for work that is enqueued during the block; yield its address, 0 for no bytes."""
     if not byte_size:
         yield 0
         return
@@ -86,7 +86,7 @@ def borrowed(memory: Memory, byte_size: int, stream: int) -> Iterator[int]:
 
 
 class Handles:
-    """A handle of a library for each stream: what it keeps on the device is for one at a time.
+    """A library's handle for each stream, as a handle's device memory serves one at a time.
 
     There are as many streams as connections of the worker.
     """

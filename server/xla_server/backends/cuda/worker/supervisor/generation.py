@@ -1,6 +1,6 @@
 """The server's end of one worker process: its connections, and what its loss means.
 
-A generation is one process. Addresses and programs hold for one; the next starts with nothing.
+A generation is one process. Addresses and programs are valid in one; the next starts empty.
 """
 
 import collections
@@ -35,25 +35,25 @@ from xla_server.execution.cancellation import Cancellation
 _LOG = logging.getLogger(__name__)
 
 MAX_RUNS = 96
-"""Runs of a device at the same time; others wait."""
+"""Most concurrent runs on a device; others wait."""
 
 MAX_CALLS = 16
-"""Other requests at the same time; a request never waits for a run, so each ends."""
+"""Most other concurrent requests; they never wait for a run, so each of them ends."""
 
 _START_PATIENCE = 120.0
-"""Seconds in which a worker must have opened its device."""
+"""Timeout for a worker to open its device, in seconds."""
 
 _EXIT_PATIENCE = 5.0
-"""Seconds in which a process must end that has closed its connections."""
+"""Timeout for a process to end once its connections are closed, in seconds."""
 
 _SHOWN = 4000
-"""Bytes of what a worker wrote about errors that the log shows."""
+"""Bytes of a worker's last output that the log shows."""
 
 assert MAX_RUNS + MAX_CALLS <= MAX_CONNECTIONS
 
 
 class Limit:
-    """A number of things at the same time."""
+    """A counting semaphore whose wait can be cancelled."""
 
     def __init__(self, count: int) -> None:
         self._free = count
@@ -61,7 +61,7 @@ class Limit:
 
     @contextlib.contextmanager
     def taken(self, cancellation: Cancellation | None = None) -> Iterator[None]:
-        """Be one of them during the block. Raises what the cancellation was given."""
+        """Hold one unit during the block. Raises the cancellation's error."""
         with self._changed:
             is_free = self._free > 0
             self._free -= is_free
@@ -104,7 +104,7 @@ class Connection:
     def call(self, body: messages.Body) -> Any:
         """Make a request and return its answer.
 
-        Raises UnavailableError if the worker is lost, and what the worker answers.
+        Raises UnavailableError if the worker is lost, and errors that the worker returns.
         """
         self.send(body)
         return self.receive()
@@ -133,7 +133,8 @@ class Connection:
             try:
                 raise answer
             finally:
-                # Else its traceback, which has this frame, keeps the caller's values in a cycle.
+                # Otherwise its traceback refers to this frame, a cycle that keeps the caller's
+                # values.
                 del answer
         return answer
 
@@ -147,11 +148,11 @@ class Connection:
                 self.receive()
             except UnavailableError:
                 raise
-            except Exception as error:  # It belongs to a call that is over.
+            except Exception as error:  # The call has ended.
                 _LOG.debug("an answer that nobody waits for: %s", error)
 
     def close(self) -> None:
-        """Let the worker end what the connection does."""
+        """Stop the connection's run in the worker, and close the connection."""
         self._process.shared.set_word(self.index, STOP)
         self._channel.close()
 
@@ -164,7 +165,7 @@ class Loss:
     incident: str
 
     def error(self) -> UnavailableError:
-        """Return a new error for one who uses what is lost."""
+        """Return a new error for a use of lost values."""
         return UnavailableError(self.message, incident=self.incident)
 
 
@@ -178,7 +179,7 @@ class WorkerProcess:
         self.number, self._ordinal = number, ordinal
         self._lock = threading.Lock()
         self.loss: Loss | None = None
-        """Why the process is no more; None while it lives."""
+        """The reason why the process ended; None while it is alive."""
         self._idle: list[Connection] = []
         self._indices = iter(range(MAX_CONNECTIONS))
         self._runs, self._calls = Limit(MAX_RUNS), Limit(MAX_CALLS)
@@ -245,7 +246,7 @@ class WorkerProcess:
 
     @contextlib.contextmanager
     def connection(self, run: Cancellation | None = None) -> Iterator[Connection]:
-        """A connection of one's own during the block, for a run with its cancellation or a call.
+        """Hold a connection during the block, for a run, with its cancellation, or for a call.
 
         Raises UnavailableError if the worker is lost.
         """
@@ -261,7 +262,7 @@ class WorkerProcess:
                     self._give_back(connection)
 
     def lost(self, reason: str) -> UnavailableError:
-        """End the process, if it lives, and return the error for one who used it.
+        """End the process if it is alive, and return the error for its callers.
 
         `reason` is for the log, with the exit code and what the process wrote.
         """
@@ -290,7 +291,7 @@ class WorkerProcess:
         self.lost(reason)
 
     def close(self, patience: float) -> None:
-        """End the process, which has as many seconds to end by itself."""
+        """End the process; kill it if it has not ended after `patience` seconds."""
         with self._lock:
             self.loss = self.loss or Loss("a device must be open, got a closed one", "")
             self._end(patience)
@@ -321,7 +322,7 @@ class WorkerProcess:
         connection.close()
 
     def _end(self, patience: float = _EXIT_PATIENCE) -> int | None:
-        """Let the process end and return its exit code; None for one that the system keeps."""
+        """End the process and return its exit code; None if it cannot be killed."""
         self._control.close()
         for connection in self._idle:
             connection.close()

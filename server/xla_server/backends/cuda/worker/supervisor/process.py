@@ -1,8 +1,8 @@
 """The worker of a device as the platform uses it: memory, transfers and runs of programs.
 
-Everything may be called by any thread, and waits for itself alone. Where the worker is lost, calls
-in flight and later uses of its values raise UnavailableError, with an incident; the next allocation
-or run has a new process.
+Everything is thread-safe, and no call waits for another. If the worker is lost, calls in flight and
+later uses of its values raise UnavailableError, with an incident; the next allocation or run starts
+a new process.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.ops.evaluation import Array
 
 _PATIENCE = 10.0
-"""Seconds in which a worker must stop a run, or end."""
+"""Timeout for a worker to stop a run, or to end, in seconds."""
 
 
 class DeviceWorker:
@@ -31,7 +31,7 @@ class DeviceWorker:
     def __init__(self, ordinal: int, command: Sequence[str], patience: float = _PATIENCE) -> None:
         """Start the worker of a device by `command`, which gets the arguments of `child.py`.
 
-        A worker has `patience` seconds to stop a run. Raises NoDeviceError, with a sentence.
+        A worker has `patience` seconds to stop a run. Raises NoDeviceError, with the reason.
         """
         self.ordinal, self._command, self._patience = ordinal, tuple(command), patience
         self._lock = threading.Lock()
@@ -41,7 +41,7 @@ class DeviceWorker:
         """The device when the first worker opened it."""
 
     def placed(self, array: Array) -> "DeviceMemory":
-        """Return memory with a dense row-major array, which is freed with its last reference.
+        """Upload a dense row-major array; return its memory, freed with the last reference.
 
         It takes one request for a small array. Raises ResourceExhaustedError with the figures, with
         nothing changed, and UnavailableError.
@@ -93,7 +93,7 @@ class DeviceWorker:
 
 
 class DeviceMemory:
-    """A piece of a device's memory, freed with the last reference."""
+    """An allocation of a device's memory, freed with its last reference."""
 
     __slots__ = ("address", "byte_size", "process", "worker")
 
@@ -143,7 +143,7 @@ class _Loaded:
 
 
 class LoadedDeviceProgram:
-    """A program in a device's worker; it is loaded again where the worker was replaced."""
+    """A program in a device's worker; it is loaded again if the worker was replaced."""
 
     def __init__(
         self, worker: DeviceWorker, program: protocol.DeviceProgram, patience: float
@@ -162,10 +162,10 @@ class LoadedDeviceProgram:
         cancellation: Cancellation,
         step: Callable[[int, HostAccess], None],
     ) -> tuple[list[DeviceMemory], int]:
-        """Run; return the memory of the results that have their own, and the nanoseconds.
+        """Run; return the memory of results that have their own, and the nanoseconds.
 
-        `step` does a step on the host. Raises what the cancellation was given once it is set, what
-        `step` raises, ResourceExhaustedError and UnavailableError.
+        `step` executes a step on the host. Raises the cancellation's error once it is set, errors
+        of `step`, ResourceExhaustedError and UnavailableError.
         """
         loaded = self._current()
         for each in parameters:
@@ -182,7 +182,7 @@ class LoadedDeviceProgram:
                     cancellation.checkpoint()
                     access = HostAccess(loaded.process, connection, outcome.addresses)
                     step(outcome.step, access)
-                except BaseException:  # An interrupt too: the worker waits for an answer.
+                except BaseException:  # Also on an interrupt: the worker waits for an answer.
                     connection.settle()
                     stop.call(messages.Abandon())
                     raise
@@ -212,7 +212,7 @@ class LoadedDeviceProgram:
 
 @dataclasses.dataclass
 class _Stop:
-    """Tells a run in a worker of its cancellation, and ends a worker that does not stop."""
+    """Forwards a cancellation to a run in a worker, and kills a worker that does not stop."""
 
     _process: WorkerProcess
     _connection: Connection

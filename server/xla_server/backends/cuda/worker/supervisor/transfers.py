@@ -1,6 +1,7 @@
 """Arrays to and from a device: small ones in a message, others through shared memory.
 
-A large array passes in blocks, two in turn: the worker copies one while the server copies the next.
+A large array is copied through two alternating blocks: the worker copies one while the server
+copies the next.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ from xla_server.ops.evaluation import Array
 
 
 def inline(array: Array) -> bytes:
-    """Return the bytes of an array that a message can carry, none for a larger one.
+    """Return the bytes of an array that fits into a message, no bytes for a larger one.
 
     Raises ValueError if it is not dense and row-major.
     """
@@ -45,7 +46,7 @@ def download(process: WorkerProcess, connection: Connection, address: int, array
 def _pass(
     process: WorkerProcess, connection: Connection, address: int, data: Array, *, is_upload: bool
 ) -> None:
-    """Let bytes pass through blocks. Each block has its next part once it has had the last."""
+    """Copy bytes through staging blocks. A block is reused once its last part is copied."""
     request = messages.UploadStaged if is_upload else messages.DownloadStaged
     starts = range(0, data.size, BLOCK_BYTES)
     with _blocks(process, connection) as blocks:
