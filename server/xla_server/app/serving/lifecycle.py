@@ -86,10 +86,16 @@ def run_until_signalled(settings: Settings) -> None:
     else:
         _LOG.warning("leaving with calls that do not stop")
     if not is_idle or not preparation.has_ended():
-        # Python's own exit would wait for threads, or destroy objects that they use.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+        _leave()
+
+
+def _leave() -> None:
+    """End the process with 0; Python's own exit waits for threads, or destroys what they use."""
+    for stream in (sys.stdout, sys.stderr):
+        # Python has no stream for a file that was closed at the start.
+        if stream is not None:
+            stream.flush()
+    os._exit(0)
 
 
 def _announce(server: RpcServer, backend: Backend) -> None:

@@ -121,4 +121,8 @@ def test_a_server_whose_ready_line_has_nowhere_to_go_serves_on(
     backend: Any = SimpleNamespace(platform="cpu", devices=())
     lifecycle._announce(server, backend)
     assert sys.stdout is None
+    ends: list[int] = []
+    monkeypatch.setattr("os._exit", ends.append)
+    lifecycle._leave()
+    assert ends == [0]
     assert "ready line cannot be written to standard output: [Errno 28] No space" in caplog.text
