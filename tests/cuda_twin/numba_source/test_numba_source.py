@@ -17,10 +17,13 @@ from tests.cuda_twin.numba_source.compared import VARIABLE
 from tests.cuda_twin.numba_source.front_end import object_of
 from tests.cuda_twin.numba_source.programs import CLASSES, LEFT_OUT, emitted, program
 
-LONG = ("products", "sort", "scan in parts")
-"""Classes that take a second or more in the simulator: of many threads, or of long loops."""
+SLICE = (
+    *("elements", "transposes", "rows", "blocks", "columns", "boxes"),
+    *("merge_sort", "scan", "scatter", "while_loop"),
+)
+"""The classes that `make test` takes; `make test-cuda-simulated` takes all."""
 
-CHOSEN = [name for name in CLASSES if FULL or name not in LONG]
+CHOSEN = list(CLASSES) if FULL else list(SLICE)
 
 COMPILED = list(CLASSES) if FULL else ["blocks", "while_loop"]
 """Classes that numba's front end compiles: together they have all that threads do together."""
