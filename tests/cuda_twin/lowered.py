@@ -4,15 +4,14 @@ plans by what stands there for libraries.
 Kernels of processors, which a platform executes on the host, are walked.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tests.cuda_twin.device.guarded import Guarded
-from tests.cuda_twin.device.twin import Twin
+from tests.cuda_twin.device.twin import DEVICE, Twin
 from tests.cuda_twin.libraries.by_numpy import compute
-from tests.cuda_twin.programs import TARGET
 from tests.example_platform.walker import run
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import (
@@ -36,6 +35,9 @@ from xla_server.codegen.kernel_ir.analysis.verify import verify
 from xla_server.codegen.kernel_ir.simplifier import simplify
 from xla_server.codegen.lower.lowering import lower
 from xla_server.ir.module import HloModule
+from xla_server.target.target import Target
+
+TARGET = Target.of(DEVICE)
 
 
 def compiled(module: HloModule) -> Code:
@@ -75,19 +77,28 @@ def _verified(code: Code) -> Code:
     return code
 
 
-def results_of(module: HloModule, code: Code, arguments: Sequence[Any]) -> list[Any]:
+Observe = Callable[[KernelThunk, Sequence[Any], Sequence[Any]], None]
+"""Told of each launch: its row, and the bytes of its arguments before it and after."""
+
+
+def results_of(
+    module: HloModule,
+    code: Code,
+    arguments: Sequence[Any],
+    observe: Observe = lambda row, before, after: None,
+) -> list[Any]:
     """Return the results of a module by its rows. Those that call Python are not executed."""
     root = module.entry.root.shape
     shapes = root.tuple_shapes if root.is_tuple else (root,)
-    arrays = _Run(code, arguments).results()
+    arrays = _Run(code, arguments, observe).results()
     return [a.reshape(shape.dimensions) for a, shape in zip(arrays, shapes, strict=True)]
 
 
 class _Run:
     """One execution, in which each value has memory of its own."""
 
-    def __init__(self, code: Code, arguments: Sequence[Any]) -> None:
-        self._code = code
+    def __init__(self, code: Code, arguments: Sequence[Any], observe: Observe) -> None:
+        self._code, self._observe = code, observe
         self._bytes: dict[Value, Any] = {CANCELLATION: np.zeros(8, np.uint8)}
         given = zip(code.parameters, arguments, strict=True)
         for value, array in (*given, *code.constants.items()):
@@ -133,6 +144,7 @@ class _Run:
     def _launch(self, row: KernelThunk, grid: GridKernel) -> None:
         arrays = [self._bytes[value] for value in row.arguments]
         made = self._twin.launched(self._symbols[grid], arrays)
+        self._observe(row, arrays, made)
         for value, array in zip(row.arguments, made, strict=True):
             if value in row.writes:
                 self._bytes[value][:] = array

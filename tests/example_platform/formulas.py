@@ -48,10 +48,12 @@ def fused(x: Number, y: Number, z: Number) -> Number:
 
 
 class Formula:
-    """The instruction of kernels of this name, for operands of these types."""
+    """An instruction of kernels for operands of these types; by default the one of this name."""
 
-    def __init__(self, name: str, operands: Sequence[Type]) -> None:
-        function = _written(name, operands)
+    def __init__(
+        self, name: str, operands: Sequence[Type], called: Instruction | None = None
+    ) -> None:
+        function = _written(name, operands, called)
         self._positions: dict[int, int] = {}
         self._start: list[Number] = []
         for argument in function.args:
@@ -109,10 +111,11 @@ class Formula:
         return _operation(instruction), inputs, self._new(instruction, None)
 
 
-def _written(name: str, operands: Sequence[Type]) -> Any:
+def _written(name: str, operands: Sequence[Type], called: Instruction | None) -> Any:
     """Return the LLVM function that an instruction of kernels stands for."""
     plain = name.removeprefix("called_")
-    called = FUNCTIONS.get(plain) or vocabulary(Machine.avx2(cores=1)).names.get(plain)
+    if called is None:
+        called = FUNCTIONS.get(plain) or vocabulary(Machine.avx2(cores=1)).names.get(plain)
     if not isinstance(called, Instruction):
         raise UnsupportedKernelError(f"an instruction must be one of kernels, got {name}")
     module = ir.Module()
@@ -137,13 +140,17 @@ def _written(name: str, operands: Sequence[Type]) -> Any:
 
 @functools.cache
 def formula(
-    name: str, operands: tuple[Type, ...], result: Type | tuple[Type, ...]
+    name: str,
+    operands: tuple[Type, ...],
+    result: Type | tuple[Type, ...],
+    called: Instruction | None = None,
 ) -> Callable[..., Any]:
     """Return an instruction of kernels as a function of numpy scalars of these types.
 
-    It returns a tuple where the instruction has several results.
+    It returns a tuple where the instruction has several results. The instruction is `called`, or
+    the one that kernels for processors know by its name.
     """
-    found = Formula(name, operands)
+    found = Formula(name, operands, called)
     if isinstance(result, Type):
         return lambda *scalars: _from_formula(found(*map(to_formula, scalars)), result)
     return lambda *scalars: tuple(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numba import types as numba_types
 from numba.core.dispatcher import Dispatcher
 
 from tests.example_platform.formulas import formula
@@ -86,10 +87,10 @@ class PythonFunctions:
                     name, self._arrays, *map(self._argument, called.form, operands)
                 )
             case _ if name in INSTRUCTIONS:
-                return lambda *operands: INSTRUCTIONS[name](*map(_scalar, operands))
+                return lambda *operands: INSTRUCTIONS[name](*map(scalar, operands))
             case _ if isinstance(called, SharedFunction) or name in _ON_MEMORY:
                 return lambda *operands: self._execute(name, self._arrays, *map(int, operands))
-        return lambda *operands: _applied(name, called, [_scalar(each) for each in operands])
+        return lambda *operands: applied(name, called, [scalar(each) for each in operands])
 
     def _argument(self, way: str, value: Any) -> int:
         """Return an argument of a library's routine: an address."""
@@ -98,13 +99,26 @@ class PythonFunctions:
         return self._arrays.spill(np.int32(value) if way == "n" else value)
 
 
-def _scalar(operand: Any) -> Any:
+def scalar(operand: Any) -> Any:
+    """Return a numpy scalar: numbers of Python are indices or truth values."""
     if isinstance(operand, bool):
         return np.bool_(operand)
     return np.int64(operand) if isinstance(operand, int) else operand
 
 
-def _applied(name: str, called: Instruction, operands: list[Any]) -> Any:
+def applied(
+    name: str, called: Instruction, operands: Sequence[Any], code: Instruction | None = None
+) -> Any:
+    """Return the results of an instruction: one, or a tuple.
+
+    Args:
+        name: The instruction's name in kernels.
+        called: The instruction, which has the types of results.
+        operands: Numpy scalars.
+        code: The instruction whose LLVM code is run; by default the one that processors have.
+    """
     kinds = tuple(_TYPES[each.dtype] for each in operands)
-    result = called.signature(None, tuple(COMPUTED[kind] for kind in kinds)).return_type
-    return formula(name, kinds, _COMPUTED[result])(*operands)
+    given = called.signature(None, tuple(COMPUTED[kind] for kind in kinds)).return_type
+    is_tuple = isinstance(given, numba_types.UniTuple)
+    results = tuple(_COMPUTED[each] for each in given) if is_tuple else _COMPUTED[given]
+    return formula(name, kinds, results, code)(*operands)
