@@ -33,7 +33,7 @@ class Capability:
     """True if products are calls of libraries, which apply an `Epilogue` (target/epilogue.py)."""
 
     COMPARES_INDICES = False
-    """True if a scatter is several launches, so that comparing all indices may be faster."""
+    """True if a scatter is several launches, so that comparing all indices is faster."""
 
     MOVES_RUNS = False
     """True if a transpose that keeps its last dimension is fused like any elementwise loop, and
@@ -73,7 +73,8 @@ class Capability:
     """Largest depth, in products of a sum, for register tiles: a filter panel stays in cache."""
 
     MAX_PANEL_BYTES = 1 << 20
-    """The same bound in bytes of a panel, which is read for every tile."""
+    """The same bound in bytes of a panel, which is read for every tile: of f32 in vectors of 64
+    bytes."""
 
     MIN_TAPS = 1
     """Fewest multiplications per transposed element for which transposing to channels last pays
@@ -171,7 +172,7 @@ class Capability:
     def is_narrow_product(self, operands: Set[ElementType], result: ElementType) -> bool:
         """Return whether a product of narrow integers is computed in s32 and then converted.
 
-        Both have the same low bits.
+        Sums in s32 and in the narrow type wrap around to the same low bits.
         """
         return result in _NARROW_RESULTS and operands <= _NARROW
 

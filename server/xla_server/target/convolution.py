@@ -37,7 +37,7 @@ class Convolution:
     computes y from (x, w), DATA_GRADIENT computes x from (y, w), FILTER_GRADIENT w from (x, y).
     `inputs` and `outputs` are features of all groups. Spatial sizes are those of x (`image`), of w
     (`window`) and of y (`positions`); x is padded with `low` zeros before and `high` zeros after
-    each dimension.
+    each spatial dimension.
 
     Arrays are dense, all three with channels last, or all with channels in front of the spatial
     dimensions. `rounds_operands` lets the library round operands of f32 to TF32.

@@ -20,7 +20,7 @@ BYTES_IN_FLIGHT = 32
 latency of a microsecond, each of 132 multiprocessors must have 36 KiB in flight."""
 
 FULL_THREADS = 1 << 18
-"""Threads that nearly fill any GPU: 2048 on each of 132 multiprocessors are 270,336."""
+"""Threads that nearly fill any GPU: 132 or 148 multiprocessors hold 2048 each, 270,336 or 303,104."""
 
 MAX_TURNS = 8
 """Most iterations of a thread over a row that are fully unrolled: values stay in registers."""

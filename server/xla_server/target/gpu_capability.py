@@ -40,7 +40,8 @@ _COLUMN_PART: Final = 1 << 9
 """Fewest elements of a part of a column."""
 
 _MIN_PRODUCTS: Final = 1 << 20
-"""Fewest multiplications of a convolution for a library: fewer take a launch or two."""
+"""Fewest multiplications of a convolution for a library: a loop nest computes fewer in the time of
+a launch or two."""
 
 _MIN_IM2COL_USES: Final = 8
 """Fewest multiplications per element of an im2col matrix, each of which is stored and loaded."""
@@ -99,7 +100,7 @@ class GpuCapability(Capability):
     def convolves(self, convolution: Convolution) -> bool:
         """Return whether cuDNN computes a convolution.
 
-        Depthwise convolutions are loop nests, which are bound by memory as well.
+        Depthwise convolutions are loop nests, as memory bounds the time of these, too.
         """
         if not self.has_convolutions or convolution in self.refused or convolution.problem:
             return False
@@ -148,7 +149,7 @@ class GpuCapability(Capability):
 
 
 def _near(length: int, wanted: int) -> int:
-    """Return a divisor of `length` from `wanted` to twice that; `wanted` if there is none."""
+    """Return the least divisor of `length` in [wanted, 2 wanted], else `wanted`; 2 at least."""
     wanted = max(2, wanted)
     fitting = (n for n in range(wanted, 2 * wanted + 1) if length % n == 0)
     return next(fitting, wanted)

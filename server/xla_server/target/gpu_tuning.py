@@ -10,7 +10,7 @@ from xla_server.target.pass_tuning import ControlFlow, Reductions
 from xla_server.target.tuning import Tuning, tuning_of
 
 _REDUCTIONS = Reductions(min_elements=1 << 14, joins_in_f64=False)
-"""Many GPUs add f64 at a small fraction of the rate of f32: sums are pairwise, in f32."""
+"""Many GPUs add f64 at a small fraction of the rate of f32: partial sums are added pairwise."""
 
 _CONTROL_FLOW = ControlFlow(
     # The host reads each predicate from the device, which takes as long as several launches.

@@ -196,12 +196,14 @@ class SmallLoops:
     array: each is computed separately."""
 
     max_work: int = 2048
-    """Longest iteration, in additions. An iteration of 930 takes twice as long as thunks (LOG,
-    numbers of the target); in longer ones launches matter less, and threads may pay off."""
+    """Longest iteration, in additions. Of scalars, an iteration of 930 takes over twice as long in
+    thunks as in one kernel (LOG, numbers of the target). In longer ones launches matter less, and
+    threads may pay off."""
 
     max_array_work: int = 320
     """The same if an array of the state has four elements or more, which thunks compute in vectors.
-    280 and 740 for four elements: as thunks 1.1 and 0.67 of the time (same section)."""
+    With four elements, iterations of 280 and 740 take 1.1 and 0.67 of the kernel's time in thunks
+    (same section)."""
 
     max_counted_work: int = 0
     """Most operations of all iterations of a GPU's loop of known length that does not poll the

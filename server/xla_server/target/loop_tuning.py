@@ -63,8 +63,8 @@ class Pieces:
 
     max_runs: int = 24
     """Most loops into which one nest is split, and most boxes of a result that one kernel computes.
-    For concatenates of more operands, later kernels compute the rest (LOG, concatenates of any
-    number of operands)."""
+    Concatenates of more operands are several kernels: before, their operands were tested for each
+    element (LOG, concatenates of any number of operands)."""
 
     edge_parts: int = 16
     """Divisor of a dimension. If there are too many splits, those are left out whose pieces on both

@@ -130,7 +130,7 @@ class Machine:
         """Number of partial sums of f32 that a vectorised reduction loop has, added up at its end.
 
         LLVM takes four vectors on x86-64 from AVX on, and two of 16 bytes elsewhere. AVX-512 counts
-        as AVX, as LLVM prefers vectors of 32 bytes there by default.
+        as AVX: its vectors are longer only on processors for which LLVM prefers them.
         """
         return 4 * 8 if self.has("avx") else 2 * 4
 

@@ -75,12 +75,13 @@ class MatrixProducts:
     [3,1000]: 1802 us by columns, 453 by rows (LOG, shallow products with large results)."""
 
     max_unpacked_tiles: int = 3
-    """Most tiles per column for which a work item has all rows, so that none packs for another.
-    Smaller bounds are as fast (LOG, products with few rows)."""
+    """Most tiles per column for which work items have all rows, and none packs for another. A
+    smaller bound is as fast (LOG, products with few rows)."""
 
     max_repacking_blocks: int = 2
-    """Most row blocks that each pack the right operand again, panel by panel, on the stack. 64
-    rows: 6.0 ms packed in memory, 3.3 on the stack (LOG, products with few rows)."""
+    """Most row blocks of a product for which each packs the right operand for itself, panel by
+    panel, on the stack. 64 rows: 6.0 ms packed in memory, 3.3 on the stack (LOG, products with few
+    rows)."""
 
     min_wide_ratio: int = 4
     """Fewest columns per row for a product divided by columns first (same section of LOG)."""
@@ -243,7 +244,7 @@ class FreeSums:
     runs take no extra time."""
 
     parts: int = 64
-    """Run results that are added in sequence; their sums are then added in the same way."""
+    """Most results of runs that are added in sequence; sums of these are added in the same way."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

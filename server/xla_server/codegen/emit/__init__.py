@@ -2,6 +2,6 @@
 
 `llvm.py` translates statement by statement and makes no choices: alias information, unrolling,
 order of reductions and optimisation level are fields of the kernel. `loop_metadata.py` writes
-LLVM's loop metadata; short loops that only store request vectorisation, with a masked last vector
-if the processor has mask registers.
+LLVM's loop metadata: requests to unroll a loop or to vectorise it, with a masked last vector if the
+processor has mask registers.
 """

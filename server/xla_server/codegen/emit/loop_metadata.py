@@ -39,8 +39,8 @@ def vector_request(loop: For, machine: Machine) -> Request | None:
         return None
     if not vectors.is_of_stores(loop):
         return None
-    # Loops of 4 and 8 use narrower vectors instead. A later load of the stored elements waits for a
-    # masked store to complete.
+    # Loops of 4 and 8 use narrower vectors instead, as a load waits for an earlier masked store to
+    # complete.
     if machine.has_masks and iterations not in (4, 8) and vectors.gains_by_masks(loop):
         return MASKED
     return VECTORISED if iterations < short.vector_elements else None
@@ -54,8 +54,8 @@ def request(back: Any, properties: Request) -> None:
         bits = ir.IntType(1 if isinstance(value, bool) else 32)
         values = [] if value is None else [ir.Constant(bits, int(value))]
         requested.append(module.add_metadata([ir.MetaDataString(module, name), *values]))
-    # LLVM's loop metadata is distinct by its first operand, itself. It cannot be built so here: a
-    # number makes it unique until the operand is set.
+    # The first operand of a loop's metadata is the metadata itself, which tells loops apart. Until
+    # that operand is set, a number does.
     number = ir.MetaDataString(module, str(len(module.metadata)))
     loop = module.add_metadata([number, *requested])
     loop.operands = (loop, *requested)

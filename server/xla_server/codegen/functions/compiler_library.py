@@ -1,7 +1,8 @@
 """Functions of the compiler's runtime library that LLVM calls implicitly.
 
-LLVM simplifies copysign with a converted sign: it drops the conversion from F64 to F32 before that
-to F16. It then needs a conversion from F64 to F16, for which processors have no instruction.
+If a number of F16 gets the sign of a number of F64, by way of F32, LLVM drops the conversions of
+copysign's second operand. It then has to convert that operand from F64 to F16 itself, for which
+processors have no instruction.
 """
 
 from collections.abc import Mapping
