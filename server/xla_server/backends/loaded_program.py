@@ -17,7 +17,7 @@ from xla_server.runtime.host import RunContext
 
 
 class ProgramInTurns(Protocol):
-    """A program whose participants can run in turns in one thread, as its meetings are native."""
+    """A program that needs the host for nothing but meetings, which may be native, too."""
 
     @property
     def plan(self) -> MeetingPlan:

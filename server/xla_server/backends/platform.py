@@ -58,8 +58,8 @@ class Profile(NamedTuple):
     ) -> "Profile":
         """Return the cost of an execution that ends now; times are of `perf_counter_ns`.
 
-        It computed from `computing` to `computed`, in `cycles` if they were counted, else 0.
-        `byte_size` is that of its code.
+        It computed from `computing` to `computed`. The profile counts `cycles` if there are any,
+        else nanoseconds. `byte_size` is the size of the code.
         """
         spent, whole = computed - computing, time.perf_counter_ns() - started
         return cls(False, 0, cycles or spent, spent, whole, byte_size)
@@ -125,7 +125,7 @@ class Executable(Protocol):
 
     @property
     def fingerprint(self) -> bytes:
-        """A hash of program and layouts: equal for programs that compute the same."""
+        """A hash, equal for programs that compute the same from the same layouts, else not."""
 
     @property
     def memory(self) -> MemoryUse:

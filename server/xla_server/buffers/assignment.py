@@ -202,7 +202,10 @@ class _Groups:
 def _place(
     waiting: list[int], sizes: dict[int, int], groups: _Groups, places: dict[int, Location]
 ) -> int:
-    """Assign arena offsets to groups, large ones first; return the size of the arena in bytes."""
+    """Assign each group the lowest free offset of the arena, large ones first.
+
+    Returns the size of the arena in bytes.
+    """
     spans: dict[int, tuple[int, int]] = {}
     placed = 0
     for root in sorted(waiting, key=lambda number: -sizes[number]):

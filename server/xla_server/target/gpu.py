@@ -20,7 +20,7 @@ BYTES_IN_FLIGHT = 32
 latency of a microsecond, each of 132 multiprocessors must have 36 KiB in flight."""
 
 FULL_THREADS = 1 << 18
-"""Threads that nearly fill any GPU: 132 or 148 multiprocessors hold 2048 each, 270,336 or 303,104."""
+"""Threads that nearly fill any GPU: 132 or 148 multiprocessors hold 2048 each."""
 
 MAX_TURNS = 8
 """Most iterations of a thread over a row that are fully unrolled: values stay in registers."""
@@ -81,7 +81,7 @@ JOINED_ROWS = 32
 """Most thunks that a kernel is moved across to share a launch with another."""
 
 LIBRARY_CONVOLUTIONS = False
-"""True lets cuDNN compute convolutions where it is installed. It is False since no device has shown
+"""True lets cuDNN compute convolutions if it is installed. It is False since no device has shown
 this right or fast yet: `python -m tests.cuda.device_check --only convolutions` compares it with
 products of im2col matrices, in numbers and in time."""
 

@@ -19,8 +19,8 @@ class FourierTransforms:
     bytes, which fits L2. Splitting lines of 2048 to 4096 elements took 1.2 to 2 times as long."""
 
     max_cut_factor: int = 61
-    """Largest prime factor of lines that are split into two transforms; lines with larger ones are
-    transformed by a convolution."""
+    """Largest prime factor of lines that are always transformed directly, split if they are long;
+    for larger ones a convolution may cost less."""
 
     kernel_cost: int = 3000
     """Cost of one more kernel, at whose end threads wait for each other: about a microsecond."""
@@ -196,7 +196,7 @@ class SmallLoops:
     array: each is computed separately."""
 
     max_work: int = 2048
-    """Longest iteration, in additions. Of scalars, an iteration of 930 takes over twice as long in
+    """Longest iteration, in additions. An iteration of 930 on scalars takes over twice as long in
     thunks as in one kernel (LOG, numbers of the target). In longer ones launches matter less, and
     threads may pay off."""
 

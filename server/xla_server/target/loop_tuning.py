@@ -75,10 +75,10 @@ class Pieces:
     """Most operations in all loops of one nest, which bounds the time of compilation."""
 
     max_plain: int = 1024
-    """Most elements of a kernel that is compiled without optimisation: vectors would save a
-    microsecond or two, and take most of its time of compilation. Kernels inside a while loop are
-    always optimised: six computed parts, 960 elements together, took 6 times XLA's time without,
-    0.8 with (LOG, whole models)."""
+    """Most elements of a kernel that is compiled without vectorisation: vectors would save less
+    than a microsecond or two, and take most of its time of compilation. Kernels inside a while loop
+    are always optimised: six computed parts, 960 elements together, took 6 times XLA's time without
+    vectors, 0.8 with (LOG, whole models)."""
 
     max_row: int = 1 << 14
     """Shortest run of a row, in elements, that can be a piece of its own without loss."""
@@ -135,7 +135,7 @@ class LoopNests:
     """Fewest work items left when inner loops join a work item: two per core, at least 64."""
 
     item_elements: int = 64
-    """Elements of a work item up to which one more loop is moved into it: the index of a work item
+    """Elements of a work item below which one more loop is moved into it: the index of a work item
     takes a division for each loop outside it. A transpose of f16[2,8,16,32,7] took 2.5 of XLA's
     time before, 1.3 after (LOG, a value is computed once)."""
 

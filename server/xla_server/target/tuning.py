@@ -15,7 +15,7 @@ from xla_server.target.machine import Machine
 _MAX_CACHE_SHARE = 256 << 10
 _MAX_PRODUCTS = 1 << 32
 """Most multiplications of a work item: a twentieth of a second on one core. A cancelled execution
-runs at most that long, and threads end within it."""
+continues for that long at most, and threads end together but for that time."""
 
 
 def cache_share(machine: Machine) -> int:
@@ -162,7 +162,8 @@ class ThinProducts:
     is in no core's cache then, and one stream took 15 % less (LOG, products with few rows)."""
 
     min_streamed_run: int = 256
-    """Fewest products of a row for that: below, adding up its partial sums takes as long."""
+    """Fewest products of a row for that: with fewer, adding up partial sums takes as long as these.
+    """
 
     step_elements: int = 1 << 22
     """Elements of the matrix between two polls of the cancellation flag if sums are along
@@ -174,8 +175,8 @@ class Convolutions:
     """Blocking of convolutions: by register tiles, by Winograd's tiles, and by im2col."""
 
     input_block_bytes: int
-    """Largest padded input of a row block, in bytes, on the stack: a cache share. Larger ones are
-    in heap memory."""
+    """Largest padded input of a row block, in bytes, on the stack: a cache share. Larger ones have
+    scratch memory outside the stack."""
 
     min_blocks: int
     """Number of row blocks, if there are enough rows: four per core."""

@@ -43,7 +43,7 @@ def dump_files(
     modules: Mapping[str, DeviceModule],
     notes: Iterable[str] = (),
 ) -> dict[str, str | bytes]:
-    """Return where rows are done, with notes, and the modules, which have kernels by their keys."""
+    """Return the listing of device and host steps, with notes, and the modules of kernels."""
     listing = "\n".join((*place_listing(code, rows, modules), *notes))
     files: dict[str, str | bytes] = {"places.txt": f"{listing}\n"}
     for number, module in enumerate(dict.fromkeys(modules.values())):

@@ -23,7 +23,7 @@ _PATIENCE = 60.0
 def count_devices() -> int:
     """Return the number of devices that the driver has; raises NoDeviceError, with a sentence.
 
-    A separate process queries it: a server that has called the driver cannot fork safely.
+    A separate process does so: a server that has called the driver cannot start others safely.
     """
     command = [sys.executable, "-P", "-m", probe.__name__]
     try:

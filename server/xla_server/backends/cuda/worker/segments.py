@@ -15,7 +15,7 @@ from xla_server.backends.cuda.worker.exchange import protocol
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Loop:
-    """A condition, and a body that is executed while the predicate's byte is not zero after it.
+    """A condition, and a body that is executed while the condition leaves its byte not zero.
 
     The condition is rows alone: a graph has it twice, before the loop and at the end of its body.
     """

@@ -13,7 +13,7 @@ from xla_server.codegen.functions.real import inverse_trigonometric, logarithm
 
 
 def arctangent(y: Complex, x: Complex) -> Complex:
-    """Return atan(y / x), for parts whose squares neither overflow nor underflow."""
+    """Return atan(y / x), if no square of a part overflows or is negligible beside the others."""
     across = _sum_of_products((x.real, y.real), (x.imag, y.imag))
     turned = _sum_of_products((x.real, y.imag), (-x.imag, y.real))
     along = _sum_of_products(

@@ -40,7 +40,7 @@ def expm1(z: Complex) -> Complex:
 
 
 def logistic(x: Value) -> Value:
-    """1 / (1 + e^-x); as in XLA, zero where e^-x is infinite."""
+    """1 / (1 + e^-x); as in XLA, zero if e^-x is infinite."""
     return 1 / (1 + exponential.exp(-x))
 
 

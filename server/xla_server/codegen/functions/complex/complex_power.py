@@ -1,7 +1,6 @@
 """Powers of complex numbers: the logarithm and its product as sums of two floats of f64.
 
-The power multiplies the logarithm's error by the exponent, so the logarithm has more than sixty
-bits.
+The power multiplies the logarithm's error by the exponent, so the logarithm has sixty bits.
 """
 
 import functools

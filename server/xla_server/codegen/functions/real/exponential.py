@@ -83,7 +83,8 @@ _ONE = {"f32": 9.02, "f64": 19.1}
 """Argument from which tanh is 1."""
 
 _HALF_LN3 = 0.54931
-"""Argument from which tanh uses 1 - 2 / (e^2x + 1): tanh is 1/2 at ln(3) / 2."""
+"""Argument beyond which tanh is 1 - 2 / (e^2x + 1): there tanh is 1/2 or a little more, so that the
+difference halves the quotient's error."""
 
 TINY = {"f32": 2.0**-30, "f64": 2.0**-60}
 """Size of arguments below which atan x, expm1 x, log1p x and similar functions round to x."""

@@ -49,7 +49,10 @@ class Captures:
     def change_child(
         self, executable: Any, node: Any, body: Callable[[int], None], stream: int
     ) -> None:
-        """Replace the work of an `add_child` node by the work that `body` enqueues."""
+        """Replace the work of an `add_child` node by the work that `body` enqueues.
+
+        It is captured in `stream`, which must be free.
+        """
         with self._graph() as child:
             self._capture(body, child, stream)
             changed = self._cuda.cuGraphExecChildGraphNodeSetParams(executable, node, child)

@@ -242,7 +242,7 @@ class CudaDriver:
         return self._captures.last_node(stream)
 
     def change_node(self, graph: "_Graph", node: Any, work: Work, stream: int) -> None:
-        """Replace the work of a node by other work of its kind; the addresses are copied."""
+        """Replace the work of a node by work of the same type; the addresses are copied."""
         match work:
             case KernelLaunch():
                 self._change_launch(graph.handle, node, work)

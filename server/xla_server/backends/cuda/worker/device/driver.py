@@ -1,8 +1,8 @@
 """The interface of one device, as its worker uses it. Addresses and streams are numbers.
 
 The work of a stream is executed asynchronously, in order; `synchronise` waits for it. Any call may
-raise DeviceLostError, after which nothing works any more. A driver is made with the device's number
-and raises NoDeviceError where there is none. Several threads use it at the same time, each with its
+raise DeviceLostError, after which no call works. A driver is made with the device's number and
+raises NoDeviceError if there is none. Several threads use it at the same time, each with its
 own stream, so the objects that `prepare` returns are called in several streams at once.
 """
 
@@ -107,7 +107,7 @@ class Driver(Protocol):
         """Return the graph, which is kept as long as it is referenced."""
 
     def change_node(self, graph: Any, node: Any, work: Work, stream: int) -> None:
-        """Replace a node's work by work of the same kind, from the next launch of its graph on.
+        """Replace a node's work by work of the same type, from the next launch of its graph on.
 
         The stream must not be under capture; no work is enqueued to it. A prepared call must have
         the same plan.

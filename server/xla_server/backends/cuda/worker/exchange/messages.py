@@ -127,7 +127,7 @@ def send(connection: socket.socket, record: object) -> None:
 
 
 class Reader:
-    """Reads messages, each with one call of the system where it is small. For one thread."""
+    """Reads messages, each small one with one system call. For one thread."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection, self._rest = connection, b""

@@ -36,7 +36,8 @@ DATA_TYPES: Mapping[ElementType, int] = MappingProxyType(
 """Element types by cudnnDataType_t."""
 
 REFUSED = frozenset(Note) - {Note.TENSOR_CORE}
-"""Notes of engines that no plan uses: all but tensor cores, such as no fixed order of sums."""
+"""Notes of engines that no plan uses: all but tensor cores. So no engine computes f32 in f16, adds
+up in no fixed order, or transforms its operands."""
 
 _TOLD = 8
 """Most reasons that the error of a convolution without an engine lists."""

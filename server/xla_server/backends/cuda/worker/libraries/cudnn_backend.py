@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 PACKAGE, FILE = "nvidia.cudnn", "lib/libcudnn.so.9"
-"""The package that has the library, and where."""
+"""The package that has the library, and the path in it."""
 
 _MESSAGE_BYTES = 1024
 """Bytes of cuDNN's last message that are kept; a longer one is cut."""

@@ -1,8 +1,8 @@
 """The worker of a device as the platform uses it: memory, transfers and runs of programs.
 
-Everything is thread-safe, and no call waits for another. If the worker is lost, calls in flight and
-later uses of its values raise UnavailableError, with an incident; the next allocation or run starts
-a new process.
+Everything is thread-safe; a call waits for its own answer alone. If the worker is lost, calls in
+flight and later uses of its values raise UnavailableError, with an incident; the next allocation or
+run starts a new process.
 """
 
 import contextlib
