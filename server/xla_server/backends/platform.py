@@ -78,7 +78,7 @@ class Buffer(Protocol):
 
     @property
     def byte_size(self) -> int:
-        """Bytes the value stands for, elements of tuples included."""
+        """The size of the value in bytes, elements of tuples included."""
 
     @property
     def elements(self) -> tuple["Buffer", ...]:

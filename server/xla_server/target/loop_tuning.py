@@ -81,10 +81,11 @@ class Pieces:
     vectors, 0.8 with (LOG, whole models)."""
 
     max_row: int = 1 << 14
-    """Shortest run of a row, in elements, that can be a piece of its own without loss."""
+    """Longest run of a row, in elements, that is computed row by row with others. Longer ones are
+    pieces of their own, without loss."""
 
     block: int = 1024
-    """Elements of a long loop that become one work item, if there are few others: a page of f32."""
+    """Fewest elements of a long loop in one work item, if there are few others: a page of f32."""
 
     min_call_bytes: int = 512
     """Shortest run, in bytes, that a call copies: 8 to 14 % less time for unaligned rows, no

@@ -166,7 +166,7 @@ class LoadedHostStep:
     def run(
         self, access: HostAccess, slots: Mapping[thunks.Value, int], context: RunContext
     ) -> None:
-        """Download what the step reads, run it, and upload what others need of it.
+        """Download the values that the step reads, run it, and upload its results.
 
         `slots` are those of its values. Raises errors of its thunks, and ResourceExhaustedError if
         the host has too little memory.

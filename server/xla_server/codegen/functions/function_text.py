@@ -1,4 +1,7 @@
-"""Functions whose LLVM text is cached: emitting one takes as long as a kernel that calls it."""
+"""Functions whose LLVM text is cached.
+
+Emitting one takes as long as compiling a kernel that calls it.
+"""
 
 import dataclasses
 from typing import Any

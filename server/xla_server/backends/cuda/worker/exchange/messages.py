@@ -67,7 +67,7 @@ class Download(NamedTuple):
 
 
 class UploadStaged(NamedTuple):
-    """Write to the device what is at an offset of the shared memory; the answer is None."""
+    """Copy bytes at an offset of the shared memory to the device; the answer is None."""
 
     address: int
     offset: int

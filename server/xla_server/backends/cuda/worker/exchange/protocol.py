@@ -101,7 +101,7 @@ DeviceRow: TypeAlias = Launch | LibraryCall | Copy | HostStep | Jump | Branch | 
 class DeviceProgram:
     """A program as a worker loads it.
 
-    `modules` are what the driver loads: cubins, PTX, or what the driver of a test reads.
+    `modules` are loaded by the driver: cubins, PTX, or the form that the driver of a test reads.
     `constants` are dense row-major arrays as bytes, `results` the bytes of results with memory of
     their own, and `arena_offsets` the offsets of the last slots in an arena of `arena_bytes`.
     """

@@ -1,1 +1,1 @@
-"""The server's end of a worker: its process, runs and transfers, and what its loss means."""
+"""The server's end of a worker: its process, runs and transfers, and the errors after its loss."""

@@ -1,4 +1,4 @@
-"""The server's end of one worker process: its connections, and what its loss means.
+"""The server's end of one worker process: its connections, and the errors after its loss.
 
 A generation is one process. Addresses and programs are valid in one; the next starts empty.
 """
@@ -241,7 +241,7 @@ class WorkerProcess:
             raise self.loss.error()
 
     def released(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Take the addresses and programs that the next request gives up."""
+        """Take the addresses and programs that the next request frees and unloads."""
         return _emptied(self.freed), _emptied(self.unloaded)
 
     @contextlib.contextmanager
@@ -264,7 +264,7 @@ class WorkerProcess:
     def lost(self, reason: str) -> UnavailableError:
         """End the process if it is alive, and return the error for its callers.
 
-        `reason` is for the log, with the exit code and what the process wrote.
+        `reason` is for the log, with the exit code and the process's last output.
         """
         with self._lock:
             return self._lost(reason)
@@ -341,7 +341,7 @@ class WorkerProcess:
 
 
 def _emptied(numbers: collections.deque[int]) -> tuple[int, ...]:
-    """Take what is in the queue now; other threads add to it."""
+    """Take all numbers of a queue, to which other threads may add meanwhile."""
     taken = []
     while numbers:
         with contextlib.suppress(IndexError):
