@@ -216,7 +216,7 @@ class Descriptor:
         return count.value
 
     def _read(self, attribute: AttributeName, kind: Type, room: Sequence[int]) -> Sequence[int]:
-        """Return the elements of an attribute, at most as many as `room` has; they replace these."""
+        """Return the elements of an attribute, at most as many as `room` has."""
         array = (_C_TYPES.get(kind, ctypes.c_int) * len(room))(*room)
         count = ctypes.c_int64()
         places = ctypes.addressof(count), ctypes.addressof(array)
