@@ -34,8 +34,8 @@ class Fusions:
 
     max_repeated_operations: int = 8
     """Most operations per element that fusions may recompute instead of storing and loading it.
-    With longer chains stored, random programs execute 1.2 instead of 1.35 times the operations of
-    their HLO in the mean, with no change in time (LOG, a value is computed once)."""
+    With longer chains stored, programs execute 1.2 instead of 1.35 times the operations of their
+    HLO in the mean, with no change in time (LOG, a value is computed once)."""
 
     max_contexts: int = 2
     """Most loops of a fusion in which the same expensive instruction may be computed."""

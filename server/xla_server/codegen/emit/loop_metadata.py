@@ -39,8 +39,8 @@ def vector_request(loop: For, machine: Machine) -> Request | None:
         return None
     if not vectors.is_of_stores(loop):
         return None
-    # Loops of 4 and 8 use narrower vectors instead, as a load waits for an earlier masked store to
-    # complete.
+    # Loops of 4 and 8 fill narrower vectors, without a mask. Others must gain more by it than it
+    # costs: a load after a masked store waits until that is in the cache.
     if machine.has_masks and iterations not in (4, 8) and vectors.gains_by_masks(loop):
         return MASKED
     return VECTORISED if iterations < short.vector_elements else None
