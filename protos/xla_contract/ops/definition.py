@@ -46,7 +46,7 @@ class OpDefinition:
         record = taken.get("attributes", NoAttributes)
         has_attributes, calls = "attributes" in taken, "called" in taken
 
-        # `wraps` makes `infer.__module__` the module of the operation.
+        # `wraps`, as the rule is looked for in the module of the operation: `infer.__module__`.
         @functools.wraps(rule)
         def infer(operands: Sequence[Shape], found: Any, called: Sequence[ProgramShape]) -> Shape:
             if has_attributes:

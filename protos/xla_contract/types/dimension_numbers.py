@@ -1,4 +1,4 @@
-"""Records that state the role of each dimension, and their text form.
+"""Records that state the role of each dimension, and the text of some of them.
 
 Semantics: XLA's Window, PaddingConfig, DotDimensionNumbers, ConvolutionDimensionNumbers,
 GatherDimensionNumbers and ScatterDimensionNumbers. The records hold what was written; the shape

@@ -248,7 +248,7 @@ class Sharding:
         return tuple(int(n) for n in np.unravel_index(place, self.tiles)) if self.tiles else ()
 
     def placement(self) -> tuple[tuple[int, ...], ...]:
-        """The tile of every partition, by which shardings are compared; () without tiles."""
+        """The tile of every partition, equal for equivalent shardings; () if there are no tiles."""
         if self.kind is not ShardingKind.TILED or not self.is_split:
             return ()
         order = np.argsort(self.devices) * math.prod(self.tiles) // len(self.devices)

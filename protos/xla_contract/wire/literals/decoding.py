@@ -50,7 +50,8 @@ _LONGEST_VARINT = 5
 _MAX_FIELDS = 64
 _MAX_SMALL_BYTES = 4096
 _MAX_SHAPE_BYTES = 128
-"""Limits of the usual form in bytes; so short a shape cannot nest deeper than any parser allows."""
+"""Limits of the usual form: bytes of a varint, number of fields, bytes of all small fields, bytes of
+the shape, which is too short to nest deeper than any parser allows."""
 
 
 class UndecodedLiteral:
