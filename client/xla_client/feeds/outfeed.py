@@ -343,7 +343,7 @@ class _StreamedOutfeed(ResumableStream):
         )
 
     def _has_waited(self) -> bool:
-        """Return whether the consumer has waited ACKNOWLEDGE_SECONDS."""
+        """Return whether the consumer has waited ACKNOWLEDGE_SECONDS: an acknowledgement is due."""
         if self._waiting_since is None:
             return False
         due = self._waiting_since + ACKNOWLEDGE_SECONDS

@@ -200,8 +200,8 @@ class ShardedRuns(abc.ABC):
                 sharding = join if isinstance(join, Sharding) else Sharding.tuple_of(join)
                 request.output.sharding.CopyFrom(sharding_to_proto(sharding))
         answer = session.call("ExecuteSharded", request, timeout)
-        # Parameters of the program's signature may be whole values; the server knows the shards'
-        # shapes.
+        # The program's signature may have whole values; the server returns the shape of the result
+        # of one participant.
         result = shape_from_proto(answer.shape)
         given = [
             runs.kept(session, [each.handle for each in one.outputs], result)
