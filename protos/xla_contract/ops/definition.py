@@ -37,7 +37,7 @@ class OpDefinition:
 
     @classmethod
     def of(cls, opcode: Opcode, rule: Callable[..., Shape]) -> "OpDefinition":
-        """Return the definition by a shape rule, whose parameters say what the result depends on.
+        """Return the definition by a shape rule; the result depends on the rule's parameters.
 
         They are `operands`, the record of the attributes as `attributes` where there are any, and
         `called` where computations are called.

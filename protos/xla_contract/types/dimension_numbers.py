@@ -106,7 +106,7 @@ def dilated(size: int, dilation: int) -> int:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PaddingDimension:
-    """Padding before, behind and between elements of one dimension; the ends may be negative."""
+    """Padding before, after and between elements of one dimension; the ends may be negative."""
 
     low: int = 0
     high: int = 0
