@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 LARGE_BYTES = 8 << 20
-"""Bytes of a transfer from which much memory may be free afterwards."""
+"""Size of a transfer, in bytes, from which there may be much free memory to release afterwards."""
 
 IDLE_SECONDS = 2.0
 """Seconds without a large transfer after which free memory is released."""

@@ -49,7 +49,7 @@ def create_server(
         compile_seconds=settings.session_compile_seconds,
         answer_bytes=settings.session_answer_bytes,
     )
-    # Beyond the shared ones, each session may have one of each.
+    # Each session may have one of each beyond the number that all sessions share.
     executions = settings.max_executions + settings.max_sessions
     calls = ConcurrencyLimits(
         settings.max_concurrent_calls, settings.session_calls, settings.max_sessions, shares
