@@ -59,9 +59,9 @@ class _Visited(NamedTuple):
 class Crossings:
     """Implements xla_server.sessions.runs.grids.rendezvous.Across.
 
-    If the operands of a group take more than EAGER_BYTES, they are sent by MPI's collectives: the
-    rank reports its arrival to rank 0 and waits for the answer, whatever fails here meanwhile, so
-    that all ranks of a meeting take part in the exchange or none. Smaller operands are sent as
+    If the operands of a group take more than EAGER_BYTES, they are sent by MPI's collectives. The
+    rank then reports its arrival to rank 0 and waits for the answer, whatever fails here meanwhile:
+    either all ranks of a meeting take part in the exchange, or none. Smaller operands are sent as
     parcels, at once; the arrival is reported to rank 0 only if this rank has to wait for others. If
     the run has a part of the shared regions, participants on ranks of one machine meet in native
     code, and call this object only when they have to wait.
@@ -217,7 +217,7 @@ class Crossings:
     def _reduced(
         self, meeting: Meeting, given: Sequence[Any], reduction: Reduction, way: _Way
     ) -> Sequence[Array]:
-        """Reduce the values of this rank's members, then these over all ranks by MPI's Allreduce."""
+        """Reduce the values of members here, then the totals of all ranks by MPI's Allreduce."""
         totals = reduction.reduce(given)
         require_size(sum(total.nbytes for total in totals))
         way = way._replace(form=f"{way.form} by MPI's {reduction.opcode}")

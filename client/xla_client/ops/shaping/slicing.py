@@ -155,7 +155,7 @@ def dynamic_update_slice(operand: Op, update: Op, start_indices: Values) -> Op:
 
 @checked
 def concat_in_dim(operands: Operands, dimension: int) -> Op:
-    """The operands one after the other along a dimension.
+    """The operands joined in order along a dimension.
 
     Args:
         operands: Arrays that differ in size along `dimension` alone.

@@ -77,7 +77,7 @@ class Shelf:
             return _contents([self._runs.pop(run, {})])
 
     def keep_from(self, oldest: int) -> list[Content]:
-        """Note that runs before `oldest` have ended on all ranks; remove and return their parcels."""
+        """Note that runs before `oldest` have ended on all ranks; return and drop their parcels."""
         with self._lock:
             self._oldest = max(oldest, self._oldest)
             self._over = {run for run in self._over if run >= self._oldest}

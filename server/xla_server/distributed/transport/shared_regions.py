@@ -141,7 +141,7 @@ class SharedSeats:
     def member(self, participant: int, meeting: int) -> MemberAddresses | None:
         """Return a participant's addresses at a meeting.
 
-        None if the participant is on another machine, or the meeting did not fit.
+        The result is None if the participant is on another machine, or the meeting did not fit.
         """
         found = self._meetings.get(meeting)
         region = self._regions.addresses.get(self._ranks[participant])
