@@ -169,7 +169,7 @@ class ShardedRuns(abc.ABC):
             arguments: `Mesh.shard(x, ...)` for a value that is cut, `Shards([...])` for one value
                 for each participant; anything else goes to all.
             join: Assembly of the results to one: a sharding, or one for each element of a tuple.
-                With True as the program says, and else the result of participant 0.
+                With True as the program states, and else the result of participant 0.
             timeout: Seconds until DeadlineExceededError; None for the client's own.
 
         Returns:

@@ -29,7 +29,7 @@ def create_server(
 ) -> Iterator[RpcServer]:
     """A server that answers until the block ends, on `backend` or the platform of `settings`.
 
-    `access` authenticates its callers, by default what `settings` say. `hosts` are the processes
+    `access` authenticates its callers, by default as `settings` state. `hosts` are the processes
     that its devices are in, by default this one. Raises as `prepare_access`
     and `create_backend`, and CannotListenError for an address that cannot be listened on.
     """
