@@ -63,7 +63,7 @@ def _eliminated(below: Any, diagonal: Any, above: Any, right: Any) -> tuple[Any,
 
 
 def _substituted(upper: Any, reduced: Any, largest: Any) -> Any:
-    """The solution of U x = reduced, from the last row up; perturbations are relative to `largest`."""
+    """The solution of U x = reduced, from the last row up; `largest` scales perturbations."""
     size = len(upper)
     solution = np.zeros((size + 2, reduced.shape[1]), reduced.dtype)
     step = np.finfo(upper.dtype).eps * largest
