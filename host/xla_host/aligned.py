@@ -1,4 +1,4 @@
-"""Arrays that begin at a cache line."""
+"""Arrays whose memory begins at a cache line, which is also the alignment of vectors."""
 
 import math
 from typing import Any

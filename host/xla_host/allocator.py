@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 LARGE_BYTES = 8 << 20
-"""Bytes of a transfer from which much memory may be free afterwards."""
+"""Size of a transfer, in bytes, from which there may be much free memory to release afterwards."""
 
 IDLE_SECONDS = 2.0
 """Seconds without a large transfer after which free memory is released."""
@@ -110,7 +110,7 @@ def make_resident(byte_size: int, count: int) -> None:
 
 
 def used_bytes() -> int:
-    """Return how many bytes the allocator has handed out; 0 where it does not say."""
+    """Return how many bytes of the allocator are in use; 0 if it does not report this."""
     library = _glibc()
     if library is None or not hasattr(library, "mallinfo2"):
         return 0
@@ -119,7 +119,7 @@ def used_bytes() -> int:
 
 
 def anonymous_bytes() -> int:
-    """Return how many bytes of anonymous memory are resident; 0 where the system does not say.
+    """Return how many bytes of anonymous memory are resident; 0 if the system does not report this.
 
     Pages of files and of shared memory are not counted, as the allocator has none of them.
     """
@@ -144,7 +144,7 @@ class _Mallinfo(ctypes.Structure):
 
 @functools.cache
 def _glibc() -> Any:
-    """The C library where it is glibc, else None."""
+    """The C library if it is glibc, else None."""
     if not sys.platform.startswith("linux"):
         return None
     library = ctypes.CDLL(None)

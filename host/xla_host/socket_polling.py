@@ -6,7 +6,7 @@ import socket
 import time
 
 SPIN_SECONDS = 3e-4
-"""Seconds of polling before sleeping: the other end needs the time of some copies of a piece."""
+"""Seconds of polling before sleeping: the other end may first have to copy a few pieces."""
 
 LONG_SECONDS = 1e-4
 """Duration of `sched_yield`, in seconds, from which the processor is taken to be shared."""

@@ -8,7 +8,7 @@ The file is `~/.config/xla-client/config.toml` (XDG_CONFIG_HOME), or the one of 
     ca_file = "/etc/xla/ca.pem"         # or: fingerprint = "sha256:...", or: tls = true
     cert_file = "/etc/xla/me.pem"       # with key_file
 
-In the environment the same names are in capitals behind XLA_CLIENT_, and count for any target.
+In the environment the same names are in capitals after XLA_CLIENT_, and count for any target.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ NAMES = (*_TEXTS, *_FLAGS)
 """Settings of a connection."""
 
 _VARIABLES = (*(name.upper() for name in NAMES), "CONFIG", "SHARED_MEMORY")
-"""Names in the environment, behind the prefix."""
+"""Names in the environment, after the prefix."""
 _FOREIGN = frozenset({f"{PREFIX}MEM_FRACTION"})
 """Variables with our prefix that others read: JAX has one."""
 

@@ -36,7 +36,7 @@ class XlaError(Exception):
     `message` is one sentence: rule first, then `got <evidence>`. `op` is the opcode or rpc and
     `instruction` the HLO name the error is about, if there is one; `hint` says what to change.
     `incident` is the id under which the server's log has the cause, if that is the server's fault.
-    Tracebacks show the hint behind the message, as a note; `str(error)` is the message alone.
+    Tracebacks show the hint after the message, as a note; `str(error)` is the message alone.
     """
 
     code: ClassVar[StatusCode] = StatusCode.UNKNOWN
@@ -134,7 +134,7 @@ class PermissionDeniedError(XlaError):
 
 
 class ResourceExhaustedError(XlaError):
-    """A limit would be passed; the message says the limit and the use."""
+    """A limit would be exceeded; the message has the limit and the use."""
 
     code = StatusCode.RESOURCE_EXHAUSTED
 

@@ -38,7 +38,7 @@ def as_literal(value: Any, shape: Shape | None = None, *, copy: bool = True) -> 
 
     Raises:
         InvalidArgumentError: Value and shape do not fit, XLA has no such type, or an int needs
-            more than 32 bits where nothing says which type.
+            more than 32 bits if nothing determines the type.
     """
     if isinstance(value, Literal):
         return value if shape is None else value.relayout(shape)

@@ -79,10 +79,10 @@ def as_element_type(value: ElementTypeLike, parameter: str = "element_type") -> 
 
 
 def optional_type(value: ElementTypeLike | None) -> ElementType | None:
-    """Return `as_element_type` of what is said, None of None."""
+    """Return `as_element_type` of a value, None of None."""
     return None if value is None else as_element_type(value)
 
 
 def optional_shape(value: ShapeLike | None) -> Shape | None:
-    """Return `as_shape` of what is said, None of None."""
+    """Return `as_shape` of a value, None of None."""
     return None if value is None else as_shape(value)

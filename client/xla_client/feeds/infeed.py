@@ -24,8 +24,8 @@ _DIRECTION = extension_pb2.FEED_DIRECTION_INFEED
 
 WAITING_ITEMS = 256
 WAITING_BYTES = 8 << 20
-"""Bytes of values that may wait in the client before `put` blocks; a single larger value may wait,
-too."""
+"""Numbers of values, and of their bytes, that wait in the client from which `put` blocks; a single
+larger value may wait, too."""
 MESSAGE_BYTES = 1 << 20
 """Size in bytes from which no more items are added to a message."""
 MAX_VALUE_BYTES = 2**31 - 4096

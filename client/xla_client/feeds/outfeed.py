@@ -343,7 +343,7 @@ class _StreamedOutfeed(ResumableStream):
         )
 
     def _has_waited(self) -> bool:
-        """Return whether the consumer has waited ACKNOWLEDGE_SECONDS."""
+        """Return whether the consumer has waited ACKNOWLEDGE_SECONDS: an acknowledgement is due."""
         if self._waiting_since is None:
             return False
         due = self._waiting_since + ACKNOWLEDGE_SECONDS
@@ -353,7 +353,7 @@ class _StreamedOutfeed(ResumableStream):
         return False
 
     def _grantable(self) -> tuple[int, int]:
-        """Return the credit that may be sent: the room that is left for the consumer's values."""
+        """Return the credit that may be sent: room for the consumer's values without credit yet."""
         items = self._prefetch - self._here
         if self._to_come is not None:
             items = min(items, self._to_come * self._arrays)

@@ -56,7 +56,7 @@ class _MakesReducer(Protocol):
 def _reducer(
     name: str, text: str, note: str = "", refusal: str = "", example: str = "f32"
 ) -> _MakesReducer:
-    """Return a function that makes a reducer; `refusal` is its error for types that have none."""
+    """Return a function that makes a reducer; `refusal` documents its error for other types."""
 
     def function(element_type: ElementTypeLike) -> Computation:
         return scalar_computation(name, as_element_type(element_type))

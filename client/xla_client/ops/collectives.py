@@ -425,7 +425,7 @@ def collective_permute(
     source_target_pairs: Sequence[tuple[int, int]],
     channel_id: int = 0,
 ) -> Op:
-    """The operand of the source that names this target; zeros where none does.
+    """The operand of the source that names this target; zeros if none does.
 
     Several operands give a tuple. Raises ShapeError if a source or a target is named twice.
 
@@ -472,5 +472,5 @@ def _participants(
 
 def _size(operand: Op, dimension: int) -> int:
     shape = operand.shape
-    # A dimension that is not there is refused by the rule.
+    # A dimension that does not exist is refused by the rule.
     return shape.dimensions[dimension] if 0 <= dimension < shape.rank else 0

@@ -169,7 +169,7 @@ def composite_call(
 
 @checked
 def while_(condition: ComputationLike, body: ComputationLike, init: Any) -> Op:
-    """The value after a loop: `body` applied to `init` as long as `condition` returns true.
+    """The last state of a loop from `init`: `body` is applied as long as `condition` returns true.
 
     `init` is an Op, a number, or a sequence of them, which is a tuple. Functions are given one
     value of its shape; the body of a tuple may return a sequence. Values of the program around

@@ -26,7 +26,7 @@ def gather(
     slice_sizes: Dimensions,
     indices_are_sorted: bool = False,
 ) -> Op:
-    """Slices of the operand that start where the index vectors say.
+    """Slices of the operand that start at the index vectors.
 
     Args:
         operand: An array.
@@ -61,7 +61,7 @@ def scatter(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
 ) -> Op:
-    """The operand with updates combined into it where the index vectors say.
+    """The operand with updates combined into it at the index vectors.
 
     Several operands with one update each give a tuple; the computation then takes the current
     elements of all operands and the updates of all.

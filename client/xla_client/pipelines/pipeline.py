@@ -114,7 +114,7 @@ class Pipeline:
 
     @brief
     def run(self, *, timeout: float | None = None) -> tuple[Any, ...]:
-        """Run the steps; return what was kept and fetched, in the order in which that was said."""
+        """Run the steps; return the results to keep and fetch, in the order of their requests."""
         self._begin()
         if not self._executables:
             return ()

@@ -10,7 +10,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 from xla_contract.wire.shape_proto import shape_to_proto
 
 LayoutChoice: TypeAlias = Layout | Shape | None
-"""A layout for an array, a shape with layouts for a tuple, None for what is said already."""
+"""A layout for an array, a shape with layouts for a tuple, None for the layouts already stated."""
 
 
 def compiled_shape(

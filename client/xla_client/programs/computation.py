@@ -42,7 +42,7 @@ class Computation:
     def __init__(self, proto: hlo_pb2.HloModuleProto, grid: "DeviceGrid | None" = None) -> None:
         """Take over `proto`; use `from_proto` for a message that stays the caller's.
 
-        `grid` has the replicas and partitions that the header of its text says, if it says any.
+        `grid` has the replicas and partitions that the header of its text states, if any.
 
         Raises:
             InvalidArgumentError: The module has no entry computation or no host_program_shape.
@@ -128,7 +128,7 @@ class Computation:
 
     @property
     def program_shape(self) -> ProgramShape:
-        """The signature; every array says its layout."""
+        """The signature; every array has a layout."""
         return self._program_shape
 
     @property

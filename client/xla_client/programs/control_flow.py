@@ -1,4 +1,4 @@
-"""Loops, conditionals and scans of functions, which are handed what they use from outside."""
+"""Loops, conditionals and scans of functions; values from outside are passed to the functions."""
 
 import itertools
 from collections.abc import Sequence

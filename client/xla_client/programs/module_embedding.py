@@ -28,7 +28,7 @@ class Names:
         return name
 
     def keep(self, name: str) -> str:
-        """`name` itself where it is free, else the same stem with a free number."""
+        """`name` itself if it is free, else the same stem with a free number."""
         if name and name not in self._taken:
             self._taken.add(name)
             return name

@@ -55,8 +55,8 @@ def donated_in_batch(
 
 
 _Use: TypeAlias = tuple[Any, ...]
-"""A value that a step reads: a kind ("buffer" or "result"), a number, and the index of an
-element."""
+"""A value that a step reads: a kind ("buffer" or "result"), the buffer's id or the step's number,
+and the numbers of the tuple elements to descend to."""
 
 
 def donated_in_steps(

@@ -261,7 +261,7 @@ class LaunchedExecution(Execution[R]):
             return False
         try:
             (found,) = session.call("DescribeHandles", request).handles
-        except XlaError:  # The future says what is wrong.
+        except XlaError:  # The future has the error.
             return False
         return bool(found.execution.is_done)
 

@@ -56,7 +56,7 @@ class RunTemplate:
         return b"".join(pieces)
 
     def _found_parts(self) -> list[bytes]:
-        """Split a request with random marks as elements at these; [] unless each occurs once."""
+        """Split a request at its elements, which are random marks; [] unless each occurs once."""
         marks = [
             np.frombuffer(os.urandom(dtype.itemsize * int(np.prod(dimensions))), dtype)
             for dtype, dimensions in self._wanted

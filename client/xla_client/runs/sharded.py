@@ -169,7 +169,7 @@ class ShardedRuns(abc.ABC):
             arguments: `Mesh.shard(x, ...)` for a value that is cut, `Shards([...])` for one value
                 for each participant; anything else goes to all.
             join: Assembly of the results to one: a sharding, or one for each element of a tuple.
-                With True as the program says, and else the result of participant 0.
+                With True as the program states, and else the result of participant 0.
             timeout: Seconds until DeadlineExceededError; None for the client's own.
 
         Returns:
@@ -200,8 +200,8 @@ class ShardedRuns(abc.ABC):
                 sharding = join if isinstance(join, Sharding) else Sharding.tuple_of(join)
                 request.output.sharding.CopyFrom(sharding_to_proto(sharding))
         answer = session.call("ExecuteSharded", request, timeout)
-        # Parameters of the program's signature may be whole values; the server knows the shards'
-        # shapes.
+        # The program's signature may have whole values; the server returns the shape of the result
+        # of one participant.
         result = shape_from_proto(answer.shape)
         given = [
             runs.kept(session, [each.handle for each in one.outputs], result)

@@ -125,7 +125,7 @@ class Session:
             self.chunks = ChunkedTransfers(transport, opened.max_message_bytes)
 
     def renew(self, generation: Generation, error: XlaError) -> None:
-        """Go on in another session after `error` said that the one of `generation` is gone.
+        """Continue in another session after `error` reported that the one of `generation` is gone.
 
         This does nothing if another thread has done it. A session whose token others know is
         replaced only after a restart of the server, because one of them may have ended it; a
@@ -266,7 +266,7 @@ class Session:
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> Literal:
-        """The value of a data handle in the layouts of `shape`, which says all of them."""
+        """The value of a data handle in the layouts of `shape`, which has one for each array."""
         if self.chunks is not None and is_split(shape):
             return download_elements(self, handle, shape, timeout, progress)
         wanted, literal = shape_to_proto(shape), None

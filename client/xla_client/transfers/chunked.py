@@ -144,7 +144,7 @@ class ChunkedTransfers:
                 except UnavailableError as error:
                     tries.failed(error)
                 except (FailedPreconditionError, NotFoundError) as error:
-                    # The upload moved on, or expired, after the server had told its state.
+                    # The upload advanced, or expired, after the server had reported its state.
                     if not has_broken_off:
                         raise
                     tries.failed(error)

@@ -196,7 +196,7 @@ class RingUploads:
         def write() -> None:
             try:
                 ring.write(data, progress)
-            except OSError:  # The answer of the call says why.
+            except OSError:  # The answer of the call has the reason.
                 pass
             except (
                 BaseException

@@ -23,7 +23,7 @@ STEP_BYTES = 1 << 20
 
 _POLL_SECONDS = 0.005
 _MARK_BYTES = 8
-"""Interval in which the marks are checked, in seconds, and the size of a mark in bytes: large
+"""Interval at which the marks are checked, in seconds, and the size of a mark in bytes: large
 enough that values equal marks by chance only."""
 
 

@@ -141,7 +141,7 @@ class SharedMemory:
         timeout: float | None,
         progress: Progress | None = None,
     ) -> int | None:
-        """Keep an array on a device. Raises what the server says of the value.
+        """Keep an array on a device. Raises the server's error about the value.
 
         Args:
             literal: The array.
@@ -210,7 +210,7 @@ class SharedMemory:
             except FailedPreconditionError as error:
                 self._turn_off(error)
                 return None
-            except NotFoundError:  # The other path tells whether the value is absent.
+            except NotFoundError:  # The other path reports whether the value is absent.
                 return None
             data, sizes = allocated.memory[: shape.byte_size], tuple(response.dynamic_sizes)
             # Types in which some byte is no value are checked.
@@ -388,8 +388,8 @@ class SharedMemory:
 
 
 def _connect(path: str, token: str) -> tuple[socket.socket, mmap.mmap]:
-    """The connection and the arena behind it; raises OSError and ValueError if there is none."""
-    import fcntl  # Not everywhere, and only asked for where it is.
+    """The connection and its arena; raises OSError and ValueError if there is none."""
+    import fcntl  # Not every system has this module, and only this function needs it.
 
     with contextlib.ExitStack() as undo:
         connection = undo.enter_context(greet(path, token))

@@ -21,7 +21,7 @@ _CUT_OFF = re.compile(
 class CutOffError(UnavailableError):
     """The connection ended during a call, which the server may have executed.
 
-    `Session.after_cut` replaces it by an error that says whether the server was restarted.
+    `Session.after_cut` replaces it by an error that says what has become of the server.
     """
 
 

@@ -40,7 +40,7 @@ class MessageStream(Protocol):
 
 
 class MultiplexedStream:
-    """A stream for one call at a time; a thread that comes during a call makes an ordinary call."""
+    """A stream for one call at a time; during a call other threads make ordinary calls."""
 
     def __init__(self, begin: Callable[[], MessageStream]) -> None:
         self._begin = begin

@@ -145,8 +145,8 @@ class _Outgoing:
 
     def _wait_for_room(self) -> None:
         with self._has_room:
-            # Set before the queue is checked: the thread that makes room checks the flag after
-            # that.
+            # Set before the queue is checked: a thread that makes room checks the flag only after
+            # it has made room.
             self._is_awaited = True
             while self._messages.qsize() >= _WAITING and not self._is_over:
                 self._has_room.wait()

@@ -68,14 +68,14 @@ class Tls:
         key, chain, roots = map(_read, (self.key_file, self.cert_file, self.ca_file))
         if not self.fingerprint:
             return TlsMaterial(roots, key, chain)
-        # Imported where it is used: most clients pin no certificate.
+        # Imported here, as most clients pin no certificate.
         from xla_contract.pinned_certificates import pinned_certificate
 
         try:
             pem, name = pinned_certificate(target, self.fingerprint, self.cert_file, self.key_file)
         except UnavailableError as error:
             raise error.at("connect") from error.__cause__
-        # It is the only one that is trusted, so its name says nothing more.
+        # The pinned certificate is the only trusted one, so its name proves nothing more.
         return TlsMaterial(pem.encode(), key, chain, name)
 
 

@@ -486,7 +486,7 @@ def _deserializer(rpc: Rpc) -> Callable[[bytes], Any]:
 
 
 def _exception(rpc: str, error: grpc.RpcError) -> XlaError:
-    """The exception the server raised, or the one that says what happened on the way."""
+    """The exception that the server raised, or one for a failure of the connection."""
     call: Any = error
     return error_of(rpc, call.code().value[0], call.details() or "", _status_of(call))
 

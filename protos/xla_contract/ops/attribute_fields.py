@@ -17,7 +17,7 @@ from xla_contract.wire.dimension_numbers_proto import record_from_proto, record_
 
 
 class Field(Protocol):
-    """A field of an attribute record; `read` gives back what `write` wrote."""
+    """A field of an attribute record; `read` is the inverse of `write`."""
 
     def read(self, proto: hlo_pb2.HloInstructionProto, shape: Shape) -> Any:
         """The field's value in an instruction with this declared shape.

@@ -37,7 +37,7 @@ class OpDefinition:
 
     @classmethod
     def of(cls, opcode: Opcode, rule: Callable[..., Shape]) -> "OpDefinition":
-        """Return the definition by a shape rule, whose parameters say what the result depends on.
+        """Return the definition by a shape rule; the result depends on the rule's parameters.
 
         They are `operands`, the record of the attributes as `attributes` where there are any, and
         `called` where computations are called.
@@ -46,7 +46,7 @@ class OpDefinition:
         record = taken.get("attributes", NoAttributes)
         has_attributes, calls = "attributes" in taken, "called" in taken
 
-        # `wraps` makes `infer.__module__` the module of the operation.
+        # `wraps`, as the rule is looked for in the module of the operation: `infer.__module__`.
         @functools.wraps(rule)
         def infer(operands: Sequence[Shape], found: Any, called: Sequence[ProgramShape]) -> Shape:
             if has_attributes:

@@ -1,4 +1,4 @@
-"""Records that state the role of each dimension, and their text form.
+"""Records that state the role of each dimension, and the text of some of them.
 
 Semantics: XLA's Window, PaddingConfig, DotDimensionNumbers, ConvolutionDimensionNumbers,
 GatherDimensionNumbers and ScatterDimensionNumbers. The records hold what was written; the shape
@@ -106,7 +106,7 @@ def dilated(size: int, dilation: int) -> int:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PaddingDimension:
-    """Padding before, behind and between elements of one dimension; the ends may be negative."""
+    """Padding before, after and between elements of one dimension; the ends may be negative."""
 
     low: int = 0
     high: int = 0

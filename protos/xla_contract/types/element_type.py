@@ -70,10 +70,7 @@ class ElementType(enum.IntEnum):
 
     @property
     def bit_width(self) -> int:
-        """Number of bits of information in an element: 4 for S4.
-
-        PRED has 1, though its storage has 8.
-        """
+        """Number of bits of information in an element: 4 for S4, but 8 for PRED, as in storage."""
         return _NARROW_BITS.get(self, 8 * self.dtype.itemsize)
 
     @property

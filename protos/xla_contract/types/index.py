@@ -1,4 +1,4 @@
-"""Index arithmetic: logical dimensions and indices, and where they lie in linear memory.
+"""Index arithmetic: logical dimensions and indices, and their positions in linear memory.
 
 Semantics: XLA's "Shapes and layout", its index_util and layout_util. Linear positions count
 elements of the memory of an array, padding included; a shape without a layout has the default

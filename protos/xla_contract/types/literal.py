@@ -26,7 +26,7 @@ Nested: TypeAlias = "Array | tuple[Nested, ...] | None"
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Literal:
-    """A value with its shape; every array in the shape says its layout.
+    """A value with its shape; every array in the shape has a layout.
 
     Make one with `from_numpy`, `tuple_of`, `token` or `from_linear_memory`. The array is read
     only. `dynamic_sizes` has, for an array with dynamic dimensions, the size of each dimension

@@ -39,7 +39,7 @@ class Shape:
     """A shape. Make one with `Shape.array`, `Shape.tuple_of`, `Shape.token` or `Shape.parse`.
 
     `dynamic_dimensions` is empty (nothing dynamic) or one flag per dimension; a dynamic
-    dimension's size is its bound. `layout` None means "not said": the default layout holds.
+    dimension's size is its bound. `layout` None means "not stated": the default layout holds.
     """
 
     element_type: ElementType
@@ -270,7 +270,7 @@ class Shape:
         return dataclasses.replace(self, layout=layout)
 
     def with_default_layout(self) -> "Shape":
-        """The same shape with row-major layouts wherever none is said."""
+        """The same shape with row-major layouts wherever none is stated."""
         if self.is_tuple:
             return Shape.tuple_of([part.with_default_layout() for part in self.tuple_shapes])
         if not self.is_array or self.layout is not None:
@@ -340,7 +340,7 @@ class Shape:
             yield self
 
     def __str__(self) -> str:
-        """HLO text: `f32[2,<=3]{1,0}`, `(s32[], token[])`; the layout only where it is said."""
+        """HLO text: `f32[2,<=3]{1,0}`, `(s32[], token[])`; the layout only if it is stated."""
         if self.is_tuple:
             return f"({', '.join(map(str, self.tuple_shapes))})"
         sizes = ",".join(self._size_text(number) for number in range(self.rank))
@@ -441,7 +441,7 @@ class ShapeReader(TextScanner):
         element_type = self.element_type()
         dimensions, dynamic = self._dimensions()
         layout = None
-        # A brace behind a result shape that holds anything else begins a computation.
+        # A brace after a result shape that has anything else inside begins a computation.
         if _LAYOUT.match(self.text, self.at):
             self.expect("{")
             layout = self.layout()

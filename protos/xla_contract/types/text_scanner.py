@@ -1,4 +1,4 @@
-"""Tokens of HLO text, and layouts in it: `{1,0:T(8,128)}`. Every error says its position."""
+"""Tokens of HLO text, and layouts in it: `{1,0:T(8,128)}`. Every error states its position."""
 
 import re
 from typing import NoReturn
@@ -120,7 +120,7 @@ class TextScanner:
         return self.text.startswith(token, self.at)
 
     def skip(self, token: str) -> bool:
-        """Go past `token` if it comes next, and say whether it did."""
+        """Skip `token` if it comes next; return whether it did."""
         found = self.peek(token)
         if found:
             self.at += len(token)

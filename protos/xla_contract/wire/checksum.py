@@ -20,7 +20,7 @@ def _fastest() -> Crc32:
 
 
 crc32: Crc32 = _fastest()
-"""The checksum of `data` behind data whose checksum is the second argument, 0 for none.
+"""The checksum of `data` after data whose checksum is the second argument, 0 for none.
 
 Other threads run meanwhile.
 """

@@ -30,9 +30,9 @@ _CHECKSUM_TAG = 3 << 3 | 5
 
 
 class ChunkView(NamedTuple):
-    """A chunk whose data lies in the message it came in.
+    """A chunk whose data is a part of the message that it was received in.
 
-    `offset` is in bytes; `checksum` is CRC-32, or None if the sender says none.
+    `offset` is in bytes; `checksum` is CRC-32, or None if the sender states none.
     """
 
     offset: int

@@ -49,7 +49,7 @@ def record_from_proto(kind: type[R], proto: Any) -> R:
 
 
 def record_to_proto(record: Any, proto: M) -> M:
-    """Set an empty message to what a record says, which may be nothing, and return it."""
+    """Set an empty message to the contents of a record, which may be empty, and return it."""
     message: Any = proto
     message.SetInParent()
     if type(record) in _ELEMENTS:

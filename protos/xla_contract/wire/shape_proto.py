@@ -58,7 +58,7 @@ def layout_from_proto(proto: xla_data_pb2.LayoutProto) -> Layout:
 
 
 def shape_to_proto(shape: Shape) -> xla_data_pb2.ShapeProto:
-    """The message for a shape; a layout is written only where the shape says one."""
+    """The message for a shape; a layout is written only if the shape states one."""
     proto = xla_data_pb2.ShapeProto()
     _fill_shape(proto, shape)
     return proto

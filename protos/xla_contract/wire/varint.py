@@ -37,9 +37,9 @@ def encode_varint(value: int) -> bytes:
 def read_varint(
     data: bytes | memoryview, at: int, end: int, longest: int | None = None
 ) -> tuple[int, int]:
-    """Return the varint at position `at` of `data`, and the position behind it.
+    """Return the varint at position `at` of `data`, and the position after it.
 
-    The varint must end before `end`. With `longest`, it must also have at most so many bytes, and
+    The varint must end before `end`. With `longest`, it must also have at most that many bytes, and
     no more than its value needs.
 
     Raises:

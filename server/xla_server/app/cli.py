@@ -1,4 +1,4 @@
-"""The console commands of the package, which say what is missing if the server's extra is.
+"""The console commands of the package; they report what is missing without the server's extra.
 
 This module imports nothing of the extra, as pip makes the scripts for the client alone, too.
 """

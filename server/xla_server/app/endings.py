@@ -20,7 +20,7 @@ class ConfigurationError(Exception):
 
 
 def fail(message: str, code: int, program: str = PROGRAM) -> NoReturn:
-    """Write each line of a message to standard error, after the program, and exit."""
+    """Write each line of a message, after the program's name, to standard error, and exit."""
     for line in message.splitlines():
         typer.echo(f"{program}: {line}", err=True)
     raise typer.Exit(code)

@@ -75,7 +75,7 @@ def integer(attributes: Mapping[str, AttributeValue], name: str) -> int:
 
 
 class _Reader(HloReader):
-    """A recursive descent over the text of one dictionary; errors say the position."""
+    """A recursive descent over the text of one dictionary; errors state the position."""
 
     def place(self, position: int) -> str:
         return f"position {position}"
@@ -134,7 +134,7 @@ class _Reader(HloReader):
         return text
 
     def _number(self, of: str | None = None) -> int | float:
-        """The number that begins here, of the type behind it unless that is given."""
+        """The number that begins here, of the type after it unless a type is passed."""
         self.space()
         start = self.at
         found = self.match(_NUMBER, "a number")

@@ -19,7 +19,7 @@ def meeting_key(meeting: Meeting, *, is_one_program: bool) -> MeetingKey:
 
 @dataclasses.dataclass(slots=True)
 class _Open:
-    """A visit of a meeting with the members that have come so far."""
+    """A visit of a meeting, with the members that are known to have come so far."""
 
     first: Visit
     come: set[int]

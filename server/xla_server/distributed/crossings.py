@@ -37,7 +37,7 @@ _AGAIN = 0.1
 
 
 class _Way(NamedTuple):
-    """A meeting with operands of certain types and dimensions (`form`): the same for all visits.
+    """A meeting with operands of certain types and dimensions, `form`: equal for all its visits.
 
     `numbers` maps each rank to the positions of its members in the group. `digests` identify the
     parcels of the two steps, gathering and spreading.
@@ -59,11 +59,12 @@ class _Visited(NamedTuple):
 class Crossings:
     """Implements xla_server.sessions.runs.grids.rendezvous.Across.
 
-    Operands above EAGER_BYTES go by MPI's collectives: the rank reports its arrival to rank 0 and
-    waits for the answer, whatever fails here meanwhile, so that all ranks of a meeting take part in
-    the exchange or none. Other operands go as parcels, at once; rank 0 hears of the arrival only if
-    this rank has to wait for others. If the run has a region part, participants on ranks of one
-    machine meet in native code, and come here only when they have to wait.
+    If the operands of a group take more than EAGER_BYTES, they are sent by MPI's collectives. The
+    rank then reports its arrival to rank 0 and waits for the answer, whatever fails here meanwhile:
+    either all ranks of a meeting take part in the exchange, or none. Smaller operands are sent as
+    parcels, at once; the arrival is reported to rank 0 only if this rank has to wait for others. If
+    the run has a part of the shared regions, participants on ranks of one machine meet in native
+    code, and call this object only when they have to wait.
 
     `send` sends a message to rank 0, and `failed` reports that the execution has failed here;
     neither waits. Rank 0 answers each visit that takes turns by `go`. It answers one that is late
@@ -216,7 +217,7 @@ class Crossings:
     def _reduced(
         self, meeting: Meeting, given: Sequence[Any], reduction: Reduction, way: _Way
     ) -> Sequence[Array]:
-        """Return the reductions over all ranks: of members here first, then by MPI's Allreduce."""
+        """Reduce the values of members here, then the totals of all ranks by MPI's Allreduce."""
         totals = reduction.reduce(given)
         require_size(sum(total.nbytes for total in totals))
         way = way._replace(form=f"{way.form} by MPI's {reduction.opcode}")

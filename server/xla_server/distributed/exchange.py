@@ -24,8 +24,8 @@ MAX_BYTES = 2**31 - 1
 """Limit of the bytes that a rank sends or receives in one collective: MPI's counts have 31 bits."""
 
 _BYTES_PER_SECOND = 1 << 23
-"""Lowest bandwidth, in bytes a second, that an exchange is allowed for: its size divided by this is
-added to its timeout."""
+"""Bandwidth of the slowest network on which no rank is taken for stuck, in bytes a second: the size
+of an exchange divided by this is added to its timeout."""
 
 Ranks: TypeAlias = tuple[int, ...]
 

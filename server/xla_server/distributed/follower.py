@@ -34,7 +34,7 @@ _CLOSE_SECONDS = 2.0
 
 
 class Follower:
-    """A rank other than 0. `run` returns when rank 0 asks for it, or has died."""
+    """A rank other than 0. `run` returns when rank 0 requests it, or is lost."""
 
     def __init__(
         self, world: World, backend: Backend, limits: Limits, *, threads: int, max_bytes: int

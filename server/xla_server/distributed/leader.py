@@ -36,9 +36,9 @@ class Leader:
     """Runs participants on the devices of all ranks. Implements sessions.runs.hosts.Hosts.
 
     `devices` is the number of devices of each rank, so device d is in rank d // `devices`. When a
-    rank ends or falls silent, executions on several ranks end with UNAVAILABLE, then and from then
-    on; executions on rank 0 alone continue. If it `is_fast`, MPI does those reductions between
-    ranks that it has an operation for.
+    rank ends or falls silent, all executions on several ranks, present and later ones, end with
+    UNAVAILABLE; executions on rank 0 alone continue. If the leader `is_fast`, MPI does those
+    reductions between ranks for which it has an operation.
     """
 
     def __init__(

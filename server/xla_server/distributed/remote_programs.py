@@ -35,7 +35,11 @@ class _Code:
 
 
 class RemotePrograms:
-    """Loads programs on other ranks, and unloads those least recently used. Thread-safe."""
+    """Loads programs on other ranks. Thread-safe.
+
+    Beyond `max_count` programs or `max_bytes` of them, those without users are unloaded, the least
+    recently used first.
+    """
 
     def __init__(
         self, send: Callable[[int, object], None], *, max_count: int, max_bytes: int
@@ -54,8 +58,8 @@ class RemotePrograms:
     ) -> Iterator[None]:
         """Keep programs loaded on other ranks during the block.
 
-        `wanted` has for each its rank, the program, and the bytes of its code. Raises the error of
-        a rank that cannot compile its program, and that of `cancellation`.
+        `wanted` has for each its rank, the program, and the size of its code in bytes. Raises the
+        error of a rank that cannot compile its program, and that of `cancellation`.
         """
         used: list[_Code] = []
         try:
@@ -77,7 +81,7 @@ class RemotePrograms:
             _resolve(future, error)
 
     def fail(self, error: XlaError) -> None:
-        """Fail everyone who waits for a program."""
+        """Fail all calls that wait for a program."""
         with self._lock:
             futures = [each for code in self._codes.values() for each in code.ranks.values()]
         for future in futures:

@@ -26,7 +26,7 @@ class RemoteRun:
     """The state of an execution, and the handler of all ranks' messages, those of rank 0 included.
 
     `turns` reserves a number of turns for exchanges among some ranks, and returns the first of
-    them. The first failure is the one that all ranks are sent.
+    them. The first failure is the one that is sent to all ranks.
     """
 
     def __init__(
@@ -145,9 +145,9 @@ class RemoteRun:
                 self._mailbox.send(rank, go)
 
     def _late(self, key: messages.MeetingKey, visit: int) -> None:
-        """Fail the run for a visit that misses members at its timeout, unless on a silent rank.
+        """Fail the run if a visit misses members at its timeout, none of them on a silent rank.
 
-        A silent rank is either lost soon, which is then the error to report, or sends again.
+        A silent rank either is lost soon, which is then the error to report, or sends again.
         """
         with self._lock:
             if any(map(self._mailbox.is_silent, self._arrivals.missing_ranks(key, visit))):
@@ -167,9 +167,9 @@ class RemoteRun:
             self.stop(error)
 
     def _ended(self, rank: int, number: int) -> None:
-        """Handle the end of a participant.
+        """Record the end of a participant on a rank, also in the rendezvous.
 
-        Rank 0 itself has reported that of its own to the rendezvous.
+        There, the end of a participant of rank 0 has been recorded already.
         """
         if rank:
             if self.failure is None:

@@ -1,9 +1,9 @@
 """Rules that cut and fill operands of dynamic size so that they fit each other, by opcode.
 
 Semantics: XLA's dynamic dimension inference. If a static size must equal a dynamic one, the operand
-of static size is cut to it. Two dynamic sizes that must be equal have to be, except that in
-elementwise operations size 1 stretches. An operation that needs more elements than there are gets
-zeros.
+of static size is cut to it. Two dynamic sizes that must be equal are an error if they differ,
+except that size 1 stretches in elementwise operations. An operation that needs more elements than
+there are gets zeros.
 """
 
 import dataclasses

@@ -15,7 +15,7 @@ class Cancellation(Completion):
 
     A waiting thread registers a callback to be woken. The first call of `cancel` decides the error.
     A run calls `checkpoint` between its instructions, and waits there while it is paused; native
-    code polls the flag at the address `word`. A cancelled run never resumes.
+    code polls the flag at the address `word`. It is done, as a Completion, once it is cancelled.
     """
 
     __slots__ = ("_gate", "_word", "error", "is_called")

@@ -50,8 +50,8 @@ class MeetingPlan:
     """The native meetings of a program, by number, and idle memory for them.
 
     With `take_turns`, one thread runs the participants in turns if it can, so meetings that are
-    referenced need no areas. If participants have threads, referenced and large meetings are left
-    to the host.
+    referenced need no areas. An execution in threads leaves meetings without areas to the host;
+    those of large operands never have any.
     """
 
     __slots__ = ("__weakref__", "_idle_bytes", "areas", "idle", "meetings", "take_turns")
@@ -116,7 +116,10 @@ class GridParticipants(Protocol):
         """The addresses of all participants' records; none unless all meetings are native."""
 
     def stop(self, waiting: Mapping[int, int]) -> None:
-        """Fail, as all participants wait forever: `waiting` has the number of each meeting."""
+        """Fail, as these participants wait forever.
+
+        `waiting` maps each of them to the number of the native meeting that it waits at.
+        """
 
 
 class NoCollectives:

@@ -17,7 +17,7 @@ _HERE = _Here()
 
 @contextlib.contextmanager
 def cancellable(check: Callable[[], None]) -> Iterator[None]:
-    """Let the compilation of the block, by this thread, end with the error that `check` raises."""
+    """Let `checkpoint` call `check`, which may raise, in this thread during the block."""
     before, _HERE.check = _HERE.check, check
     try:
         yield
@@ -26,5 +26,5 @@ def cancellable(check: Callable[[], None]) -> Iterator[None]:
 
 
 def checkpoint() -> None:
-    """Raise the exception that ends this thread's compilation, if there is one."""
+    """Raise the error that ends this thread's compilation, if it was cancelled."""
     _HERE.check()

@@ -29,7 +29,7 @@ SELF_SIGNED_NAME = "xla-server"
 """Name in such a certificate, beside those of the machine."""
 
 _MAX_CACHED = 1024
-"""Number of client certificates whose identities are cached: one for each connection."""
+"""Largest number of client certificates whose identities are cached: one for each connection."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ class WatchedFile(Generic[T]):
     def refresh(self) -> bool:
         """Read again and return whether the value changed.
 
-        A file that is gone or cannot be parsed leaves the value as it was; the log says so once.
+        A file that is gone or cannot be parsed leaves the value as it was; this is logged once.
         Bytes that have not changed are not parsed again.
         """
         if not self._is_regular:

@@ -49,9 +49,9 @@ class WebTokenRules:
 
     algorithms: Sequence[str]
     audience: str = ""
-    """Required in `aud` where it is not empty."""
+    """Required in `aud` if it is not empty."""
     issuer: str = ""
-    """Required as `iss` where it is not empty."""
+    """Required as `iss` if it is not empty."""
     role_claim: str = ""
     """Claim with the name of the caller's role; without one every caller is a user."""
 

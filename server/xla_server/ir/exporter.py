@@ -64,7 +64,7 @@ def _write_instruction(
 
 
 def _written_shape(instruction: HloInstruction) -> Shape:
-    # XLA does not load a constant whose shape and literal say different layouts.
+    # XLA does not load a constant whose shape and literal have different layouts.
     if instruction.opcode is Opcode.CONSTANT and not instruction.shape.has_layout:
         literal: Literal = instruction.attributes.literal
         return literal.shape

@@ -9,7 +9,7 @@ from xla_server.ir.module import HloInstruction
 MAPPED = frozenset(
     {Opcode.BROADCAST, Opcode.RESHAPE, Opcode.REVERSE, Opcode.SLICE, Opcode.TRANSPOSE}
 )
-"""Operations each element of whose result is an element of the operand at another index."""
+"""Operations that only move elements: each element of the result is one of the operand."""
 
 
 def operand_index(i: HloInstruction, index: Sequence[Affine]) -> tuple[Affine, ...]:

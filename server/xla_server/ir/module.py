@@ -35,7 +35,7 @@ class HloInstruction:
     `attributes` is the attribute record of the opcode's definition (xla_contract.ops). `called`
     are the called computations in the order the opcode defines. `decoration` keeps the fields
     that do not change what is computed (metadata, sharding, frontend attributes, backend
-    config), in wire form. `shape` carries a layout only where the writer said one.
+    config), in wire form. `shape` has a layout only if the writer stated one.
     """
 
     name: str
@@ -98,7 +98,7 @@ class HloModule:
 
     `entry_program_shape` is the signature with the layouts callers see (host_program_shape).
     `decoration` keeps the module's remaining fields in wire form, computations left out. `grid` is
-    what it runs on, which the compile request says.
+    what it runs on, which the compile request states.
     """
 
     name: str

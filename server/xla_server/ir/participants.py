@@ -72,8 +72,8 @@ def groups_of(instruction: HloInstruction, grid: DeviceGrid) -> Groups:
 class Placement(NamedTuple):
     """The group of a participant, and the index in it that selects its result.
 
-    `position` is its own index in the group. For a permutation it is that of its source, -1 if it
-    gets zeros.
+    `position` is its own index in the group, for a permutation that of its source. It is -1 for a
+    participant that gets zeros.
     """
 
     members: tuple[int, ...]

@@ -19,8 +19,8 @@ SIDE_EFFECTS = frozenset(
         *COLLECTIVES,
     }
 )
-"""Opcodes that are kept even if nothing reads their result: other programs may wait for them, or
-later random numbers depend on them."""
+"""Opcodes that are kept even if nothing reads their result: clients or participants may wait for
+them, or later random numbers depend on them."""
 
 
 def acts(instruction: HloInstruction) -> bool:

@@ -16,7 +16,7 @@ def present_fields(message: Message) -> set[str]:
 def decoration_of(message: M, modelled: Container[str]) -> M | None:
     """A copy of the set fields of `message` not named in `modelled`; None when there are none.
 
-    The modelled fields are not copied on the way: one of them may be a literal of 100 MB.
+    The modelled fields are never copied: one of them may be a literal of 100 MB.
     """
     kept = type(message)()
     copy_fields(message, kept, modelled)

@@ -68,7 +68,7 @@ def dot(
 ) -> Op:
     """The product of two vectors, a matrix and a vector, or two matrices.
 
-    The last dimension of lhs meets the first of rhs.
+    The last dimension of lhs is contracted with the first of rhs.
 
     Args:
         lhs: A vector or a matrix.

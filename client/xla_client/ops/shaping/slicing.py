@@ -40,7 +40,7 @@ def slice(
     Args:
         operand: An array.
         start_indices: The first index in each dimension.
-        limit_indices: The index behind the last in each dimension.
+        limit_indices: The index after the last in each dimension.
         strides: The step in each dimension.
 
     Returns:
@@ -68,7 +68,7 @@ def slice_in_dim(
     Args:
         operand: An array.
         start_index: The first index.
-        limit_index: The index behind the last.
+        limit_index: The index after the last.
         stride: The step.
         dimension: The number of a dimension.
 
@@ -100,7 +100,7 @@ def dynamic_slice(operand: Op, start_indices: Values, slice_sizes: Dimensions) -
 
     Numbers among them take the type of the others, or s32.
 
-    The start is moved so that the slice lies inside the operand.
+    The start is moved so that the slice is inside the operand.
 
     Args:
         operand: An array.
@@ -155,7 +155,7 @@ def dynamic_update_slice(operand: Op, update: Op, start_indices: Values) -> Op:
 
 @checked
 def concat_in_dim(operands: Operands, dimension: int) -> Op:
-    """The operands one after the other along a dimension.
+    """The operands joined in order along a dimension.
 
     Args:
         operands: Arrays that differ in size along `dimension` alone.
@@ -178,9 +178,9 @@ def concat_in_dim(operands: Operands, dimension: int) -> Op:
 
 @checked
 def pad(operand: Op, padding_value: Op | Scalar, padding_config: PaddingAmounts) -> Op:
-    """The operand with a scalar put before, behind and between its elements.
+    """The operand with a scalar before, after and between its elements.
 
-    Negative amounts before and behind cut elements off. The config may be (low, high) or
+    Negative amounts before and after cut elements off. The config may be (low, high) or
     (low, high, interior) per dimension.
 
     Args:
@@ -209,14 +209,14 @@ def pad(operand: Op, padding_value: Op | Scalar, padding_config: PaddingAmounts)
 
 @checked
 def pad_in_dim(operand: Op, padding_value: Op | Scalar, dimension: int, low: int, high: int) -> Op:
-    """Padding before and behind one dimension; a negative number counts from the end.
+    """Padding before and after one dimension; a negative number counts from the end.
 
     Args:
         operand: An array.
         padding_value: The element to put in, an Op or a number.
         dimension: The number of a dimension.
         low: The number of elements before the first.
-        high: The number of elements behind the last.
+        high: The number of elements after the last.
 
     Returns:
         The padded array.

@@ -1,7 +1,7 @@
 """Operations for an index between the brackets of `x[...]`.
 
 Semantics: numpy's basic indexing, with Ops as indices computed at run time. Those are moved to the
-edge where they lie outside, as in `dynamic_slice` and `gather`, and do not count from the end.
+edge if they are outside, as in `dynamic_slice` and `gather`, and do not count from the end.
 """
 
 import dataclasses

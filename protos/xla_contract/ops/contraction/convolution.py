@@ -1,7 +1,7 @@
 """convolution: a kernel slid over the spatial dimensions of a batch of feature maps.
 
 Semantics: XLA's ConvGeneralDilated, with feature and batch groups. The kernel is not flipped
-unless the window says window_reversal.
+unless the window states window_reversal.
 """
 
 import dataclasses

@@ -47,7 +47,7 @@ class ComparisonType(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompareAttributes:
-    """The relation, and the order where it is said; None takes the element type's own."""
+    """The relation, and the order if it is stated; None takes the element type's own."""
 
     direction: Annotated[
         ComparisonDirection, EnumMember("comparison_direction", ComparisonDirection)

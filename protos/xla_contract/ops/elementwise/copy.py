@@ -1,4 +1,4 @@
-"""copy: the operand's value again, in whatever layout the result says.
+"""copy: the operand's value again, in the layout that the result states.
 
 Semantics: XLA's kCopy.
 """

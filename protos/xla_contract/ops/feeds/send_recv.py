@@ -34,7 +34,7 @@ def _received(shape: Shape) -> Shape:
 class ChannelAttributes:
     """The channel, and whether its other end is the host and not another computation.
 
-    A `channel_id` of 0 says that the writer named none.
+    A `channel_id` of 0 means that the writer named none.
     """
 
     channel_id: _ChannelId = 0

@@ -1,4 +1,4 @@
-"""dynamic-slice and dynamic-update-slice: a box read or written where other values say.
+"""dynamic-slice and dynamic-update-slice: a box read or written at start indices that are values.
 
 Semantics: XLA's DynamicSlice and DynamicUpdateSlice. The start is one scalar per dimension or,
 as older writers have it, a single vector.

@@ -23,7 +23,7 @@ class TopKAttributes:
 
 
 def infer_topk(operands: Sequence[Shape], attributes: TopKAttributes) -> Shape:
-    """(values, indices), the last dimension k; ShapeError if the operand has fewer elements."""
+    """(values, indices), the last dimension k; ShapeError if the operand's last one is smaller."""
     (operand,) = operands
     if (
         not operand.is_array

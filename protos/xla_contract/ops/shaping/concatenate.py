@@ -1,4 +1,4 @@
-"""concatenate: arrays one behind the other along a dimension.
+"""concatenate: arrays joined along a dimension.
 
 Semantics: XLA's ConcatInDim.
 """

@@ -68,7 +68,7 @@ def expand_groups(
             raise ShapeError("replica groups must be listed for global device ids, got none")
         stated: Groups = (tuple(range(count)),)
     else:
-        # Other groups than that of the only participant are not looked at in XLA either.
+        # XLA does not check groups other than that of the only participant either.
         own = tuple(group for group in groups.groups if 0 in group)
         stated = own if count == 1 and own else groups.groups
         numbers = [number for group in stated for number in group]

@@ -1,7 +1,7 @@
 """Shardings: which part of an array each partition of a program holds.
 
 Semantics: XLA's OpSharding and HloSharding. Numbers of devices in a sharding are partitions; the
-device assignment says which device runs a partition.
+device assignment states which device runs a partition.
 """
 
 import dataclasses
@@ -132,7 +132,7 @@ class Sharding:
         return len(self.devices) if self.kind is ShardingKind.TILED else None
 
     def copied(self, replicas: int) -> "Sharding":
-        """The sharding over the flattened ids of so many replicas, each of which has all tiles."""
+        """The sharding over the flattened ids of `replicas` copies, each of which has all tiles."""
         if self.kind is ShardingKind.TUPLE:
             return Sharding.tuple_of([element.copied(replicas) for element in self.elements])
         if self.kind is not ShardingKind.TILED:
@@ -248,7 +248,7 @@ class Sharding:
         return tuple(int(n) for n in np.unravel_index(place, self.tiles)) if self.tiles else ()
 
     def placement(self) -> tuple[tuple[int, ...], ...]:
-        """The tile of every partition, by which shardings are compared; () without tiles."""
+        """The tile of every partition, equal for equivalent shardings; () if there are no tiles."""
         if self.kind is not ShardingKind.TILED or not self.is_split:
             return ()
         order = np.argsort(self.devices) * math.prod(self.tiles) // len(self.devices)

@@ -50,7 +50,8 @@ _LONGEST_VARINT = 5
 _MAX_FIELDS = 64
 _MAX_SMALL_BYTES = 4096
 _MAX_SHAPE_BYTES = 128
-"""Limits of the usual form in bytes; so short a shape cannot nest deeper than any parser allows."""
+"""Limits of the usual form: bytes of a varint, number of fields, bytes of all small fields, and
+bytes of the shape, which is then too short to nest deeper than any parser allows."""
 
 
 class UndecodedLiteral:
@@ -214,7 +215,7 @@ class _Integers:
         return literal_of_memory(self.shape, wide.view(np.uint8))
 
     def _parse(self, wide: Array) -> None:
-        """Have protobuf read the varints, so many at a time that its memory stays small."""
+        """Let protobuf parse the varints, in blocks so that its memory stays small."""
         field = PAYLOAD_FIELDS[self.shape.element_type]
         tag = encode_varint(field.number << 3 | LENGTH_DELIMITED)
         at = done = 0

@@ -29,7 +29,7 @@ _PART_ITEMS = b"\x12"
 
 
 class FeedItemEncoder:
-    """Writes the values of one stream; `declared` is the shape its start says, if any.
+    """Writes the values of one stream; `declared` is the shape its start states, if any.
 
     A value of that shape, layout included, is written without it.
     """
@@ -76,7 +76,7 @@ def items_part(items: Iterable[tuple[int, bytes]]) -> bytes:
 
 
 class FeedItemDecoder:
-    """Reads the values of one stream; `declared` is the shape its start says, if any."""
+    """Reads the values of one stream; `declared` is the shape its start states, if any."""
 
     def __init__(self, declared: Shape | None = None) -> None:
         self._declared = declared
@@ -125,7 +125,7 @@ def array_count(value: xla_extension_pb2.Value) -> int:
 
 
 def _fields(literal: Literal) -> Iterator[Buffer]:
-    """The fields of a Value behind its shape."""
+    """The fields of a Value after its shape."""
     if literal.shape.is_array:
         memory = memory_of(literal)
         if memory.size:
@@ -134,6 +134,6 @@ def _fields(literal: Literal) -> Iterator[Buffer]:
             sizes = encode_varints(np.array(literal.dynamic_sizes, np.uint64))
             yield from (_VALUE_DYNAMIC_SIZES, encode_varint(len(sizes)), sizes)
     for element in literal.elements:
-        # The shape of the tuple says the shapes of its elements.
+        # The shape of the tuple has the shapes of its elements.
         inside = b"".join(_fields(element))
         yield from (_VALUE_ELEMENTS, encode_varint(len(inside)), inside)

@@ -55,7 +55,7 @@ def check_parse_size(kind: type[Message], data: bytes) -> None:
 
     Raises ResourceExhaustedError if it would take more than MULTIPLE times the bytes and
     ALLOWANCE, or has more than MAX_FIELDS fields, and InvalidArgumentError if a literal in it
-    has more integers than its shape says, or no shape that says it. Malformed bytes are left to
+    has more integers than its shape states, or no shape that states it. Malformed bytes are left to
     the parser, which takes no more for them than for what stands before the fault.
     """
     if len(data) > SMALL_BYTES:
@@ -109,7 +109,7 @@ def _fields_of(kind: Descriptor) -> dict[int, _Field]:
 
 @functools.cache
 def _size_of(kind: Descriptor) -> int:
-    """Bytes of an empty message: its fields lie in it, set or not."""
+    """Bytes of an empty message, which include those of its fields, set or not."""
     sizes = (
         _POINTER if field.is_repeated else _NUMBERS.get(field.cpp_type, _STRING)
         for field in kind.fields
@@ -139,7 +139,7 @@ class _Literal:
         self.counts: dict[str, int] = {}
 
     def require_its_size(self) -> None:
-        """Raise where the numbers are more than the shape says."""
+        """Raise if there are more numbers than the shape states."""
         if not self.counts:
             return
         if not self.shape:
@@ -241,7 +241,7 @@ def _walk(kind: Descriptor, data: bytes) -> None:
 def _field_at(data: bytes, at: int) -> tuple[int, int, int, int]:
     """Return the number and wire type of a field, where its value begins, and where it ends.
 
-    The end is behind that of `data` if the field is truncated or malformed.
+    The end is past that of `data` if the field is truncated or malformed.
     """
     try:
         tag, value = read_varint(data, at, len(data))

@@ -148,7 +148,7 @@ def literal_of_memory(shape: Shape, memory: Array, dynamic_sizes: tuple[int, ...
 
 
 def require_memory_shape(shape: Shape) -> None:
-    """Raise InvalidArgumentError unless the shape is an array that says its layout and bounds."""
+    """Raise InvalidArgumentError unless the shape is an array that states its layout and bounds."""
     if not shape.is_array:
         raise InvalidArgumentError(f"a value with data must be an array, got {shape}")
     if shape.layout is None:

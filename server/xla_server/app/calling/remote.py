@@ -1,4 +1,4 @@
-"""Calls of a server from the command line: one channel, one session where one is needed."""
+"""Calls of a server from the command line: one channel, and a session if one is needed."""
 
 import contextlib
 from collections.abc import Iterator

@@ -47,7 +47,7 @@ class SocketMode(enum.StrEnum):
 
 
 Distribution = enum.StrEnum("Distribution", "NONE MPI")
-"""The ways to join processes."""
+"""Means of joining processes."""
 
 LogLevel = enum.StrEnum("LogLevel", "DEBUG INFO WARNING ERROR")
 """Lowest severities to log."""
@@ -114,7 +114,7 @@ ALL_DEVICES = 0
 
 
 def _device_count(value: Any) -> Any:
-    """Return the number that a text stands for; `all` alone is ALL_DEVICES."""
+    """Return the number that a text means; `all` alone is ALL_DEVICES."""
     if value == "all":
         return ALL_DEVICES
     try:

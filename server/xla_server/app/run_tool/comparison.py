@@ -11,8 +11,9 @@ from xla_contract.types.element_type import ElementType
 def compared(ours: Sequence[Any], theirs: Sequence[Any], name: str) -> Iterator[tuple[str, bool]]:
     """Compare arrays one by one with reference arrays, which come from `name`.
 
-    Returns for each array a line with the largest absolute and the largest relative difference, and
-    True if both agree in type and sizes, and in the elements that are not finite.
+    Yields for each array a line with the largest absolute difference, and for floats that relative
+    to the reference; and True if both agree in type and sizes, and in the elements that are not
+    finite.
     """
     if len(ours) != len(theirs):
         yield f"{len(ours)} results, {name} has {len(theirs)}", False

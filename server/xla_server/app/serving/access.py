@@ -75,7 +75,7 @@ def prepare_access(settings: Settings) -> AccessControl:
 def connecting_line(access: AccessControl, address: str) -> str:
     """Return the line of Python that connects to `address` with the credentials that were made.
 
-    The token stands in it when it is new, else the file that has it: a secret is logged once.
+    It has the token if this is new, else the file that has the token: a secret is logged once.
     """
     host, colon, port = address.rpartition(":")
     if reach_of(address) is Reach.NETWORK and host.strip("[]") in ("0.0.0.0", "::"):

@@ -128,7 +128,7 @@ def _announce_access(server: RpcServer, access: AccessControl) -> None:
 
 
 class _Preparation:
-    """A thread that loads the platform and then compiles ahead what any program may need.
+    """A thread that loads the platform, and then compiles code that programs share.
 
     It ends soon after `end`; if it `only_loads`, once the platform is loaded.
     """

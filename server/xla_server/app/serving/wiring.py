@@ -29,7 +29,7 @@ def create_server(
 ) -> Iterator[RpcServer]:
     """A server that answers until the block ends, on `backend` or the platform of `settings`.
 
-    `access` authenticates its callers, by default what `settings` say. `hosts` are the processes
+    `access` authenticates its callers, by default as `settings` state. `hosts` are the processes
     that its devices are in, by default this one. Raises as `prepare_access`
     and `create_backend`, and CannotListenError for an address that cannot be listened on.
     """
@@ -49,7 +49,7 @@ def create_server(
         compile_seconds=settings.session_compile_seconds,
         answer_bytes=settings.session_answer_bytes,
     )
-    # Beyond the shared ones, each session may have one of each.
+    # Each session may have one of each beyond the number that all sessions share.
     executions = settings.max_executions + settings.max_sessions
     calls = ConcurrencyLimits(
         settings.max_concurrent_calls, settings.session_calls, settings.max_sessions, shares

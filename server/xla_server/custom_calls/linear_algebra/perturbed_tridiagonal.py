@@ -25,7 +25,7 @@ def solve(call: batched.BatchedCall, matrices: batched.Matrices) -> batched.Matr
     below, diagonal, above, right = matrices
     with np.errstate(all="ignore"):
         upper, reduced = _eliminated(below, diagonal, above, right)
-        # LAPACK does not look at the row before the last here.
+        # LAPACK leaves the row before the last out of this maximum.
         seen = [diagonal[0], *above[:1][: len(diagonal) - 1], *upper[:-2].ravel(), upper[-1, 0]]
         return (_substituted(upper, reduced, np.abs(seen).max()),)
 
@@ -63,7 +63,7 @@ def _eliminated(below: Any, diagonal: Any, above: Any, right: Any) -> tuple[Any,
 
 
 def _substituted(upper: Any, reduced: Any, largest: Any) -> Any:
-    """The solution of U x = reduced, from the last row up; `largest` says how far a step goes."""
+    """The solution of U x = reduced, from the last row up; `largest` scales perturbations."""
     size = len(upper)
     solution = np.zeros((size + 2, reduced.shape[1]), reduced.dtype)
     step = np.finfo(upper.dtype).eps * largest

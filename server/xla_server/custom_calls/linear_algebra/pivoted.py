@@ -1,4 +1,4 @@
-"""QR factors with columns exchanged: LAPACK's geqp3, told which columns are to lead.
+"""QR factors with columns exchanged: LAPACK's geqp3, with a choice of leading columns.
 
 Semantics: geqp3 as JAX's typed FFI calls it. scipy's wrapper takes no pivots, so the routine is
 called at the address that scipy publishes for Cython.

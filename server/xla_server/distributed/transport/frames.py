@@ -77,7 +77,7 @@ class Incoming:
     """A message whose first frame has arrived.
 
     `missing` is the memory into which the other frames are to be received. Raises ValueError for
-    sizes that do not fit, or are more than `max_bytes` in all.
+    sizes that are not those of a message of at most `max_bytes`.
     """
 
     def __init__(self, first: Bytes, max_bytes: int) -> None:

@@ -26,7 +26,7 @@ class Mailbox:
     """Messages to and from `peers`. Any thread may send.
 
     `deliver` is called in the mailbox's thread with the rank and the message, and must neither wait
-    nor raise. `lost` is called once, with the reason, for a rank that has ended, or that has sent
+    nor raise. `lost` is called once with a rank and the reason if the rank has ended, or has sent
     nothing for `silence_seconds`. Every rank sends `Alive` regularly, so a rank that is busy for
     long is not taken for lost. `look` is called after each poll for messages.
     """

@@ -77,7 +77,7 @@ class Shelf:
             return _contents([self._runs.pop(run, {})])
 
     def keep_from(self, oldest: int) -> list[Content]:
-        """Record that all runs before `oldest` have ended; remove and return their parcels."""
+        """Note that runs before `oldest` have ended on all ranks; return and drop their parcels."""
         with self._lock:
             self._oldest = max(oldest, self._oldest)
             self._over = {run for run in self._over if run >= self._oldest}
@@ -150,7 +150,10 @@ class Parcels:
             self._looking.release()
 
     def taken(self, stamp: Stamp, into: dict[int, Bytes]) -> list[Any]:
-        """Poll; copy small parcels of a stamp to `into`, and return the requests of large ones."""
+        """Poll, and remove the memory of the parcels that have arrived with a stamp from `into`.
+
+        Small parcels are copied to it; for large ones MPI's requests are returned.
+        """
         self.look()
         requests: list[Any] = []
         for rank, content in self._shelf.take(stamp).items():
@@ -244,9 +247,10 @@ class Delivery:
         return not self._missing and self._is_quiet()
 
     def is_left(self, *, is_lost: bool) -> bool:
-        """Return whether the memory may be reused.
+        """Return whether the thread need not wait any more.
 
-        If a rank is lost for good, MPI keeps the memory.
+        Either MPI has stopped using the memory, or a rank is lost for good, and the memory is then
+        kept alive for ever, as MPI may still use it.
         """
         if self._is_quiet():
             return True

@@ -44,7 +44,7 @@ class BackOff:
 
     @property
     def is_waiting(self) -> bool:
-        """True once so many polls found nothing that there are pauses between them."""
+        """True once there are pauses between polls, as nothing has happened for long."""
         return self._looks > self._all_looks
 
     def wait(self) -> None:

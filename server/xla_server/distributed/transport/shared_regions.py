@@ -139,7 +139,10 @@ class SharedSeats:
         self._room = room
 
     def member(self, participant: int, meeting: int) -> MemberAddresses | None:
-        """Return a participant's addresses at a meeting; None without a seat on this machine."""
+        """Return a participant's addresses at a meeting.
+
+        The result is None if the participant is on another machine, or the meeting did not fit.
+        """
         found = self._meetings.get(meeting)
         region = self._regions.addresses.get(self._ranks[participant])
         if found is None or region is None:
@@ -152,7 +155,9 @@ class SharedSeats:
 
 
 def shared_regions(everyone: "MPI.Intracomm", max_bytes: int) -> SharedRegions | None:
-    """Create the regions of this machine, as all ranks do; None without room or without others.
+    """Create the regions of this machine; all ranks must call this at the same time.
+
+    The result is None if the file system has no room, or if no other rank is on this machine.
 
     Regions have `max_bytes`, or less if the file system is small: if one rank found no room, Open
     MPI would leave the others waiting. All pages are written to now: the process would be killed by

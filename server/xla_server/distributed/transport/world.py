@@ -49,8 +49,8 @@ class World:
             from mpi4py import MPI
         except (ImportError, RuntimeError) as error:
             raise WorldError(f"MPI cannot be loaded: {error}") from error
-        # Without it, each start logs a warning about another kind of windows, which is not
-        # available.
+        # Without this default, each start logs a warning about another component for windows, which
+        # is not available.
         ONE_SIDED_COMPONENT.set_default("sm")
         level = MPI.Init_thread(MPI.THREAD_MULTIPLE)
         if level < MPI.THREAD_MULTIPLE:

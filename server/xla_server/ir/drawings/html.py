@@ -37,7 +37,7 @@ def _lines(module: HloModule) -> Iterator[str]:
     ids = {part: f"i{number}" for number, part in enumerate(module.instructions())}
     anchors = {part: f"c{number}" for number, part in enumerate(module.computations)}
     yield '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-    # Names come from clients: they are escaped, so that nothing in them is executed.
+    # Names come from clients: even markup that got into the page could execute nothing.
     yield (
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'\">"

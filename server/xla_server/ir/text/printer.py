@@ -51,7 +51,7 @@ class _Names:
         self._given = {HloComputation: UniqueNames(), HloInstruction: UniqueNames()}
 
     def of(self, part: HloComputation | HloInstruction) -> str:
-        """The name of `part`, the same whenever it is asked for."""
+        """The name of `part`, the same at each call."""
         known = self._names.get(part)
         if known is not None:
             return known

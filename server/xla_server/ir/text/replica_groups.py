@@ -56,7 +56,7 @@ def read_iota(reader: HloReader) -> tuple[list[int], list[int]]:
 
 
 def mesh_text(mesh: xla_data_pb2.MeshProto) -> str:
-    """`mesh['x'=2,'y'=4]`, with its devices where they are not in order."""
+    """`mesh['x'=2,'y'=4]`, with its devices if they are not in order."""
     text = "mesh[" + ",".join(f"'{axis.name}'={axis.size}" for axis in mesh.axes) + "]"
     if mesh.device_ids:
         return f"{text}, device_ids=({','.join(map(str, mesh.device_ids))})"

@@ -25,7 +25,7 @@ _PLAIN_SHAPE = re.compile(r"[a-z][a-z0-9]*\[[0-9,]*\](?:\{[0-9,]*\})?(?![{:0-9])
 
 
 class HloReader(ShapeReader):
-    """A recursive descent over HLO text; errors say line:column."""
+    """A recursive descent over HLO text; errors state line:column."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
