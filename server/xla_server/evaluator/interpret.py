@@ -6,6 +6,7 @@ from collections.abc import Generator, Sequence
 import numpy as np
 
 from xla_contract import errors
+from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator import vectorized_scalars
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
@@ -14,10 +15,22 @@ from xla_server.execution.environment import Environment
 from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.execution.memory_check import require_room
 from xla_server.ir.explicit_stack import Deep, result_of
-from xla_server.ir.module import HloComputation, HloModule
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.evaluation import Array, Token, Value
 from xla_server.ops.numerics.subnormals import subnormals_as_zeros
 from xla_server.ops.random.rng_get_and_update_state import RandomStates
+
+_SET_SIZES = frozenset(
+    {
+        Opcode.ASYNC_START,
+        Opcode.CALL,
+        Opcode.CONDITIONAL,
+        Opcode.FUSION,
+        Opcode.SET_DIMENSION_SIZE,
+        Opcode.WHILE,
+    }
+)
+"""Opcodes that set sizes themselves, or in the computations that they call."""
 
 
 def evaluate(
@@ -113,7 +126,11 @@ class Run(Environment):
             raise errors.InternalError(
                 f"the evaluator failed, got operands ({inside}) and shape {instruction.shape}"
             ).at(instruction.opcode, instruction.name) from error
-        if self.check_values and not has_shape(value, instruction.shape, self.plans.is_dynamic):
+        if self.check_values and not has_shape(
+            value,
+            instruction.shape,
+            self.plans.is_dynamic and _may_be_smaller(instruction, operands),
+        ):
             raise errors.InternalError(
                 f"the value must have the instruction's shape, got {describe(value)} for "
                 f"{instruction.shape}"
@@ -121,16 +138,34 @@ class Run(Environment):
         return value
 
 
-def has_shape(value: Value, shape: Shape, is_dynamic: bool = False) -> bool:
+def _may_be_smaller(instruction: HloInstruction, operands: Sequence[Value]) -> bool:
+    """Return whether dimensions that are declared static may be smaller in the result.
+
+    Shapes are compatible whether or not a dimension is dynamic, so sizes that an instruction sets,
+    or that an operand has, may be those of such a dimension.
+    """
+    pairs = zip(operands, instruction.operands, strict=True)
+    return instruction.opcode in _SET_SIZES or not all(
+        _is_whole(value, operand.shape) for value, operand in pairs
+    )
+
+
+def _is_whole(value: Value, shape: Shape) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_whole, value, shape.tuple_shapes))
+    return isinstance(value, Token) or value.shape == shape.dimensions
+
+
+def has_shape(value: Value, shape: Shape, may_be_smaller: bool = False) -> bool:
     """Return whether `value` has the numpy types, dimensions and tuple structure of `shape`.
 
-    If the program `is_dynamic`, a dimension that is declared static may be smaller, too.
+    Dynamic dimensions may be smaller than declared; static ones only if the value `may_be_smaller`.
     """
     if shape.is_tuple:
         return (
             isinstance(value, tuple)
             and len(value) == len(shape.tuple_shapes)
-            and all(map(has_shape, value, shape.tuple_shapes, [is_dynamic] * len(value)))
+            and all(map(has_shape, value, shape.tuple_shapes, [may_be_smaller] * len(value)))
         )
     if shape.is_array:
         return (
@@ -138,7 +173,7 @@ def has_shape(value: Value, shape: Shape, is_dynamic: bool = False) -> bool:
             and value.dtype == shape.element_type.dtype
             and value.ndim == shape.rank
             and all(
-                size == bound or (size < bound and (is_dynamic or shape.is_dynamic(number)))
+                size == bound or (size < bound and (may_be_smaller or shape.is_dynamic(number)))
                 for number, size, bound in zip(
                     range(value.ndim), value.shape, shape.dimensions, strict=True
                 )

@@ -1,6 +1,6 @@
 """Values smaller than their bounds, through operations and computations."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,12 @@ from tests.conformance.examples import ADD, Example, assert_gives, result_of
 from tests.corpus.root_text import run_text
 from xla_client import Builder, Op, Shape, ops
 from xla_client.lib import constants
-from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedError
+from xla_contract.errors import (
+    InternalError,
+    InvalidArgumentError,
+    ShapeError,
+    UnimplementedError,
+)
 from xla_contract.types.dimension_numbers import (
     DotDimensionNumbers,
     GatherDimensionNumbers,
@@ -18,10 +23,13 @@ from xla_contract.types.dimension_numbers import (
 )
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
 from xla_server.evaluator import plan
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
-from xla_server.evaluator.interpret import has_shape
+from xla_server.evaluator.interpret import evaluate, has_shape
 from xla_server.ir.importer import import_module
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import Evaluator, Frame, Value
 from xla_server.ops.evaluators import evaluator
 
 LINE = np.arange(1, 7, dtype=np.float32)
@@ -277,6 +285,21 @@ def test_a_dimension_that_is_declared_static_may_be_smaller() -> None:
     root = "f32[6] set-dimension-size(x0, x1), dimensions={0}"
     found: Any = run_text(["f32[6]", "s32[]"], root, [LINE, np.int32(2)])
     np.testing.assert_array_equal(found, LINE[:2])
+
+
+def test_a_value_that_is_smaller_than_all_operands_is_an_error() -> None:
+    def cut(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+        return LINE[:3]
+
+    def evaluator_of(opcode: Opcode) -> Evaluator:
+        return cut if opcode is Opcode.NEGATE else evaluator(opcode)
+
+    def program(c: Example) -> Op:
+        return ops.tuple([ops.set_dimension_size(c(LINE), c(np.int32(2)), 0), -c(LINE)])
+
+    plans = plan.PlanCache(is_dynamic=True, evaluator_of=evaluator_of)
+    with pytest.raises(InternalError, match=r"negate .*f32\[6\]"):
+        evaluate(_module(program), [LINE, np.int32(2), LINE], plans=plans, check_values=True)
 
 
 def test_a_value_may_be_smaller_only_where_its_shape_is_dynamic() -> None:
