@@ -70,7 +70,7 @@ ALLOWED = {
         codegen/lower/control/control.py: _arrays _state
         codegen/lower/host.py: _arrays _value
         codegen/lower/lowering.py: Lowering.fresh leaves
-        evaluator/interpret.py: describe has_shape
+        evaluator/interpret.py: _has_declared_sizes describe has_shape
         ir/fingerprint.py: _add_literal
         ir/traversal.py: leaves
         ops/collectives/collective.py: zeros

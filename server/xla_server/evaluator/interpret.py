@@ -146,13 +146,13 @@ def _may_be_smaller(instruction: HloInstruction, operands: Sequence[Value]) -> b
     """
     pairs = zip(operands, instruction.operands, strict=True)
     return instruction.opcode in _SET_SIZES or not all(
-        _is_whole(value, operand.shape) for value, operand in pairs
+        _has_declared_sizes(value, operand.shape) for value, operand in pairs
     )
 
 
-def _is_whole(value: Value, shape: Shape) -> bool:
+def _has_declared_sizes(value: Value, shape: Shape) -> bool:
     if isinstance(value, tuple):
-        return all(map(_is_whole, value, shape.tuple_shapes))
+        return all(map(_has_declared_sizes, value, shape.tuple_shapes))
     return isinstance(value, Token) or value.shape == shape.dimensions
 
 
