@@ -5,7 +5,6 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from xla_contract.ops.contraction.convolution import ConvolutionAttributes
-from xla_contract.ops.contraction.dot import DotAttributes
 from xla_contract.ops.shaping.reverse import ReverseAttributes
 from xla_contract.types.dimension_numbers import DotDimensionNumbers, PaddingDimension
 from xla_contract.types.opcode import Opcode
@@ -84,9 +83,8 @@ class _Im2col:
     def product(self, editor: Editor) -> HloInstruction:
         """Return the convolution as a product."""
         i, numbers = self.i, self.i.attributes.dimension_numbers
-        form, a = DotDimensionNumbers((1,), (0,), (), ()), i.attributes
-        attributes = DotAttributes(form, i.shape.element_type, a.precision, a.algorithm)
-        dot = editor.add(Opcode.DOT, (self._matrix(editor), self._kernel(editor)), attributes)
+        form = DotDimensionNumbers((1,), (0,), (), ())
+        dot = editor.dot(i, self._matrix(editor), self._kernel(editor), form)
         result = editor.reshape(dot, (self.batch, *self.positions, self.features))
         # `output` lists (batch, features, *spatial); here features are last.
         last = len(self.positions) + 1
