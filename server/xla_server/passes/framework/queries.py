@@ -14,6 +14,7 @@ from xla_server.ir.module import HloComputation
 from xla_server.ir.splat import literal_of as literal_of
 from xla_server.ir.splat import splat as splat
 from xla_server.ops.elementwise.elementwise_table import COMBINING, ROUNDED_SUMS
+from xla_server.ops.numerics.scalar_function import plain_opcode
 
 
 def is_narrow_float(kind: ElementType) -> bool:
@@ -65,10 +66,6 @@ def _extremes(kind: ElementType) -> tuple[Any, Any]:
 
 def combiner(computation: HloComputation) -> Opcode | None:
     """The operation that a computation of two scalars of one type is, or None."""
-    root, parameters = computation.root, computation.parameters
-    if len(parameters) != 2 or len(root.operands) != 2:
-        return None
-    if set(root.operands) != set(parameters) or root.opcode not in BINARY:
-        return None
-    types = {part.shape.element_type for part in (root, *parameters)}
-    return root.opcode if len(types) == 1 else None
+    opcode = plain_opcode(computation)
+    types = {part.shape.element_type for part in (computation.root, *computation.parameters)}
+    return opcode if opcode in BINARY and len(types) == 1 else None
