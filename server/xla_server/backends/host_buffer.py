@@ -15,7 +15,8 @@ from xla_host import allocator
 from xla_host.aligned import ALIGNMENT, aligned_empty
 from xla_server.backends.device_buffer import Buffers
 from xla_server.backends.platform import Device
-from xla_server.ops.evaluation import TOKEN, Array, Token, Value
+from xla_server.ops.control.constant import value_of
+from xla_server.ops.evaluation import Array, Token, Value
 from xla_server.ops.numerics.dynamic_bounds import filled
 from xla_server.runtime.blocks import BlockPool, MemoryBlock, block_size
 
@@ -218,13 +219,6 @@ ONE_OWNER = _references()
 
 _LAYING_OUT = threading.Lock()
 """Held while an array is copied to row-major order: its address must never change again."""
-
-
-def value_of(literal: Literal) -> Value:
-    """Return an evaluator's operand for a literal; shares its memory."""
-    if literal.shape.is_tuple:
-        return tuple(map(value_of, literal.elements))
-    return literal.actual if literal.shape.is_array else TOKEN
 
 
 def literal_of(value: Value, shape: Shape) -> Literal:

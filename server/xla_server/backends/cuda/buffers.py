@@ -17,9 +17,10 @@ from xla_contract.types.shape import Shape
 from xla_host.aligned import aligned_empty
 from xla_server.backends.cuda.worker.supervisor.process import DeviceMemory, DeviceWorker
 from xla_server.backends.device_buffer import Buffers
-from xla_server.backends.host_buffer import GIVEN_UP, ONE_OWNER, literal_of, value_of
+from xla_server.backends.host_buffer import GIVEN_UP, ONE_OWNER, literal_of
 from xla_server.backends.platform import Device
 from xla_server.execution.memory_check import LARGE, require_room
+from xla_server.ops.control.constant import value_of
 from xla_server.ops.evaluation import Array, Value
 
 
