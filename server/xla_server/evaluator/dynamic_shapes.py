@@ -7,7 +7,7 @@ evaluator the instruction with the sizes of this run.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from xla_contract.types.shape import Shape
 from xla_server.evaluator.dynamic_operands import UPDATED_IN_PLACE, fit_operands
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ops.evaluation import Array, Evaluator, Frame, Value
+from xla_server.ir.traversal import leaves
+from xla_server.ops.evaluation import Array, Evaluator, Frame, Token, Value
 from xla_server.ops.numerics.dynamic_bounds import cut, filled, plain, replaced_sizes
 
 ANY_SIZE = frozenset(
@@ -93,6 +94,12 @@ def at_actual_sizes(opcode: Opcode, evaluate: Evaluator) -> Evaluator:
         return evaluate(actual, arrays, frame)
 
     return evaluate_any
+
+
+def is_full(i: HloInstruction, value: Any) -> bool:
+    """Return whether the arrays of a value of `i` have the sizes of its shape."""
+    parts = zip(leaves(value), i.shape.leaves(), strict=True)
+    return all(isinstance(part, Token) or part.shape == shape.dimensions for part, shape in parts)
 
 
 def _has_bounds(value: Value, operand: HloInstruction) -> bool:

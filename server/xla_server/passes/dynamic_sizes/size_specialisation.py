@@ -13,12 +13,16 @@ from xla_contract.errors import XlaError
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.dynamic_operands import UPDATED_IN_PLACE, fit_operands
-from xla_server.evaluator.dynamic_shapes import ANY_SIZE, actual_shape, has_dynamic_shapes
+from xla_server.evaluator.dynamic_shapes import (
+    ANY_SIZE,
+    actual_shape,
+    has_dynamic_shapes,
+    is_full,
+)
 from xla_server.evaluator.plan import in_order
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule, callees_first
 from xla_server.ir.side_effects import SIDE_EFFECTS, acts, instructions_inside
-from xla_server.ir.traversal import leaves
 from xla_server.ops.evaluation import TOKEN, Array, Token
 from xla_server.passes.dynamic_sizes.known_sizes import KnownSizes
 from xla_server.passes.dynamic_sizes.sized_operations import (
@@ -126,7 +130,7 @@ class SizeSpecialiser:
 
     def _control(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
         is_static = not any(map(has_dynamic_shapes, i.called))
-        if is_static and all(map(_is_full, i.operands, operands)):
+        if is_static and all(map(is_full, i.operands, operands)):
             opcodes = (part.opcode for part in instructions_inside(i))
             if Opcode.RNG_GET_AND_UPDATE_STATE in opcodes:
                 # Random states belong to the instructions of the original program.
@@ -218,7 +222,7 @@ class SizeSpecialiser:
         if len(arrays) < len(operands):
             raise UnspecialisedError
         attributes, shape = i.attributes, i.shape
-        if not all(map(_is_full, i.operands, arrays)):
+        if not all(map(is_full, i.operands, arrays)):
             if i.opcode in UPDATED_IN_PLACE:
                 return updated(i, arrays)
             # A SizedArray has the functions of bounds.py that `fit_operands` needs.
@@ -277,12 +281,6 @@ def _may_show_hidden(i: HloInstruction) -> bool:
 
 def _is_seen(i: HloInstruction) -> bool:
     return i.opcode in HOST or acts(i)
-
-
-def _is_full(i: HloInstruction, operand: Known) -> bool:
-    """Return whether an operand, the value of `i`, has the sizes of its shape."""
-    parts = zip(leaves(operand), i.shape.leaves(), strict=True)
-    return all(isinstance(part, Token) or part.shape == shape.dimensions for part, shape in parts)
 
 
 def _static(shape: Shape) -> Shape:
