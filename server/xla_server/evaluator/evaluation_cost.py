@@ -29,8 +29,7 @@ def evaluations_once(i: HloInstruction) -> float:
     """
     if i.opcode is Opcode.REDUCE:
         return math.prod(map(float, i.operands[0].shape.dimensions))
-    shape = i.shape.tuple_shapes[0] if i.shape.is_tuple else i.shape
-    elements = math.prod(map(float, shape.dimensions))
+    elements = math.prod(map(float, i.shape.parts[0].dimensions))
     if i.opcode is Opcode.REDUCE_WINDOW:
         return elements * math.prod(float(d.size) for d in i.attributes.window.dimensions)
     if i.opcode in (Opcode.DOT, Opcode.CONVOLUTION):

@@ -102,7 +102,7 @@ def _each(
     frame: Frame, computation: HloComputation, arguments: Sequence[Array], batch: tuple[int, ...]
 ) -> Value:
     result = computation.root.shape
-    shapes = result.tuple_shapes if result.is_tuple else (result,)
+    shapes = result.parts
     outputs = [np.empty(batch, shape.element_type.dtype) for shape in shapes]
     for position in np.ndindex(batch):
         value = frame.call(computation, [np.asarray(array[position]) for array in arguments])

@@ -129,7 +129,7 @@ def declared_sizes(shape: Shape, dimension: int) -> tuple[int, ...]:
 
     Only the results determine into how many parts a dimension is gathered or scattered.
     """
-    results = shape.tuple_shapes if shape.is_tuple else (shape,)
+    results = shape.parts
     return tuple(
         result.dimensions[dimension] if 0 <= dimension < result.rank else -1 for result in results
     )

@@ -28,9 +28,7 @@ def evaluate_reduce_window(
     arrays = [cast(Array, operand) for operand in operands[:count]]
     initial = [cast(Array, operand) for operand in operands[count:]]
     known = scalar_function.recognise(reducer)
-    outputs = (
-        instruction.shape.tuple_shapes[0] if instruction.shape.is_tuple else instruction.shape
-    ).dimensions
+    outputs = instruction.shape.parts[0].dimensions
     if known is not None:
         return _known(known, arrays[0], initial[0], window, outputs, frame)
     wide, given = entered(reducer, [*initial, *arrays])

@@ -19,7 +19,7 @@ class ScanExpander(RewritePass):
         (step,) = i.called
         count = len(i.operands) - attributes.carries
         arrays, carried = i.operands[:count], i.operands[count:]
-        shapes = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
+        shapes = i.shape.parts
         outputs = len(shapes) - attributes.carries
         size = int(arrays[0].shape.dimensions[attributes.dimension])
 
