@@ -1,7 +1,5 @@
 """Properties of instructions, constants and computations that several passes test."""
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -20,11 +18,6 @@ from xla_server.ops.numerics.scalar_function import plain_opcode
 def is_narrow_float(kind: ElementType) -> bool:
     """Return whether kernels compute in F32 for this type, and round each result to it."""
     return kind.is_floating and kind.bit_width < 32
-
-
-def count(dimensions: Sequence[int]) -> int:
-    """The number of elements."""
-    return math.prod(dimensions)
 
 
 FREE_ORDER = COMBINING - {Opcode.XOR}

@@ -1,6 +1,7 @@
 """Calls, element by element, of computations on scalars that no kernel can hold."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 from xla_contract.types.opcode import Opcode
@@ -9,7 +10,6 @@ from xla_server.evaluator.vectorized_scalars import can_lift
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.queries import count
 from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice, write_slice
 from xla_server.passes.simplify.call_inliner import copied
 
@@ -112,9 +112,9 @@ class ScalarCallEmitter:
         """
         editor = self.editor
         dimensions = arrays[0].shape.dimensions
-        size = count(dimensions)
+        size = math.prod(dimensions)
         root = self.computation.root.shape
-        shapes: Sequence[Shape] = root.tuple_shapes if root.is_tuple else (root,)
+        shapes: Sequence[Shape] = root.parts
         if condition is not None:
             shapes = [part.shape for part in otherwise]
         results = [Shape.array(shape.element_type, (size,)) for shape in shapes]

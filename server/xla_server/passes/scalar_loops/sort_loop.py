@@ -1,5 +1,6 @@
 """sort as a loop of insertions, each with a binary search for its position."""
 
+import math
 from collections.abc import Sequence
 
 from xla_contract.ops.elementwise.compare import ComparisonDirection
@@ -8,7 +9,6 @@ from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.formula import Term
-from xla_server.passes.framework.queries import count
 from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice, write_slice
 from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter
 
@@ -19,10 +19,10 @@ def sorted_by_insertion(i: HloInstruction, callers: Sequence[ScalarCallEmitter])
     editor = caller.editor
     sizes, dimension = i.operands[0].shape.dimensions, i.attributes.dimension
     length = sizes[dimension]
-    if not count(sizes):
+    if not math.prod(sizes):
         return i.operands
     order = [*(d for d in range(len(sizes)) if d != dimension), dimension]
-    lines = count(sizes) // length
+    lines = math.prod(sizes) // length
     moved = [editor.transpose(operand, order) for operand in i.operands]
     arrays = [editor.reshape(array, (lines, length)) for array in moved]
 

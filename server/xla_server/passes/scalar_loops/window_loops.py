@@ -1,5 +1,6 @@
 """reduce-window and select-and-scatter as loops over window elements, all positions at once."""
 
+import math
 from collections.abc import Sequence
 
 from xla_contract.ops.elementwise.compare import ComparisonDirection
@@ -9,7 +10,6 @@ from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.formula import Term
-from xla_server.passes.framework.queries import count
 from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice, write_slice
 from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter
 
@@ -30,7 +30,7 @@ def folded_under_windows(i: HloInstruction, callers: Sequence[ScalarCallEmitter]
         editor.broadcast(editor.convert(value, kind), (), positions)
         for value, kind in zip(initial, kinds, strict=False)
     ]
-    if not count(positions) or not count(base):
+    if not math.prod(positions) or not math.prod(base):
         return totals
     is_element = editor.full(True, ElementType.PRED, base)
     padded = [_padded(editor, array, window) for array in (*arrays, is_element)]
@@ -39,7 +39,7 @@ def folded_under_windows(i: HloInstruction, callers: Sequence[ScalarCallEmitter]
         *parts, holds = (_under(editor, array, window, positions, number) for array in given)
         return caller.each([*totals, *parts], holds, totals)
 
-    size = count([d.size for d in window.dimensions])
+    size = math.prod([d.size for d in window.dimensions])
     return counted_loop(editor, i.name, size, padded, totals, turn)
 
 
@@ -49,12 +49,12 @@ def selected_and_scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitte
     editor = select.editor
     operand, source, initial = i.operands
     sizes, positions = operand.shape.dimensions, source.shape.dimensions
-    size = count(sizes)
+    size = math.prod(sizes)
     target = editor.broadcast(initial, (), (size,))
-    if not size or not count(positions):
+    if not size or not math.prod(positions):
         return [editor.reshape(target, sizes)]
     kept_at = _kept_places(i, select)
-    flat = [editor.reshape(part, (count(positions),)) for part in (kept_at, source)]
+    flat = [editor.reshape(part, (math.prod(positions),)) for part in (kept_at, source)]
 
     def turn(number: HloInstruction, given: Values, results: Values) -> Values:
         place, value = (read_slice(editor, array, number) for array in given)
@@ -63,7 +63,7 @@ def selected_and_scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitte
         (new,) = scatter.one_where(_is_somewhere(editor, place), (old, value), (old,))
         return [write_slice(editor, result, new, place)]
 
-    (result,) = counted_loop(editor, i.name, count(positions), flat, (target,), turn)
+    (result,) = counted_loop(editor, i.name, math.prod(positions), flat, (target,), turn)
     return [editor.reshape(result, sizes)]
 
 
@@ -76,7 +76,7 @@ def _kept_places(i: HloInstruction, select: ScalarCallEmitter) -> HloInstruction
     operand, source, _ = i.operands
     window: Window = i.attributes.window
     sizes, positions = operand.shape.dimensions, source.shape.dimensions
-    places = editor.reshape(editor.iota(ElementType.S64, (count(sizes),), 0), sizes)
+    places = editor.reshape(editor.iota(ElementType.S64, (math.prod(sizes),), 0), sizes)
     nothing = editor.constant(0, operand.shape.element_type)
     nowhere = editor.constant(NOWHERE, ElementType.S64)
     padded = [_padded(editor, operand, window), _padded(editor, places, window, NOWHERE)]
@@ -94,7 +94,7 @@ def _kept_places(i: HloInstruction, select: ScalarCallEmitter) -> HloInstruction
             for new, old in zip(later, kept, strict=True)
         ]
 
-    turns = count([d.size for d in window.dimensions])
+    turns = math.prod([d.size for d in window.dimensions])
     return counted_loop(editor, i.name, turns, padded, initial, turn)[1]
 
 
