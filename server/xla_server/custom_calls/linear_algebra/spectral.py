@@ -162,7 +162,7 @@ def singular_shapes(call: BatchedCall) -> Shape:
     rows, columns, smaller = call.rows, call.columns, call.smaller
     reduced = [call.array(rows, smaller), call.array(smaller, columns)]
     full = [call.array(rows, rows), call.array(columns, columns)]
-    parts = call.declared.tuple_shapes if call.declared.is_tuple else ()
+    parts = call.declared.tuple_shapes
     is_reduced = mode == "S"
     if mode == "N" and len(parts) == 5:
         is_reduced = (
