@@ -10,6 +10,7 @@ from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.attribute_fields import Special
+from xla_contract.ops.rules import any_dynamic
 from xla_contract.ops.signature import exactly, listed, require_array, same_type
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.devices.replica_groups import (
@@ -122,6 +123,21 @@ def check_dimension(what: str, dimension: int, operands: Sequence[Shape]) -> Non
                 f"the {what} dimension must be in range [0, {operand.rank}), got {dimension} for "
                 f"{operand}"
             )
+
+
+def require_one_result_each(results: Sequence[int], operands: Sequence[Shape]) -> None:
+    """Raise ShapeError unless the sizes of results are as many as the operands."""
+    if len(results) != len(operands):
+        raise ShapeError(
+            f"there must be one result per operand, got {len(results)} for {listed(operands)}"
+        )
+
+
+def resized(array: Shape, dimension: int, size: int) -> Shape:
+    """The shape with another size in one dimension."""
+    sizes = list(array.dimensions)
+    sizes[dimension] = size
+    return array.with_dimensions(sizes, any_dynamic([array]))
 
 
 def declared_sizes(shape: Shape, dimension: int) -> tuple[int, ...]:
