@@ -221,7 +221,7 @@ class Leader:
             case _:
                 run = self._runs.get(message.run)
                 if run is not None:
-                    run.told(rank, message)
+                    run.handle(rank, message)
 
 
 def _stop(run: RemoteRun, cancellation: Cancellation) -> None:
