@@ -36,7 +36,7 @@ _AGAIN = 0.1
 """Interval of repeated reports to rank 0 that a meeting is late, as a fraction of its timeout."""
 
 
-class _Way(NamedTuple):
+class _ExchangePlan(NamedTuple):
     """A meeting with operands of certain types and dimensions, `form`: equal for all its visits.
 
     `numbers` maps each rank to the positions of its members in the group. `digests` identify the
@@ -52,7 +52,7 @@ class _Way(NamedTuple):
 class _Visited(NamedTuple):
     """A visit of this rank that needs no permission of rank 0."""
 
-    way: _Way
+    plan: _ExchangePlan
     number: int
 
 
@@ -93,7 +93,7 @@ class Crossings:
         """Held while visits are reported, so that they are sent in order."""
         self._tickets: dict[messages.MeetingKey, queue.SimpleQueue[messages.Go | XlaError]] = {}
         self._spreads: dict[messages.MeetingKey, messages.Go | _Visited] = {}
-        self._ways: dict[tuple[Meeting, Form], _Way] = {}
+        self._plans: dict[tuple[Meeting, Form], _ExchangePlan] = {}
         self._failure: XlaError | None = None
         self._counts: dict[messages.MeetingKey, int] = {}
         self._untold: dict[tuple[messages.MeetingKey, tuple[int, ...]], messages.Visit] = {}
@@ -113,26 +113,26 @@ class Crossings:
 
     def gathered(self, meeting: Meeting, given: Sequence[Any], crossing: Crossing) -> list[Any]:
         """Return the values of all members, as far as those here read them; see Across."""
-        way = self._way(meeting, crossing.form)
-        mine = way.numbers[self._rank]
+        plan = self._plan(meeting, crossing.form)
+        mine = plan.numbers[self._rank]
         reduction = crossing.reduction
         if self._options.is_fast and reduction is not None and is_native(reduction):
             here = [given[place] for place in mine]
-            totals = self._reduced(meeting, here, reduction, way)
+            totals = self._reduced(meeting, here, reduction, plan)
             return [reduction.total(each, totals) for each in given]
         parts = [crossing.absent(given[mine[0]]) if each is None else each for each in given]
         sent: dict[int, list[Array]] = {}
         received: dict[int, list[Array]] = {}
         whole: list[Array] = []
-        for rank, others in way.numbers.items():
+        for rank, others in plan.numbers.items():
             if rank != self._rank:
                 sent[rank] = _read(crossing, parts, mine, others)
                 received[rank] = _read(crossing, parts, others, mine)
                 whole = sent[rank]
         if crossing.is_eager:
-            visited = _Visited(way, self._come(meeting, way, 0))
+            visited = _Visited(plan, self._come(meeting, plan, 0))
             if crossing.writes is not None:
-                self._spreads[way.key] = visited
+                self._spreads[plan.key] = visited
             if crossing.reads is not None:
                 rooms = {rank: room(arrays) for rank, arrays in received.items()}
                 self._pass(visited, 0, sent, rooms)
@@ -143,7 +143,7 @@ class Crossings:
         require_size(sum(each.nbytes for arrays in sent.values() for each in arrays))
         require_size(sum(each.nbytes for arrays in received.values() for each in arrays))
         turns = (crossing.reads is not None) + (crossing.writes is not None)
-        go = self._begun(meeting, way, turns)
+        go = self._begun(meeting, plan, turns)
         if crossing.writes is not None:
             self._spreads[go.key] = go
         if crossing.reads is None:
@@ -162,14 +162,14 @@ class Crossings:
         writes = crossing.writes
         if writes is None:
             return
-        way = self._way(meeting, crossing.form)
-        go = self._spreads.pop(way.key, None)
+        plan = self._plan(meeting, crossing.form)
+        go = self._spreads.pop(plan.key, None)
         if go is None:
             # MPI has reduced for all.
             return
         others = {
             rank: [alike for place in theirs for alike in writes(shared, place)]
-            for rank, theirs in way.numbers.items()
+            for rank, theirs in plan.numbers.items()
         }
         mine = [alike[0] for alike in others.pop(self._rank)]
         if isinstance(go, _Visited):
@@ -215,13 +215,13 @@ class Crossings:
         self._send(messages.Ended(self._options.run, number))
 
     def _reduced(
-        self, meeting: Meeting, given: Sequence[Any], reduction: Reduction, way: _Way
+        self, meeting: Meeting, given: Sequence[Any], reduction: Reduction, plan: _ExchangePlan
     ) -> Sequence[Array]:
         """Reduce the values of members here, then the totals of all ranks by MPI's Allreduce."""
         totals = reduction.reduce(given)
         require_size(sum(total.nbytes for total in totals))
-        way = way._replace(form=f"{way.form} by MPI's {reduction.opcode}")
-        go = self._begun(meeting, way, 1)
+        plan = plan._replace(form=f"{plan.form} by MPI's {reduction.opcode}")
+        go = self._begun(meeting, plan, 1)
         self._exchange.reduce(go.ranks, go.turn, totals, reduction.opcode)
         return totals
 
@@ -233,13 +233,13 @@ class Crossings:
         rooms: Mapping[int, Bytes],
     ) -> None:
         parcels = self._exchange.parcels
-        way, number = visited
-        stamp = Stamp(self._options.run, number, way.digests[step])
+        plan, number = visited
+        stamp = Stamp(self._options.run, number, plan.digests[step])
         delivery = parcels.exchange(
             stamp, {rank: joined(arrays) for rank, arrays in sent.items()}, rooms
         )
         try:
-            self._until(delivery.is_over, way.key, number)
+            self._until(delivery.is_over, plan.key, number)
         except XlaError:
             self._leave(delivery)
             raise
@@ -269,16 +269,16 @@ class Crossings:
         while not delivery.is_left(is_lost=self._exchange.failure is not None):
             back_off.wait()
 
-    def _come(self, meeting: Meeting, way: _Way, turns: int) -> int:
+    def _come(self, meeting: Meeting, plan: _ExchangePlan, turns: int) -> int:
         """Note a visit to which all members of this rank have come; return its number."""
-        come = tuple(meeting.members[place] for place in way.numbers[self._rank])
+        come = tuple(meeting.members[place] for place in plan.numbers[self._rank])
         self._note(come)
         with self._lock:
             if self._failure is not None:
                 raise copy_of(self._failure)
-            number = self._counts.get(way.key, 0)
-            self._counts[way.key] = number + 1
-            self._untold[way.key, come] = messages.Visit(meeting, number, way.form, turns, come)
+            number = self._counts.get(plan.key, 0)
+            self._counts[plan.key] = number + 1
+            self._untold[plan.key, come] = messages.Visit(meeting, number, plan.form, turns, come)
         return number
 
     def _note(self, members: Sequence[int]) -> None:
@@ -301,13 +301,13 @@ class Crossings:
             if visits:
                 self._send(messages.Arrive(self._options.run, tuple(visits.values())))
 
-    def _begun(self, meeting: Meeting, way: _Way, turns: int) -> messages.Go:
+    def _begun(self, meeting: Meeting, plan: _ExchangePlan, turns: int) -> messages.Go:
         """Wait until members of all ranks have come to a meeting; return rank 0's message."""
-        key = way.key
+        key = plan.key
         ticket: queue.SimpleQueue[messages.Go | XlaError] = queue.SimpleQueue()
         # Before the visit is noted, as any thread may report it from then on.
         self._tickets[key] = ticket
-        number = self._come(meeting, way, turns)
+        number = self._come(meeting, plan, turns)
         self._tell()
         with releasing_slot():
             answer = self._answer(ticket, key, number)
@@ -332,9 +332,9 @@ class Crossings:
                 self._send(messages.Late(self._options.run, key, visit))
                 seconds = self._options.timeout_seconds * _AGAIN
 
-    def _way(self, meeting: Meeting, form: Form) -> _Way:
-        way = self._ways.get((meeting, form))
-        if way is None:
+    def _plan(self, meeting: Meeting, form: Form) -> _ExchangePlan:
+        plan = self._plans.get((meeting, form))
+        if plan is None:
             key = meeting_key(meeting, is_one_program=self._options.is_one_program)
             text = ", ".join(f"{dtype}{list(sizes)}" for dtype, sizes in form)
             numbers: dict[int, list[int]] = {}
@@ -344,9 +344,9 @@ class Crossings:
                 hashlib.blake2b(repr((key, text, step)).encode(), digest_size=16).digest()
                 for step in (0, 1)
             ]
-            way = _Way(key, text, dict(sorted(numbers.items())), (digests[0], digests[1]))
-            self._ways[meeting, form] = way
-        return way
+            plan = _ExchangePlan(key, text, dict(sorted(numbers.items())), (digests[0], digests[1]))
+            self._plans[meeting, form] = plan
+        return plan
 
 
 def _read(
