@@ -89,14 +89,14 @@ class Crossings:
         self._native: Meetings | None = None
         self._noted: dict[tuple[Meeting, int], int] = {}
         """The last visit in native code that was noted for rank 0, by meeting and member."""
-        self._telling = threading.Lock()
+        self._reporting = threading.Lock()
         """Held while visits are reported, so that they are sent in order."""
         self._tickets: dict[messages.MeetingKey, queue.SimpleQueue[messages.Go | XlaError]] = {}
         self._spreads: dict[messages.MeetingKey, messages.Go | _Visited] = {}
         self._plans: dict[tuple[Meeting, Form], _ExchangePlan] = {}
         self._failure: XlaError | None = None
         self._counts: dict[messages.MeetingKey, int] = {}
-        self._untold: dict[tuple[messages.MeetingKey, tuple[int, ...]], messages.Visit] = {}
+        self._unreported: dict[tuple[messages.MeetingKey, tuple[int, ...]], messages.Visit] = {}
         """Visits that rank 0 does not know of: the last one by meeting and members."""
 
     def go(self, go: messages.Go) -> None:
@@ -211,7 +211,7 @@ class Crossings:
     def ended(self, number: int) -> None:
         """Report that a participant of this rank has ended."""
         self._note((number,))
-        self._tell()
+        self._report()
         self._send(messages.Ended(self._options.run, number))
 
     def _reduced(
@@ -253,7 +253,7 @@ class Crossings:
                 if self._failure is not None:
                     raise copy_of(self._failure)
                 if back_off.is_waiting:
-                    self._tell()
+                    self._report()
                     if time.monotonic() > late:
                         if parcels.failure is not None:
                             raise UnavailableError(
@@ -278,7 +278,9 @@ class Crossings:
                 raise copy_of(self._failure)
             number = self._counts.get(plan.key, 0)
             self._counts[plan.key] = number + 1
-            self._untold[plan.key, come] = messages.Visit(meeting, number, plan.form, turns, come)
+            self._unreported[plan.key, come] = messages.Visit(
+                meeting, number, plan.form, turns, come
+            )
         return number
 
     def _note(self, members: Sequence[int]) -> None:
@@ -292,12 +294,14 @@ class Crossings:
                 self._noted[meeting, member] = visit
                 key = meeting_key(meeting, is_one_program=self._options.is_one_program)
                 with self._lock:
-                    self._untold[key, (member,)] = messages.Visit(meeting, visit, "", 0, (member,))
+                    self._unreported[key, (member,)] = messages.Visit(
+                        meeting, visit, "", 0, (member,)
+                    )
 
-    def _tell(self) -> None:
-        with self._telling:
+    def _report(self) -> None:
+        with self._reporting:
             with self._lock:
-                visits, self._untold = self._untold, {}
+                visits, self._unreported = self._unreported, {}
             if visits:
                 self._send(messages.Arrive(self._options.run, tuple(visits.values())))
 
@@ -308,7 +312,7 @@ class Crossings:
         # Before the visit is noted, as any thread may report it from then on.
         self._tickets[key] = ticket
         number = self._come(meeting, plan, turns)
-        self._tell()
+        self._report()
         with releasing_slot():
             answer = self._answer(ticket, key, number)
         with self._lock:
