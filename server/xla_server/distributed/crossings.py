@@ -96,7 +96,7 @@ class Crossings:
         self._plans: dict[tuple[Meeting, Form], _ExchangePlan] = {}
         self._failure: XlaError | None = None
         self._counts: dict[messages.MeetingKey, int] = {}
-        self._unreported: dict[tuple[messages.MeetingKey, tuple[int, ...]], messages.Visit] = {}
+        self._unsent: dict[tuple[messages.MeetingKey, tuple[int, ...]], messages.Visit] = {}
         """Visits that rank 0 does not know of: the last one by meeting and members."""
 
     def go(self, go: messages.Go) -> None:
@@ -278,9 +278,7 @@ class Crossings:
                 raise copy_of(self._failure)
             number = self._counts.get(plan.key, 0)
             self._counts[plan.key] = number + 1
-            self._unreported[plan.key, come] = messages.Visit(
-                meeting, number, plan.form, turns, come
-            )
+            self._unsent[plan.key, come] = messages.Visit(meeting, number, plan.form, turns, come)
         return number
 
     def _note(self, members: Sequence[int]) -> None:
@@ -294,14 +292,12 @@ class Crossings:
                 self._noted[meeting, member] = visit
                 key = meeting_key(meeting, is_one_program=self._options.is_one_program)
                 with self._lock:
-                    self._unreported[key, (member,)] = messages.Visit(
-                        meeting, visit, "", 0, (member,)
-                    )
+                    self._unsent[key, (member,)] = messages.Visit(meeting, visit, "", 0, (member,))
 
     def _report(self) -> None:
         with self._reporting:
             with self._lock:
-                visits, self._unreported = self._unreported, {}
+                visits, self._unsent = self._unsent, {}
             if visits:
                 self._send(messages.Arrive(self._options.run, tuple(visits.values())))
 
