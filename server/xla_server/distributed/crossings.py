@@ -130,7 +130,7 @@ class Crossings:
                 received[rank] = _read(crossing, parts, others, mine)
                 whole = sent[rank]
         if crossing.is_eager:
-            visited = _Visited(plan, self._come(meeting, plan, 0))
+            visited = _Visited(plan, self._record_visit(meeting, plan, 0))
             if crossing.writes is not None:
                 self._spreads[plan.key] = visited
             if crossing.reads is not None:
@@ -269,16 +269,18 @@ class Crossings:
         while not delivery.is_left(is_lost=self._exchange.failure is not None):
             back_off.wait()
 
-    def _come(self, meeting: Meeting, plan: _ExchangePlan, turns: int) -> int:
+    def _record_visit(self, meeting: Meeting, plan: _ExchangePlan, turns: int) -> int:
         """Note a visit to which all members of this rank have come; return its number."""
-        come = tuple(meeting.members[place] for place in plan.numbers[self._rank])
-        self._note(come)
+        arrived = tuple(meeting.members[place] for place in plan.numbers[self._rank])
+        self._note(arrived)
         with self._lock:
             if self._failure is not None:
                 raise copy_of(self._failure)
             number = self._counts.get(plan.key, 0)
             self._counts[plan.key] = number + 1
-            self._unsent[plan.key, come] = messages.Visit(meeting, number, plan.form, turns, come)
+            self._unsent[plan.key, arrived] = messages.Visit(
+                meeting, number, plan.form, turns, arrived
+            )
         return number
 
     def _note(self, members: Sequence[int]) -> None:
@@ -307,7 +309,7 @@ class Crossings:
         ticket: queue.SimpleQueue[messages.Go | XlaError] = queue.SimpleQueue()
         # Before the visit is noted, as any thread may report it from then on.
         self._tickets[key] = ticket
-        number = self._come(meeting, plan, turns)
+        number = self._record_visit(meeting, plan, turns)
         self._report()
         with releasing_slot():
             answer = self._answer(ticket, key, number)
