@@ -135,7 +135,7 @@ class Crossings:
                 self._spreads[plan.key] = visited
             if crossing.reads is not None:
                 rooms = {rank: room(arrays) for rank, arrays in received.items()}
-                self._pass(visited, 0, sent, rooms)
+                self._exchange_parcels(visited, 0, sent, rooms)
                 for rank, arrays in received.items():
                     if not is_dense(arrays):
                         unpack(rooms[rank], [[array] for array in arrays])
@@ -143,7 +143,7 @@ class Crossings:
         require_size(sum(each.nbytes for arrays in sent.values() for each in arrays))
         require_size(sum(each.nbytes for arrays in received.values() for each in arrays))
         turns = (crossing.reads is not None) + (crossing.writes is not None)
-        go = self._begun(meeting, plan, turns)
+        go = self._await_go(meeting, plan, turns)
         if crossing.writes is not None:
             self._spreads[go.key] = go
         if crossing.reads is None:
@@ -179,7 +179,7 @@ class Crossings:
             # MPI may use it longer than the buffers of results live.
             rooms = {rank: np.empty(size, np.uint8) for rank, size in sizes.items()}
             written = [joined(mine)]
-            self._pass(go, 1, dict.fromkeys(others, written), rooms)
+            self._exchange_parcels(go, 1, dict.fromkeys(others, written), rooms)
             for rank, arrays in others.items():
                 unpack(rooms[rank], arrays)
             return
@@ -202,7 +202,7 @@ class Crossings:
             self._note((number,))
             key = meeting_key(visit.meeting, is_one_program=self._options.is_one_program)
             count = visit.stamp - self._native.first_stamp
-            self._until(lambda: not visit.missing(), key, count)
+            self._wait_until(lambda: not visit.missing(), key, count)
 
     def post(self, meeting: Meeting, value: Value) -> None:
         """Send a value to a participant on another rank."""
@@ -221,11 +221,11 @@ class Crossings:
         totals = reduction.reduce(given)
         require_size(sum(total.nbytes for total in totals))
         plan = plan._replace(form=f"{plan.form} by MPI's {reduction.opcode}")
-        go = self._begun(meeting, plan, 1)
+        go = self._await_go(meeting, plan, 1)
         self._exchange.reduce(go.ranks, go.turn, totals, reduction.opcode)
         return totals
 
-    def _pass(
+    def _exchange_parcels(
         self,
         visited: _Visited,
         step: int,
@@ -239,12 +239,14 @@ class Crossings:
             stamp, {rank: joined(arrays) for rank, arrays in sent.items()}, rooms
         )
         try:
-            self._until(delivery.is_over, plan.key, number)
+            self._wait_until(delivery.is_over, plan.key, number)
         except XlaError:
-            self._leave(delivery)
+            self._await_release(delivery)
             raise
 
-    def _until(self, is_over: Callable[[], bool], key: messages.MeetingKey, visit: int) -> None:
+    def _wait_until(
+        self, is_over: Callable[[], bool], key: messages.MeetingKey, visit: int
+    ) -> None:
         """Wait at a visit until `is_over`; report it to rank 0 after some polls, and when late."""
         parcels = self._exchange.parcels
         back_off, late = BackOff(LOOKS), time.monotonic() + self._options.timeout_seconds
@@ -263,7 +265,7 @@ class Crossings:
                         late += self._options.timeout_seconds * _AGAIN
                 back_off.wait()
 
-    def _leave(self, delivery: Delivery) -> None:
+    def _await_release(self, delivery: Delivery) -> None:
         """Wait until MPI uses no memory of members, which ends as other ranks drop the parcels."""
         back_off = BackOff()
         while not delivery.is_left(is_lost=self._exchange.failure is not None):
@@ -271,16 +273,14 @@ class Crossings:
 
     def _record_visit(self, meeting: Meeting, plan: _ExchangePlan, turns: int) -> int:
         """Note a visit to which all members of this rank have come; return its number."""
-        arrived = tuple(meeting.members[place] for place in plan.numbers[self._rank])
-        self._note(arrived)
+        here = tuple(meeting.members[place] for place in plan.numbers[self._rank])
+        self._note(here)
         with self._lock:
             if self._failure is not None:
                 raise copy_of(self._failure)
             number = self._counts.get(plan.key, 0)
             self._counts[plan.key] = number + 1
-            self._unsent[plan.key, arrived] = messages.Visit(
-                meeting, number, plan.form, turns, arrived
-            )
+            self._unsent[plan.key, here] = messages.Visit(meeting, number, plan.form, turns, here)
         return number
 
     def _note(self, members: Sequence[int]) -> None:
@@ -303,7 +303,7 @@ class Crossings:
             if visits:
                 self._send(messages.Arrive(self._options.run, tuple(visits.values())))
 
-    def _begun(self, meeting: Meeting, plan: _ExchangePlan, turns: int) -> messages.Go:
+    def _await_go(self, meeting: Meeting, plan: _ExchangePlan, turns: int) -> messages.Go:
         """Wait until members of all ranks have come to a meeting; return rank 0's message."""
         key = plan.key
         ticket: queue.SimpleQueue[messages.Go | XlaError] = queue.SimpleQueue()
