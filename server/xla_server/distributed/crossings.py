@@ -23,7 +23,7 @@ from xla_server.distributed.reductions import is_native
 from xla_server.distributed.transport import messages
 from xla_server.distributed.transport.frames import Bytes
 from xla_server.distributed.transport.parcels import Delivery, Stamp
-from xla_server.distributed.transport.polling import LOOKS, BackOff
+from xla_server.distributed.transport.polling import POLLS, BackOff
 from xla_server.distributed.transport.shared_regions import SharedSeats
 from xla_server.execution.collectives_protocol import MeetingPlan
 from xla_server.ops.evaluation import Array, Crossing, Form, Meeting, Reduction, Route, Value
@@ -202,7 +202,7 @@ class Crossings:
             self._note((number,))
             key = meeting_key(visit.meeting, is_one_program=self._options.is_one_program)
             count = visit.stamp - self._native.first_stamp
-            self._wait_until(lambda: not visit.missing(), key, count)
+            self._poll(lambda: not visit.missing(), key, count)
 
     def post(self, meeting: Meeting, value: Value) -> None:
         """Send a value to a participant on another rank."""
@@ -239,17 +239,15 @@ class Crossings:
             stamp, {rank: joined(arrays) for rank, arrays in sent.items()}, rooms
         )
         try:
-            self._wait_until(delivery.is_over, plan.key, number)
+            self._poll(delivery.is_over, plan.key, number)
         except XlaError:
             self._await_release(delivery)
             raise
 
-    def _wait_until(
-        self, is_over: Callable[[], bool], key: messages.MeetingKey, visit: int
-    ) -> None:
+    def _poll(self, is_over: Callable[[], bool], key: messages.MeetingKey, visit: int) -> None:
         """Wait at a visit until `is_over`; report it to rank 0 after some polls, and when late."""
         parcels = self._exchange.parcels
-        back_off, late = BackOff(LOOKS), time.monotonic() + self._options.timeout_seconds
+        back_off, late = BackOff(POLLS), time.monotonic() + self._options.timeout_seconds
         with releasing_slot():
             while not is_over():
                 if self._failure is not None:

@@ -28,7 +28,7 @@ class Mailbox:
     `deliver` is called in the mailbox's thread with the rank and the message, and must neither wait
     nor raise. `lost` is called once with a rank and the reason if the rank has ended, or has sent
     nothing for `silence_seconds`. Every rank sends `Alive` regularly, so a rank that is busy for
-    long is not taken for lost. `look` is called after each poll for messages.
+    long is not taken for lost. `poll` is called after each poll for messages.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class Mailbox:
         deliver: Callable[[int, Any], None],
         lost: Callable[[int, str], None],
         *,
-        look: Callable[[], None],
+        poll: Callable[[], None],
         silence_seconds: float,
         max_bytes: int,
     ) -> None:
         self._comm = world.records
         self._deliver = deliver
         self._lost = lost
-        self._look_beside = look
+        self._poll_parcels = poll
         self._silence = silence_seconds
         self._beat = min(silence_seconds / 5, 1.0)
         self._max_bytes = max_bytes
@@ -89,22 +89,22 @@ class Mailbox:
 
     def _run(self) -> None:
         back_off = BackOff()
-        spoken = looked = time.monotonic()
+        spoken = polled = time.monotonic()
         while not (self._is_closing and self._is_sent()):
             now = time.monotonic()
-            if now - looked > self._beat:
+            if now - polled > self._beat:
                 # This process has been suspended: messages of that time have not been received yet.
                 for peer in self._peers.values():
                     peer.heard = now
-            looked = now
+            polled = now
             if now - spoken > self._beat:
                 spoken = now
                 for rank in self._peers:
                     self._outbox.put((rank, packed(Alive(), self._max_bytes)))
-            if self._look(now) or self._is_expecting:
+            if self._progress(now) or self._is_expecting:
                 self._is_expecting = False
                 back_off.reset()
-            self._look_beside()
+            self._poll_parcels()
             seconds = back_off.next_seconds()
             if seconds:
                 self._bell.acquire(timeout=seconds)
@@ -114,7 +114,7 @@ class Mailbox:
     def _is_sent(self) -> bool:
         return self._outbox.empty() and not any(peer.sending for peer in self._peers.values())
 
-    def _look(self, now: float) -> bool:
+    def _progress(self, now: float) -> bool:
         """Send and receive without waiting; return whether there was anything to do."""
         has_news = False
         while not self._outbox.empty():

@@ -99,7 +99,7 @@ class Parcels:
     def __init__(self, world: World) -> None:
         self._shelf = Shelf()
         self._comm = world.parcels
-        self._looking = threading.Lock()
+        self._polling = threading.Lock()
         self._lock = threading.Lock()
         self._tags = itertools.cycle(_APART_TAGS)
         self._under_way: list[tuple[Any, Bytes | bytes]] = []
@@ -124,11 +124,11 @@ class Parcels:
         """Record that all runs before `oldest` have ended on all ranks."""
         self._drop(self._shelf.keep_from(oldest))
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Receive parcels that have arrived, unless another thread is doing so."""
         from mpi4py import MPI
 
-        if self.failure is not None or not self._looking.acquire(blocking=False):
+        if self.failure is not None or not self._polling.acquire(blocking=False):
             return
         try:
             status = MPI.Status()
@@ -147,14 +147,14 @@ class Parcels:
         except (MPI.Exception, ValueError) as error:
             self.failure = str(error)
         finally:
-            self._looking.release()
+            self._polling.release()
 
     def taken(self, stamp: Stamp, into: dict[int, Bytes]) -> list[Any]:
         """Poll, and remove the memory of the parcels that have arrived with a stamp from `into`.
 
         Small parcels are copied to it; for large ones MPI's requests are returned.
         """
-        self.look()
+        self.poll()
         requests: list[Any] = []
         for rank, content in self._shelf.take(stamp).items():
             memory = into.pop(rank)

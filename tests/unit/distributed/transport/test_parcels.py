@@ -107,9 +107,9 @@ def test_what_is_sent_for_a_run_that_has_ended_is_dropped(
     delivery = own.exchange(Stamp(7, 0, b"s" * 16), {1: sent(size)}, {1: sent(size)})
     if is_early:
         end()
-    own.look()
+    own.poll()
     end()
-    own.look()
+    own.poll()
     assert wire.sent == []
     assert delivery.is_left(is_lost=False)
     assert not delivery.is_over()
@@ -122,7 +122,7 @@ def test_parcels_that_are_too_large_are_refused(
 ) -> None:
     own.exchange(Stamp(7, 0, b"s" * 16), {1: sent(size)}, {})
     monkeypatch.setattr(parcels, "SMALL_BYTES" if size == SMALL_BYTES else "EAGER_BYTES", 9)
-    own.look()
+    own.poll()
     assert own.failure is not None
     assert own.failure.startswith("a parcel must have at most 9 bytes, got")
 
