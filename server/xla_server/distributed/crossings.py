@@ -239,7 +239,7 @@ class Crossings:
             stamp, {rank: joined(arrays) for rank, arrays in sent.items()}, rooms
         )
         try:
-            self._poll(delivery.is_over, plan.key, number)
+            self._poll(delivery.is_done, plan.key, number)
         except XlaError:
             self._await_release(delivery)
             raise
@@ -266,7 +266,7 @@ class Crossings:
     def _await_release(self, delivery: Delivery) -> None:
         """Wait until MPI uses no memory of members, which ends as other ranks drop the parcels."""
         back_off = BackOff()
-        while not delivery.is_left(is_lost=self._exchange.failure is not None):
+        while not delivery.may_abandon(is_lost=self._exchange.failure is not None):
             back_off.wait()
 
     def _record_visit(self, meeting: Meeting, plan: _ExchangePlan, turns: int) -> int:

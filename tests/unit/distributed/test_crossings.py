@@ -137,11 +137,11 @@ class Peer:
         rooms[1][:] = bytes_of(np.arange(4, dtype=np.float32))
         return self
 
-    def is_over(self) -> bool:
+    def is_done(self) -> bool:
         self.polls -= 1
         return self.polls < 0
 
-    def is_left(self, *, is_lost: bool) -> bool:
+    def may_abandon(self, *, is_lost: bool) -> bool:
         assert not is_lost
         self.idle -= 1
         return self.idle < 0

@@ -90,8 +90,8 @@ def test_what_ranks_send_is_received_by_its_stamp(own: Parcels, size: int) -> No
     other = own.exchange(stamps[1], {}, {1: into[1]})
     late = own.exchange(stamps[0], {}, {1: into[0]})
     # The bytes of a large one stay with the sender until they are received.
-    assert [early.is_over(), late.is_over(), other.is_over()] == [size < LARGE, False, True]
-    assert early.is_over()
+    assert [early.is_done(), late.is_done(), other.is_done()] == [size < LARGE, False, True]
+    assert early.is_done()
     np.testing.assert_array_equal(into, [np.zeros(size), sent(size)])
 
 
@@ -111,8 +111,8 @@ def test_what_is_sent_for_a_run_that_has_ended_is_dropped(
     end()
     own.poll()
     assert wire.sent == []
-    assert delivery.is_left(is_lost=False)
-    assert not delivery.is_over()
+    assert delivery.may_abandon(is_lost=False)
+    assert not delivery.is_done()
     assert own.kept == []
 
 
@@ -133,9 +133,9 @@ def test_what_is_under_way_with_a_lost_rank_is_kept(
 ) -> None:
     """MPI may use its memory for ever."""
     delivery = own.exchange(Stamp(7, 0, b"s" * 16), {1: sent(LARGE)}, {})
-    assert not delivery.is_left(is_lost=False)
+    assert not delivery.may_abandon(is_lost=False)
     wire.is_broken = not is_silent
-    assert not delivery.is_over()
+    assert not delivery.is_done()
     assert own.failure == (None if is_silent else "rank 1 has ended")
-    assert delivery.is_left(is_lost=is_silent)
+    assert delivery.may_abandon(is_lost=is_silent)
     assert own.kept == [delivery]
