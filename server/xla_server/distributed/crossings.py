@@ -150,9 +150,9 @@ class Crossings:
             return parts
         if crossing.route is Route.WHOLE:
             targets = {rank: [[each] for each in arrays] for rank, arrays in received.items()}
-            self._exchange.gather(go.ranks, go.turn, whole, targets)
+            self._exchange.all_gather(go.ranks, go.turn, whole, targets)
         elif crossing.route is Route.BLOCKS:
-            self._exchange.swap(go.ranks, go.turn, sent, received)
+            self._exchange.all_to_all(go.ranks, go.turn, sent, received)
         else:
             self._exchange.send_receive(go.ranks, go.turn, sent, received)
         return parts
@@ -184,7 +184,7 @@ class Crossings:
                 unpack(rooms[rank], arrays)
             return
         turn = go.turn + (crossing.reads is not None)
-        self._exchange.gather(go.ranks, turn, mine, others)
+        self._exchange.all_gather(go.ranks, turn, mine, others)
 
     def meetings(self, plan: MeetingPlan) -> Meetings | None:
         """Return the native meetings in memory that ranks share; see Across."""
@@ -222,7 +222,7 @@ class Crossings:
         require_size(sum(total.nbytes for total in totals))
         plan = plan._replace(form=f"{plan.form} by MPI's {reduction.opcode}")
         go = self._await_go(meeting, plan, 1)
-        self._exchange.reduce(go.ranks, go.turn, totals, reduction.opcode)
+        self._exchange.all_reduce(go.ranks, go.turn, totals, reduction.opcode)
         return totals
 
     def _exchange_parcels(

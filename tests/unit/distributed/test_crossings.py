@@ -60,10 +60,10 @@ class Rank0:
             case Ended():
                 self.told.append("ended")
 
-    def gather(self, ranks: Any, turn: int, mine: Any, others: Any) -> None:
+    def all_gather(self, ranks: Any, turn: int, mine: Any, others: Any) -> None:
         self.told.append(f"gather {ranks} {turn} {len(mine)} {sorted(others)}")
 
-    def reduce(self, ranks: Any, turn: int, totals: Sequence[Array], opcode: Opcode) -> None:
+    def all_reduce(self, ranks: Any, turn: int, totals: Sequence[Array], opcode: Opcode) -> None:
         self.told.append(f"reduce {ranks} {turn} {opcode}")
         for total in totals:
             total += 1
