@@ -15,8 +15,8 @@ from xla_server.distributed.exchange import (
     Exchange,
     is_dense,
     joined,
+    receive_buffer,
     require_size,
-    room,
     unpack,
 )
 from xla_server.distributed.reductions import is_native
@@ -134,11 +134,11 @@ class Crossings:
             if crossing.writes is not None:
                 self._spreads[plan.key] = visited
             if crossing.reads is not None:
-                rooms = {rank: room(arrays) for rank, arrays in received.items()}
-                self._exchange_parcels(visited, 0, sent, rooms)
+                buffers = {rank: receive_buffer(arrays) for rank, arrays in received.items()}
+                self._exchange_parcels(visited, 0, sent, buffers)
                 for rank, arrays in received.items():
                     if not is_dense(arrays):
-                        unpack(rooms[rank], [[array] for array in arrays])
+                        unpack(buffers[rank], [[array] for array in arrays])
             return parts
         require_size(sum(each.nbytes for arrays in sent.values() for each in arrays))
         require_size(sum(each.nbytes for arrays in received.values() for each in arrays))
@@ -177,11 +177,11 @@ class Crossings:
                 rank: sum(alike[0].nbytes for alike in arrays) for rank, arrays in others.items()
             }
             # MPI may use it longer than the buffers of results live.
-            rooms = {rank: np.empty(size, np.uint8) for rank, size in sizes.items()}
+            buffers = {rank: np.empty(size, np.uint8) for rank, size in sizes.items()}
             written = [joined(mine)]
-            self._exchange_parcels(go, 1, dict.fromkeys(others, written), rooms)
+            self._exchange_parcels(go, 1, dict.fromkeys(others, written), buffers)
             for rank, arrays in others.items():
-                unpack(rooms[rank], arrays)
+                unpack(buffers[rank], arrays)
             return
         turn = go.turn + (crossing.reads is not None)
         self._exchange.all_gather(go.ranks, turn, mine, others)
@@ -230,13 +230,13 @@ class Crossings:
         visited: _Visited,
         step: int,
         sent: Mapping[int, Sequence[Array]],
-        rooms: Mapping[int, Bytes],
+        buffers: Mapping[int, Bytes],
     ) -> None:
         parcels = self._exchange.parcels
         plan, number = visited
         stamp = Stamp(self._options.run, number, plan.digests[step])
         delivery = parcels.exchange(
-            stamp, {rank: joined(arrays) for rank, arrays in sent.items()}, rooms
+            stamp, {rank: joined(arrays) for rank, arrays in sent.items()}, buffers
         )
         try:
             self._poll(delivery.is_done, plan.key, number)

@@ -241,7 +241,7 @@ def is_dense(arrays: Sequence[Array]) -> bool:
     return len(arrays) == 1 and arrays[0].flags.c_contiguous
 
 
-def room(arrays: Sequence[Array]) -> Bytes:
+def receive_buffer(arrays: Sequence[Array]) -> Bytes:
     """Return memory for the bytes of arrays: that of a single contiguous array, else new memory."""
     if is_dense(arrays):
         return bytes_of(arrays[0])
