@@ -47,7 +47,7 @@ class Mailbox:
         self._lost = lost
         self._poll_parcels = poll
         self._silence_seconds = silence_seconds
-        self._heartbeat_seconds = min(silence_seconds / 5, 1.0)
+        self._heartbeat = min(silence_seconds / 5, 1.0)
         self._max_bytes = max_bytes
         self._outbox: queue.SimpleQueue[tuple[int, list[Bytes]]] = queue.SimpleQueue()
         self._wake_up = threading.Semaphore(0)
@@ -78,9 +78,7 @@ class Mailbox:
     def is_silent(self, rank: int) -> bool:
         """Return whether a rank has missed signs of life: it will send again soon, or be lost."""
         peer = self._peers.get(rank)
-        return (
-            peer is not None and time.monotonic() - peer.last_received > 2 * self._heartbeat_seconds
-        )
+        return peer is not None and time.monotonic() - peer.last_received > 2 * self._heartbeat
 
     def close(self, seconds: float) -> bool:
         """Stop once all messages are sent; return False if they are not within `seconds`."""
@@ -94,12 +92,12 @@ class Mailbox:
         last_sent = last_poll = time.monotonic()
         while not (self._is_closing and self._is_sent()):
             now = time.monotonic()
-            if now - last_poll > self._heartbeat_seconds:
+            if now - last_poll > self._heartbeat:
                 # This process has been suspended: messages of that time have not been received yet.
                 for peer in self._peers.values():
                     peer.last_received = now
             last_poll = now
-            if now - last_sent > self._heartbeat_seconds:
+            if now - last_sent > self._heartbeat:
                 last_sent = now
                 for rank in self._peers:
                     self._outbox.put((rank, packed(Alive(), self._max_bytes)))
