@@ -132,8 +132,8 @@ class ScalarCallEmitter:
             found = called([editor.reshape(array, ()) for array in given])
             return [editor.reshape(part, dimensions) for part in found]
 
-        def turn(number: HloInstruction, given: Values, results: Values) -> Values:
-            found = called([read_slice(editor, array, number) for array in given])
+        def body(number: HloInstruction, invariants: Values, results: Values) -> Values:
+            found = called([read_slice(editor, array, number) for array in invariants])
             return [
                 write_slice(editor, result, part, number)
                 for result, part in zip(results, found, strict=True)
@@ -142,5 +142,5 @@ class ScalarCallEmitter:
         flat = [editor.reshape(array, (size,)) for array in given]
         initial = [editor.zeros(shape) for shape in results]
         name = self.computation.name
-        found = counted_loop(editor, name, size, flat, initial, turn)
+        found = counted_loop(editor, name, size, flat, initial, body)
         return [editor.reshape(part, dimensions) for part in found]

@@ -71,10 +71,10 @@ def _reduce(i: HloInstruction, callers: list[ScalarCallEmitter]) -> Values:
         return start
     if types[: len(arrays)] != types[len(arrays) :]:
         # Accumulators of another type than the elements cannot be combined pairwise.
-        def turn(number: HloInstruction, given: Values, totals: Values) -> Values:
-            return caller.each([*totals, *(read_slice(editor, array, number) for array in given)])
+        def body(number: HloInstruction, inputs: Values, totals: Values) -> Values:
+            return caller.each([*totals, *(read_slice(editor, array, number) for array in inputs)])
 
-        return counted_loop(editor, i.name, depth, rows, start, turn)
+        return counted_loop(editor, i.name, depth, rows, start, body)
     while depth > 1:
         pairs = caller.each(
             [_rows(editor, array, first, depth // 2 * 2, 2) for first in (0, 1) for array in rows]

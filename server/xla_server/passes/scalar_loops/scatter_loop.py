@@ -31,11 +31,11 @@ def scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values
     vectors, batch = _vectors(editor, indices, numbers)
     rows = [_rows(editor, update, numbers, box) for update in updates]
 
-    def turn(number: HloInstruction, given: Values, results: Values) -> Values:
-        vector = read_slice(editor, given[0], number)
+    def body(number: HloInstruction, invariants: Values, results: Values) -> Values:
+        vector = read_slice(editor, invariants[0], number)
         starts = _starts(editor, vector, number, batch, numbers, len(sizes))
         old = [editor.dynamic_slice(part, starts, box) for part in results]
-        new = [read_slice(editor, part, number) for part in given[1:]]
+        new = [read_slice(editor, part, number) for part in invariants[1:]]
         fits = editor.broadcast(_fits(editor, starts, box, sizes), (), box)
         combined = caller.each([*old, *new], fits, old)
         return [
@@ -43,7 +43,7 @@ def scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values
             for result, part in zip(results, combined, strict=True)
         ]
 
-    return counted_loop(editor, i.name, math.prod(batch), [vectors, *rows], operands, turn)
+    return counted_loop(editor, i.name, math.prod(batch), [vectors, *rows], operands, body)
 
 
 def _vectors(

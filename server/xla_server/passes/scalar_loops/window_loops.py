@@ -35,12 +35,12 @@ def folded_under_windows(i: HloInstruction, callers: Sequence[ScalarCallEmitter]
     is_element = editor.full(True, ElementType.PRED, base)
     padded = [_padded(editor, array, window) for array in (*arrays, is_element)]
 
-    def turn(number: HloInstruction, given: Values, totals: Values) -> Values:
-        *parts, holds = (_under(editor, array, window, positions, number) for array in given)
+    def body(number: HloInstruction, invariants: Values, totals: Values) -> Values:
+        *parts, holds = (_under(editor, array, window, positions, number) for array in invariants)
         return caller.each([*totals, *parts], holds, totals)
 
     size = math.prod([d.size for d in window.dimensions])
-    return counted_loop(editor, i.name, size, padded, totals, turn)
+    return counted_loop(editor, i.name, size, padded, totals, body)
 
 
 def selected_and_scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values:
@@ -56,14 +56,14 @@ def selected_and_scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitte
     kept_at = _kept_places(i, select)
     flat = [editor.reshape(part, (math.prod(positions),)) for part in (kept_at, source)]
 
-    def turn(number: HloInstruction, given: Values, results: Values) -> Values:
-        place, value = (read_slice(editor, array, number) for array in given)
+    def body(number: HloInstruction, invariants: Values, results: Values) -> Values:
+        place, value = (read_slice(editor, array, number) for array in invariants)
         (result,) = results
         old = read_slice(editor, result, place)
         (new,) = scatter.one_where(_is_somewhere(editor, place), (old, value), (old,))
         return [write_slice(editor, result, new, place)]
 
-    (result,) = counted_loop(editor, i.name, math.prod(positions), flat, (target,), turn)
+    (result,) = counted_loop(editor, i.name, math.prod(positions), flat, (target,), body)
     return [editor.reshape(result, sizes)]
 
 
@@ -82,8 +82,8 @@ def _kept_places(i: HloInstruction, select: ScalarCallEmitter) -> HloInstruction
     padded = [_padded(editor, operand, window), _padded(editor, places, window, NOWHERE)]
     initial = [editor.broadcast(value, (), positions) for value in (nothing, nowhere)]
 
-    def turn(number: HloInstruction, given: Values, kept: Values) -> Values:
-        later = [_under(editor, array, window, positions, number) for array in given]
+    def body(number: HloInstruction, invariants: Values, kept: Values) -> Values:
+        later = [_under(editor, array, window, positions, number) for array in invariants]
         is_element = _is_somewhere(editor, later[1])
         has_kept = editor.add(Opcode.AND, (is_element, _is_somewhere(editor, kept[1])))
         no = editor.full(False, ElementType.PRED, positions)
@@ -94,8 +94,8 @@ def _kept_places(i: HloInstruction, select: ScalarCallEmitter) -> HloInstruction
             for new, old in zip(later, kept, strict=True)
         ]
 
-    turns = math.prod([d.size for d in window.dimensions])
-    return counted_loop(editor, i.name, turns, padded, initial, turn)[1]
+    iterations = math.prod([d.size for d in window.dimensions])
+    return counted_loop(editor, i.name, iterations, padded, initial, body)[1]
 
 
 def _is_somewhere(editor: Editor, place: HloInstruction) -> HloInstruction:
