@@ -48,9 +48,9 @@ class LibraryForm:
 
     def is_ready(self, i: HloInstruction) -> bool:
         """Return whether the instruction has this form already."""
-        return self.filter is i.operands[1] and self._lies(i)
+        return self.filter is i.operands[1] and self._is_in_order(i)
 
-    def _lies(self, i: HloInstruction) -> bool:
+    def _is_in_order(self, i: HloInstruction) -> bool:
         return is_in_order(i if self._is_gradient else self.filter, self.order)
 
     @property
@@ -61,7 +61,7 @@ class LibraryForm:
         """Return the instruction in this form; a result that is w is transposed back."""
         numbers, kernel = i.attributes.dimension_numbers, self.filter
         attributes = dataclasses.replace(i.attributes, window=self.window)
-        if self._lies(i):
+        if self._is_in_order(i):
             return editor.add(Opcode.CONVOLUTION, (i.operands[0], kernel), attributes)
         places = [self.order.index(d) for d in range(len(self.order))]
         moved = renumbered(numbers, "output" if self._is_gradient else "kernel", places)
