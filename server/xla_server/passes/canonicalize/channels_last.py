@@ -70,7 +70,7 @@ class _Moving:
                 numbers = renumbered(numbers, array, order)
         back: tuple[int, ...] = ()
         is_taken = operands[0] is not i.operands[0]
-        if is_worth_it(i, self._target) or (is_taken and has_one_place(i)):
+        if is_worth_it(i, self._target) or (is_taken and has_unit_window(i)):
             into = _last(numbers.input_order)
             operands[0] = self._editor.transpose(operands[0], into)
             numbers = renumbered(numbers, "input", _inverse(into))
@@ -97,7 +97,7 @@ def _inverse(order: Sequence[int]) -> tuple[int, ...]:
     return tuple(order.index(d) for d in range(len(order)))
 
 
-def has_one_place(i: HloInstruction) -> bool:
+def has_unit_window(i: HloInstruction) -> bool:
     """Return whether the window of a convolution has a single element."""
     return all(d.size == 1 for d in i.attributes.window.dimensions)
 
@@ -111,7 +111,7 @@ def is_worth_it(i: HloInstruction, target: Target) -> bool:
         return False
     outputs = kernel.dimensions[numbers.kernel_output_feature_dimension]
     depth = kernel.element_count // max(outputs, 1)
-    if has_one_place(i) or not i.shape.element_count:
+    if has_unit_window(i) or not i.shape.element_count:
         return False
     if min(outputs // groups, depth) < tuning.min_group_features <= groups:
         is_last = _last(numbers.output_order)[-1] == i.shape.rank - 1
