@@ -50,18 +50,18 @@ def _known(
     outputs: tuple[int, ...],
     frame: Frame,
 ) -> Array:
-    ufunc, base, start = known.ufunc, known.entered(array), known.entered(initial)
+    ufunc, base, start = known.ufunc, known.to_keys(array), known.to_keys(initial)
     axis = running_axis(window, array.shape)
     if axis is not None:
         backwards = window.dimensions[axis].padding_low == 0
         ordered = np.flip(base, axis) if backwards else base
         running = ufunc(start, ufunc.accumulate(ordered, axis=axis, dtype=known.wide))
-        return known.left(np.flip(running, axis) if backwards else running)
+        return known.from_keys(np.flip(running, axis) if backwards else running)
     totals = np.full(outputs, start, known.wide)
     for at_outputs, at_base in reads(window, base.shape, outputs):
         frame.check_cancelled()
         totals[at_outputs] = ufunc(totals[at_outputs], base[at_base])
-    return known.left(totals)
+    return known.from_keys(totals)
 
 
 def running_axis(window: Window, base: Sequence[int]) -> int | None:
