@@ -134,7 +134,7 @@ def _all(instruction: HloInstruction, called: list[Cost]) -> Cost:
     return sum(called, start=Cost())
 
 
-def _dearest(instruction: HloInstruction, called: list[Cost]) -> Cost:
+def _most_expensive(instruction: HloInstruction, called: list[Cost]) -> Cost:
     return Cost(
         max((cost.flops for cost in called), default=0.0),
         max((cost.transcendentals for cost in called), default=0.0),
@@ -150,7 +150,7 @@ ONE_FLOP = (ELEMENTWISE - TRANSCENDENTAL) | {Opcode.STOCHASTIC_CONVERT}
 
 _SPECIAL: Mapping[Opcode, Callable[[HloInstruction, list[Cost]], Cost]] = {
     Opcode.CALL: _all,
-    Opcode.CONDITIONAL: _dearest,
+    Opcode.CONDITIONAL: _most_expensive,
     Opcode.CONVOLUTION: _convolution,
     Opcode.DOT: _dot,
     Opcode.RAGGED_DOT: _ragged_dot,
