@@ -150,7 +150,7 @@ FACTS = {
     "passes/simplify/rules/repeats.py": {"_LARGEST_EXACT"},
     "passes/framework/selection.py": {"HIGHEST_LEVEL"},
     "passes/partitioning/moves.py": {"_CHANNEL", "_LARGEST_S32"},
-    "passes/scalar_loops/window_loops.py": {"NOWHERE"},
+    "passes/scalar_loops/window_loops.py": {"PADDING_INDEX"},
 }
 """Sizes, positions and counts of instructions that are no choices."""
 

@@ -13,7 +13,7 @@ from xla_server.passes.framework.formula import Term
 from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice, write_slice
 from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter
 
-NOWHERE = -1
+PADDING_INDEX = -1
 """Index of padding."""
 
 
@@ -53,22 +53,22 @@ def selected_and_scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitte
     target = editor.broadcast(initial, (), (size,))
     if not size or not math.prod(positions):
         return [editor.reshape(target, sizes)]
-    kept_at = _kept_places(i, select)
+    kept_at = _selected_indices(i, select)
     flat = [editor.reshape(part, (math.prod(positions),)) for part in (kept_at, source)]
 
     def body(number: HloInstruction, invariants: Values, results: Values) -> Values:
         place, value = (read_slice(editor, array, number) for array in invariants)
         (result,) = results
         old = read_slice(editor, result, place)
-        (new,) = scatter.one_where(_is_somewhere(editor, place), (old, value), (old,))
+        (new,) = scatter.one_where(_is_not_padding(editor, place), (old, value), (old,))
         return [write_slice(editor, result, new, place)]
 
     (result,) = counted_loop(editor, i.name, math.prod(positions), flat, (target,), body)
     return [editor.reshape(result, sizes)]
 
 
-def _kept_places(i: HloInstruction, select: ScalarCallEmitter) -> HloInstruction:
-    """Return the linear index of the element that each window selects; NOWHERE for only padding.
+def _selected_indices(i: HloInstruction, select: ScalarCallEmitter) -> HloInstruction:
+    """Return the linear index of the element that each window selects; PADDING_INDEX if none is.
 
     A window keeps its first element, until select(kept, later) is false for a later one.
     """
@@ -78,14 +78,14 @@ def _kept_places(i: HloInstruction, select: ScalarCallEmitter) -> HloInstruction
     sizes, positions = operand.shape.dimensions, source.shape.dimensions
     places = editor.reshape(editor.iota(ElementType.S64, (math.prod(sizes),), 0), sizes)
     nothing = editor.constant(0, operand.shape.element_type)
-    nowhere = editor.constant(NOWHERE, ElementType.S64)
-    padded = [_padded(editor, operand, window), _padded(editor, places, window, NOWHERE)]
-    initial = [editor.broadcast(value, (), positions) for value in (nothing, nowhere)]
+    padding_index = editor.constant(PADDING_INDEX, ElementType.S64)
+    padded = [_padded(editor, operand, window), _padded(editor, places, window, PADDING_INDEX)]
+    initial = [editor.broadcast(value, (), positions) for value in (nothing, padding_index)]
 
     def body(number: HloInstruction, invariants: Values, kept: Values) -> Values:
         later = [_under(editor, array, window, positions, number) for array in invariants]
-        is_element = _is_somewhere(editor, later[1])
-        has_kept = editor.add(Opcode.AND, (is_element, _is_somewhere(editor, kept[1])))
+        is_element = _is_not_padding(editor, later[1])
+        has_kept = editor.add(Opcode.AND, (is_element, _is_not_padding(editor, kept[1])))
         no = editor.full(False, ElementType.PRED, positions)
         (stays,) = select.each([kept[0], later[0]], has_kept, (no,))
         replaces = editor.add(Opcode.AND, (is_element, editor.add(Opcode.NOT, (stays,))))
@@ -98,7 +98,7 @@ def _kept_places(i: HloInstruction, select: ScalarCallEmitter) -> HloInstruction
     return counted_loop(editor, i.name, iterations, padded, initial, body)[1]
 
 
-def _is_somewhere(editor: Editor, place: HloInstruction) -> HloInstruction:
+def _is_not_padding(editor: Editor, place: HloInstruction) -> HloInstruction:
     zero = editor.full(0, ElementType.S64, place.shape.dimensions)
     return editor.compare(place, zero, ComparisonDirection.GE)
 
