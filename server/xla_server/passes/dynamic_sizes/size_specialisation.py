@@ -22,7 +22,7 @@ from xla_server.evaluator.dynamic_shapes import (
 from xla_server.evaluator.plan import in_order
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule, callees_first
-from xla_server.ir.side_effects import SIDE_EFFECTS, has_own_side_effect, instructions_inside
+from xla_server.ir.side_effects import SIDE_EFFECTS, instructions_inside, is_effectful
 from xla_server.ops.evaluation import TOKEN, Array, Token
 from xla_server.passes.dynamic_sizes.known_sizes import KnownSizes
 from xla_server.passes.dynamic_sizes.sized_operations import (
@@ -280,7 +280,7 @@ def _may_show_hidden(i: HloInstruction) -> bool:
 
 
 def _is_seen(i: HloInstruction) -> bool:
-    return i.opcode in HOST or has_own_side_effect(i)
+    return i.opcode in HOST or is_effectful(i)
 
 
 def _static(shape: Shape) -> Shape:

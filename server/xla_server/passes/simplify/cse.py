@@ -7,7 +7,7 @@ import numpy as np
 
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ir.side_effects import has_own_side_effect
+from xla_server.ir.side_effects import is_effectful
 from xla_server.passes.framework.editor import Editor, rewrite
 
 _NEVER = frozenset({Opcode.PARAMETER, Opcode.RNG})
@@ -77,7 +77,7 @@ class EqualComputations:
                 return None
             return (instruction.opcode, shape, value.tobytes())
         called = tuple(self._first.get(callee) for callee in instruction.called)
-        if None in called or (not called and has_own_side_effect(instruction)):
+        if None in called or (not called and is_effectful(instruction)):
             return None
         return (instruction.opcode, shape, instruction.attributes, called)
 
