@@ -72,7 +72,7 @@ class _Side:
         ]
 
     @property
-    def is_stored_as_matrices(self) -> bool:
+    def needs_no_copy(self) -> bool:
         """True if an arrangement is the operand's memory order, ignoring dimensions of size 1."""
         return is_stored_as_matrices(self.operand, self.batch, self.free, self.contracted)
 
@@ -129,7 +129,7 @@ def _canonical(i: HloInstruction, editor: Editor, target: Target) -> HloInstruct
             is_thin = _has_thin_kernel(made, tuning) and not _has_few_rows(matrix, tuning)
             if is_thin and _is_large_and_stored(matrix.operand, tuning.min_stored_bytes):
                 return made
-            if matrix.is_read_in_order or not (matrix.is_stored_as_matrices and is_thin):
+            if matrix.is_read_in_order or not (matrix.needs_no_copy and is_thin):
                 return _vector(i, matrix, vector, editor)
     if capability.is_narrow_product(given, i.shape.element_type):
         return _widened(i, editor, target)
@@ -191,9 +191,7 @@ def _sides(i: HloInstruction) -> tuple[_Side, _Side]:
         )
 
     def moved(choice: tuple[_Side, _Side]) -> int:
-        return sum(
-            part.operand.shape.element_count for part in choice if not part.is_stored_as_matrices
-        )
+        return sum(part.operand.shape.element_count for part in choice if not part.needs_no_copy)
 
     by_lhs, by_rhs = sides(sorted(pairs)), sides(sorted(pairs, key=lambda pair: pair[1]))
     return min((by_lhs, by_rhs), key=moved)
