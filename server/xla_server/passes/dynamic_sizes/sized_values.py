@@ -17,7 +17,13 @@ from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.traversal import leaves
 from xla_server.ops.evaluation import TOKEN, Array, Token, Value
-from xla_server.ops.numerics.dynamic_bounds import cut, filled, part_of, stretched, whole_of
+from xla_server.ops.numerics.dynamic_bounds import (
+    broadcast_to,
+    part_of,
+    sliced,
+    whole_of,
+    zero_padded,
+)
 from xla_server.passes.framework.editor import Editor
 
 
@@ -64,13 +70,13 @@ def array_of(editor: Editor, instruction: HloInstruction) -> SizedArray:
     return SizedArray(editor, instruction, instruction.shape.dimensions)
 
 
-@cut.register
+@sliced.register
 def _(array: SizedArray, sizes: Sequence[int]) -> Any:
     sizes = tuple(map(min, sizes, array.shape))
     return SizedArray(array.editor, array.plain.whole, sizes).plain
 
 
-@filled.register
+@zero_padded.register
 def _(array: SizedArray, sizes: Sequence[int]) -> Any:
     if array.shape == tuple(sizes):
         return array
@@ -81,7 +87,7 @@ def _(array: SizedArray, sizes: Sequence[int]) -> Any:
     return array_of(editor, editor.pad(operand, zero, padding))
 
 
-@stretched.register
+@broadcast_to.register
 def _(array: SizedArray, sizes: Sequence[int]) -> Any:
     editor, operand = array.editor, array.plain.whole
     kept = [n for n, (old, new) in enumerate(zip(array.shape, sizes, strict=True)) if old == new]
