@@ -20,7 +20,7 @@ from xla_contract.ops.signature import listed
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array
-from xla_server.ops.numerics.dynamic_bounds import broadcast_to, sliced, with_size, zero_padded
+from xla_server.ops.numerics.dynamic_bounds import broadcast_to, padded, sliced, with_size
 
 UPDATED_IN_PLACE = frozenset({Opcode.DYNAMIC_UPDATE_SLICE})
 """Operations that replace some elements of an operand; offsets are those in the bounds."""
@@ -126,7 +126,7 @@ def _reshape(instruction: HloInstruction, operands: list[Array]) -> ReshapeAttri
     sizes = list(result.dimensions)
     attributes: ReshapeAttributes = instruction.attributes
     if not math.prod(bounds):
-        operands[0] = zero_padded(operand, bounds)
+        operands[0] = padded(operand, bounds)
         return dataclasses.replace(attributes, dynamic_dimensions=())
     for group in groups(bounds, result.dimensions):
         count = math.prod(operand.shape[number] for number in group.of_operand)
@@ -135,7 +135,7 @@ def _reshape(instruction: HloInstruction, operands: list[Array]) -> ReshapeAttri
             kept = [*operand.shape]
             for number in group.of_operand:
                 kept[number] = 1
-            operands[0] = operand = zero_padded(operand, kept)
+            operands[0] = operand = padded(operand, kept)
             continue
         wide = [n for n in group.of_result if result.dimensions[n] != 1]
         said = [n for n in group.of_result if result.is_dynamic(n)] or wide or group.of_result
@@ -168,7 +168,7 @@ def _taken(
         size if is_whole else bound
         for size, bound, is_whole in zip(operands[0].shape, bounds, whole, strict=True)
     ]
-    operands[0] = zero_padded(operands[0], kept)
+    operands[0] = padded(operands[0], kept)
     cut_off = zip(kept, ends, whole, strict=True)
     ends = tuple(size if is_whole else end for size, end, is_whole in cut_off)
     return dataclasses.replace(instruction.attributes, **{field: ends})

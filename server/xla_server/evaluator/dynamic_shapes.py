@@ -19,7 +19,7 @@ from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.traversal import leaves
 from xla_server.ops.evaluation import Array, Evaluator, Frame, Token, Value
-from xla_server.ops.numerics.dynamic_bounds import plain, replaced_sizes, sliced, zero_padded
+from xla_server.ops.numerics.dynamic_bounds import padded, plain, replaced_sizes, sliced
 
 ANY_SIZE = frozenset(
     {
@@ -132,6 +132,6 @@ def _updated(
         np.asarray(min(max(int(start), 0), bound - size), np.int64)
         for start, bound, size in zip(starts, bounds, box, strict=True)
     ]
-    whole = evaluate(instruction, [zero_padded(operand, bounds), update, *moved], frame)
+    whole = evaluate(instruction, [padded(operand, bounds), update, *moved], frame)
     shapes = (part.shape for part in instruction.operands[:2])
     return sliced(cast(Array, whole), replaced_sizes(operand.shape, update.shape, *shapes))

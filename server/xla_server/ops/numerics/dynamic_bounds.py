@@ -2,7 +2,7 @@
 
 A value of dynamic shape is an array of its actual size. Elements between the size and the bounds
 are padding. Only set-dimension-size may make padding visible again, so its results keep the whole
-array. `sliced`, `zero_padded` and `broadcast_to` also take the arrays of a program being written
+array. `sliced`, `padded` and `broadcast_to` also take the arrays of a program being written
 (xla_server.passes.dynamic_sizes.sized_values).
 """
 
@@ -71,7 +71,7 @@ def sliced(array: Any, sizes: Sequence[int]) -> Array:
 
 
 @singledispatch
-def zero_padded(array: Any, sizes: Sequence[int]) -> Array:
+def padded(array: Any, sizes: Sequence[int]) -> Array:
     """The array with zeros behind its elements, up to these sizes; itself where it has them."""
     if array.shape == tuple(sizes):
         unchanged: Array = array

@@ -17,13 +17,7 @@ from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.traversal import leaves
 from xla_server.ops.evaluation import TOKEN, Array, Token, Value
-from xla_server.ops.numerics.dynamic_bounds import (
-    broadcast_to,
-    part_of,
-    sliced,
-    whole_of,
-    zero_padded,
-)
+from xla_server.ops.numerics.dynamic_bounds import broadcast_to, padded, part_of, sliced, whole_of
 from xla_server.passes.framework.editor import Editor
 
 
@@ -76,7 +70,7 @@ def _(array: SizedArray, sizes: Sequence[int]) -> Any:
     return SizedArray(array.editor, array.plain.whole, sizes).plain
 
 
-@zero_padded.register
+@padded.register
 def _(array: SizedArray, sizes: Sequence[int]) -> Any:
     if array.shape == tuple(sizes):
         return array

@@ -20,7 +20,7 @@ from xla_server.evaluator.plan import PlanCache
 from xla_server.ir.importer import import_module
 from xla_server.ir.verification.verifier import verify
 from xla_server.ops.evaluation import TOKEN, Value
-from xla_server.ops.numerics.dynamic_bounds import broadcast_to, part_of, sliced, zero_padded
+from xla_server.ops.numerics.dynamic_bounds import broadcast_to, padded, part_of, sliced
 from xla_server.passes.dynamic_sizes.size_specialisation import has_effect
 from xla_server.passes.dynamic_sizes.sized_values import (
     PaddedExtent,
@@ -214,5 +214,5 @@ def test_extents_of_values() -> None:
 
 def test_arrays_keep_their_operations() -> None:
     np.testing.assert_array_equal(sliced(LINE, [2]), LINE[:2])
-    np.testing.assert_array_equal(zero_padded(LINE[:1], [2]), [1, 0])
+    np.testing.assert_array_equal(padded(LINE[:1], [2]), [1, 0])
     np.testing.assert_array_equal(broadcast_to(LINE[:1], [2]), [1, 1])
