@@ -74,11 +74,11 @@ def _agree(
     if stretch and len(dynamic) == 2:
         dynamic.discard(1)
     if len(dynamic) != 1:
-        said = ", ".join(
+        described = ", ".join(
             f"{operands[number].shape[dimension]} in dimension {dimension} of operand {number}"
             for number, dimension in places
         )
-        raise InvalidArgumentError(f"sizes that meet must agree, got {said}")
+        raise InvalidArgumentError(f"sizes that meet must agree, got {described}")
     (size,) = dynamic
     for number, dimension in places:
         operands[number] = _resized(operands[number], dimension, size)
@@ -138,14 +138,14 @@ def _reshape(instruction: HloInstruction, operands: list[Array]) -> ReshapeAttri
             operands[0] = operand = padded(operand, kept)
             continue
         wide = [n for n in group.of_result if result.dimensions[n] != 1]
-        said = [n for n in group.of_result if result.is_dynamic(n)] or wide or group.of_result
-        others = math.prod(result.dimensions[n] for n in group.of_result if n != said[0])
+        dynamic = [n for n in group.of_result if result.is_dynamic(n)] or wide or group.of_result
+        others = math.prod(result.dimensions[n] for n in group.of_result if n != dynamic[0])
         if count % others:
             raise InvalidArgumentError(
                 f"the elements must fill whole rows, got {count} of {operand.shape} for "
                 f"{result.without_layout()}"
             )
-        sizes[said[0]] = count // others
+        sizes[dynamic[0]] = count // others
     return dataclasses.replace(attributes, dimensions=tuple(sizes), dynamic_dimensions=())
 
 

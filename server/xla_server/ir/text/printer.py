@@ -87,8 +87,8 @@ def _instruction_text(instruction: HloInstruction, names: _Names) -> str:
 def _attribute_texts(form: Form, instruction: HloInstruction) -> Iterator[str]:
     values = form.take(instruction.attributes)
     for attribute, value in zip(form.attributes, values, strict=True):
-        said = attribute.default is REQUIRED or value != attribute.default
-        if said or attribute.always:
+        is_stated = attribute.default is REQUIRED or value != attribute.default
+        if is_stated or attribute.always:
             yield f"{attribute.name}={attribute.kind.write(value)}"
 
 
