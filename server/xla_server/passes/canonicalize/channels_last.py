@@ -33,8 +33,8 @@ class _Moving:
         if i.opcode is Opcode.CONVOLUTION:
             found = self._convolution(i)
         else:
-            given = self._order_of(i)
-            found = None if given is None else _RULES[i.opcode](i, given, self._editor)
+            permutation = self._order_of(i)
+            found = None if permutation is None else _RULES[i.opcode](i, permutation, self._editor)
         if found is None:
             return None
         made, order = found

@@ -116,9 +116,9 @@ def _canonical(i: HloInstruction, editor: Editor, target: Target) -> HloInstruct
     left, right = _sides(i)
     rows, columns = math.prod(left.sizes(left.free)), math.prod(right.sizes(right.free))
     depth = math.prod(left.sizes(left.contracted))
-    given = {operand.shape.element_type for operand in i.operands}
+    operand_types = {operand.shape.element_type for operand in i.operands}
     capability, tuning = target.capability, target.tuning.thin_dots
-    if given == {i.shape.element_type} and (
+    if operand_types == {i.shape.element_type} and (
         depth == 1 or i.shape.element_type in capability.BLAS_TYPES
     ):
         if depth == 1:
@@ -131,7 +131,7 @@ def _canonical(i: HloInstruction, editor: Editor, target: Target) -> HloInstruct
                 return made
             if matrix.is_read_in_order or not (matrix.needs_no_copy and is_thin):
                 return _vector(i, matrix, vector, editor)
-    if capability.is_narrow_product(given, i.shape.element_type):
+    if capability.is_narrow_product(operand_types, i.shape.element_type):
         return _widened(i, editor, target)
     is_packed = has_packing_kernel(i, capability)
     if _is_canonical(i) and (is_packed or not _reads_both_with_strides(i)):

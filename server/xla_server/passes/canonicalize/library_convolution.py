@@ -105,12 +105,12 @@ def form_of(i: HloInstruction) -> LibraryForm | None:
 def _unreversed(i: HloInstruction) -> tuple[HloInstruction, Window]:
     """Return the filter without reverses of spatial dimensions, and the window that has them."""
     kernel, window = i.operands[1], i.attributes.window
-    spatial, turned = i.attributes.dimension_numbers.kernel_spatial_dimensions, set[int]()
+    spatial, flipped = i.attributes.dimension_numbers.kernel_spatial_dimensions, set[int]()
     while kernel.opcode is Opcode.REVERSE and set(kernel.attributes.dimensions) <= set(spatial):
-        turned ^= set(kernel.attributes.dimensions)
+        flipped ^= set(kernel.attributes.dimensions)
         kernel = kernel.operands[0]
     dimensions = (
-        dataclasses.replace(each, window_reversal=each.window_reversal != (d in turned))
+        dataclasses.replace(each, window_reversal=each.window_reversal != (d in flipped))
         for d, each in zip(spatial, window.dimensions, strict=True)
     )
     return kernel, Window(tuple(dimensions))

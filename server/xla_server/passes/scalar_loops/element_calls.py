@@ -73,22 +73,22 @@ class ScalarCallEmitter:
 
     def one(self, arguments: Values) -> list[HloInstruction]:
         """The results for scalars, which are converted to the parameters' types."""
-        given = tuple(
+        typed = tuple(
             self.editor.convert(argument, parameter.shape.element_type)
             for argument, parameter in zip(arguments, self.computation.parameters, strict=True)
         )
-        return self.editor.elements(copied(self.computation, given, self.editor))
+        return self.editor.elements(copied(self.computation, typed, self.editor))
 
     def one_where(
         self, condition: HloInstruction, arguments: Values, otherwise: Values
     ) -> list[HloInstruction]:
         """The results if a scalar condition holds, else `otherwise`, without a call."""
         editor = self.editor
-        given = editor.add(Opcode.TUPLE, (*arguments, *otherwise))
+        operand = editor.add(Opcode.TUPLE, (*arguments, *otherwise))
         outside = editor.take()
         branches = []
         for is_called in (True, False):
-            parameter = editor.parameter(0, given.shape)
+            parameter = editor.parameter(0, operand.shape)
             parts = editor.elements(parameter)
             others = parts[len(arguments) :]
             results = self.one(parts[: len(arguments)]) if is_called else others
@@ -99,7 +99,7 @@ class ScalarCallEmitter:
             branches.append(editor.computation(name, editor.take(), root, [parameter]))
         editor.put_back(outside)
         editor.inner += branches
-        chosen = editor.add(Opcode.CONDITIONAL, (condition, given, given), called=branches)
+        chosen = editor.add(Opcode.CONDITIONAL, (condition, operand, operand), called=branches)
         return editor.elements(chosen)
 
     def each(
@@ -120,7 +120,7 @@ class ScalarCallEmitter:
         results = [Shape.array(shape.element_type, (size,)) for shape in shapes]
         if not size:
             return [editor.reshape(editor.zeros(shape), dimensions) for shape in results]
-        given = [*arrays, *otherwise, *([] if condition is None else [condition])]
+        inputs = [*arrays, *otherwise, *([] if condition is None else [condition])]
 
         def called(scalars: Values) -> list[HloInstruction]:
             arguments = scalars[: len(arrays)]
@@ -129,7 +129,7 @@ class ScalarCallEmitter:
             return self.one_where(scalars[-1], arguments, scalars[len(arrays) : -1])
 
         if size == 1:
-            found = called([editor.reshape(array, ()) for array in given])
+            found = called([editor.reshape(array, ()) for array in inputs])
             return [editor.reshape(part, dimensions) for part in found]
 
         def body(number: HloInstruction, invariants: Values, results: Values) -> Values:
@@ -139,7 +139,7 @@ class ScalarCallEmitter:
                 for result, part in zip(results, found, strict=True)
             ]
 
-        flat = [editor.reshape(array, (size,)) for array in given]
+        flat = [editor.reshape(array, (size,)) for array in inputs]
         initial = [editor.zeros(shape) for shape in results]
         name = self.computation.name
         found = counted_loop(editor, name, size, flat, initial, body)

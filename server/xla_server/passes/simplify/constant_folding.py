@@ -47,8 +47,8 @@ class ConstantFolding(RewritePass):
             return None
         if any(operand.opcode is not Opcode.CONSTANT for operand in i.operands):
             return None
-        given = sum(operand.shape.byte_size for operand in i.operands)
-        if i.shape.byte_size > max(LARGEST_RESULT, given) or _touched(i) > MAX_TOUCHED_ELEMENTS:
+        bytes_in = sum(operand.shape.byte_size for operand in i.operands)
+        if i.shape.byte_size > max(LARGEST_RESULT, bytes_in) or _touched(i) > MAX_TOUCHED_ELEMENTS:
             return None
         alone = HloComputation("folded", 0, [*dict.fromkeys(i.operands), i], i, ())
         try:

@@ -66,9 +66,9 @@ def hoist_repeats(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     operands = [
         # An operand without dimensions stays so: one condition selects all elements.
         source
-        if given is source
+        if operand is source
         else editor.broadcast(source, range(source.shape.rank), alike.before)
-        for given, source in zip(i.operands, sources, strict=True)
+        for operand, source in zip(i.operands, sources, strict=True)
     ]
     element = editor.add(i.opcode, operands, i.attributes)
     return editor.reshape(alike.kept(element, alike.mapped, (), editor), i.shape.dimensions)
