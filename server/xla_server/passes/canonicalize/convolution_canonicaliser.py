@@ -35,7 +35,7 @@ class ConvolutionCanonicaliser(RewritePass):
         places = base.shape.element_count // max(features, 1)
         is_one_item = base.shape.dimensions[numbers.input_batch_dimension] == 1
         first_order, in_order = tuple(range(i.shape.rank)), (0, *range(2, i.shape.rank), 1)
-        if _is_equal(numbers.input_order, in_order) and _is_equal(numbers.output_order, in_order):
+        if _is_order(numbers.input_order, in_order) and _is_order(numbers.output_order, in_order):
             rows = editor.reshape(base, (places, features))
             dot = editor.dot(i, rows, kernel, _contracting(1, along))
         elif is_one_item and numbers.input_order == numbers.output_order == first_order:
@@ -51,6 +51,6 @@ def _contracting(of_lhs: int, of_rhs: int) -> DotDimensionNumbers:
     return DotDimensionNumbers((of_lhs,), (of_rhs,), (), ())
 
 
-def _is_equal(order: Sequence[int], wanted: Sequence[int]) -> bool:
+def _is_order(order: Sequence[int], wanted: Sequence[int]) -> bool:
     """Return whether `order` is the permutation to `wanted`: batch, feature, spatial dimensions."""
     return [order[d] for d in wanted] == list(range(len(order)))
