@@ -126,13 +126,13 @@ class HostBuffer:
         """
         return self.memory is not None and sys.getrefcount(self.memory) == ONE_OWNER
 
-    def given_up(self) -> "HostBuffer":
+    def donated(self) -> "HostBuffer":
         """Return another buffer with this one's memory; this one must not be used afterwards."""
         literal = None if self.memory is not None else self.literal
         other = HostBuffer(self.shape, self.device, literal, self.elements, self.memory)
         other._address = self._address
         self.memory = self._address = None
-        self._literal = GIVEN_UP
+        self._literal = DONATED
         return other
 
     @property
@@ -144,7 +144,7 @@ class HostBuffer:
     def literal(self) -> Literal:
         """The value in the buffer's layout; the same object each time."""
         literal = self._literal
-        if literal is GIVEN_UP:
+        if literal is DONATED:
             raise InvalidArgumentError(
                 f"a buffer must not be used any more once it was donated, got {self.shape}"
             )
@@ -200,7 +200,7 @@ HOST_BUFFERS = Buffers(
     HostBuffer, HostBuffer.from_value, HostBuffer.of_block, HostBuffer.of_elements
 )
 
-GIVEN_UP = Literal.token()
+DONATED = Literal.token()
 """Marks a donated buffer, instead of its literal."""
 
 

@@ -173,7 +173,7 @@ class CompiledExecutable:
         counts = [sum(leaf.is_array for leaf in part.shape.leaves()) for part in arguments]
         ends = list(itertools.accumulate(counts))
         numbers = [n for k in donated for n in range(ends[k] - counts[k], ends[k])]
-        moved = {leaf: leaf.given_up() for leaf in dict.fromkeys(leaves[n] for n in numbers)}
+        moved = {leaf: leaf.donated() for leaf in dict.fromkeys(leaves[n] for n in numbers)}
         leaves = [moved.get(leaf, leaf) for leaf in leaves]
         # An array that shares its memory, or that is passed twice, is taken but not overwritten.
         # This is tested last, when no other execution can begin to use it.
