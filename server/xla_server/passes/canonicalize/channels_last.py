@@ -14,7 +14,7 @@ from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers, Wi
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
-from xla_server.passes.framework.editor import Editor, users
+from xla_server.passes.framework.editor import Editor, inverse_permutation, users
 from xla_server.passes.framework.rewrite_pass import Rule, TargetRewritePass
 from xla_server.target.target import Target
 
@@ -73,11 +73,11 @@ class _Moving:
         if is_worth_it(i, self._target) or (is_taken and has_unit_window(i)):
             into = _last(numbers.input_order)
             operands[0] = self._editor.transpose(operands[0], into)
-            numbers = renumbered(numbers, "input", _inverse(into))
+            numbers = renumbered(numbers, "input", inverse_permutation(into))
             inputs, outputs, *window = numbers.kernel_order
             operands[1] = self._editor.transpose(operands[1], (*window, inputs, outputs))
-            numbers = renumbered(numbers, "kernel", _inverse((*window, inputs, outputs)))
-            back = _inverse(_last(numbers.output_order))
+            numbers = renumbered(numbers, "kernel", inverse_permutation((*window, inputs, outputs)))
+            back = inverse_permutation(_last(numbers.output_order))
             numbers = renumbered(numbers, "output", back)
         if operands == list(i.operands) and numbers == i.attributes.dimension_numbers:
             return None
@@ -91,10 +91,6 @@ def _last(order: Sequence[int]) -> tuple[int, ...]:
     """Return dimensions as batch, spatial ones, feature; `order` has the feature second."""
     batch, feature, *spatial = order
     return (batch, *spatial, feature)
-
-
-def _inverse(order: Sequence[int]) -> tuple[int, ...]:
-    return tuple(order.index(d) for d in range(len(order)))
 
 
 def has_unit_window(i: HloInstruction) -> bool:
@@ -158,7 +154,7 @@ def _elementwise(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> M
             operands.append(part)
         else:
             mapped = [order[d] for d in part.attributes.dimensions]
-            dimensions = [part.shape.dimensions[d] for d in _inverse(order)]
+            dimensions = [part.shape.dimensions[d] for d in inverse_permutation(order)]
             operands.append(editor.broadcast(part.operands[0], mapped, dimensions))
     return editor.add(i.opcode, operands, i.attributes), order
 
@@ -179,7 +175,8 @@ def _reduce_window(i: HloInstruction, order: tuple[int, ...], editor: Editor) ->
     if len(i.operands) != 2 or i.operands[0].opcode is not Opcode.TRANSPOSE:
         return None
     window = i.attributes.window.dimensions
-    attributes = ReduceWindowAttributes(Window(tuple(window[d] for d in _inverse(order))))
+    dimensions = tuple(window[d] for d in inverse_permutation(order))
+    attributes = ReduceWindowAttributes(Window(dimensions))
     (source,) = i.operands[0].operands
     made = editor.add(Opcode.REDUCE_WINDOW, (source, i.operands[1]), attributes, called=i.called)
     return made, order

@@ -11,7 +11,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.canonicalize.channels_last import renumbered
 from xla_server.passes.canonicalize.dot_types import is_in_order
-from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.editor import Editor, inverse_permutation
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 from xla_server.target.capability import Capability
 from xla_server.target.convolution import Convolution, Direction
@@ -63,13 +63,13 @@ class LibraryForm:
         attributes = dataclasses.replace(i.attributes, window=self.window)
         if self._is_in_order(i):
             return editor.add(Opcode.CONVOLUTION, (i.operands[0], kernel), attributes)
-        places = [self.order.index(d) for d in range(len(self.order))]
-        moved = renumbered(numbers, "output" if self._is_gradient else "kernel", places)
+        inverse = inverse_permutation(self.order)
+        moved = renumbered(numbers, "output" if self._is_gradient else "kernel", inverse)
         if not self._is_gradient:
             kernel = editor.transpose(kernel, self.order)
         attributes = dataclasses.replace(attributes, dimension_numbers=moved)
         made = editor.add(Opcode.CONVOLUTION, (i.operands[0], kernel), attributes)
-        return editor.transpose(made, places) if self._is_gradient else made
+        return editor.transpose(made, inverse) if self._is_gradient else made
 
 
 def library_convolution(i: HloInstruction, capability: Capability) -> LibraryForm | None:

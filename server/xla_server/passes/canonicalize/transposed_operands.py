@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
-from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.editor import Editor, inverse_permutation
 
 _MAX_CHAIN = 8
 """Largest number of elementwise operations and reshapes between a transpose and its reader."""
@@ -102,8 +102,7 @@ def _reshaped(
     order = [d for d, size in enumerate(after) if size == 1]
     order += [d for _, new in sorted(starts) for d in new]
     value = editor.reshape(inner.value, [after[d] for d in order])
-    places = tuple(order.index(d) for d in range(len(after)))
-    return dataclasses.replace(inner, value=value, order=places)
+    return dataclasses.replace(inner, value=value, order=inverse_permutation(order))
 
 
 def _common_factors(

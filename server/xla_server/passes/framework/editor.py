@@ -310,6 +310,11 @@ class Editor:
         return self.shared[key]
 
 
+def inverse_permutation(permutation: Sequence[int]) -> tuple[int, ...]:
+    """Return the permutation that undoes a transpose."""
+    return tuple(permutation.index(d) for d in range(len(permutation)))
+
+
 def users(computation: HloComputation) -> dict[HloInstruction, list[HloInstruction]]:
     """The instructions that read each instruction, each once."""
     found: dict[HloInstruction, list[HloInstruction]] = {i: [] for i in computation.instructions}

@@ -7,7 +7,7 @@ from xla_contract.ops.elementwise.compare import ComparisonDirection
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.editor import Editor, inverse_permutation
 from xla_server.passes.framework.formula import Term
 from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice, write_slice
 from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter
@@ -35,9 +35,8 @@ def sorted_by_insertion(i: HloInstruction, callers: Sequence[ScalarCallEmitter])
         ]
 
     found = counted_loop(editor, i.name, lines, arrays, arrays, body)
-    back = [order.index(d) for d in range(len(sizes))]
     return [
-        editor.transpose(editor.reshape(part, array.shape.dimensions), back)
+        editor.transpose(editor.reshape(part, array.shape.dimensions), inverse_permutation(order))
         for part, array in zip(found, moved, strict=True)
     ]
 
