@@ -17,7 +17,7 @@ from xla_server.backends.device_buffer import Buffers
 from xla_server.backends.platform import Device
 from xla_server.ops.control.constant import value_of
 from xla_server.ops.evaluation import Array, Token, Value
-from xla_server.ops.numerics.dynamic_bounds import filled
+from xla_server.ops.numerics.dynamic_bounds import padded
 from xla_server.runtime.blocks import BlockPool, MemoryBlock, block_size
 
 _SMALL_BYTES = 1 << 16
@@ -234,7 +234,7 @@ def literal_of(value: Value, shape: Shape) -> Literal:
 def _with_static_sizes(array: Array, shape: Shape) -> Array:
     """Pad the array with zeros in the dimensions that are static in `shape`."""
     sizes = zip(array.shape, shape.dimensions, strict=True)
-    return filled(
+    return padded(
         array,
         [size if shape.is_dynamic(number) else bound for number, (size, bound) in enumerate(sizes)],
     )
