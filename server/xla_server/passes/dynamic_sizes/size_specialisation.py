@@ -53,8 +53,8 @@ HOST = (ANY_SIZE - _CONTROL - SIZED_OPERATIONS.keys()) | {
 }
 """Operations of the host between programs: they wait for other parties, or have an order."""
 
-MOST_INSTRUCTIONS = 4096
-MOST_REPETITIONS = 4
+MAX_INSTRUCTIONS = 4096
+MAX_REPETITIONS = 4
 """Largest number of inlined instructions in one program: the larger of the first number and the
 second times those of the module. Each computation may call the next one twice, and so on. A larger
 program is run call by call, which can be cancelled."""
@@ -72,7 +72,7 @@ class SizeSpecialiser:
         self._parameters: list[HloInstruction] = []
         self._written = 0
         length = sum(1 for _ in module.instructions())
-        self._most = max(MOST_INSTRUCTIONS, MOST_REPETITIONS * length)
+        self._most = max(MAX_INSTRUCTIONS, MAX_REPETITIONS * length)
         self._keeps_hidden = any(map(_may_show_hidden, module.instructions()))
 
     def parameter(self, shape: Shape, extents: PaddedExtents) -> Known:
