@@ -26,7 +26,7 @@ class StaticSegment:
     `module` is None if no step could be written. Its parameters are the padded arrays of the values
     in the slots `inputs`; its result has those of `outputs`, slots with the extents of their new
     values. It is valid for values of the same sizes, with the same numbers at the indices `asked`.
-    `remaining` are the remaining steps, in order.
+    `remaining` are the other steps, in order.
     """
 
     module: HloModule | None

@@ -55,7 +55,7 @@ class Segmented:
 
     @property
     def left(self) -> list[Opcode]:
-        return [step.instruction.opcode for step in self.segment.left]
+        return [step.instruction.opcode for step in self.segment.remaining]
 
     @property
     def opcodes(self) -> dict[str, int]:
