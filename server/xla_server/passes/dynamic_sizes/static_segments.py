@@ -25,14 +25,14 @@ class StaticSegment:
 
     `module` is None if no step could be written. Its parameters are the padded arrays of the values
     in the slots `inputs`; its result has those of `outputs`, slots with the extents of their new
-    values. It is valid for values of the same sizes, with the same numbers at the indices `asked`.
+    values. It is valid for values of the same sizes, with the same numbers at the indices `guards`.
     `remaining` are the other steps, in order.
     """
 
     module: HloModule | None
     inputs: tuple[int, ...]
     outputs: tuple[tuple[int, PaddedExtents], ...]
-    asked: frozenset[ArgumentIndex]
+    guards: frozenset[ArgumentIndex]
     remaining: tuple[PlannedInstruction, ...]
 
 
@@ -90,7 +90,7 @@ def first_segment(
         else:
             taken.append(step)
     if not taken:
-        return StaticSegment(None, (), (), frozenset(numbers.asked), tuple(remaining))
+        return StaticSegment(None, (), (), frozenset(numbers.guards), tuple(remaining))
     read = {slot for step in remaining for slot in step.operands} | set(wanted)
     results = [step.result for step in taken if step.result in read]
     written = specialiser.module([whole for slot in results for whole in wholes(known[slot])])
@@ -98,6 +98,6 @@ def first_segment(
         written,
         tuple(inputs),
         tuple((slot, extents_of(known[slot])) for slot in results),
-        frozenset(numbers.asked),
+        frozenset(numbers.guards),
         tuple(remaining),
     )
