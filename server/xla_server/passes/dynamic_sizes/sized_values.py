@@ -145,6 +145,6 @@ def packed(editor: Editor, value: Known) -> HloInstruction:
     return editor.add(Opcode.AFTER_ALL, ()) if isinstance(value, Token) else value.whole
 
 
-def wholes(value: Known) -> list[HloInstruction]:
+def padded_arrays(value: Known) -> list[HloInstruction]:
     """The padded arrays of a value, in order."""
     return [leaf.whole for leaf in leaves(value) if isinstance(leaf, SizedArray)]

@@ -15,7 +15,7 @@ from xla_server.passes.dynamic_sizes.sized_values import (
     PaddedExtents,
     arrays_of,
     extents_of,
-    wholes,
+    padded_arrays,
 )
 
 
@@ -62,7 +62,7 @@ def first_segment(
         else:
             value = values[slot]
             found = specialiser.parameter(instruction.shape, extents_of(value))
-            pairs = zip(wholes(found), arrays_of(value), strict=True)
+            pairs = zip(padded_arrays(found), arrays_of(value), strict=True)
             for number, (made, array) in enumerate(pairs):
                 numbers.bind(made, (slot, number), array)
             inputs.append(slot)
@@ -93,7 +93,9 @@ def first_segment(
         return StaticSegment(None, (), (), frozenset(numbers.guards), tuple(remaining))
     read = {slot for step in remaining for slot in step.operands} | set(wanted)
     results = [step.result for step in taken if step.result in read]
-    written = specialiser.module([whole for slot in results for whole in wholes(known[slot])])
+    written = specialiser.module(
+        [whole for slot in results for whole in padded_arrays(known[slot])]
+    )
     return StaticSegment(
         written,
         tuple(inputs),
