@@ -109,7 +109,7 @@ class DynamicExecutable(InterpretedProgram):
         computed = time.perf_counter_ns()
         output = self._buffers.from_value(owned(value), self.program_shape.result, device)
         byte_size = sum(run.byte_sizes.values())
-        profile = Profile.until_now(started, computing, computed, run.cycles, byte_size)
+        profile = Profile.since(started, computing, computed, run.cycles, byte_size)
         if self._dump is not None and times is not None:
             write_profile(self._dump, times.measured())
         return Execution(output, profile)

@@ -105,7 +105,7 @@ class CompiledExecutable:
         computed = time.perf_counter_ns()
         del memory
         output = self._output(program, leaves, blocks, device)
-        profile = Profile.until_now(started, computing, computed, cycles, self._byte_size)
+        profile = Profile.since(started, computing, computed, cycles, self._byte_size)
         if self.dump is not None and times is not None:
             write_profile(self.dump, measured_rows(program.code, program.rows, times))
         return Execution(output, profile)
@@ -141,7 +141,7 @@ class CompiledExecutable:
         return [
             Execution(
                 self._output(program, given, blocks, device),
-                Profile.until_now(started, computing, computed, cycles, self._byte_size),
+                Profile.since(started, computing, computed, cycles, self._byte_size),
             )
             for (blocks, cycles), given, device in zip(made, leaves, devices, strict=True)
         ]
