@@ -93,9 +93,7 @@ def first_segment(
         return StaticSegment(None, (), (), frozenset(numbers.guards), tuple(remaining))
     read = {slot for step in remaining for slot in step.operands} | set(wanted)
     results = [step.result for step in taken if step.result in read]
-    written = specialiser.module(
-        [whole for slot in results for whole in padded_arrays(known[slot])]
-    )
+    written = specialiser.module([part for slot in results for part in padded_arrays(known[slot])])
     return StaticSegment(
         written,
         tuple(inputs),
