@@ -77,7 +77,7 @@ class Group(NamedTuple):
         )
 
 
-class Look(NamedTuple):
+class Read(NamedTuple):
     """The operands of one member, the source, as another one reads them.
 
     `source` and `target` are numbers in the order of the group.
@@ -92,15 +92,15 @@ class Look(NamedTuple):
 
 
 Fill: TypeAlias = Callable[[Group, int], None]
-Reads: TypeAlias = Callable[[Look], Sequence[Array]]
+Reads: TypeAlias = Callable[[Read], Sequence[Array]]
 PartOfResult: TypeAlias = Callable[[Group, Array, int], Array]
 Reductions: TypeAlias = Callable[[HloInstruction, Frame], Reduction | None]
 Sizes: TypeAlias = Callable[[HloInstruction, Sequence[Array], int], "list[tuple[int, ...]]"]
 
 
-def whole(look: Look) -> Sequence[Array]:
+def whole(read: Read) -> Sequence[Array]:
     """All operands."""
-    return look.operands
+    return read.operands
 
 
 def block(array: Array, dimension: int, count: int, number: int) -> Array:
@@ -241,7 +241,7 @@ def _crossing(
 
     def read(part: Part, source: int, target: int) -> Sequence[Array]:
         return cast(Reads, reads)(
-            Look(instruction, members, frame.participants.grid, part.operands, source, target)
+            Read(instruction, members, frame.participants.grid, part.operands, source, target)
         )
 
     def written(group: Group, place: int) -> Sequence[Sequence[Array]]:
