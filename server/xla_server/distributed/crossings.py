@@ -117,7 +117,7 @@ class Crossings:
         mine = plan.numbers[self._rank]
         reduction = crossing.reduction
         if self._options.is_fast and reduction is not None and is_native(reduction):
-            here = [given[place] for place in mine]
+            here = [given[index] for index in mine]
             totals = self._reduced(meeting, here, reduction, plan)
             return [reduction.total(each, totals) for each in given]
         parts = [crossing.absent(given[mine[0]]) if each is None else each for each in given]
@@ -168,7 +168,7 @@ class Crossings:
             # MPI has reduced for all.
             return
         others = {
-            rank: [alike for place in theirs for alike in writes(shared, place)]
+            rank: [alike for index in theirs for alike in writes(shared, index)]
             for rank, theirs in plan.numbers.items()
         }
         mine = [alike[0] for alike in others.pop(self._rank)]
@@ -271,7 +271,7 @@ class Crossings:
 
     def _record_visit(self, meeting: Meeting, plan: _ExchangePlan, turns: int) -> int:
         """Note a visit to which all members of this rank have come; return its number."""
-        here = tuple(meeting.members[place] for place in plan.numbers[self._rank])
+        here = tuple(meeting.members[index] for index in plan.numbers[self._rank])
         self._note(here)
         with self._lock:
             if self._failure is not None:
@@ -338,8 +338,8 @@ class Crossings:
             key = meeting_key(meeting, is_one_program=self._options.is_one_program)
             text = ", ".join(f"{dtype}{list(sizes)}" for dtype, sizes in form)
             numbers: dict[int, list[int]] = {}
-            for place, member in enumerate(meeting.members):
-                numbers.setdefault(self._options.ranks[member], []).append(place)
+            for index, member in enumerate(meeting.members):
+                numbers.setdefault(self._options.ranks[member], []).append(index)
             digests = [
                 hashlib.blake2b(repr((key, text, step)).encode(), digest_size=16).digest()
                 for step in (0, 1)

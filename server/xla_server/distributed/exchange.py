@@ -94,9 +94,9 @@ class Exchange:
 
             into = [received, sizes, starts, MPI.BYTE]
             self._finish(ranks, [comm.Iallgatherv(MPI.IN_PLACE, into)], received)
-        for place, rank in enumerate(ranks):
-            if place != own:
-                unpack(received[starts[place] :], others[rank])
+        for index, rank in enumerate(ranks):
+            if index != own:
+                unpack(received[starts[index] :], others[rank])
 
     def all_to_all(
         self,
@@ -233,7 +233,7 @@ def _create(comm: Any, group: Any, tag: int, created: list[Any]) -> None:
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:
-    return [sum(sizes[:place]) for place in range(len(sizes))]
+    return [sum(sizes[:index]) for index in range(len(sizes))]
 
 
 def is_dense(arrays: Sequence[Array]) -> bool:
