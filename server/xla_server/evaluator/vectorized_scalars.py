@@ -12,7 +12,8 @@ import numpy as np
 
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.explicit_stack import Deep, result_of
-from xla_server.ir.module import HloComputation, HloInstruction, callees_first
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ir.traversal import callees_first
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.evaluators import EVALUATORS

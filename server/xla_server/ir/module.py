@@ -5,7 +5,7 @@ and for writing the module out again.
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from xla_contract.errors import ResourceExhaustedError
@@ -13,7 +13,6 @@ from xla_contract.stubs import hlo_pb2
 from xla_contract.types.devices.device_grid import ALONE, DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
-from xla_server.ir.traversal import in_post_order
 
 MAX_INSTRUCTIONS = 1 << 19
 """Largest number of instructions of a program, those of a called computation counted for each
@@ -91,11 +90,6 @@ class HloComputation:
 
     def __repr__(self) -> str:
         return f"%{self.name} {self.program_shape}"
-
-
-def callees_first(roots: Iterable[HloComputation]) -> Iterator[HloComputation]:
-    """Yield computations and all that they call, each once and after those it calls."""
-    return in_post_order(roots, lambda each: (c for i in each.instructions for c in i.called))
 
 
 @dataclasses.dataclass(slots=True, eq=False)
