@@ -16,11 +16,9 @@ from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.devices.replica_groups import Groups
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.participants import check_participants_exist, groups_of
 from xla_server.ops.evaluation import (
-    TOKEN,
     Array,
     Crossing,
     Evaluator,
@@ -29,6 +27,7 @@ from xla_server.ops.evaluation import (
     Reduction,
     Route,
     Value,
+    zeros,
 )
 
 SMALL_BYTES = 1 << 16
@@ -290,15 +289,6 @@ def result_value(instruction: HloInstruction, results: Sequence[Array]) -> Value
 def are_all_alone(groups: Groups, count: int) -> bool:
     """Return whether the groups are `count` members, each alone."""
     return len(groups) == count and all(len(group) == 1 for group in groups)
-
-
-def zeros(shape: Shape) -> Value:
-    """Return zeros of a shape: a value that was not sent, or the context of a half."""
-    if shape.is_tuple:
-        return tuple(map(zeros, shape.tuple_shapes))
-    if shape.is_token:
-        return TOKEN
-    return np.zeros(shape.dimensions, shape.element_type.dtype)
 
 
 def evaluate_done(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:

@@ -16,8 +16,7 @@ from xla_contract.ops.feeds.send_recv import ChannelAttributes, RecvAttributes
 from xla_contract.types.devices.device_grid import Pairs
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.participants import transfer_pairs, transfers_of
-from xla_server.ops.collectives.collective import zeros
-from xla_server.ops.evaluation import TOKEN, Frame, Meeting, Value
+from xla_server.ops.evaluation import TOKEN, Frame, Meeting, Value, zeros
 
 
 def evaluate_send(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
