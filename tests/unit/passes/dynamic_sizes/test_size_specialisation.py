@@ -106,7 +106,7 @@ def test_numbers_that_decided_are_asked_for_and_no_others() -> None:
 
     segmented = Segmented(program)
     size = segmented.plan.parameters[1]
-    assert segmented.segment.asked == {(size, 0)}
+    assert segmented.segment.guards == {(size, 0)}
     np.testing.assert_array_equal(segmented.result(), LINE[:3] + 5)
 
 
@@ -121,7 +121,7 @@ def test_sizes_that_only_a_run_can_tell_leave_steps(name: str) -> None:
 
     segmented = Segmented(lambda c: ops.neg(ops.set_dimension_size(c(LINE) * 2.0, size(c), 0)))
     assert segmented.left == [Opcode.SET_DIMENSION_SIZE, Opcode.NEGATE]
-    assert not segmented.segment.asked
+    assert not segmented.segment.guards
     assert len(segmented.segment.outputs) == 2
 
 
