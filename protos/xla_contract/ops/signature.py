@@ -64,7 +64,7 @@ def check_reducer(
     """
     count = len(elements)
     result = signature.result
-    accumulators = result.tuple_shapes if result.is_tuple else (result,)
+    accumulators = result.parts
     if (
         len(signature.parameters) != 2 * count
         or len(accumulators) != count

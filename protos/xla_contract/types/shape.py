@@ -202,6 +202,11 @@ class Shape:
         """The number of dimensions of a size other than 1."""
         return sum(1 for size in self.dimensions if size != 1)
 
+    @property
+    def parts(self) -> tuple["Shape", ...]:
+        """The element shapes of a tuple; of any other shape, that shape alone."""
+        return self.tuple_shapes if self.is_tuple else (self,)
+
     def is_dynamic(self, dimension: int) -> bool:
         """Return whether this dimension's size is a bound."""
         return bool(self.dynamic_dimensions) and self.dynamic_dimensions[dimension]

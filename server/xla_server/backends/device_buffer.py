@@ -42,7 +42,7 @@ class DeviceBuffer(Buffer, Protocol):
     def is_sole_owner(self) -> bool:
         """True if an execution may overwrite the memory: nothing else refers to it."""
 
-    def given_up(self) -> Self:
+    def donated(self) -> Self:
         """Return a new buffer with this one's value; this one must not be used afterwards."""
 
     def as_shape(self, shape: Shape, device: Device) -> Self:

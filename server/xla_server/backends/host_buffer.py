@@ -15,8 +15,9 @@ from xla_host import allocator
 from xla_host.aligned import ALIGNMENT, aligned_empty
 from xla_server.backends.device_buffer import Buffers
 from xla_server.backends.platform import Device
-from xla_server.ops.evaluation import TOKEN, Array, Token, Value
-from xla_server.ops.numerics.dynamic_bounds import filled
+from xla_server.ops.control.constant import value_of
+from xla_server.ops.evaluation import Array, Token, Value
+from xla_server.ops.numerics.dynamic_bounds import padded
 from xla_server.runtime.blocks import BlockPool, MemoryBlock, block_size
 
 _SMALL_BYTES = 1 << 16
@@ -125,13 +126,13 @@ class HostBuffer:
         """
         return self.memory is not None and sys.getrefcount(self.memory) == ONE_OWNER
 
-    def given_up(self) -> "HostBuffer":
+    def donated(self) -> "HostBuffer":
         """Return another buffer with this one's memory; this one must not be used afterwards."""
         literal = None if self.memory is not None else self.literal
         other = HostBuffer(self.shape, self.device, literal, self.elements, self.memory)
         other._address = self._address
         self.memory = self._address = None
-        self._literal = GIVEN_UP
+        self._literal = DONATED
         return other
 
     @property
@@ -143,7 +144,7 @@ class HostBuffer:
     def literal(self) -> Literal:
         """The value in the buffer's layout; the same object each time."""
         literal = self._literal
-        if literal is GIVEN_UP:
+        if literal is DONATED:
             raise InvalidArgumentError(
                 f"a buffer must not be used any more once it was donated, got {self.shape}"
             )
@@ -199,7 +200,7 @@ HOST_BUFFERS = Buffers(
     HostBuffer, HostBuffer.from_value, HostBuffer.of_block, HostBuffer.of_elements
 )
 
-GIVEN_UP = Literal.token()
+DONATED = Literal.token()
 """Marks a donated buffer, instead of its literal."""
 
 
@@ -220,13 +221,6 @@ _LAYING_OUT = threading.Lock()
 """Held while an array is copied to row-major order: its address must never change again."""
 
 
-def value_of(literal: Literal) -> Value:
-    """Return an evaluator's operand for a literal; shares its memory."""
-    if literal.shape.is_tuple:
-        return tuple(map(value_of, literal.elements))
-    return literal.actual if literal.shape.is_array else TOKEN
-
-
 def literal_of(value: Value, shape: Shape) -> Literal:
     """Return an evaluator's value as a literal of this shape; shares its memory."""
     if isinstance(value, tuple):
@@ -240,7 +234,7 @@ def literal_of(value: Value, shape: Shape) -> Literal:
 def _with_static_sizes(array: Array, shape: Shape) -> Array:
     """Pad the array with zeros in the dimensions that are static in `shape`."""
     sizes = zip(array.shape, shape.dimensions, strict=True)
-    return filled(
+    return padded(
         array,
         [size if shape.is_dynamic(number) else bound for number, (size, bound) in enumerate(sizes)],
     )

@@ -124,4 +124,4 @@ class InterpreterExecutable(InterpretedProgram):
         )
         computed = time.perf_counter_ns()
         output = HostBuffer.from_value(owned(value), self.program_shape.result, device)
-        return Execution(output, Profile.until_now(started, computing, computed))
+        return Execution(output, Profile.since(started, computing, computed))

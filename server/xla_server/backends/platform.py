@@ -53,7 +53,7 @@ class Profile(NamedTuple):
     warmup_run_executed: bool = False
 
     @classmethod
-    def until_now(
+    def since(
         cls, started: int, computing: int, computed: int, cycles: int = 0, byte_size: int = 0
     ) -> "Profile":
         """Return the cost of an execution that ends now; times are of `perf_counter_ns`.

@@ -39,10 +39,14 @@ def require_result(instruction: HloInstruction, wanted: Shape) -> None:
         )
 
 
-def require_static(instruction: HloInstruction) -> None:
-    """Raise UnimplementedError if an operand or the result has a dynamic dimension."""
+def static_operands(instruction: HloInstruction) -> list[Shape]:
+    """Return the operands' shapes without layouts.
+
+    Raises UnimplementedError if an operand or the result has a dynamic dimension.
+    """
     for shape in (instruction.shape, *(operand.shape for operand in instruction.operands)):
         if not all(leaf.is_static for leaf in shape.leaves()):
             raise UnimplementedError(
                 f"custom calls take and give arrays of one size only, got {shape.without_layout()}"
             )
+    return [operand.shape.without_layout() for operand in instruction.operands]

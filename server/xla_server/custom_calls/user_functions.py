@@ -11,9 +11,10 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from xla_contract.errors import InternalError, ShapeError, XlaError
+from xla_contract.ops.signature import listed
 from xla_contract.types.shape import Shape, parse_program_shape
 from xla_server.custom_calls.attributes import parse_attributes
-from xla_server.custom_calls.target import CustomCallTarget, require_result, require_static
+from xla_server.custom_calls.target import CustomCallTarget, require_result, static_operands
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 
@@ -92,14 +93,12 @@ def _address(symbol: Any) -> int:
 
 
 def _check_call(instruction: HloInstruction, signature: Signature | None) -> None:
-    require_static(instruction)
-    shapes = [operand.shape.without_layout() for operand in instruction.operands]
+    shapes = static_operands(instruction)
     declared = instruction.shape
-    leaves = declared.tuple_shapes if declared.is_tuple else (declared,)
-    if not all(shape.is_array for shape in (*shapes, *leaves)):
+    if not all(shape.is_array for shape in (*shapes, *declared.parts)):
         raise ShapeError(
             "the target takes arrays and gives one or a tuple of them, got "
-            f"({', '.join(map(str, shapes))}) -> {declared.without_layout()}"
+            f"{listed(shapes)} -> {declared.without_layout()}"
         )
     if signature is not None:
         require_result(instruction, _rule(signature)(shapes))
@@ -113,10 +112,7 @@ def _rule(signature: Signature) -> Callable[[Sequence[Shape]], Shape]:
     def exactly(shapes: Sequence[Shape]) -> Shape:
         wanted = program.parameters
         if len(wanted) != len(shapes) or not all(map(Shape.compatible, wanted, shapes)):
-            raise ShapeError(
-                f"the target takes ({', '.join(map(str, wanted))}), got "
-                f"({', '.join(map(str, shapes))})"
-            )
+            raise ShapeError(f"the target takes {listed(wanted)}, got {listed(shapes)}")
         return program.result
 
     return exactly
@@ -130,12 +126,11 @@ def _read_only(array: Array) -> Array:
 
 def _as_value(name: str, result: Any, shape: Shape) -> Value:
     parts = result if isinstance(result, tuple) else (result,)
-    leaves = shape.tuple_shapes if shape.is_tuple else (shape,)
     arrays = [np.asarray(part) for part in parts]
-    fits = isinstance(result, tuple) == shape.is_tuple and len(arrays) == len(leaves)
+    fits = isinstance(result, tuple) == shape.is_tuple and len(arrays) == len(shape.parts)
     if not fits or any(
         (array.dtype, array.shape) != (leaf.element_type.dtype, leaf.dimensions)
-        for array, leaf in zip(arrays, leaves, strict=True)
+        for array, leaf in zip(arrays, shape.parts, strict=True)
     ):
         got = ", ".join(f"{array.dtype}{list(array.shape)}" for array in arrays)
         raise InternalError(f'target "{name}" must give {shape.without_layout()}, got ({got})')

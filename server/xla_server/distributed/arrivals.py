@@ -22,7 +22,7 @@ class _Open:
     """A visit of a meeting, with the members that are known to have come so far."""
 
     first: Visit
-    come: set[int]
+    arrived: set[int]
 
 
 @dataclasses.dataclass
@@ -63,8 +63,8 @@ class Arrivals:
                     "operands must have equal types and dimensions on all participants, got "
                     f"{open_.first.form:.200} and {visit.form:.200}"
                 ).at(visit.meeting.opcode, visit.meeting.instruction)
-            open_.come.update(visit.come)
-            if open_.come.issuperset(visit.meeting.members):
+            open_.arrived.update(visit.arrived)
+            if open_.arrived.issuperset(visit.meeting.members):
                 del self._open[key]
                 self._next[key] = visit.number + 1
                 ranks = {self._options.ranks[member] for member in visit.meeting.members}
@@ -93,11 +93,11 @@ class Arrivals:
 
     def _missing(self, open_: _Open) -> list[int]:
         members = open_.first.meeting.members
-        return [each for each in members if each not in open_.come]
+        return [each for each in members if each not in open_.arrived]
 
     def _find_missing(self) -> None:
         waiting = {
-            member: open_.first.meeting for open_ in self._open.values() for member in open_.come
+            member: open_.first.meeting for open_ in self._open.values() for member in open_.arrived
         }
         is_stuck = len(self._ended | waiting.keys()) == len(self._options.ranks)
         for open_ in self._open.values():

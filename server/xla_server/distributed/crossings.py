@@ -15,15 +15,15 @@ from xla_server.distributed.exchange import (
     Exchange,
     is_dense,
     joined,
+    receive_buffer,
     require_size,
-    room,
     unpack,
 )
 from xla_server.distributed.reductions import is_native
 from xla_server.distributed.transport import messages
 from xla_server.distributed.transport.frames import Bytes
 from xla_server.distributed.transport.parcels import Delivery, Stamp
-from xla_server.distributed.transport.polling import LOOKS, BackOff
+from xla_server.distributed.transport.polling import POLLS, BackOff
 from xla_server.distributed.transport.shared_regions import SharedSeats
 from xla_server.execution.collectives_protocol import MeetingPlan
 from xla_server.ops.evaluation import Array, Crossing, Form, Meeting, Reduction, Route, Value
@@ -36,7 +36,7 @@ _AGAIN = 0.1
 """Interval of repeated reports to rank 0 that a meeting is late, as a fraction of its timeout."""
 
 
-class _Way(NamedTuple):
+class _ExchangePlan(NamedTuple):
     """A meeting with operands of certain types and dimensions, `form`: equal for all its visits.
 
     `numbers` maps each rank to the positions of its members in the group. `digests` identify the
@@ -52,7 +52,7 @@ class _Way(NamedTuple):
 class _Visited(NamedTuple):
     """A visit of this rank that needs no permission of rank 0."""
 
-    way: _Way
+    plan: _ExchangePlan
     number: int
 
 
@@ -89,14 +89,14 @@ class Crossings:
         self._native: Meetings | None = None
         self._noted: dict[tuple[Meeting, int], int] = {}
         """The last visit in native code that was noted for rank 0, by meeting and member."""
-        self._telling = threading.Lock()
+        self._reporting = threading.Lock()
         """Held while visits are reported, so that they are sent in order."""
         self._tickets: dict[messages.MeetingKey, queue.SimpleQueue[messages.Go | XlaError]] = {}
         self._spreads: dict[messages.MeetingKey, messages.Go | _Visited] = {}
-        self._ways: dict[tuple[Meeting, Form], _Way] = {}
+        self._plans: dict[tuple[Meeting, Form], _ExchangePlan] = {}
         self._failure: XlaError | None = None
         self._counts: dict[messages.MeetingKey, int] = {}
-        self._untold: dict[tuple[messages.MeetingKey, tuple[int, ...]], messages.Visit] = {}
+        self._unsent: dict[tuple[messages.MeetingKey, tuple[int, ...]], messages.Visit] = {}
         """Visits that rank 0 does not know of: the last one by meeting and members."""
 
     def go(self, go: messages.Go) -> None:
@@ -113,46 +113,46 @@ class Crossings:
 
     def gathered(self, meeting: Meeting, given: Sequence[Any], crossing: Crossing) -> list[Any]:
         """Return the values of all members, as far as those here read them; see Across."""
-        way = self._way(meeting, crossing.form)
-        mine = way.numbers[self._rank]
+        plan = self._plan(meeting, crossing.form)
+        mine = plan.numbers[self._rank]
         reduction = crossing.reduction
         if self._options.is_fast and reduction is not None and is_native(reduction):
-            here = [given[place] for place in mine]
-            totals = self._reduced(meeting, here, reduction, way)
+            here = [given[index] for index in mine]
+            totals = self._reduced(meeting, here, reduction, plan)
             return [reduction.total(each, totals) for each in given]
         parts = [crossing.absent(given[mine[0]]) if each is None else each for each in given]
         sent: dict[int, list[Array]] = {}
         received: dict[int, list[Array]] = {}
         whole: list[Array] = []
-        for rank, others in way.numbers.items():
+        for rank, others in plan.numbers.items():
             if rank != self._rank:
                 sent[rank] = _read(crossing, parts, mine, others)
                 received[rank] = _read(crossing, parts, others, mine)
                 whole = sent[rank]
         if crossing.is_eager:
-            visited = _Visited(way, self._come(meeting, way, 0))
+            visited = _Visited(plan, self._record_visit(meeting, plan, 0))
             if crossing.writes is not None:
-                self._spreads[way.key] = visited
+                self._spreads[plan.key] = visited
             if crossing.reads is not None:
-                rooms = {rank: room(arrays) for rank, arrays in received.items()}
-                self._pass(visited, 0, sent, rooms)
+                buffers = {rank: receive_buffer(arrays) for rank, arrays in received.items()}
+                self._exchange_parcels(visited, 0, sent, buffers)
                 for rank, arrays in received.items():
                     if not is_dense(arrays):
-                        unpack(rooms[rank], [[array] for array in arrays])
+                        unpack(buffers[rank], [[array] for array in arrays])
             return parts
         require_size(sum(each.nbytes for arrays in sent.values() for each in arrays))
         require_size(sum(each.nbytes for arrays in received.values() for each in arrays))
         turns = (crossing.reads is not None) + (crossing.writes is not None)
-        go = self._begun(meeting, way, turns)
+        go = self._await_go(meeting, plan, turns)
         if crossing.writes is not None:
             self._spreads[go.key] = go
         if crossing.reads is None:
             return parts
         if crossing.route is Route.WHOLE:
             targets = {rank: [[each] for each in arrays] for rank, arrays in received.items()}
-            self._exchange.gather(go.ranks, go.turn, whole, targets)
+            self._exchange.all_gather(go.ranks, go.turn, whole, targets)
         elif crossing.route is Route.BLOCKS:
-            self._exchange.swap(go.ranks, go.turn, sent, received)
+            self._exchange.all_to_all(go.ranks, go.turn, sent, received)
         else:
             self._exchange.send_receive(go.ranks, go.turn, sent, received)
         return parts
@@ -162,14 +162,14 @@ class Crossings:
         writes = crossing.writes
         if writes is None:
             return
-        way = self._way(meeting, crossing.form)
-        go = self._spreads.pop(way.key, None)
+        plan = self._plan(meeting, crossing.form)
+        go = self._spreads.pop(plan.key, None)
         if go is None:
             # MPI has reduced for all.
             return
         others = {
-            rank: [alike for place in theirs for alike in writes(shared, place)]
-            for rank, theirs in way.numbers.items()
+            rank: [alike for index in theirs for alike in writes(shared, index)]
+            for rank, theirs in plan.numbers.items()
         }
         mine = [alike[0] for alike in others.pop(self._rank)]
         if isinstance(go, _Visited):
@@ -177,14 +177,14 @@ class Crossings:
                 rank: sum(alike[0].nbytes for alike in arrays) for rank, arrays in others.items()
             }
             # MPI may use it longer than the buffers of results live.
-            rooms = {rank: np.empty(size, np.uint8) for rank, size in sizes.items()}
+            buffers = {rank: np.empty(size, np.uint8) for rank, size in sizes.items()}
             written = [joined(mine)]
-            self._pass(go, 1, dict.fromkeys(others, written), rooms)
+            self._exchange_parcels(go, 1, dict.fromkeys(others, written), buffers)
             for rank, arrays in others.items():
-                unpack(rooms[rank], arrays)
+                unpack(buffers[rank], arrays)
             return
         turn = go.turn + (crossing.reads is not None)
-        self._exchange.gather(go.ranks, turn, mine, others)
+        self._exchange.all_gather(go.ranks, turn, mine, others)
 
     def meetings(self, plan: MeetingPlan) -> Meetings | None:
         """Return the native meetings in memory that ranks share; see Across."""
@@ -202,7 +202,7 @@ class Crossings:
             self._note((number,))
             key = meeting_key(visit.meeting, is_one_program=self._options.is_one_program)
             count = visit.stamp - self._native.first_stamp
-            self._until(lambda: not visit.missing(), key, count)
+            self._poll(lambda: not visit.missing(), key, count)
 
     def post(self, meeting: Meeting, value: Value) -> None:
         """Send a value to a participant on another rank."""
@@ -211,49 +211,49 @@ class Crossings:
     def ended(self, number: int) -> None:
         """Report that a participant of this rank has ended."""
         self._note((number,))
-        self._tell()
+        self._report()
         self._send(messages.Ended(self._options.run, number))
 
     def _reduced(
-        self, meeting: Meeting, given: Sequence[Any], reduction: Reduction, way: _Way
+        self, meeting: Meeting, given: Sequence[Any], reduction: Reduction, plan: _ExchangePlan
     ) -> Sequence[Array]:
         """Reduce the values of members here, then the totals of all ranks by MPI's Allreduce."""
         totals = reduction.reduce(given)
         require_size(sum(total.nbytes for total in totals))
-        way = way._replace(form=f"{way.form} by MPI's {reduction.opcode}")
-        go = self._begun(meeting, way, 1)
-        self._exchange.reduce(go.ranks, go.turn, totals, reduction.opcode)
+        plan = plan._replace(form=f"{plan.form} by MPI's {reduction.opcode}")
+        go = self._await_go(meeting, plan, 1)
+        self._exchange.all_reduce(go.ranks, go.turn, totals, reduction.opcode)
         return totals
 
-    def _pass(
+    def _exchange_parcels(
         self,
         visited: _Visited,
         step: int,
         sent: Mapping[int, Sequence[Array]],
-        rooms: Mapping[int, Bytes],
+        buffers: Mapping[int, Bytes],
     ) -> None:
         parcels = self._exchange.parcels
-        way, number = visited
-        stamp = Stamp(self._options.run, number, way.digests[step])
+        plan, number = visited
+        stamp = Stamp(self._options.run, number, plan.digests[step])
         delivery = parcels.exchange(
-            stamp, {rank: joined(arrays) for rank, arrays in sent.items()}, rooms
+            stamp, {rank: joined(arrays) for rank, arrays in sent.items()}, buffers
         )
         try:
-            self._until(delivery.is_over, way.key, number)
+            self._poll(delivery.is_done, plan.key, number)
         except XlaError:
-            self._leave(delivery)
+            self._await_release(delivery)
             raise
 
-    def _until(self, is_over: Callable[[], bool], key: messages.MeetingKey, visit: int) -> None:
+    def _poll(self, is_over: Callable[[], bool], key: messages.MeetingKey, visit: int) -> None:
         """Wait at a visit until `is_over`; report it to rank 0 after some polls, and when late."""
         parcels = self._exchange.parcels
-        back_off, late = BackOff(LOOKS), time.monotonic() + self._options.timeout_seconds
+        back_off, late = BackOff(POLLS), time.monotonic() + self._options.timeout_seconds
         with releasing_slot():
             while not is_over():
                 if self._failure is not None:
                     raise copy_of(self._failure)
                 if back_off.is_waiting:
-                    self._tell()
+                    self._report()
                     if time.monotonic() > late:
                         if parcels.failure is not None:
                             raise UnavailableError(
@@ -263,22 +263,22 @@ class Crossings:
                         late += self._options.timeout_seconds * _AGAIN
                 back_off.wait()
 
-    def _leave(self, delivery: Delivery) -> None:
+    def _await_release(self, delivery: Delivery) -> None:
         """Wait until MPI uses no memory of members, which ends as other ranks drop the parcels."""
         back_off = BackOff()
-        while not delivery.is_left(is_lost=self._exchange.failure is not None):
+        while not delivery.may_abandon(is_lost=self._exchange.failure is not None):
             back_off.wait()
 
-    def _come(self, meeting: Meeting, way: _Way, turns: int) -> int:
+    def _record_visit(self, meeting: Meeting, plan: _ExchangePlan, turns: int) -> int:
         """Note a visit to which all members of this rank have come; return its number."""
-        come = tuple(meeting.members[place] for place in way.numbers[self._rank])
-        self._note(come)
+        here = tuple(meeting.members[index] for index in plan.numbers[self._rank])
+        self._note(here)
         with self._lock:
             if self._failure is not None:
                 raise copy_of(self._failure)
-            number = self._counts.get(way.key, 0)
-            self._counts[way.key] = number + 1
-            self._untold[way.key, come] = messages.Visit(meeting, number, way.form, turns, come)
+            number = self._counts.get(plan.key, 0)
+            self._counts[plan.key] = number + 1
+            self._unsent[plan.key, here] = messages.Visit(meeting, number, plan.form, turns, here)
         return number
 
     def _note(self, members: Sequence[int]) -> None:
@@ -292,23 +292,23 @@ class Crossings:
                 self._noted[meeting, member] = visit
                 key = meeting_key(meeting, is_one_program=self._options.is_one_program)
                 with self._lock:
-                    self._untold[key, (member,)] = messages.Visit(meeting, visit, "", 0, (member,))
+                    self._unsent[key, (member,)] = messages.Visit(meeting, visit, "", 0, (member,))
 
-    def _tell(self) -> None:
-        with self._telling:
+    def _report(self) -> None:
+        with self._reporting:
             with self._lock:
-                visits, self._untold = self._untold, {}
+                visits, self._unsent = self._unsent, {}
             if visits:
                 self._send(messages.Arrive(self._options.run, tuple(visits.values())))
 
-    def _begun(self, meeting: Meeting, way: _Way, turns: int) -> messages.Go:
+    def _await_go(self, meeting: Meeting, plan: _ExchangePlan, turns: int) -> messages.Go:
         """Wait until members of all ranks have come to a meeting; return rank 0's message."""
-        key = way.key
+        key = plan.key
         ticket: queue.SimpleQueue[messages.Go | XlaError] = queue.SimpleQueue()
         # Before the visit is noted, as any thread may report it from then on.
         self._tickets[key] = ticket
-        number = self._come(meeting, way, turns)
-        self._tell()
+        number = self._record_visit(meeting, plan, turns)
+        self._report()
         with releasing_slot():
             answer = self._answer(ticket, key, number)
         with self._lock:
@@ -332,21 +332,21 @@ class Crossings:
                 self._send(messages.Late(self._options.run, key, visit))
                 seconds = self._options.timeout_seconds * _AGAIN
 
-    def _way(self, meeting: Meeting, form: Form) -> _Way:
-        way = self._ways.get((meeting, form))
-        if way is None:
+    def _plan(self, meeting: Meeting, form: Form) -> _ExchangePlan:
+        plan = self._plans.get((meeting, form))
+        if plan is None:
             key = meeting_key(meeting, is_one_program=self._options.is_one_program)
             text = ", ".join(f"{dtype}{list(sizes)}" for dtype, sizes in form)
             numbers: dict[int, list[int]] = {}
-            for place, member in enumerate(meeting.members):
-                numbers.setdefault(self._options.ranks[member], []).append(place)
+            for index, member in enumerate(meeting.members):
+                numbers.setdefault(self._options.ranks[member], []).append(index)
             digests = [
                 hashlib.blake2b(repr((key, text, step)).encode(), digest_size=16).digest()
                 for step in (0, 1)
             ]
-            way = _Way(key, text, dict(sorted(numbers.items())), (digests[0], digests[1]))
-            self._ways[meeting, form] = way
-        return way
+            plan = _ExchangePlan(key, text, dict(sorted(numbers.items())), (digests[0], digests[1]))
+            self._plans[meeting, form] = plan
+        return plan
 
 
 def _read(

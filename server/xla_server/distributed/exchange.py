@@ -68,7 +68,7 @@ class Exchange:
             self._changed.notify_all()
         self._failed(error)
 
-    def gather(
+    def all_gather(
         self,
         ranks: Ranks,
         turn: int,
@@ -94,11 +94,11 @@ class Exchange:
 
             into = [received, sizes, starts, MPI.BYTE]
             self._finish(ranks, [comm.Iallgatherv(MPI.IN_PLACE, into)], received)
-        for place, rank in enumerate(ranks):
-            if place != own:
-                unpack(received[starts[place] :], others[rank])
+        for index, rank in enumerate(ranks):
+            if index != own:
+                unpack(received[starts[index] :], others[rank])
 
-    def swap(
+    def all_to_all(
         self,
         ranks: Ranks,
         turn: int,
@@ -145,7 +145,7 @@ class Exchange:
         for rank, data in received.items():
             unpack(data, [[array] for array in others[rank]])
 
-    def reduce(self, ranks: Ranks, turn: int, arrays: Sequence[Array], opcode: Opcode) -> None:
+    def all_reduce(self, ranks: Ranks, turn: int, arrays: Sequence[Array], opcode: Opcode) -> None:
         """Overwrite arrays with their reduction over all ranks: MPI's Allreduce."""
         with self._turn(ranks, turn) as comm:
             from mpi4py import MPI
@@ -166,7 +166,7 @@ class Exchange:
                 raise copy_of(self.failure)
         try:
             if used.comm is None:
-                used.comm = self._made(ranks)
+                used.comm = self._create_communicator(ranks)
             yield used.comm
         except BaseException as error:
             # The others wait for this rank, which has missed its turn.
@@ -176,20 +176,20 @@ class Exchange:
             used.turn += 1
             self._changed.notify_all()
 
-    def _made(self, ranks: Ranks) -> Any:
+    def _create_communicator(self, ranks: Ranks) -> Any:
         """Create the communicator of these ranks, which all of them do at this time."""
         if len(ranks) == self._world.size:
             return self._world.arrays
-        made: list[Any] = []
+        created: list[Any] = []
         tag = zlib.crc32(repr(ranks).encode()) & 0x7FFF
         group = self._world.arrays.group.Incl(list(ranks))
         # MPI has no nonblocking form of it, and a rank that is stuck must not block this thread.
-        create = functools.partial(_create, self._world.arrays, group, tag, made)
+        create = functools.partial(_create, self._world.arrays, group, tag, created)
         threading.Thread(target=create, name="mpi-group", daemon=True).start()
-        self._await(ranks, lambda: bool(made), 0)
-        if isinstance(made[0], Exception):
-            raise self._broken(ranks, str(made[0]))
-        return made[0]
+        self._await(ranks, lambda: bool(created), 0)
+        if isinstance(created[0], Exception):
+            raise self._broken(ranks, str(created[0]))
+        return created[0]
 
     def _finish(self, ranks: Ranks, requests: list[Any], *buffers: Bytes) -> None:
         from mpi4py import MPI
@@ -223,17 +223,17 @@ def require_size(size: int) -> None:
         )
 
 
-def _create(comm: Any, group: Any, tag: int, made: list[Any]) -> None:
+def _create(comm: Any, group: Any, tag: int, created: list[Any]) -> None:
     from mpi4py import MPI
 
     try:
-        made.append(comm.Create_group(group, tag))
+        created.append(comm.Create_group(group, tag))
     except MPI.Exception as error:
-        made.append(error)
+        created.append(error)
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:
-    return [sum(sizes[:place]) for place in range(len(sizes))]
+    return [sum(sizes[:index]) for index in range(len(sizes))]
 
 
 def is_dense(arrays: Sequence[Array]) -> bool:
@@ -241,7 +241,7 @@ def is_dense(arrays: Sequence[Array]) -> bool:
     return len(arrays) == 1 and arrays[0].flags.c_contiguous
 
 
-def room(arrays: Sequence[Array]) -> Bytes:
+def receive_buffer(arrays: Sequence[Array]) -> Bytes:
     """Return memory for the bytes of arrays: that of a single contiguous array, else new memory."""
     if is_dense(arrays):
         return bytes_of(arrays[0])

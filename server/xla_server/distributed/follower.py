@@ -53,7 +53,7 @@ class Follower:
             (0,),
             self._deliver,
             self._lost,
-            look=self.exchange.parcels.look,
+            poll=self.exchange.parcels.poll,
             # Rank 0 may be stopped for a while, as in a debugger.
             silence_seconds=float("inf"),
             max_bytes=max_bytes,
@@ -94,7 +94,7 @@ class Follower:
             case _:
                 found = self._runs.get(message.run)
                 if found is not None:
-                    found.told(message)
+                    found.handle(message)
 
     def _load(self, message: messages.Load) -> Executable:
         program = dataclasses.replace(message.program, data=message.module.tobytes())
@@ -182,7 +182,7 @@ class _Run:
             self._rank.send(messages.Done(self._number, ()))
         self._rank.ended(self._number)
 
-    def told(self, message: Any) -> None:
+    def handle(self, message: Any) -> None:
         """Handle a message of rank 0 about this execution."""
         match message:
             case messages.Go():

@@ -68,7 +68,7 @@ class Leader:
             range(1, world.size),
             self._deliver,
             self._lost,
-            look=self._exchange.parcels.look,
+            poll=self._exchange.parcels.poll,
             silence_seconds=limits.collective_timeout_seconds,
             max_bytes=max_bytes,
         )
@@ -221,7 +221,7 @@ class Leader:
             case _:
                 run = self._runs.get(message.run)
                 if run is not None:
-                    run.told(rank, message)
+                    run.handle(rank, message)
 
 
 def _stop(run: RemoteRun, cancellation: Cancellation) -> None:

@@ -47,8 +47,8 @@ class RemoteRun:
         self._busy: set[int] = set()
         self._is_over = threading.Event()
         self._arrivals = Arrivals(options)
-        told = functools.partial(self.told, 0)
-        self._crossings = Crossings(options, 0, exchange, told, self._failed)
+        handle = functools.partial(self.handle, 0)
+        self._crossings = Crossings(options, 0, exchange, handle, self._failed)
         self.here = [each for each, rank in enumerate(options.ranks) if rank == 0]
         self.meetings = Rendezvous(
             options.grid,
@@ -95,7 +95,7 @@ class RemoteRun:
     def stop(self, error: BaseException) -> None:
         """Fail all participants with this error, unless there was an earlier one."""
         self._failed(error)
-        self._cancellation.cancel(_told(error))
+        self._cancellation.cancel(_xla_error(error))
 
     def lose(self, error: XlaError) -> None:
         """Stop without waiting for other ranks."""
@@ -104,7 +104,7 @@ class RemoteRun:
             self._busy.clear()
         self._is_over.set()
 
-    def told(self, rank: int, message: Any) -> None:
+    def handle(self, rank: int, message: Any) -> None:
         """Handle a rank's message about the execution, without waiting."""
         match message:
             case messages.Arrive(_, visits):
@@ -199,10 +199,10 @@ class RemoteRun:
             if self.failure is not None:
                 return
             self.failure = error
-            told = _told(error)
-            self._crossings.fail(told)
+            sent = _xla_error(error)
+            self._crossings.fail(sent)
             for rank in self._busy:
-                self._mailbox.send(rank, messages.Failed(self.options.run, told))
+                self._mailbox.send(rank, messages.Failed(self.options.run, sent))
 
     def _reply(self, message: messages.Ask) -> messages.Reply:
         participant = self._participants[message.number]
@@ -220,5 +220,5 @@ class RemoteRun:
         return messages.Reply(self.options.run, message.number, answer)
 
 
-def _told(error: BaseException) -> XlaError:
+def _xla_error(error: BaseException) -> XlaError:
     return error if isinstance(error, XlaError) else CancelledError("another participant failed")

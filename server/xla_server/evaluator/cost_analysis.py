@@ -62,10 +62,6 @@ def _elements(shape: Shape) -> float:
     return math.prod(map(float, shape.dimensions))
 
 
-def _first(shape: Shape) -> Shape:
-    return shape.tuple_shapes[0] if shape.is_tuple else shape
-
-
 def _dot(instruction: HloInstruction, called: list[Cost]) -> Cost:
     numbers = instruction.attributes.dimension_numbers
     lhs = instruction.operands[0].shape
@@ -106,7 +102,7 @@ def _valid_positions(size: int, outputs: int, window: WindowDimension) -> float:
 
 
 def _reduce(instruction: HloInstruction, called: list[Cost]) -> Cost:
-    merged = _elements(instruction.operands[0].shape) - _elements(_first(instruction.shape))
+    merged = _elements(instruction.operands[0].shape) - _elements(instruction.shape.parts[0])
     return called[0] * max(0.0, merged)
 
 
@@ -115,7 +111,7 @@ def _window_size(instruction: HloInstruction) -> float:
 
 
 def _reduce_window(instruction: HloInstruction, called: list[Cost]) -> Cost:
-    results = _elements(_first(instruction.shape))
+    results = _elements(instruction.shape.parts[0])
     return called[0] * ((_window_size(instruction) - 1) * results)
 
 
@@ -138,7 +134,7 @@ def _all(instruction: HloInstruction, called: list[Cost]) -> Cost:
     return sum(called, start=Cost())
 
 
-def _dearest(instruction: HloInstruction, called: list[Cost]) -> Cost:
+def _most_expensive(instruction: HloInstruction, called: list[Cost]) -> Cost:
     return Cost(
         max((cost.flops for cost in called), default=0.0),
         max((cost.transcendentals for cost in called), default=0.0),
@@ -154,7 +150,7 @@ ONE_FLOP = (ELEMENTWISE - TRANSCENDENTAL) | {Opcode.STOCHASTIC_CONVERT}
 
 _SPECIAL: Mapping[Opcode, Callable[[HloInstruction, list[Cost]], Cost]] = {
     Opcode.CALL: _all,
-    Opcode.CONDITIONAL: _dearest,
+    Opcode.CONDITIONAL: _most_expensive,
     Opcode.CONVOLUTION: _convolution,
     Opcode.DOT: _dot,
     Opcode.RAGGED_DOT: _ragged_dot,

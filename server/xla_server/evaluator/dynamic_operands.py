@@ -14,11 +14,13 @@ from typing import Any, TypeAlias
 
 from xla_contract.errors import InvalidArgumentError, UnimplementedError
 from xla_contract.ops.elementwise.elementwise import BINARY
-from xla_contract.ops.shaping.reshape import groups
+from xla_contract.ops.shaping.broadcast import BroadcastAttributes
+from xla_contract.ops.shaping.reshape import ReshapeAttributes, groups
+from xla_contract.ops.signature import listed
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array
-from xla_server.ops.numerics.dynamic_bounds import cut, filled, stretched, with_size
+from xla_server.ops.numerics.dynamic_bounds import broadcast_to, padded, sliced, with_size
 
 UPDATED_IN_PLACE = frozenset({Opcode.DYNAMIC_UPDATE_SLICE})
 """Operations that replace some elements of an operand; offsets are those in the bounds."""
@@ -33,14 +35,11 @@ _STATIC_ONLY = frozenset(
     }
 )
 
-Fitted: TypeAlias = tuple[list[Array], Any]
-"""The operands, and the attributes with the sizes of the run."""
-
 OperandDim: TypeAlias = tuple[int, int]
 """The number of an operand, and one of its dimensions."""
 
 
-def fit_operands(instruction: HloInstruction, operands: list[Array]) -> Fitted:
+def fit_operands(instruction: HloInstruction, operands: list[Array]) -> tuple[list[Array], Any]:
     """Return operands that fit each other, and the attributes at these sizes.
 
     Raises InvalidArgumentError if dynamic sizes that must be equal are not, and UnimplementedError
@@ -48,10 +47,11 @@ def fit_operands(instruction: HloInstruction, operands: list[Array]) -> Fitted:
     """
     opcode = instruction.opcode
     if opcode in _STATIC_ONLY:
-        shapes = ", ".join(str(part.shape.without_layout()) for part in instruction.operands)
-        raise UnimplementedError(f"the operation takes static sizes alone, got ({shapes})")
+        shapes = listed([part.shape.without_layout() for part in instruction.operands])
+        raise UnimplementedError(f"the operation takes static sizes alone, got {shapes}")
     fit = _FIT.get(opcode)
-    return (operands, instruction.attributes) if fit is None else fit(instruction, operands)
+    changed = None if fit is None else fit(instruction, operands)
+    return operands, instruction.attributes if changed is None else changed
 
 
 def _agree(
@@ -74,11 +74,11 @@ def _agree(
     if stretch and len(dynamic) == 2:
         dynamic.discard(1)
     if len(dynamic) != 1:
-        said = ", ".join(
+        described = ", ".join(
             f"{operands[number].shape[dimension]} in dimension {dimension} of operand {number}"
             for number, dimension in places
         )
-        raise InvalidArgumentError(f"sizes that meet must agree, got {said}")
+        raise InvalidArgumentError(f"sizes that meet must agree, got {described}")
     (size,) = dynamic
     for number, dimension in places:
         operands[number] = _resized(operands[number], dimension, size)
@@ -92,44 +92,42 @@ def _is_dynamic(operand: HloInstruction, array: Array, dimension: int) -> bool:
 def _resized(array: Array, dimension: int, size: int) -> Array:
     sizes = with_size(array.shape, dimension, size)
     if array.shape[dimension] == 1 and size != 0:
-        return stretched(array, sizes)
-    return cut(array, sizes)
+        return broadcast_to(array, sizes)
+    return sliced(array, sizes)
 
 
 def _elementwise(
     instruction: HloInstruction, operands: list[Array], *, stretch: bool = True
-) -> Fitted:
+) -> None:
     arrays = [number for number, array in enumerate(operands) if array.ndim]
     for dimension in range(operands[arrays[0]].ndim):
         places = [(number, dimension) for number in arrays]
         _agree(instruction, operands, places, stretch=stretch)
-    return operands, instruction.attributes
 
 
-def _concatenate(instruction: HloInstruction, operands: list[Array]) -> Fitted:
+def _concatenate(instruction: HloInstruction, operands: list[Array]) -> None:
     for dimension in range(operands[0].ndim):
         if dimension != instruction.attributes.dimension:
             _agree(instruction, operands, [(n, dimension) for n in range(len(operands))])
-    return operands, instruction.attributes
 
 
-def _broadcast(instruction: HloInstruction, operands: list[Array]) -> Fitted:
-    attributes = instruction.attributes
+def _broadcast(instruction: HloInstruction, operands: list[Array]) -> BroadcastAttributes:
+    attributes: BroadcastAttributes = instruction.attributes
     sizes = list(attributes.result_dimensions)
     for source, target in enumerate(attributes.dimensions):
         sizes[target] = operands[0].shape[source]
-    return operands, dataclasses.replace(attributes, result_dimensions=tuple(sizes))
+    return dataclasses.replace(attributes, result_dimensions=tuple(sizes))
 
 
-def _reshape(instruction: HloInstruction, operands: list[Array]) -> Fitted:
+def _reshape(instruction: HloInstruction, operands: list[Array]) -> ReshapeAttributes:
     """Compute the size of the dynamic dimension in each group of result dimensions."""
     (operand,), bounds = operands, instruction.operands[0].shape.dimensions
     result = instruction.shape
     sizes = list(result.dimensions)
-    attributes = instruction.attributes
+    attributes: ReshapeAttributes = instruction.attributes
     if not math.prod(bounds):
-        attributes = dataclasses.replace(attributes, dynamic_dimensions=())
-        return [filled(operand, bounds)], attributes
+        operands[0] = padded(operand, bounds)
+        return dataclasses.replace(attributes, dynamic_dimensions=())
     for group in groups(bounds, result.dimensions):
         count = math.prod(operand.shape[number] for number in group.of_operand)
         if not group.of_result:
@@ -137,22 +135,21 @@ def _reshape(instruction: HloInstruction, operands: list[Array]) -> Fitted:
             kept = [*operand.shape]
             for number in group.of_operand:
                 kept[number] = 1
-            operand = filled(operand, kept)
+            operands[0] = operand = padded(operand, kept)
             continue
         wide = [n for n in group.of_result if result.dimensions[n] != 1]
-        said = [n for n in group.of_result if result.is_dynamic(n)] or wide or group.of_result
-        others = math.prod(result.dimensions[n] for n in group.of_result if n != said[0])
+        dynamic = [n for n in group.of_result if result.is_dynamic(n)] or wide or group.of_result
+        others = math.prod(result.dimensions[n] for n in group.of_result if n != dynamic[0])
         if count % others:
             raise InvalidArgumentError(
                 f"the elements must fill whole rows, got {count} of {operand.shape} for "
                 f"{result.without_layout()}"
             )
-        sizes[said[0]] = count // others
-    attributes = dataclasses.replace(attributes, dimensions=tuple(sizes), dynamic_dimensions=())
-    return [operand], attributes
+        sizes[dynamic[0]] = count // others
+    return dataclasses.replace(attributes, dimensions=tuple(sizes), dynamic_dimensions=())
 
 
-def _slice(instruction: HloInstruction, operands: list[Array]) -> Fitted:
+def _slice(instruction: HloInstruction, operands: list[Array]) -> Any:
     attributes, operand = instruction.attributes, instruction.operands[0].shape
     boxes = zip(attributes.starts, attributes.limits, attributes.strides, strict=True)
     whole = [
@@ -164,35 +161,35 @@ def _slice(instruction: HloInstruction, operands: list[Array]) -> Fitted:
 
 def _taken(
     instruction: HloInstruction, operands: list[Array], field: str, whole: Sequence[bool]
-) -> Fitted:
+) -> Any:
     """Use the actual size in `whole` dimensions; zero-fill the operand to its bound in others."""
     bounds, ends = instruction.operands[0].shape.dimensions, getattr(instruction.attributes, field)
     kept = [
         size if is_whole else bound
         for size, bound, is_whole in zip(operands[0].shape, bounds, whole, strict=True)
     ]
-    operands[0] = filled(operands[0], kept)
+    operands[0] = padded(operands[0], kept)
     cut_off = zip(kept, ends, whole, strict=True)
     ends = tuple(size if is_whole else end for size, end, is_whole in cut_off)
-    return operands, dataclasses.replace(instruction.attributes, **{field: ends})
+    return dataclasses.replace(instruction.attributes, **{field: ends})
 
 
-def _boxed(instruction: HloInstruction, operands: list[Array], field: str) -> Fitted:
+def _boxed(instruction: HloInstruction, operands: list[Array], field: str) -> Any:
     """Set each box size that equals the operand's bound to the operand's actual size."""
     bounds, sizes = instruction.operands[0].shape.dimensions, getattr(instruction.attributes, field)
     whole = [size == bound for size, bound in zip(sizes, bounds, strict=True)]
     return _taken(instruction, operands, field, whole)
 
 
-def _gather(instruction: HloInstruction, operands: list[Array]) -> Fitted:
+def _gather(instruction: HloInstruction, operands: list[Array]) -> Any:
     numbers = instruction.attributes.dimension_numbers
     pairs = zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
-    for mine, theirs in pairs:
-        _agree(instruction, operands, [(0, mine), (1, theirs)])
+    for pair in pairs:
+        _agree(instruction, operands, enumerate(pair))
     return _boxed(instruction, operands, "slice_sizes")
 
 
-def _scatter(instruction: HloInstruction, operands: list[Array]) -> Fitted:
+def _scatter(instruction: HloInstruction, operands: list[Array]) -> None:
     """Updates are taken as far as the indices, and whole windows as far as the inputs."""
     numbers = instruction.attributes.dimension_numbers
     count = len(operands) // 2
@@ -215,36 +212,31 @@ def _scatter(instruction: HloInstruction, operands: list[Array]) -> Fitted:
         numbers.input_batching_dims, numbers.scatter_indices_batching_dims, strict=True
     ):
         _agree(instruction, operands, [(0, mine), (indices, theirs)])
-    return operands, instruction.attributes
 
 
-def _dot(instruction: HloInstruction, operands: list[Array]) -> Fitted:
+def _dot(instruction: HloInstruction, operands: list[Array]) -> None:
     numbers = instruction.attributes.dimension_numbers
     for left, right in (
         (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions),
         (numbers.lhs_batch_dimensions, numbers.rhs_batch_dimensions),
     ):
-        for mine, theirs in zip(left, right, strict=True):
-            _agree(instruction, operands, [(0, mine), (1, theirs)])
-    return operands, instruction.attributes
+        for pair in zip(left, right, strict=True):
+            _agree(instruction, operands, enumerate(pair))
 
 
-def _convolution(instruction: HloInstruction, operands: list[Array]) -> Fitted:
-    attributes = instruction.attributes
-    numbers = attributes.dimension_numbers
-    if attributes.feature_group_count == 1:
-        places = [(0, numbers.input_feature_dimension), (1, numbers.kernel_input_feature_dimension)]
-        _agree(instruction, operands, places)
-    return operands, attributes
+def _convolution(instruction: HloInstruction, operands: list[Array]) -> None:
+    numbers = instruction.attributes.dimension_numbers
+    if instruction.attributes.feature_group_count == 1:
+        pair = numbers.input_feature_dimension, numbers.kernel_input_feature_dimension
+        _agree(instruction, operands, enumerate(pair))
 
 
-def _select_and_scatter(instruction: HloInstruction, operands: list[Array]) -> Fitted:
+def _select_and_scatter(instruction: HloInstruction, operands: list[Array]) -> None:
     window = instruction.attributes.window
-    operands[1] = cut(operands[1], window.output_sizes(operands[0].shape))
-    return operands, instruction.attributes
+    operands[1] = sliced(operands[1], window.output_sizes(operands[0].shape))
 
 
-_FIT: Mapping[Opcode, Callable[[HloInstruction, list[Array]], Fitted]] = {
+_FIT: Mapping[Opcode, Callable[[HloInstruction, list[Array]], Any]] = {
     **dict.fromkeys(BINARY, _elementwise),
     Opcode.CLAMP: _elementwise,
     Opcode.COMPARE: _elementwise,
@@ -265,4 +257,8 @@ _FIT: Mapping[Opcode, Callable[[HloInstruction, list[Array]], Fitted]] = {
     Opcode.CONVOLUTION: _convolution,
     Opcode.SELECT_AND_SCATTER: _select_and_scatter,
 }
-"""Rules by opcode; other operations take their only array at its own size."""
+"""Rules by opcode; other operations take their only array at its own size.
+
+A rule stores the fitting operands in the list, and returns the attributes with the sizes of the
+run; None if they stay.
+"""

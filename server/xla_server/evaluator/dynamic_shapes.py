@@ -7,7 +7,7 @@ evaluator the instruction with the sizes of this run.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,8 +17,9 @@ from xla_contract.types.shape import Shape
 from xla_server.evaluator.dynamic_operands import UPDATED_IN_PLACE, fit_operands
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ops.evaluation import Array, Evaluator, Frame, Value
-from xla_server.ops.numerics.dynamic_bounds import cut, filled, plain, replaced_sizes
+from xla_server.ir.traversal import leaves
+from xla_server.ops.evaluation import Array, Evaluator, Frame, Token, Value
+from xla_server.ops.numerics.dynamic_bounds import padded, plain, replaced_sizes, sliced
 
 ANY_SIZE = frozenset(
     {
@@ -95,6 +96,12 @@ def at_actual_sizes(opcode: Opcode, evaluate: Evaluator) -> Evaluator:
     return evaluate_any
 
 
+def is_full(i: HloInstruction, value: Any) -> bool:
+    """Return whether the arrays of a value of `i` have the sizes of its shape."""
+    parts = zip(leaves(value), i.shape.leaves(), strict=True)
+    return all(isinstance(part, Token) or part.shape == shape.dimensions for part, shape in parts)
+
+
 def _has_bounds(value: Value, operand: HloInstruction) -> bool:
     return not isinstance(value, np.ndarray) or value.shape == operand.shape.dimensions
 
@@ -125,6 +132,6 @@ def _updated(
         np.asarray(min(max(int(start), 0), bound - size), np.int64)
         for start, bound, size in zip(starts, bounds, box, strict=True)
     ]
-    whole = evaluate(instruction, [filled(operand, bounds), update, *moved], frame)
+    whole = evaluate(instruction, [padded(operand, bounds), update, *moved], frame)
     shapes = (part.shape for part in instruction.operands[:2])
-    return cut(cast(Array, whole), replaced_sizes(operand.shape, update.shape, *shapes))
+    return sliced(cast(Array, whole), replaced_sizes(operand.shape, update.shape, *shapes))

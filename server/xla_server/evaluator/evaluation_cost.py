@@ -6,12 +6,13 @@ not n - 1.
 """
 
 import math
+from collections.abc import Sequence
 
 from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.cost_analysis import ONE_FLOP, Cost, instruction_cost
-from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ir.traversal import reached
+from xla_server.ir.side_effects import instructions_inside
+from xla_server.ir.traversal import callees_first
 from xla_server.ops.elementwise.elementwise_op import CostClass
 from xla_server.ops.elementwise.elementwise_table import ROWS, TRANSCENDENTAL
 
@@ -29,14 +30,10 @@ def evaluations_once(i: HloInstruction) -> float:
     """
     if i.opcode is Opcode.REDUCE:
         return math.prod(map(float, i.operands[0].shape.dimensions))
-    shape = i.shape.tuple_shapes[0] if i.shape.is_tuple else i.shape
-    elements = math.prod(map(float, shape.dimensions))
+    elements = math.prod(map(float, i.shape.parts[0].dimensions))
     if i.opcode is Opcode.REDUCE_WINDOW:
         return elements * math.prod(float(d.size) for d in i.attributes.window.dimensions)
-    if i.opcode is Opcode.DOT:
-        contracted = i.attributes.dimension_numbers.lhs_contracting_dimensions
-        return elements * math.prod(float(i.operands[0].shape.dimensions[d]) for d in contracted)
-    if i.opcode is Opcode.CONVOLUTION:
+    if i.opcode in (Opcode.DOT, Opcode.CONVOLUTION):
         return instruction_cost(i, []).flops / 2
     return elements
 
@@ -48,7 +45,7 @@ def evaluation_cost(i: HloInstruction) -> Cost:
     if i.opcode in ONE_FLOP:
         return Cost(flops=1)
     if i.opcode in _REDUCTIONS or i.opcode is Opcode.MAP:
-        return result_of(_computation_cost(i.called[0], {}))
+        return _computation_costs(i.called)[i.called[0]]
     return Cost(flops=2)
 
 
@@ -63,38 +60,32 @@ def evaluation_time(i: HloInstruction) -> float:
         return float(row.cost)
     if not i.called:
         return evaluation_cost(i).flops
-    formula = reached(i.called, lambda each: (c for part in each.instructions for c in part.called))
-    inside = (ROWS.get(part.opcode) for each in formula for part in each.instructions)
+    inside = (ROWS.get(part.opcode) for part in instructions_inside(i))
     access = CostClass.ACCESS if i.opcode is Opcode.REDUCE else 0
     return float(access + sum(row.cost for row in inside if row is not None))
 
 
 def cost_once(module: HloModule) -> Cost:
     """Return the cost of a module that has no fusions; loops and branches count once."""
-    return result_of(_computation_cost(module.entry, {}))
+    return _computation_costs([module.entry])[module.entry]
 
 
 def instruction_cost_once(i: HloInstruction) -> Cost:
     """Return the cost of an instruction, with all that it calls."""
-    return result_of(_instruction_cost(i, {}))
+    return _instruction_cost(i, _computation_costs(i.called))
 
 
-def _computation_cost(computation: HloComputation, known: dict[HloComputation, Cost]) -> Deep[Cost]:
-    found = known.get(computation)
-    if found is None:
-        found = Cost()
-        for i in computation.instructions:
-            part: Cost = yield _instruction_cost(i, known)
-            found += part
-        known[computation] = found
-    return found
+def _computation_costs(roots: Sequence[HloComputation]) -> dict[HloComputation, Cost]:
+    """Return the costs of computations and of all that they call."""
+    known: dict[HloComputation, Cost] = {}
+    for computation in callees_first(roots):
+        parts = (_instruction_cost(i, known) for i in computation.instructions)
+        known[computation] = sum(parts, start=Cost())
+    return known
 
 
-def _instruction_cost(i: HloInstruction, known: dict[HloComputation, Cost]) -> Deep[Cost]:
-    called = []
-    for callee in i.called:
-        cost: Cost = yield _computation_cost(callee, known)
-        called.append(cost)
+def _instruction_cost(i: HloInstruction, known: dict[HloComputation, Cost]) -> Cost:
+    called = [known[callee] for callee in i.called]
     if i.opcode in _REDUCTIONS:
         return called[0] * evaluations_once(i)
     return instruction_cost(i, called)

@@ -9,7 +9,7 @@ from xla_contract import errors
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator import vectorized_scalars
-from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
+from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes, is_full
 from xla_server.evaluator.plan import PlanCache, PlannedInstruction
 from xla_server.execution.environment import Environment
 from xla_server.execution.execute_options import ExecuteOptions
@@ -144,16 +144,8 @@ def _may_be_smaller(instruction: HloInstruction, operands: Sequence[Value]) -> b
     Shapes are compatible whether or not a dimension is dynamic, so sizes that an instruction sets,
     or that an operand has, may be those of such a dimension.
     """
-    pairs = zip(operands, instruction.operands, strict=True)
-    return instruction.opcode in _SET_SIZES or not all(
-        _has_declared_sizes(value, operand.shape) for value, operand in pairs
-    )
-
-
-def _has_declared_sizes(value: Value, shape: Shape) -> bool:
-    if isinstance(value, tuple):
-        return all(map(_has_declared_sizes, value, shape.tuple_shapes))
-    return isinstance(value, Token) or value.shape == shape.dimensions
+    is_set = instruction.opcode in _SET_SIZES
+    return is_set or not all(map(is_full, instruction.operands, operands))
 
 
 def has_shape(value: Value, shape: Shape, may_be_smaller: bool = False) -> bool:

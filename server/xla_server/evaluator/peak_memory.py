@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import Shape
 from xla_server.evaluator.plan import Plan, PlanCache, PlannedInstruction
 from xla_server.execution.memory_check import NO_MEMORY_OF_THEIR_OWN
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
@@ -98,7 +97,7 @@ class _Walk:
         for number, slot in enumerate(plan.parameters):
             shape = computation.parameters[number].shape
             parts = []
-            for element in range(len(_elements(shape))):
+            for element in range(len(shape.parts)):
                 array = self._new(0)
                 self._sources[array] = (number, element)
                 parts.append(frozenset({array}))
@@ -125,9 +124,9 @@ class _Walk:
             return tuple(_union(operand) for operand in operands)
         if opcode is Opcode.GET_TUPLE_ELEMENT:
             (operand,) = operands
-            return (operand[i.attributes.index],) * len(_elements(i.shape))
+            return (operand[i.attributes.index],) * len(i.shape.parts)
         if opcode is Opcode.CONSTANT:
-            return (frozenset(),) * len(_elements(i.shape))
+            return (frozenset(),) * len(i.shape.parts)
         if opcode in (Opcode.CALL, Opcode.FUSION):
             return self._called(self._summaries[i.called[0]], operands)
         if opcode is Opcode.CONDITIONAL:
@@ -138,7 +137,7 @@ class _Walk:
             # A view of its first operand, or that itself.
             return operands[0]
         self._note(_workspace(i, self._summaries) + i.shape.byte_size)
-        return tuple(frozenset({self._new(shape.byte_size)}) for shape in _elements(i.shape))
+        return tuple(frozenset({self._new(shape.byte_size)}) for shape in i.shape.parts)
 
     def _called(self, summary: _Summary, operands: Sequence[_Parts]) -> _Parts:
         self._note(summary.peak)
@@ -190,10 +189,6 @@ class _Walk:
                 self._live -= self._sizes[array]
 
 
-def _elements(shape: Shape) -> Sequence[Shape]:
-    return shape.tuple_shapes if shape.is_tuple else (shape,)
-
-
 def _union(parts: _Parts) -> frozenset[int]:
     return parts[0] if len(parts) == 1 else frozenset().union(*parts)
 
@@ -204,7 +199,7 @@ def _workspace(i: HloInstruction, summaries: Mapping[HloComputation, _Summary]) 
     if not factor:
         return 0
     arrays = [operand.shape for operand in i.operands] + [i.shape]
-    elements = (array for shape in arrays for array in _elements(shape))
+    elements = (array for shape in arrays for array in shape.parts)
     largest = max(elements, key=lambda shape: shape.byte_size)
     if i.opcode is Opcode.CONVOLUTION:
         factor = 2 + math.prod(each.size for each in i.attributes.window.dimensions)

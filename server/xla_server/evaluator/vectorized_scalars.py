@@ -13,6 +13,7 @@ import numpy as np
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ir.traversal import callees_first
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.evaluators import EVALUATORS
@@ -50,31 +51,21 @@ def call(frame: Frame, computation: HloComputation, arguments: Sequence[Array]) 
 def can_lift(computation: HloComputation, known: dict[HloComputation, bool] | None = None) -> bool:
     """Return whether every instruction works element by element on scalars.
 
-    `known` has the results for called computations: a chain in which each calls the next one twice
-    would take exponential time otherwise.
+    `known` has the results of computations asked about before.
     """
     known = {} if known is None else known
-    return result_of(_lifts(computation, known))
+    for each in callees_first([computation]):
+        if each not in known:
+            known[each] = all(_lifts(part, known) for part in each.instructions)
+    return known[computation]
 
 
-def _lifts(computation: HloComputation, known: dict[HloComputation, bool]) -> Deep[bool]:
-    found = known.get(computation)
-    if found is None:
-        found = True
-        for part in computation.instructions:
-            if part.opcode in _CALLS and _has_scalars(part):
-                found = yield _lifts(part.called[0], known)
-            else:
-                found = part.opcode in _LIFTED and _has_scalars(part)
-            if not found:
-                break
-        known[computation] = found
-    return found
-
-
-def _has_scalars(instruction: HloInstruction) -> bool:
+def _lifts(instruction: HloInstruction, known: dict[HloComputation, bool]) -> bool:
+    is_call = instruction.opcode in _CALLS
     parts = instruction, *instruction.operands
-    return all(leaf.is_scalar for part in parts for leaf in part.shape.leaves())
+    return (known[instruction.called[0]] if is_call else instruction.opcode in _LIFTED) and all(
+        leaf.is_scalar for part in parts for leaf in part.shape.leaves()
+    )
 
 
 def _evaluate(
@@ -112,7 +103,7 @@ def _each(
     frame: Frame, computation: HloComputation, arguments: Sequence[Array], batch: tuple[int, ...]
 ) -> Value:
     result = computation.root.shape
-    shapes = result.tuple_shapes if result.is_tuple else (result,)
+    shapes = result.parts
     outputs = [np.empty(batch, shape.element_type.dtype) for shape in shapes]
     for position in np.ndindex(batch):
         value = frame.call(computation, [np.asarray(array[position]) for array in arguments])

@@ -56,7 +56,7 @@ def import_module(
     Instruction ids count by their low 32 bits within their computation, so both ways of
     numbering in use are read. Fields without meaning to the computation are kept as decoration.
     Raises InvalidArgumentError for anything malformed, UnimplementedError for an opcode without
-    definition, ResourceExhaustedError for more than MOST_INSTRUCTIONS, and when the constants
+    definition, ResourceExhaustedError for more than MAX_INSTRUCTIONS, and when the constants
     together pass `max_literal_bytes`.
     """
     if not proto.HasField("host_program_shape"):

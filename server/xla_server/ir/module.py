@@ -14,17 +14,17 @@ from xla_contract.types.devices.device_grid import ALONE, DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
-MOST_INSTRUCTIONS = 1 << 19
+MAX_INSTRUCTIONS = 1 << 19
 """Largest number of instructions of a program, those of a called computation counted for each
 caller once calls are inlined. To read one takes some 2 KiB of memory and a tenth of a
 millisecond. A chain of 20,000 loops has 300,000."""
 
 
 def require_length(instructions: int, how: str = "") -> None:
-    """Raise ResourceExhaustedError beyond MOST_INSTRUCTIONS; `how` says how they are counted."""
-    if instructions > MOST_INSTRUCTIONS:
+    """Raise ResourceExhaustedError beyond MAX_INSTRUCTIONS; `how` says how they are counted."""
+    if instructions > MAX_INSTRUCTIONS:
         raise ResourceExhaustedError(
-            f"a program must have at most {MOST_INSTRUCTIONS} instructions{how}, got {instructions}"
+            f"a program must have at most {MAX_INSTRUCTIONS} instructions{how}, got {instructions}"
         )
 
 

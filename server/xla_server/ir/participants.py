@@ -172,6 +172,4 @@ def check_participants_exist(instruction: HloInstruction, grid: DeviceGrid) -> G
                 raise ShapeError(
                     f"offsets and sizes must have rows for each of a group of {size}, got {table}"
                 )
-        case _:
-            pass
     return groups

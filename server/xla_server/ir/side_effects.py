@@ -23,7 +23,7 @@ SIDE_EFFECTS = frozenset(
 them, or later random numbers depend on them."""
 
 
-def acts(instruction: HloInstruction) -> bool:
+def is_effectful(instruction: HloInstruction) -> bool:
     """Return whether an instruction itself has a side effect; called computations do not count."""
     if instruction.opcode is Opcode.CUSTOM_CALL:
         return bool(instruction.attributes.has_side_effect)
@@ -37,7 +37,7 @@ def has_side_effect(instruction: HloInstruction) -> bool:
     waiting = [instruction]
     while waiting:
         part = waiting.pop()
-        if acts(part):
+        if is_effectful(part):
             return True
         for called in part.called:
             if called not in seen:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
+from xla_server.ir.module import HloComputation
+
 T = TypeVar("T")
 
 
@@ -33,6 +35,11 @@ def in_post_order(roots: Iterable[T], behind: Callable[[T], Iterable[T]]) -> Ite
             found.add(node)
             waiting.append((node, True))
             waiting += [(part, False) for part in reversed([*behind(node)])]
+
+
+def callees_first(roots: Iterable[HloComputation]) -> Iterator[HloComputation]:
+    """Yield computations and all that they call, each once and after those it calls."""
+    return in_post_order(roots, lambda each: (c for i in each.instructions for c in i.called))
 
 
 def leaves(tree: Any) -> Iterator[Any]:

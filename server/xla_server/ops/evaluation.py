@@ -35,6 +35,15 @@ dynamic, the sizes of the run. Evaluators may return views of their operands and
 operand."""
 
 
+def zeros(shape: Shape) -> Value:
+    """Return zeros of a shape: a value that was not sent, or the context of a half."""
+    if shape.is_tuple:
+        return tuple(map(zeros, shape.tuple_shapes))
+    if shape.is_token:
+        return TOKEN
+    return np.zeros(shape.dimensions, shape.element_type.dtype)
+
+
 GivenT = TypeVar("GivenT")
 SharedT = TypeVar("SharedT")
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from xla_server.custom_calls.linear_algebra.lapack import asked, work
+from xla_server.custom_calls.linear_algebra.lapack import queried, work
 
 
 def getrf(a: Any, pivots: Any) -> int:
@@ -41,7 +41,7 @@ def syevd(mode: str, triangle: str, a: Any, values: Any) -> int:
     """Eigenvalues, and eigenvectors over a Hermitian matrix."""
     name = "heevd" if np.iscomplexobj(a) else "syevd"
     options = {"compute_v": int(mode == "V"), "lower": int(triangle == "L")}
-    sizes = asked(_routine(f"{name}_lwork", a)(len(a), **options))
+    sizes = queried(_routine(f"{name}_lwork", a)(len(a), **options))
     options |= dict(zip(("lwork", "liwork", "lrwork"), sizes, strict=False))
     values[:], vectors, info = _routine(name, a)(a, **options)
     a[:] = vectors if mode == "V" else np.nan

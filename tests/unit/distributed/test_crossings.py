@@ -15,7 +15,7 @@ from xla_server.distributed.crossings import Crossings
 from xla_server.distributed.transport.frames import Bytes, bytes_of
 from xla_server.distributed.transport.messages import Arrive, Ended, Go, Late, RunOptions
 from xla_server.distributed.transport.parcels import Stamp
-from xla_server.distributed.transport.polling import LOOKS, BackOff
+from xla_server.distributed.transport.polling import POLLS, BackOff
 from xla_server.distributed.transport.shared_regions import RegionPart, SharedRegions, SharedSeats
 from xla_server.execution.collectives_protocol import MeetingPlan, NativeMeeting
 from xla_server.ir.participants import Placement
@@ -60,10 +60,10 @@ class Rank0:
             case Ended():
                 self.told.append("ended")
 
-    def gather(self, ranks: Any, turn: int, mine: Any, others: Any) -> None:
+    def all_gather(self, ranks: Any, turn: int, mine: Any, others: Any) -> None:
         self.told.append(f"gather {ranks} {turn} {len(mine)} {sorted(others)}")
 
-    def reduce(self, ranks: Any, turn: int, totals: Sequence[Array], opcode: Opcode) -> None:
+    def all_reduce(self, ranks: Any, turn: int, totals: Sequence[Array], opcode: Opcode) -> None:
         self.told.append(f"reduce {ranks} {turn} {opcode}")
         for total in totals:
             total += 1
@@ -123,12 +123,12 @@ def test_a_run_that_has_failed_comes_to_no_meeting() -> None:
 
 
 class Peer:
-    """The parcels of a rank 1 that answers after so many looks, or never."""
+    """The parcels of a rank 1 that answers after so many polls, or never."""
 
     failure = None
 
-    def __init__(self, looks: float, *, idle: float = 0) -> None:
-        self.looks, self.idle = looks, idle
+    def __init__(self, polls: float, *, idle: float = 0) -> None:
+        self.polls, self.idle = polls, idle
         self.sent: list[Stamp] = []
 
     def exchange(self, stamp: Stamp, sent: Mapping[int, Bytes], rooms: Mapping[int, Bytes]) -> Any:
@@ -137,11 +137,11 @@ class Peer:
         rooms[1][:] = bytes_of(np.arange(4, dtype=np.float32))
         return self
 
-    def is_over(self) -> bool:
-        self.looks -= 1
-        return self.looks < 0
+    def is_done(self) -> bool:
+        self.polls -= 1
+        return self.polls < 0
 
-    def is_left(self, *, is_lost: bool) -> bool:
+    def may_abandon(self, *, is_lost: bool) -> bool:
         assert not is_lost
         self.idle -= 1
         return self.idle < 0
@@ -158,7 +158,7 @@ def direct(rank: Rank0, peer: Peer) -> Array:
 
 def test_arrays_are_exchanged_without_rank_0() -> None:
     """It is told of the last visit later, before the end at the latest."""
-    rank, peer = Rank0(), Peer(looks=LOOKS)
+    rank, peer = Rank0(), Peer(polls=POLLS)
     for _ in range(2):
         np.testing.assert_array_equal(direct(rank, peer), np.arange(4))
     assert rank.told == []
@@ -168,7 +168,7 @@ def test_arrays_are_exchanged_without_rank_0() -> None:
 
 
 def test_rank_0_is_told_when_others_do_not_come() -> None:
-    rank, peer = Rank0(says_go=False), Peer(looks=float("inf"), idle=3)
+    rank, peer = Rank0(says_go=False), Peer(polls=float("inf"), idle=3)
     with pytest.raises(UnavailableError, match="too late"):
         direct(rank, peer)
     assert rank.told == ["arrive 0 0", "late", "late"]
@@ -178,7 +178,7 @@ def test_rank_0_is_told_when_others_do_not_come() -> None:
 
 
 def test_what_members_write_for_all_is_exchanged_without_rank_0() -> None:
-    rank, peer = Rank0(), Peer(looks=0)
+    rank, peer = Rank0(), Peer(polls=0)
     rank.parcels = peer
     shared = np.ones((2, 4), np.float32)
     writes = WHOLE._replace(is_eager=True, writes=lambda shared, place: [[shared[place]]])
@@ -190,7 +190,7 @@ def test_what_members_write_for_all_is_exchanged_without_rank_0() -> None:
 
 
 def test_looks_are_rare_when_nothing_happens() -> None:
-    """A process that only listens looks 500 times a second at most."""
+    """A process that only listens polls 500 times a second at most."""
     back_off = BackOff(3)
     seconds = [back_off.next_seconds() for _ in range(40)]
     assert seconds[:3] == [0, 0, 0]

@@ -197,10 +197,10 @@ def test_a_program_that_is_too_long_is_refused_before_it_is_read(
 ) -> None:
     proto = parse_hlo(VECTOR_LOOP)
     length = sum(len(part.instructions) for part in proto.computations)
-    monkeypatch.setattr(module, "MOST_INSTRUCTIONS", length)
+    monkeypatch.setattr(module, "MAX_INSTRUCTIONS", length)
     import_module(proto)
     parse_module(VECTOR_LOOP)
-    monkeypatch.setattr(module, "MOST_INSTRUCTIONS", length - 1)
+    monkeypatch.setattr(module, "MAX_INSTRUCTIONS", length - 1)
     proto.computations[0].instructions[0].opcode = "not read"
     told = rf"must have at most {length - 1} instructions, got {length}$"
     with pytest.raises(ResourceExhaustedError, match=told):

@@ -106,17 +106,17 @@ LIMITS = {
     "codegen/trace/tracer.py": {"MOST_COPIES"},
     "fusion/update_barriers.py": {"MAX_UPDATES"},
     "passes/partitioning/replicated_work.py": {"_MAX_SHOWN"},
-    "passes/reductions/stacked_elements.py": {"MOST_OPERATIONS"},
-    "passes/simplify/algebraic_simplifier.py": {"_MOST_STEPS"},
+    "passes/reductions/stacked_elements.py": {"MAX_OPERATIONS"},
+    "passes/simplify/algebraic_simplifier.py": {"_MAX_STEPS"},
     "passes/simplify/constant_folding.py": {"LARGEST_RESULT", "MAX_TOUCHED_ELEMENTS"},
     "passes/simplify/cse.py": {"_LARGEST_CONSTANT"},
     "passes/scheduling/in_place_order.py": {"MAX_PEAK_GROWTH", "_SET_SIZE"},
     "passes/dynamic_sizes/known_sizes.py": {"LARGEST", "_LONGEST"},
     "passes/simplify/map_inliner.py": {"LONGEST"},
-    "passes/simplify/rules/slices.py": {"MOST_PARTS"},
-    "passes/dynamic_sizes/size_specialisation.py": {"MOST_INSTRUCTIONS", "MOST_REPETITIONS"},
+    "passes/simplify/rules/slices.py": {"MAX_PARTS"},
+    "passes/dynamic_sizes/size_specialisation.py": {"MAX_INSTRUCTIONS", "MAX_REPETITIONS"},
     "passes/canonicalize/transposed_operands.py": {"_MAX_CHAIN"},
-    "passes/canonicalize/transpose_mover.py": {"_MOST_STEPS"},
+    "passes/canonicalize/transpose_mover.py": {"_MAX_STEPS"},
 }
 """Bounds on memory, and on the time and size of a compilation."""
 
@@ -150,7 +150,7 @@ FACTS = {
     "passes/simplify/rules/repeats.py": {"_LARGEST_EXACT"},
     "passes/framework/selection.py": {"HIGHEST_LEVEL"},
     "passes/partitioning/moves.py": {"_CHANNEL", "_LARGEST_S32"},
-    "passes/scalar_loops/window_loops.py": {"NOWHERE"},
+    "passes/scalar_loops/window_loops.py": {"PADDING_INDEX"},
 }
 """Sizes, positions and counts of instructions that are no choices."""
 

@@ -17,8 +17,10 @@ from xla_contract.ops.collectives.collective import (
     check_participants,
     declared_sizes,
     needs_arrays,
+    require_one_result_each,
+    resized,
 )
-from xla_contract.ops.signature import listed, one_or_tuple
+from xla_contract.ops.signature import one_or_tuple
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
@@ -65,11 +67,7 @@ def _gathered(operands: Sequence[Shape], attributes: AllGatherAttributes) -> lis
     arrays = needs_arrays(operands)
     dimension = attributes.dimension
     check_dimension("gathered", dimension, arrays)
-    if len(attributes.gathered) != len(arrays):
-        raise ShapeError(
-            f"there must be one result per operand, got {len(attributes.gathered)} for "
-            f"{listed(arrays)}"
-        )
+    require_one_result_each(attributes.gathered, arrays)
     count = attributes.participants.group_size
     results = []
     for array, size in zip(arrays, attributes.gathered, strict=True):
@@ -83,13 +81,5 @@ def _gathered(operands: Sequence[Shape], attributes: AllGatherAttributes) -> lis
                 f"dimension {dimension} of the result must be that of the operand times the "
                 f"group's size {ways}, got {size} for {array}"
             )
-        results.append(_resized(array, dimension, size))
+        results.append(resized(array, dimension, size))
     return results
-
-
-def _resized(array: Shape, dimension: int, size: int) -> Shape:
-    sizes = list(array.dimensions)
-    sizes[dimension] = size
-    return Shape.array(
-        array.element_type, sizes, None, [array.is_dynamic(n) for n in range(array.rank)]
-    )

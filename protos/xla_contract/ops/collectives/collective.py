@@ -10,6 +10,7 @@ from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.attribute_fields import Special
+from xla_contract.ops.rules import any_dynamic
 from xla_contract.ops.signature import exactly, listed, require_array, same_type
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.devices.replica_groups import (
@@ -124,12 +125,27 @@ def check_dimension(what: str, dimension: int, operands: Sequence[Shape]) -> Non
             )
 
 
+def require_one_result_each(results: Sequence[int], operands: Sequence[Shape]) -> None:
+    """Raise ShapeError unless the sizes of results are as many as the operands."""
+    if len(results) != len(operands):
+        raise ShapeError(
+            f"there must be one result per operand, got {len(results)} for {listed(operands)}"
+        )
+
+
+def resized(array: Shape, dimension: int, size: int) -> Shape:
+    """The shape with another size in one dimension."""
+    sizes = list(array.dimensions)
+    sizes[dimension] = size
+    return array.with_dimensions(sizes, any_dynamic([array]))
+
+
 def declared_sizes(shape: Shape, dimension: int) -> tuple[int, ...]:
     """Return the size of a dimension in each declared result; -1 if a result lacks the dimension.
 
     Only the results determine into how many parts a dimension is gathered or scattered.
     """
-    results = shape.tuple_shapes if shape.is_tuple else (shape,)
+    results = shape.parts
     return tuple(
         result.dimensions[dimension] if 0 <= dimension < result.rank else -1 for result in results
     )

@@ -25,7 +25,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 
 
 def _read_participants(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> Participants:
-    results = len(shape.tuple_shapes) if shape.is_tuple else 1
+    results = len(shape.parts)
     if len(proto.operand_ids) == results + 1:
         raise UnimplementedError(
             "the root of a group must be its first participant, got an operand more than results "

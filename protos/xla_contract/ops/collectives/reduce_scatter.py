@@ -17,8 +17,10 @@ from xla_contract.ops.collectives.collective import (
     check_dimension,
     check_participants,
     needs_arrays,
+    require_one_result_each,
+    resized,
 )
-from xla_contract.ops.signature import listed, one_or_tuple
+from xla_contract.ops.signature import one_or_tuple
 from xla_contract.types.shape import ProgramShape, Shape
 
 
@@ -40,11 +42,7 @@ def infer_reduce_scatter(
     check_combiner(called, arrays)
     dimension = attributes.dimension
     check_dimension("scattered", dimension, arrays)
-    if len(attributes.scattered) != len(arrays):
-        raise ShapeError(
-            f"there must be one result per operand, got {len(attributes.scattered)} for "
-            f"{listed(arrays)}"
-        )
+    require_one_result_each(attributes.scattered, arrays)
     count = attributes.participants.group_size
     results = []
     for array, size in zip(arrays, attributes.scattered, strict=True):
@@ -58,8 +56,5 @@ def infer_reduce_scatter(
                 f"dimension {dimension} of the operand must be that of the result times the "
                 f"group's size {ways}, got {array} and {size} in the result"
             )
-        sizes = list(array.dimensions)
-        sizes[dimension] = size
-        dynamic = [array.is_dynamic(number) for number in range(array.rank)]
-        results.append(Shape.array(array.element_type, sizes, None, dynamic))
+        results.append(resized(array, dimension, size))
     return one_or_tuple(results)

@@ -40,21 +40,9 @@ def infer_gather(operands: Sequence[Shape], attributes: GatherAttributes) -> Sha
     )
     check_sorted("collapsed_slice_dims", numbers.collapsed_slice_dims, operand)
     check_sorted("operand_batching_dims", numbers.operand_batching_dims, operand)
-    check_index_map(
-        "start_index_map",
-        numbers.start_index_map,
-        indices,
-        numbers.index_vector_dim,
-        numbers.operand_batching_dims,
-        operand,
-    )
-    check_batching(
-        operand,
-        numbers.operand_batching_dims,
-        indices,
-        numbers.start_indices_batching_dims,
-        numbers.index_vector_dim,
-    )
+    batching = numbers.operand_batching_dims, numbers.start_indices_batching_dims
+    mapped = numbers.start_index_map
+    check_indices(operand, indices, numbers.index_vector_dim, "start_index_map", mapped, *batching)
     if len(sizes) != operand.rank or any(
         not 0 <= size <= limit for size, limit in zip(sizes, operand.dimensions, strict=False)
     ):
@@ -109,16 +97,17 @@ def batch_sizes(indices: Shape, index_vector_dim: int) -> tuple[int, ...]:
     return (*sizes[:index_vector_dim], *sizes[index_vector_dim + 1 :])
 
 
-def check_index_map(
-    name: str,
-    mapped: Sequence[int],
+def check_indices(
+    operand: Shape,
     indices: Shape,
     index_vector_dim: int,
-    batching: Sequence[int],
-    operand: Shape,
+    name: str,
+    mapped: Sequence[int],
+    of_operand: Sequence[int],
+    of_indices: Sequence[int],
 ) -> None:
-    """Raise ShapeError unless index vectors have one entry per mapped dimension of the operand."""
-    check_distinct(f"{name} and batching dimensions", (*mapped, *batching), operand.rank, operand)
+    """Raise ShapeError unless index vectors fit the mapped dimensions and batching ones pair up."""
+    check_distinct(f"{name} and batching dimensions", (*mapped, *of_operand), operand.rank, operand)
     scalar = index_vector_dim == indices.rank
     width = 1 if scalar else indices.dimensions[index_vector_dim]
     if width != len(mapped):
@@ -127,16 +116,6 @@ def check_index_map(
             f"{{{','.join(map(str, mapped))}}} for vectors of {width} in dim {index_vector_dim} "
             f"of {indices}"
         )
-
-
-def check_batching(
-    operand: Shape,
-    of_operand: Sequence[int],
-    indices: Shape,
-    of_indices: Sequence[int],
-    index_vector_dim: int,
-) -> None:
-    """Raise ShapeError unless the batching dimensions of operand and indices pair up."""
     check_distinct("batching dimensions of indices", of_indices, indices.rank, indices)
     if index_vector_dim in of_indices or len(of_operand) != len(of_indices):
         raise ShapeError(

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.attribute_fields import Record, Scalar
-from xla_contract.ops.indexing.gather import batch_sizes, check_batching, check_index_map
+from xla_contract.ops.indexing.gather import batch_sizes, check_indices
 from xla_contract.ops.signature import (
     check_distinct,
     check_reducer,
@@ -67,21 +67,9 @@ def _check_numbers(
     check_distinct("inserted and batching dimensions", dropped, operand.rank, operand)
     check_sorted("inserted_window_dims", numbers.inserted_window_dims, operand)
     check_sorted("input_batching_dims", numbers.input_batching_dims, operand)
-    check_index_map(
-        "scatter_dims_to_operand_dims",
-        numbers.scatter_dims_to_operand_dims,
-        indices,
-        numbers.index_vector_dim,
-        numbers.input_batching_dims,
-        operand,
-    )
-    check_batching(
-        operand,
-        numbers.input_batching_dims,
-        indices,
-        numbers.scatter_indices_batching_dims,
-        numbers.index_vector_dim,
-    )
+    batching = numbers.input_batching_dims, numbers.scatter_indices_batching_dims
+    name, mapped = "scatter_dims_to_operand_dims", numbers.scatter_dims_to_operand_dims
+    check_indices(operand, indices, numbers.index_vector_dim, name, mapped, *batching)
     window_dims = numbers.update_window_dims
     check_distinct("update_window_dims", window_dims, updates.rank, updates)
     window = [size for n, size in enumerate(operand.dimensions) if n not in dropped]

@@ -51,7 +51,7 @@ def infer_scan(
     size = _scanned_size(arrays, attributes.dimension)
     slices = tuple(without_dimension(array, attributes.dimension) for array in arrays)
     check_takes("step", step, (*slices, *carried))
-    results = step.result.tuple_shapes if step.result.is_tuple else (step.result,)
+    results = step.result.parts
     outputs, after = results[: len(results) - len(carried)], results[len(results) - len(carried) :]
     if len(results) < len(carried) or not all(
         mine.compatible(theirs) for mine, theirs in zip(after, carried, strict=True)

@@ -83,9 +83,9 @@ def groups(old: Sequence[int], new: Sequence[int]) -> list[DimensionGroup]:
 
 def _dynamic_of(group: DimensionGroup, operand: Shape, result: Shape) -> int:
     """Return the one dimension of the result that takes up the dynamic size of the group."""
-    said = [number for number in group.of_result if result.is_dynamic(number)]
+    dynamic = [number for number in group.of_result if result.is_dynamic(number)]
     wide = [number for number in group.of_result if result.dimensions[number] != 1]
-    chosen = said or wide or list(group.of_result)[:1]
+    chosen = dynamic or wide or list(group.of_result)[:1]
     if len(chosen) != 1:
         raise ShapeError(
             "one of the dimensions that a dynamic dimension becomes must be dynamic, got "

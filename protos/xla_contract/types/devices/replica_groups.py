@@ -44,10 +44,6 @@ class ReplicaGroups:
         """The size of the first group; None if one group of all is meant."""
         return len(self.groups[0]) if self.groups else None
 
-    def group_of(self, number: int) -> tuple[int, ...] | None:
-        """The group that names `number`; None if no group does."""
-        return next((group for group in self.groups if number in group), None)
-
     def __str__(self) -> str:
         if self.form in (GroupForm.IOTA, GroupForm.LISTED_IOTA, GroupForm.MESH_AXES):
             return f"{len(self.groups)} groups of {self.size} as {self.form.value}"

@@ -45,7 +45,7 @@ def encode_literal_message(message: Message, literal: Literal) -> bytes:
     return _joined([*_framed(number, pieces), rest], literal.shape)
 
 
-_MOST_OF_VARINT = 10
+_MAX_VARINT_BYTES = 10
 """Bytes of the longest varint; a negative int32 takes as many, too."""
 
 
@@ -57,7 +57,7 @@ def most_bytes(shape: Shape) -> int:
         return shape.byte_size
     if PAYLOAD_FIELDS[shape.element_type].packed != "varint":
         return shape.byte_size
-    return shape.byte_size // shape.element_type.byte_width * _MOST_OF_VARINT
+    return shape.byte_size // shape.element_type.byte_width * _MAX_VARINT_BYTES
 
 
 _SMALL_BYTES = 256

@@ -38,7 +38,7 @@ from xla_server.passes.dynamic_sizes.size_specialisation import HOST
 from xla_server.passes.dynamic_sizes.sized_values import extents_of
 from xla_server.runtime.host import HostRun, RunContext
 
-_AT_ONCE = (
+_CHEAP = (
     ANY_SIZE
     - HOST
     - {
@@ -109,7 +109,7 @@ class DynamicExecutable(InterpretedProgram):
         computed = time.perf_counter_ns()
         output = self._buffers.from_value(owned(value), self.program_shape.result, device)
         byte_size = sum(run.byte_sizes.values())
-        profile = Profile.until_now(started, computing, computed, run.cycles, byte_size)
+        profile = Profile.since(started, computing, computed, run.cycles, byte_size)
         if self._dump is not None and times is not None:
             write_profile(self._dump, times.measured())
         return Execution(output, profile)
@@ -139,18 +139,18 @@ class SizedRun(Run):
     def enter(self, computation: HloComputation, arguments: Sequence[Value]) -> Deep[Value]:
         """Return the value of a computation's root on these arguments, without Python recursion."""
         walk = _Walk(self.plans.of(computation), arguments, self)
-        while walk.left:
+        while walk.remaining:
             self.options.cancellation.checkpoint()
-            self._do_at_once(walk)
-            if not walk.left:
+            self._run_cheap_steps(walk)
+            if not walk.remaining:
                 break
-            sized = self._sized(walk.left, walk.values, walk.constants, walk.root)
+            sized = self._sized(walk.remaining, walk.values, walk.constants, walk.root)
             if sized.program is None:
-                first = walk.left[0]
+                first = walk.remaining[0]
                 value: Value = yield self._evaluate(first, walk.operands(first))
-                walk.go_on({first.result: value}, walk.left[1:])
+                walk.advance({first.result: value}, walk.remaining[1:])
             else:
-                walk.go_on(self._run(sized, walk.values), sized.segment.left)
+                walk.advance(self._run(sized, walk.values), sized.segment.remaining)
         return walk.values[walk.root]
 
     def loop(self, instruction: HloInstruction, carried: Value) -> Deep[Value]:
@@ -206,13 +206,13 @@ class SizedRun(Run):
             return contextlib.nullcontext()
         return self.times.step(what, instruction, category)
 
-    def _do_at_once(self, walk: "_Walk") -> None:
+    def _run_cheap_steps(self, walk: "_Walk") -> None:
         """Evaluate the steps whose operands are available and that take no time."""
-        for step in walk.left:
-            if step.instruction.opcode in _AT_ONCE and walk.values.keys() >= set(step.operands):
+        for step in walk.remaining:
+            if step.instruction.opcode in _CHEAP and walk.values.keys() >= set(step.operands):
                 with contextlib.suppress(XlaError):  # The walk raises it at the step.
                     walk.values[step.result] = result_of(self._evaluate(step, walk.operands(step)))
-        walk.go_on({}, [step for step in walk.left if step.result not in walk.values])
+        walk.advance({}, [step for step in walk.remaining if step.result not in walk.values])
 
 
 class _Walk:
@@ -222,7 +222,7 @@ class _Walk:
         self.values: dict[int, Value] = dict(zip(plan.parameters, arguments, strict=True))
         self.constants: dict[int, HloInstruction] = {}
         self.root = plan.root
-        left = []
+        remaining = []
         for step in plan.steps:
             i = step.instruction
             if i.opcode is Opcode.CONSTANT:
@@ -230,24 +230,24 @@ class _Walk:
                 if i.shape.byte_size <= LARGEST_CONSTANT:
                     self.constants[step.result] = i
             else:
-                left.append(step)
-        self.left: Sequence[PlannedInstruction] = tuple(left)
+                remaining.append(step)
+        self.remaining: Sequence[PlannedInstruction] = tuple(remaining)
 
     def operands(self, step: PlannedInstruction) -> list[Value]:
         """Return the values that a step reads."""
         return [self.values[slot] for slot in step.operands]
 
-    def go_on(self, values: dict[int, Value], left: Sequence[PlannedInstruction]) -> None:
+    def advance(self, values: dict[int, Value], remaining: Sequence[PlannedInstruction]) -> None:
         """Add values and replace the remaining steps; values that these do not read are dropped."""
         self.values.update(values)
-        if len(left) < len(self.left):
-            read = {slot for step in left for slot in step.operands}
+        if len(remaining) < len(self.remaining):
+            read = {slot for step in remaining for slot in step.operands}
             self.values = {
                 slot: value
                 for slot, value in self.values.items()
                 if slot in read or slot == self.root
             }
-        self.left = tuple(left)
+        self.remaining = tuple(remaining)
 
 
 def _evaluator_of(opcode: Opcode) -> Evaluator:

@@ -105,7 +105,7 @@ class CompiledExecutable:
         computed = time.perf_counter_ns()
         del memory
         output = self._output(program, leaves, blocks, device)
-        profile = Profile.until_now(started, computing, computed, cycles, self._byte_size)
+        profile = Profile.since(started, computing, computed, cycles, self._byte_size)
         if self.dump is not None and times is not None:
             write_profile(self.dump, measured_rows(program.code, program.rows, times))
         return Execution(output, profile)
@@ -141,7 +141,7 @@ class CompiledExecutable:
         return [
             Execution(
                 self._output(program, given, blocks, device),
-                Profile.until_now(started, computing, computed, cycles, self._byte_size),
+                Profile.since(started, computing, computed, cycles, self._byte_size),
             )
             for (blocks, cycles), given, device in zip(made, leaves, devices, strict=True)
         ]
@@ -173,7 +173,7 @@ class CompiledExecutable:
         counts = [sum(leaf.is_array for leaf in part.shape.leaves()) for part in arguments]
         ends = list(itertools.accumulate(counts))
         numbers = [n for k in donated for n in range(ends[k] - counts[k], ends[k])]
-        moved = {leaf: leaf.given_up() for leaf in dict.fromkeys(leaves[n] for n in numbers)}
+        moved = {leaf: leaf.donated() for leaf in dict.fromkeys(leaves[n] for n in numbers)}
         leaves = [moved.get(leaf, leaf) for leaf in leaves]
         # An array that shares its memory, or that is passed twice, is taken but not overwritten.
         # This is tested last, when no other execution can begin to use it.

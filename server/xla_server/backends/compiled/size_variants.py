@@ -87,7 +87,7 @@ class SizeVariants:
             if found is not None:
                 return found
         segment = first_segment(self._module, steps, values, constants, wanted)
-        places = tuple(sorted(segment.asked.union(places or ())))
+        places = tuple(sorted(segment.guards.union(places or ())))
         made = self._made_of(segment)
         self._asked.put(structure, places)
         self._programs.put((structure, places, _numbers(places, values)), made)

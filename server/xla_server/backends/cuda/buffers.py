@@ -17,9 +17,10 @@ from xla_contract.types.shape import Shape
 from xla_host.aligned import aligned_empty
 from xla_server.backends.cuda.worker.supervisor.process import DeviceMemory, DeviceWorker
 from xla_server.backends.device_buffer import Buffers
-from xla_server.backends.host_buffer import GIVEN_UP, ONE_OWNER, literal_of, value_of
+from xla_server.backends.host_buffer import DONATED, ONE_OWNER, literal_of
 from xla_server.backends.platform import Device
 from xla_server.execution.memory_check import LARGE, require_room
+from xla_server.ops.control.constant import value_of
 from xla_server.ops.evaluation import Array, Value
 
 
@@ -64,10 +65,10 @@ class CudaBuffer:
         """True if nothing else refers to the memory."""
         return self.memory is not None and sys.getrefcount(self.memory) == ONE_OWNER
 
-    def given_up(self) -> "CudaBuffer":
+    def donated(self) -> "CudaBuffer":
         """Return another buffer with this one's memory; this one must not be used afterwards."""
         other = dataclasses.replace(self)
-        self.memory, self._literal = None, GIVEN_UP
+        self.memory, self._literal = None, DONATED
         return other
 
     def as_shape(self, shape: Shape, device: Device) -> "CudaBuffer":
@@ -100,7 +101,7 @@ class CudaBuffer:
         return Literal(self.shape, array)
 
     def _require_own(self) -> None:
-        if self._literal is GIVEN_UP:
+        if self._literal is DONATED:
             raise InvalidArgumentError(
                 f"a buffer must not be used any more once it was donated, got {self.shape}"
             )

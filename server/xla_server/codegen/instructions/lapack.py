@@ -11,7 +11,7 @@ import numpy as np
 
 from xla_server.codegen.instructions.blas import cython_lapack, room_i32, routine
 from xla_server.codegen.kernel_ir.routine import Cost, Parameter, Routine, Unit
-from xla_server.custom_calls.linear_algebra.lapack import asked, routine_address
+from xla_server.custom_calls.linear_algebra.lapack import queried, routine_address
 
 LETTER = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 """The first letter of the routines of each type."""
@@ -123,4 +123,4 @@ def workspace(name: str, given: Mapping[str, int | np.dtype[Any]]) -> dict[str, 
     signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(arrays))
     ask = signature(routine_address(cython_lapack, name))
     ask(*(arrays[parameter].ctypes.data for parameter in ROUTINES[name].names))
-    return {array: asked((arrays[array][0], 0))[0] for array in dtypes}
+    return {array: queried((arrays[array][0], 0))[0] for array in dtypes}

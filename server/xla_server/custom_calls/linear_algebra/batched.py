@@ -7,10 +7,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.ops.signature import listed
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.custom_calls.attributes import AttributeValue, integer, parse_attributes
-from xla_server.custom_calls.target import CustomCallTarget, require_result, require_static
+from xla_server.custom_calls.target import CustomCallTarget, require_result, static_operands
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Frame, Value
 
@@ -64,7 +65,7 @@ class BatchedCall:
     def require(self, is_true: bool, rule: str) -> None:
         """Raise ShapeError with the rule and the operands."""
         if not is_true:
-            raise ShapeError(f"{rule}, got matrices ({', '.join(map(str, self.operands))})")
+            raise ShapeError(f"{rule}, got matrices {listed(self.operands)}")
 
     def letter(self, name: str, letters: str) -> str:
         """An attribute that is the code of one of these letters."""
@@ -117,7 +118,6 @@ class MatrixFunction:
         return CustomCallTarget(name, self._evaluate, self._check)
 
     def _check(self, instruction: HloInstruction) -> None:
-        require_static(instruction)
         batch, call = self._call(instruction)
         cores = self.results(call)
         parts = [
@@ -142,8 +142,8 @@ class MatrixFunction:
         return tuple(results) if instruction.shape.is_tuple else results[0]
 
     def _call(self, instruction: HloInstruction) -> tuple[tuple[int, ...], BatchedCall]:
-        shapes = [operand.shape.without_layout() for operand in instruction.operands]
-        inside = f"({', '.join(map(str, shapes))})"
+        shapes = static_operands(instruction)
+        inside = listed(shapes)
         if len(shapes) != len(self.operands) or not all(shape.is_array for shape in shapes):
             raise ShapeError(f"the target takes {len(self.operands)} arrays, got {inside}")
         element = self.element or shapes[0].element_type

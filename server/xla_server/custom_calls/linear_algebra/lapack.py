@@ -46,7 +46,7 @@ def routine_address(module: Any, name: str) -> int:
     return int(pointer_of(capsule, declaration(capsule)))
 
 
-def asked(sizes: Any) -> list[int]:
+def queried(sizes: Any) -> list[int]:
     """Return the workspace sizes in the results of a routine's query, whose last one is the status.
 
     LAPACK returns them as floats; one of 2^24 or more is rounded up, as single precision may have
@@ -61,5 +61,5 @@ def asked(sizes: Any) -> list[int]:
 
 def work(results: Any) -> int:
     """Return the workspace size from a call with lwork=-1, whose last results are work and info."""
-    size: int = asked((np.atleast_1d(results[-2])[0], 0))[0]
+    size: int = queried((np.atleast_1d(results[-2])[0], 0))[0]
     return size

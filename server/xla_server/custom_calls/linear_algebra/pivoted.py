@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from xla_contract.types.element_type import ElementType
-from xla_server.custom_calls.linear_algebra.lapack import PREFIX, asked, routine_address
+from xla_server.custom_calls.linear_algebra.lapack import PREFIX, queried, routine_address
 
 
 @functools.cache
@@ -46,6 +46,6 @@ def factored(element: ElementType, matrix: Any, pivots: Any) -> tuple[Any, Any, 
 
     answer = np.zeros(1, element.dtype)
     run(answer, -1)
-    (length,) = asked((answer[0], 0))
+    (length,) = queried((answer[0], 0))
     run(np.zeros(length, element.dtype), length)
     return packed, order, factors

@@ -19,7 +19,7 @@ from xla_server.custom_calls.linear_algebra.batched import (
     Matrices,
     MatrixFunction,
 )
-from xla_server.custom_calls.linear_algebra.lapack import asked, routine
+from xla_server.custom_calls.linear_algebra.lapack import queried, routine
 
 NOT_FINITE = -4
 """The status JAX's kernels give where LAPACK would not stop on NaN or infinity."""
@@ -49,7 +49,7 @@ def hermitian_parts(
     """(eigenvectors or the operand, eigenvalues ascending, status) of a triangle."""
     options = {"compute_v": int(vectors), "lower": int(lower)}
     query = routine(call.element, "syevd_lwork", "heevd_lwork")
-    sizes = asked(query(call.rows, **options))
+    sizes = queried(query(call.rows, **options))
     options |= dict(zip(("lwork", "liwork", "lrwork"), sizes, strict=False))
     values, basis, info = routine(call.element, "syevd", "heevd")(matrix, **options)
     return basis if vectors else matrix, values, info
@@ -73,7 +73,7 @@ def general(call: BatchedCall, matrices: Matrices) -> Matrices:
     if not np.isfinite(matrices[0]).all():
         return [*[np.nan] * (parts + 2), NOT_FINITE]
     options = {"compute_vl": int(left), "compute_vr": int(right)}
-    (lwork,) = asked(routine(call.element, "geev_lwork")(call.rows, **options))
+    (lwork,) = queried(routine(call.element, "geev_lwork")(call.rows, **options))
     *values, vl, vr, info = routine(call.element, "geev")(matrices[0], lwork=lwork, **options)
     if not call.element.is_complex:
         vl, vr = (
@@ -126,7 +126,7 @@ def hessenberg(call: BatchedCall, matrices: Matrices) -> Matrices:
     low, high = call.integer("low") - 1, call.integer("high") - 1
     if call.rows == 1:
         return matrices[0], 0, 0
-    (lwork,) = asked(routine(call.element, "gehrd_lwork")(call.rows, lo=low, hi=high))
+    (lwork,) = queried(routine(call.element, "gehrd_lwork")(call.rows, lo=low, hi=high))
     form, factors, info = routine(call.element, "gehrd")(matrices[0], lo=low, hi=high, lwork=lwork)
     return form, factors, info
 
@@ -146,7 +146,7 @@ def tridiagonal(call: BatchedCall, matrices: Matrices) -> Matrices:
     lower = int(call.letter("uplo", "LU") == "L")
     if call.rows == 1:
         return matrices[0], matrices[0][0].real, 0, 0, 0
-    (lwork,) = asked(routine(call.element, "sytrd_lwork", "hetrd_lwork")(call.rows, lower=lower))
+    (lwork,) = queried(routine(call.element, "sytrd_lwork", "hetrd_lwork")(call.rows, lower=lower))
     results: tuple[Any, ...] = routine(call.element, "sytrd", "hetrd")(
         matrices[0], lower=lower, lwork=lwork
     )
@@ -162,7 +162,7 @@ def singular_shapes(call: BatchedCall) -> Shape:
     rows, columns, smaller = call.rows, call.columns, call.smaller
     reduced = [call.array(rows, smaller), call.array(smaller, columns)]
     full = [call.array(rows, rows), call.array(columns, columns)]
-    parts = call.declared.tuple_shapes if call.declared.is_tuple else ()
+    parts = call.declared.tuple_shapes
     is_reduced = mode == "S"
     if mode == "N" and len(parts) == 5:
         is_reduced = (
@@ -178,7 +178,7 @@ def _singular(name: str) -> Any:
         mode = call.letter("mode", "ASN")
         options = {"compute_uv": int(mode != "N"), "full_matrices": int(mode == "A")}
         query = routine(call.element, f"{name}_lwork")
-        (lwork,) = asked(query(call.rows, call.columns, **options))
+        (lwork,) = queried(query(call.rows, call.columns, **options))
         left, values, right, info = routine(call.element, name)(matrices[0], lwork=lwork, **options)
         if mode == "N":
             return matrices[0], values, 0, 0, info

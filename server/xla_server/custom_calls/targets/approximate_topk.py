@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import cast
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.signature import check_predicate, check_takes, exactly
+from xla_contract.ops.signature import check_predicate, check_takes, exactly, listed
 from xla_contract.types.shape import Shape
 from xla_server.custom_calls.attributes import integer, parse_attributes
-from xla_server.custom_calls.target import CustomCallTarget, require_result, require_static
+from xla_server.custom_calls.target import CustomCallTarget, require_result, static_operands
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.indexing.sort import sorted_by
@@ -25,11 +25,9 @@ def reduction_dimension(instruction: HloInstruction) -> int:
 
 def check(instruction: HloInstruction) -> None:
     """The arrays cut to top_k along reduction_dim, or to more where they are not aggregated."""
-    require_static(instruction)
-    shapes = [operand.shape.without_layout() for operand in instruction.operands]
+    shapes = static_operands(instruction)
     count = len(shapes) // 2
     arrays, absent = shapes[:count], shapes[count:]
-    listed = f"({', '.join(map(str, shapes))})"
     if (
         not arrays
         or len(absent) != count
@@ -42,7 +40,7 @@ def check(instruction: HloInstruction) -> None:
     ):
         raise ShapeError(
             "ApproxTopK takes arrays of equal dimensions and a scalar of the type of each, got "
-            f"{listed}"
+            f"{listed(shapes)}"
         )
     (comparator,) = exactly(
         [part.program_shape for part in instruction.called], ("the comparator",)
@@ -51,7 +49,7 @@ def check(instruction: HloInstruction) -> None:
     check_predicate("comparator", comparator)
     attributes = parse_attributes(instruction.attributes.opaque)
     dimension, wanted = integer(attributes, "reduction_dim"), integer(attributes, "top_k")
-    declared = instruction.shape.tuple_shapes if instruction.shape.is_tuple else ()
+    declared = instruction.shape.tuple_shapes
     sizes = list(arrays[0].dimensions)
     if not 0 <= dimension < len(sizes) or not 0 <= wanted <= sizes[dimension]:
         raise ShapeError(

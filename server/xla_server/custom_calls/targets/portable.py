@@ -11,12 +11,13 @@ from typing import Any, cast
 import numpy as np
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.ops.signature import listed
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.custom_calls.attributes import AttributeValue
 from xla_server.custom_calls.linear_algebra import batched, factorizations
 from xla_server.custom_calls.linear_algebra.spectral import hermitian_parts
-from xla_server.custom_calls.target import CustomCallTarget, require_result, require_static
+from xla_server.custom_calls.target import CustomCallTarget, require_result, static_operands
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.indexing.topk import ordering_keys
@@ -69,15 +70,14 @@ def lu_with_order(call: batched.BatchedCall, matrices: batched.Matrices) -> batc
 
 def check_topk(instruction: HloInstruction) -> None:
     """(values, positions in s32), the last dimension cut to the best."""
-    require_static(instruction)
-    shapes = [operand.shape.without_layout() for operand in instruction.operands]
+    shapes = static_operands(instruction)
     if len(shapes) != 1 or not shapes[0].rank or shapes[0].element_type.is_complex:
         raise ShapeError(
             "TopK takes one array of at least one dimension whose elements have an order, got "
-            f"({', '.join(map(str, shapes))})"
+            f"{listed(shapes)}"
         )
     declared = instruction.shape.without_layout()
-    parts = declared.tuple_shapes if declared.is_tuple else ()
+    parts = declared.tuple_shapes
     count = parts[0].dimensions[-1] if parts and parts[0].rank else 0
     (operand,) = shapes
     if count > operand.dimensions[-1]:

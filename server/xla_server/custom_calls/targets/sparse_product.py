@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from xla_contract.errors import ShapeError
+from xla_contract.ops.signature import listed
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.custom_calls.target import CustomCallTarget, require_result, require_static
+from xla_server.custom_calls.target import CustomCallTarget, require_result, static_operands
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Frame, Value
 
@@ -26,13 +27,12 @@ _BLOCK = 1 << 18
 
 def check(instruction: HloInstruction) -> None:
     """[rows] or [rows, n], for elements and a right operand of one type."""
-    require_static(instruction)
-    shapes = [operand.shape.without_layout() for operand in instruction.operands]
+    shapes = static_operands(instruction)
     if not _fits(shapes):
         raise ShapeError(
             "a sparse product takes T[elements], I[rows + 1], I[elements] and T[columns] or "
             "T[columns,n], where T is s32, s64, f32, f64, c64 or c128 and I is s32 or s64, got "
-            f"({', '.join(map(str, shapes))})"
+            f"{listed(shapes)}"
         )
     _, starts, _, right = shapes
     dimensions = (starts.dimensions[0] - 1, *right.dimensions[1:])

@@ -28,7 +28,7 @@ class Mailbox:
     `deliver` is called in the mailbox's thread with the rank and the message, and must neither wait
     nor raise. `lost` is called once with a rank and the reason if the rank has ended, or has sent
     nothing for `silence_seconds`. Every rank sends `Alive` regularly, so a rank that is busy for
-    long is not taken for lost. `look` is called after each poll for messages.
+    long is not taken for lost. `poll` is called after each poll for messages.
     """
 
     def __init__(
@@ -38,21 +38,21 @@ class Mailbox:
         deliver: Callable[[int, Any], None],
         lost: Callable[[int, str], None],
         *,
-        look: Callable[[], None],
+        poll: Callable[[], None],
         silence_seconds: float,
         max_bytes: int,
     ) -> None:
         self._comm = world.records
         self._deliver = deliver
         self._lost = lost
-        self._look_beside = look
-        self._silence = silence_seconds
-        self._beat = min(silence_seconds / 5, 1.0)
+        self._poll_parcels = poll
+        self._silence_seconds = silence_seconds
+        self._heartbeat = min(silence_seconds / 5, 1.0)
         self._max_bytes = max_bytes
         self._outbox: queue.SimpleQueue[tuple[int, list[Bytes]]] = queue.SimpleQueue()
-        self._bell = threading.Semaphore(0)
+        self._wake_up = threading.Semaphore(0)
         self._peers = {rank: _Peer() for rank in peers}
-        self._gone: list[_Peer] = []
+        self._lost_peers: list[_Peer] = []
         self._is_closing = False
         self._is_expecting = False
         self._thread = threading.Thread(target=self._run, name="mpi-records", daemon=True)
@@ -68,68 +68,68 @@ class Mailbox:
         large.
         """
         self._outbox.put((rank, packed(message, self._max_bytes)))
-        self._bell.release()
+        self._wake_up.release()
 
     def expect(self) -> None:
         """Poll often for a while, as others are about to send."""
         self._is_expecting = True
-        self._bell.release()
+        self._wake_up.release()
 
     def is_silent(self, rank: int) -> bool:
         """Return whether a rank has missed signs of life: it will send again soon, or be lost."""
         peer = self._peers.get(rank)
-        return peer is not None and time.monotonic() - peer.heard > 2 * self._beat
+        return peer is not None and time.monotonic() - peer.last_received > 2 * self._heartbeat
 
     def close(self, seconds: float) -> bool:
         """Stop once all messages are sent; return False if they are not within `seconds`."""
         self._is_closing = True
-        self._bell.release()
+        self._wake_up.release()
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
     def _run(self) -> None:
         back_off = BackOff()
-        spoken = looked = time.monotonic()
+        last_sent = last_poll = time.monotonic()
         while not (self._is_closing and self._is_sent()):
             now = time.monotonic()
-            if now - looked > self._beat:
+            if now - last_poll > self._heartbeat:
                 # This process has been suspended: messages of that time have not been received yet.
                 for peer in self._peers.values():
-                    peer.heard = now
-            looked = now
-            if now - spoken > self._beat:
-                spoken = now
+                    peer.last_received = now
+            last_poll = now
+            if now - last_sent > self._heartbeat:
+                last_sent = now
                 for rank in self._peers:
                     self._outbox.put((rank, packed(Alive(), self._max_bytes)))
-            if self._look(now) or self._is_expecting:
+            if self._progress(now) or self._is_expecting:
                 self._is_expecting = False
                 back_off.reset()
-            self._look_beside()
+            self._poll_parcels()
             seconds = back_off.next_seconds()
             if seconds:
-                self._bell.acquire(timeout=seconds)
+                self._wake_up.acquire(timeout=seconds)
             else:
                 time.sleep(0)
 
     def _is_sent(self) -> bool:
         return self._outbox.empty() and not any(peer.sending for peer in self._peers.values())
 
-    def _look(self, now: float) -> bool:
+    def _progress(self, now: float) -> bool:
         """Send and receive without waiting; return whether there was anything to do."""
         has_news = False
         while not self._outbox.empty():
             rank, frames = self._outbox.get()
             if rank in self._peers:
                 has_news = True
-                self._on(rank, functools.partial(self._post, rank, frames))
+                self._attempt(rank, functools.partial(self._post, rank, frames))
         for rank in list(self._peers):
-            has_news |= self._on(rank, functools.partial(self._exchange, rank, now))
+            has_news |= self._attempt(rank, functools.partial(self._exchange, rank, now))
         for rank, peer in list(self._peers.items()):
-            if now - peer.heard > self._silence:
-                self._lose(rank, f"has not answered for {self._silence:g} s")
+            if now - peer.last_received > self._silence_seconds:
+                self._lose(rank, f"has not answered for {self._silence_seconds:g} s")
         return has_news
 
-    def _on(self, rank: int, do: Callable[["_Peer"], bool]) -> bool:
+    def _attempt(self, rank: int, do: Callable[["_Peer"], bool]) -> bool:
         """Call `do` for a rank, which is lost if that fails."""
         from mpi4py import MPI
 
@@ -144,7 +144,7 @@ class Mailbox:
 
     def _lose(self, rank: int, why: str) -> None:
         # MPI may still use the memory of transfers in progress.
-        self._gone.append(self._peers.pop(rank))
+        self._lost_peers.append(self._peers.pop(rank))
         self._lost(rank, why)
 
     def _post(self, rank: int, frames: list[Bytes], peer: "_Peer") -> bool:
@@ -163,7 +163,7 @@ class Mailbox:
                 if not peer.receiving[0].Test():
                     return has_news
                 peer.receiving.popleft()
-                peer.heard, has_news = now, True
+                peer.last_received, has_news = now, True
             if peer.incoming is not None:
                 message = peer.incoming.message()
                 peer.incoming = None
@@ -202,7 +202,7 @@ class _Peer:
         self.first: Bytes | None = None
         """The first frame of a message that is being received."""
         self.incoming: Incoming | None = None
-        self.heard = time.monotonic()
+        self.last_received = time.monotonic()
 
 
 def _byte() -> Any:

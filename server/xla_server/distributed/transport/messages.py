@@ -79,10 +79,10 @@ class Start:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Visit:
-    """The members `come`, all on one rank, have come to a meeting with operands of a form.
+    """The members `arrived`, all on one rank, have come to a meeting with operands of a form.
 
     `number` counts the visits of the meeting in a run. `turns` is the number of exchanges by MPI
-    that the visit needs; then `come` has all members of the rank. A visit of no turns gets no
+    that the visit needs; then `arrived` has all members of the rank. A visit of no turns gets no
     answer.
     """
 
@@ -90,7 +90,7 @@ class Visit:
     number: int
     form: str
     turns: int
-    come: tuple[int, ...]
+    arrived: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from xla_server.ops.collectives.collective import EAGER_BYTES, SMALL_BYTES
 _HEAD = struct.Struct("<QQ16sQH")
 
 _TAG = 2
-_APART_TAGS = range(3, 1 << 14)
+_LARGE_TAGS = range(3, 1 << 14)
 """Tags for the bytes of large parcels, used in turn."""
 
 
@@ -35,7 +35,7 @@ class Stamp(NamedTuple):
     digest: bytes
 
 
-class Apart(NamedTuple):
+class LargeHeader(NamedTuple):
     """The header of a large parcel: its `size` bytes are still to be received, with MPI's `tag`."""
 
     rank: int
@@ -43,10 +43,10 @@ class Apart(NamedTuple):
     size: int
 
 
-Content: TypeAlias = "Bytes | Apart"
+Content: TypeAlias = "Bytes | LargeHeader"
 
 
-class Shelf:
+class ReceivedParcels:
     """Parcels that were received and not taken yet. Thread-safe."""
 
     def __init__(self) -> None:
@@ -97,11 +97,11 @@ class Parcels:
     """
 
     def __init__(self, world: World) -> None:
-        self._shelf = Shelf()
+        self._inbox = ReceivedParcels()
         self._comm = world.parcels
-        self._looking = threading.Lock()
+        self._polling = threading.Lock()
         self._lock = threading.Lock()
-        self._tags = itertools.cycle(_APART_TAGS)
+        self._tags = itertools.cycle(_LARGE_TAGS)
         self._under_way: list[tuple[Any, Bytes | bytes]] = []
         """Messages being sent, and messages being received only to be dropped."""
         self._receiving: list[tuple[Any, int, Bytes]] = []
@@ -118,17 +118,17 @@ class Parcels:
 
     def end(self, run: int) -> None:
         """Drop the parcels of a run that has ended here, and all that arrive later."""
-        self._drop(self._shelf.end(run))
+        self._drop(self._inbox.end(run))
 
     def keep_from(self, oldest: int) -> None:
         """Record that all runs before `oldest` have ended on all ranks."""
-        self._drop(self._shelf.keep_from(oldest))
+        self._drop(self._inbox.keep_from(oldest))
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Receive parcels that have arrived, unless another thread is doing so."""
         from mpi4py import MPI
 
-        if self.failure is not None or not self._looking.acquire(blocking=False):
+        if self.failure is not None or not self._polling.acquire(blocking=False):
             return
         try:
             status = MPI.Status()
@@ -147,24 +147,24 @@ class Parcels:
         except (MPI.Exception, ValueError) as error:
             self.failure = str(error)
         finally:
-            self._looking.release()
+            self._polling.release()
 
     def taken(self, stamp: Stamp, into: dict[int, Bytes]) -> list[Any]:
         """Poll, and remove the memory of the parcels that have arrived with a stamp from `into`.
 
         Small parcels are copied to it; for large ones MPI's requests are returned.
         """
-        self.look()
+        self.poll()
         requests: list[Any] = []
-        for rank, content in self._shelf.take(stamp).items():
+        for rank, content in self._inbox.take(stamp).items():
             memory = into.pop(rank)
-            if isinstance(content, Apart):
+            if isinstance(content, LargeHeader):
                 requests += self._received(content, memory)
             else:
                 memory[:] = content
         return requests
 
-    def are_over(self, requests: list[Any]) -> bool:
+    def are_done(self, requests: list[Any]) -> bool:
         """Return whether all of these MPI requests have completed without an error."""
         from mpi4py import MPI
 
@@ -180,21 +180,21 @@ class Parcels:
 
         try:
             for rank, content in contents.items():
-                is_apart = content.size > SMALL_BYTES
-                tag = next(self._tags) if is_apart else 0
-                data = _HEAD.pack(*stamp, content.size if is_apart else 0, tag)
-                if not is_apart:
+                is_large = content.size > SMALL_BYTES
+                tag = next(self._tags) if is_large else 0
+                data = _HEAD.pack(*stamp, content.size if is_large else 0, tag)
+                if not is_large:
                     data += content.data
                 sending = self._comm.Isend([data, MPI.BYTE], rank, _TAG), data
                 if not sending[0].Test():
                     with self._lock:
                         self._under_way.append(sending)
-                if is_apart:
+                if is_large:
                     yield self._comm.Isend([content, MPI.BYTE], rank, tag)
         except MPI.Exception as error:
             self.failure = str(error)
 
-    def _received(self, content: Apart, memory: Bytes) -> list[Any]:
+    def _received(self, content: LargeHeader, memory: Bytes) -> list[Any]:
         from mpi4py import MPI
 
         try:
@@ -205,7 +205,7 @@ class Parcels:
 
     def _drop(self, contents: Iterable[Content]) -> None:
         for content in contents:
-            if isinstance(content, Apart):
+            if isinstance(content, LargeHeader):
                 memory = np.empty(content.size, np.uint8)
                 requests = self._received(content, memory)
                 with self._lock:
@@ -217,10 +217,10 @@ class Parcels:
         *stamp, size, tag = _HEAD.unpack_from(data.data)
         content: Content = data[_HEAD.size :]
         if size:
-            if size > EAGER_BYTES or tag not in _APART_TAGS:
+            if size > EAGER_BYTES or tag not in _LARGE_TAGS:
                 raise ValueError(f"a parcel must have at most {EAGER_BYTES} bytes, got {size}")
-            content = Apart(rank, tag, size)
-        if not self._shelf.put(Stamp(*stamp), rank, content):
+            content = LargeHeader(rank, tag, size)
+        if not self._inbox.put(Stamp(*stamp), rank, content):
             self._drop([content])
         return True
 
@@ -229,8 +229,8 @@ class Parcels:
 class Delivery:
     """The transfers between this rank and others at one visit. For one thread.
 
-    It `is_over` when everything has been received and the memory that was sent may change. A thread
-    that gives up before must wait until it `is_left`, as MPI uses the memory until then.
+    It `is_done` when everything has been received and the memory that was sent may change. A
+    thread that gives up before must wait until it `may_abandon`: MPI uses the memory until then.
     """
 
     _parcels: Parcels
@@ -240,24 +240,24 @@ class Delivery:
     _missing: dict[int, Bytes]
     """The memory for parcels that have not arrived, by rank."""
 
-    def is_over(self) -> bool:
+    def is_done(self) -> bool:
         """Continue without waiting; return whether all transfers have completed."""
         if self._missing:
             self._requests += self._parcels.taken(self._stamp, self._missing)
-        return not self._missing and self._is_quiet()
+        return not self._missing and self._are_requests_done()
 
-    def is_left(self, *, is_lost: bool) -> bool:
+    def may_abandon(self, *, is_lost: bool) -> bool:
         """Return whether the thread need not wait any more.
 
         Either MPI has stopped using the memory, or a rank is lost for good, and the memory is then
         kept alive for ever, as MPI may still use it.
         """
-        if self._is_quiet():
+        if self._are_requests_done():
             return True
         if is_lost or self._parcels.failure is not None:
             self._parcels.kept.append(self)
             return True
         return False
 
-    def _is_quiet(self) -> bool:
-        return not self._requests or self._parcels.are_over(self._requests)
+    def _are_requests_done(self) -> bool:
+        return not self._requests or self._parcels.are_done(self._requests)

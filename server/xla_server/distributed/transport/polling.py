@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable
 
-LOOKS = 200
+POLLS = 200
 """Number of polls, by a thread that waits for a message, before it sleeps between polls."""
 
 _YIELDS = 50
@@ -23,21 +23,21 @@ So a message is noticed within 2 ms, and a waiting rank wakes at most 500 times 
 
 
 class BackOff:
-    """Exponential back-off between polls: no pause for the first `looks`, then growing ones."""
+    """Exponential back-off between polls: no pause for the first `polls`, then growing ones."""
 
-    def __init__(self, looks: int = _YIELDS) -> None:
-        self._all_looks = looks
+    def __init__(self, polls: int = _YIELDS) -> None:
+        self._max_polls = polls
         self.reset()
 
     def reset(self) -> None:
         """Start over without pauses, as something has happened."""
-        self._looks = 0
+        self._polls = 0
         self._seconds = _SHORTEST_SECONDS
 
     def next_seconds(self) -> float:
         """Return the pause before the next poll, in seconds, and count that poll."""
-        self._looks += 1
-        if self._looks <= self._all_looks:
+        self._polls += 1
+        if self._polls <= self._max_polls:
             return 0.0
         self._seconds = min(self._seconds * _GROWTH, _LONGEST_SECONDS)
         return self._seconds
@@ -45,7 +45,7 @@ class BackOff:
     @property
     def is_waiting(self) -> bool:
         """True once there are pauses between polls, as nothing has happened for long."""
-        return self._looks > self._all_looks
+        return self._polls > self._max_polls
 
     def wait(self) -> None:
         """Pause before the next poll, letting other threads run."""
@@ -59,7 +59,7 @@ class BackOff:
 
 def poll(is_over: Callable[[], bool], seconds: float) -> bool:
     """Poll until `is_over`; return False if that takes longer than `seconds`."""
-    back_off = BackOff(LOOKS)
+    back_off = BackOff(POLLS)
     end = time.monotonic() + seconds
     while not is_over():
         if time.monotonic() > end:

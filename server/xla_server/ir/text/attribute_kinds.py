@@ -33,8 +33,8 @@ def words(values: Mapping[Any, str], *, any_case: bool = False) -> AttributeKind
 
     def read(reader: HloReader) -> Any:
         def word(what: str) -> str:
-            said = reader.word(what)
-            return said.lower() if any_case else said
+            text = reader.word(what)
+            return text.lower() if any_case else text
 
         return reader.known(word, "a word", found, rule)
 

@@ -8,6 +8,7 @@ from typing import Any
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.devices.device_grid import ALONE, DeviceGrid
 from xla_contract.types.shape import ProgramShape
+from xla_server.ir.module import HloModule
 from xla_server.ir.text.attribute_kinds import INTEGERS, STRING
 from xla_server.ir.text.decorations import frontend_text, read_frontend
 from xla_server.ir.text.scanner import HloReader
@@ -41,14 +42,10 @@ class Header:
     grid: DeviceGrid = ALONE
 
 
-def header_text(
-    name: str,
-    layout: ProgramShape,
-    decoration: hlo_pb2.HloModuleProto | None,
-    grid: DeviceGrid = ALONE,
-) -> Iterator[str]:
-    """Return the lines of the header, with all of the decoration that HLO text has notation for."""
-    proto = hlo_pb2.HloModuleProto() if decoration is None else decoration
+def header_text(name: str, module: HloModule) -> Iterator[str]:
+    """Return the lines of a module's header, with all of its decoration that HLO text can state."""
+    proto = module.decoration or hlo_pb2.HloModuleProto()
+    layout, grid = module.entry_program_shape, module.grid
     parts = [f"HloModule {name}"]
     if proto.HasField("schedule"):
         parts.append("is_scheduled=true")

@@ -25,13 +25,7 @@ def print_module(module: HloModule) -> str:
 
 def _lines(module: HloModule) -> Iterator[str]:
     names = _Names()
-    name = IDENTIFIER.fullmatch(module.name)
-    yield from header_text(
-        module.name if name else _readable(module.name),
-        module.entry_program_shape,
-        module.decoration,
-        module.grid,
-    )
+    yield from header_text(_readable(module.name), module)
     for computation in module.computations:
         entry = "ENTRY " if computation is module.entry else ""
         yield f"{entry}%{names.of(computation)} {_signature(computation, names)} {{"
@@ -52,15 +46,14 @@ class _Names:
 
     def of(self, part: HloComputation | HloInstruction) -> str:
         """The name of `part`, the same at each call."""
-        known = self._names.get(part)
-        if known is not None:
-            return known
-        name = part.name if IDENTIFIER.fullmatch(part.name) else _readable(part.name)
-        given = self._names[part] = self._given[type(part)].new(name)
-        return given
+        if part not in self._names:
+            self._names[part] = self._given[type(part)].new(_readable(part.name))
+        return self._names[part]
 
 
 def _readable(name: str) -> str:
+    if IDENTIFIER.fullmatch(name):
+        return name
     kept = "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in name)
     return kept if IDENTIFIER.fullmatch(kept) else f"_{kept}"
 
@@ -94,8 +87,8 @@ def _instruction_text(instruction: HloInstruction, names: _Names) -> str:
 def _attribute_texts(form: Form, instruction: HloInstruction) -> Iterator[str]:
     values = form.take(instruction.attributes)
     for attribute, value in zip(form.attributes, values, strict=True):
-        said = attribute.default is REQUIRED or value != attribute.default
-        if said or attribute.always:
+        is_stated = attribute.default is REQUIRED or value != attribute.default
+        if is_stated or attribute.always:
             yield f"{attribute.name}={attribute.kind.write(value)}"
 
 

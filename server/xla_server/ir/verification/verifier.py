@@ -17,7 +17,7 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import UNBOUNDED, ProgramShape, Shape
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloComputation, HloInstruction, HloModule
 from xla_server.ir.participants import COLLECTIVES, check_participants_exist, transfers_of
-from xla_server.ir.side_effects import acts
+from xla_server.ir.side_effects import is_effectful
 from xla_server.ir.verification.aliases import check_aliases
 from xla_server.ir.verification.transfer_cycles import check_transfer_cycles
 
@@ -177,7 +177,7 @@ class _Checker:
         """An instruction with a side effect that a computation runs, if there is one."""
         for instruction in computation.instructions:
             inside = (self._effects[called] for called in instruction.called)
-            found = instruction if acts(instruction) else next(filter(None, inside), None)
+            found = instruction if is_effectful(instruction) else next(filter(None, inside), None)
             if found is not None:
                 return found
         return None

@@ -11,8 +11,8 @@ from xla_server.ir.module import HloInstruction
 from xla_server.ops.collectives.collective import (
     Collective,
     Group,
-    Look,
     Part,
+    Read,
     require_equal_shapes,
 )
 from xla_server.ops.collectives.group_reduction import reduce_in_order
@@ -36,8 +36,8 @@ def _fill(group: Group, place: int) -> None:
             other[...] = results[0]
 
 
-def _reads(look: Look) -> Sequence[Array]:
-    return [share(operand, len(look.members), look.target) for operand in look.operands]
+def _reads(read: Read) -> Sequence[Array]:
+    return [share(operand, len(read.members), read.target) for operand in read.operands]
 
 
 def share(array: Array, count: int, place: int) -> Array:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xla_server.ops.collectives.collective import Collective, Group, Look, block
+from xla_server.ops.collectives.collective import Collective, Group, Read, block
 from xla_server.ops.evaluation import Array, Route
 
 
@@ -17,11 +17,11 @@ def _fill(group: Group, place: int) -> None:
             block(mine[0], dimension, count, number)[...] = given
 
 
-def _reads(look: Look) -> Sequence[Array]:
-    dimension = look.instruction.attributes.split_dimension
+def _reads(read: Read) -> Sequence[Array]:
+    dimension = read.instruction.attributes.split_dimension
     if dimension is None:
-        return [look.operands[look.target]]
-    return [block(look.operands[0], dimension, len(look.members), look.target)]
+        return [read.operands[read.target]]
+    return [block(read.operands[0], dimension, len(read.members), read.target)]
 
 
 ALL_TO_ALL = Collective(_fill, Route.BLOCKS, _reads)

@@ -16,11 +16,9 @@ from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.devices.replica_groups import Groups
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.participants import check_participants_exist, groups_of
 from xla_server.ops.evaluation import (
-    TOKEN,
     Array,
     Crossing,
     Evaluator,
@@ -29,6 +27,7 @@ from xla_server.ops.evaluation import (
     Reduction,
     Route,
     Value,
+    zeros,
 )
 
 SMALL_BYTES = 1 << 16
@@ -77,7 +76,7 @@ class Group(NamedTuple):
         )
 
 
-class Look(NamedTuple):
+class Read(NamedTuple):
     """The operands of one member, the source, as another one reads them.
 
     `source` and `target` are numbers in the order of the group.
@@ -92,15 +91,15 @@ class Look(NamedTuple):
 
 
 Fill: TypeAlias = Callable[[Group, int], None]
-Reads: TypeAlias = Callable[[Look], Sequence[Array]]
+Reads: TypeAlias = Callable[[Read], Sequence[Array]]
 PartOfResult: TypeAlias = Callable[[Group, Array, int], Array]
 Reductions: TypeAlias = Callable[[HloInstruction, Frame], Reduction | None]
 Sizes: TypeAlias = Callable[[HloInstruction, Sequence[Array], int], "list[tuple[int, ...]]"]
 
 
-def whole(look: Look) -> Sequence[Array]:
+def whole(read: Read) -> Sequence[Array]:
     """All operands."""
-    return look.operands
+    return read.operands
 
 
 def block(array: Array, dimension: int, count: int, number: int) -> Array:
@@ -241,7 +240,7 @@ def _crossing(
 
     def read(part: Part, source: int, target: int) -> Sequence[Array]:
         return cast(Reads, reads)(
-            Look(instruction, members, frame.participants.grid, part.operands, source, target)
+            Read(instruction, members, frame.participants.grid, part.operands, source, target)
         )
 
     def written(group: Group, place: int) -> Sequence[Sequence[Array]]:
@@ -290,15 +289,6 @@ def result_value(instruction: HloInstruction, results: Sequence[Array]) -> Value
 def are_all_alone(groups: Groups, count: int) -> bool:
     """Return whether the groups are `count` members, each alone."""
     return len(groups) == count and all(len(group) == 1 for group in groups)
-
-
-def zeros(shape: Shape) -> Value:
-    """Return zeros of a shape: a value that was not sent, or the context of a half."""
-    if shape.is_tuple:
-        return tuple(map(zeros, shape.tuple_shapes))
-    if shape.is_token:
-        return TOKEN
-    return np.zeros(shape.dimensions, shape.element_type.dtype)
 
 
 def evaluate_done(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:

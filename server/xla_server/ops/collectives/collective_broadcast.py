@@ -6,7 +6,7 @@ Participants in no group get zeros. Members share the work of copying by element
 from collections.abc import Sequence
 
 from xla_server.ops.collectives.all_reduce import part, share
-from xla_server.ops.collectives.collective import Collective, Group, Look
+from xla_server.ops.collectives.collective import Collective, Group, Read
 from xla_server.ops.evaluation import Array, Route
 
 
@@ -17,10 +17,10 @@ def _fill(group: Group, place: int) -> None:
             share(result, group.shares, place)[...] = source
 
 
-def _reads(look: Look) -> Sequence[Array]:
-    if look.source:
+def _reads(read: Read) -> Sequence[Array]:
+    if read.source:
         return ()
-    return [share(operand, len(look.members), look.target) for operand in look.operands]
+    return [share(operand, len(read.members), read.target) for operand in read.operands]
 
 
 COLLECTIVE_BROADCAST = Collective(_fill, Route.BLOCKS, _reads, part, is_common=True)

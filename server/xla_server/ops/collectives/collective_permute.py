@@ -6,7 +6,7 @@ Participants connected by pairs, directly or through others, meet; all others co
 from collections.abc import Sequence
 
 from xla_server.ir.participants import pairs_of
-from xla_server.ops.collectives.collective import Collective, Group, Look
+from xla_server.ops.collectives.collective import Collective, Group, Read
 from xla_server.ops.evaluation import Array, Route
 
 
@@ -21,9 +21,9 @@ def _fill(group: Group, place: int) -> None:
             result[...] = group.parts[group.members.index(source)].operands[number]
 
 
-def _reads(look: Look) -> Sequence[Array]:
-    pair = look.members[look.source], look.members[look.target]
-    return look.operands if pair in pairs_of(look.instruction, look.grid) else ()
+def _reads(read: Read) -> Sequence[Array]:
+    pair = read.members[read.source], read.members[read.target]
+    return read.operands if pair in pairs_of(read.instruction, read.grid) else ()
 
 
 COLLECTIVE_PERMUTE = Collective(_fill, Route.PAIRS, _reads)

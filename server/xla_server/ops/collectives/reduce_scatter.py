@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.collectives.collective import Collective, Group, Look
+from xla_server.ops.collectives.collective import Collective, Group, Read
 from xla_server.ops.collectives.group_reduction import reduce_in_order
 from xla_server.ops.evaluation import Array, Route
 from xla_server.ops.numerics.dynamic_bounds import with_size
@@ -29,9 +29,9 @@ def _block(operand: Array, dimension: int, count: int, place: int) -> Array:
     return block
 
 
-def _reads(look: Look) -> Sequence[Array]:
-    dimension, count = look.instruction.attributes.dimension, len(look.members)
-    return [_block(each, dimension, count, look.target) for each in look.operands if each.size]
+def _reads(read: Read) -> Sequence[Array]:
+    dimension, count = read.instruction.attributes.dimension, len(read.members)
+    return [_block(each, dimension, count, read.target) for each in read.operands if each.size]
 
 
 def _sizes(

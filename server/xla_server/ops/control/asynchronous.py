@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from xla_contract.ops.control.asynchronous import AsyncAttributes
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.collectives.collective import zeros
-from xla_server.ops.evaluation import Frame, Value
+from xla_server.ops.evaluation import Frame, Value, zeros
 
 
 def evaluate_async_start(

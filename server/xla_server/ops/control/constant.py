@@ -10,10 +10,11 @@ from xla_server.ops.evaluation import TOKEN, Value, of_operands
 def evaluate_constant(instruction: HloInstruction) -> Value:
     """The literal's value."""
     attributes: ConstantAttributes = instruction.attributes
-    return _value(attributes.literal)
+    return value_of(attributes.literal)
 
 
-def _value(literal: Literal) -> Value:
+def value_of(literal: Literal) -> Value:
+    """Return an evaluator's operand for a literal; shares its memory."""
     if literal.shape.is_tuple:
-        return tuple(map(_value, literal.elements))
-    return TOKEN if literal.shape.is_token else literal.actual
+        return tuple(map(value_of, literal.elements))
+    return literal.actual if literal.shape.is_array else TOKEN

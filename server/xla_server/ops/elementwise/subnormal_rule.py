@@ -53,11 +53,11 @@ def unchanged_operand(instruction: HloInstruction) -> int | None:
         return None
     for number in (0, 1) if opcode in COMBINING else (0,):
         value = splat(operands[1 - number])
-        if value is not None and _is(value, row.neutral):
+        if value is not None and _is_equal(value, row.neutral):
             return number
     return None
 
 
-def _is(value: "np.generic", number: float) -> bool:
+def _is_equal(value: "np.generic", number: float) -> bool:
     plain = float(value)
     return plain == number and bool(np.signbit(plain)) is bool(np.signbit(number))

@@ -14,10 +14,9 @@ import numpy as np
 from xla_contract.errors import UnimplementedError
 from xla_contract.ops.feeds.send_recv import ChannelAttributes, RecvAttributes
 from xla_contract.types.devices.device_grid import Pairs
-from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.participants import transfer_pairs, transfers_of
-from xla_server.ops.evaluation import TOKEN, Frame, Meeting, Value
+from xla_server.ops.evaluation import TOKEN, Frame, Meeting, Value, zeros
 
 
 def evaluate_send(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
@@ -48,7 +47,7 @@ def evaluate_recv(instruction: HloInstruction, operands: Sequence[Value], frame:
     attributes: RecvAttributes = instruction.attributes
     if frame.participants.grid.size == 1 and not attributes.is_host_transfer:
         require_own(instruction)
-    return _nothing_yet(attributes.shape), _context(), TOKEN
+    return zeros(attributes.shape), _context(), TOKEN
 
 
 def evaluate_recv_done(
@@ -66,7 +65,7 @@ def evaluate_recv_done(
             if pair[1] == _number(frame):
                 meeting = _meeting(instruction, attributes.channel_id, pair)
                 return frame.participants.take(meeting), TOKEN
-        return _nothing_yet(data), TOKEN
+        return zeros(data), TOKEN
     return frame.receive(attributes.channel_id, data.without_layout()), TOKEN
 
 
@@ -100,9 +99,3 @@ def _number(frame: Frame) -> int:
 
 def _context() -> Value:
     return np.zeros((), np.uint32)
-
-
-def _nothing_yet(shape: Shape) -> Value:
-    if shape.is_tuple:
-        return tuple(map(_nothing_yet, shape.tuple_shapes))
-    return np.broadcast_to(np.zeros((), shape.element_type.dtype), shape.dimensions)

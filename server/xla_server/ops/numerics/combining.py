@@ -33,12 +33,12 @@ def combine_at(
         return [replaced]
     known = recognise(combiner)
     if known is not None and targets[0].dtype == known.dtype:
-        total = np.array(known.entered(targets[0]))
-        known.ufunc.at(total, positions, known.entered(updates[0]))
+        total = np.array(known.to_keys(targets[0]))
+        known.ufunc.at(total, positions, known.to_keys(updates[0]))
         is_target = np.ones(total.shape, np.bool_)
         is_target[positions] = False
         # Elements that nothing is combined with stay as they are, subnormal ones too.
-        return [np.where(is_target, targets[0], known.left(total))]
+        return [np.where(is_target, targets[0], known.from_keys(total))]
     # Rounds in which each position occurs once: first all first updates, then all second ...
     results = [target.copy() for target in targets]
     dtypes = parameter_dtypes(combiner)

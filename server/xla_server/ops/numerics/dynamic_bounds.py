@@ -2,7 +2,7 @@
 
 A value of dynamic shape is an array of its actual size. Elements between the size and the bounds
 are padding. Only set-dimension-size may make padding visible again, so its results keep the whole
-array. `cut`, `filled` and `stretched` also take the arrays of a program that is being written
+array. `sliced`, `padded` and `broadcast_to` also take the arrays of a program being written
 (xla_server.passes.dynamic_sizes.sized_values).
 """
 
@@ -26,7 +26,7 @@ def part_of(whole: Array, sizes: Sequence[int]) -> Array:
     """The first elements of `whole` in every dimension, which remember it if it has more."""
     if whole.shape == tuple(sizes):
         return whole
-    part = cut(whole, sizes).view(PaddedArray)
+    part = sliced(whole, sizes).view(PaddedArray)
     part.whole = whole
     return part
 
@@ -62,7 +62,7 @@ def replaced_sizes(
 
 
 @singledispatch
-def cut(array: Any, sizes: Sequence[int]) -> Array:
+def sliced(array: Any, sizes: Sequence[int]) -> Array:
     """The first elements in every dimension. A view."""
     # The ellipsis keeps an array of rank 0 an array.
     box: tuple[Any, ...] = (*map(slice, sizes), ...)
@@ -71,17 +71,17 @@ def cut(array: Any, sizes: Sequence[int]) -> Array:
 
 
 @singledispatch
-def filled(array: Any, sizes: Sequence[int]) -> Array:
+def padded(array: Any, sizes: Sequence[int]) -> Array:
     """The array with zeros behind its elements, up to these sizes; itself where it has them."""
     if array.shape == tuple(sizes):
         unchanged: Array = array
         return unchanged
     result = np.zeros(sizes, array.dtype)
-    cut(result, array.shape)[...] = array
+    sliced(result, array.shape)[...] = array
     return result
 
 
 @singledispatch
-def stretched(array: Any, sizes: Sequence[int]) -> Array:
+def broadcast_to(array: Any, sizes: Sequence[int]) -> Array:
     """The array with what has size 1 repeated up to these sizes. A view."""
     return np.broadcast_to(array, sizes)

@@ -14,6 +14,16 @@ _EXACT_BITS = 53
 """Bits of the significand of F64, in which sums of products of integers are exact."""
 
 
+def accumulation_type(types: Sequence[ElementType]) -> ElementType | None:
+    """The accumulator type of a product of (lhs, rhs, result); None if all are integers."""
+    if any(item.is_complex for item in types):
+        is_double = {ElementType.C128, ElementType.F64}.intersection(types)
+        return ElementType.C128 if is_double else ElementType.C64
+    if any(item.is_floating for item in types):
+        return ElementType.F64 if ElementType.F64 in types else ElementType.F32
+    return None
+
+
 def compute_type(types: Sequence[ElementType], depth: int) -> "np.dtype[Any]":
     """The numpy type to multiply and add `depth` products in, from those of lhs, rhs and result.
 
@@ -22,11 +32,9 @@ def compute_type(types: Sequence[ElementType], depth: int) -> "np.dtype[Any]":
     type. Predicates are counted.
     """
     lhs, rhs, result = types
-    if any(item.is_complex for item in types):
-        wide = any(item in (ElementType.C128, ElementType.F64) for item in types)
-        return np.dtype(np.complex128 if wide else np.complex64)
-    if any(item.is_floating for item in types):
-        return np.dtype(np.float64 if ElementType.F64 in types else np.float32)
+    wide = accumulation_type(types)
+    if wide is not None:
+        return wide.dtype
     if ElementType.PRED in (lhs, rhs):
         return np.dtype(np.float64)
     if lhs.bit_width + rhs.bit_width + depth.bit_length() <= _EXACT_BITS:

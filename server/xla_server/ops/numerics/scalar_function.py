@@ -26,7 +26,7 @@ UFUNC: Mapping[Opcode, np.ufunc] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Combiner:
-    """Reduction in numpy of elements of `dtype`: `ufunc` applied to what `entered` gives.
+    """Reduction in numpy of elements of `dtype`: `ufunc` applied to what `to_keys` gives.
 
     Elements are combined in the type `wide`. Extremes of floats are those of integer keys, among
     which -0 is below 0, and NaN beyond all: numpy's own take either zero.
@@ -37,7 +37,7 @@ class Combiner:
     wide: "np.dtype[Any]"
     has_keys: bool
 
-    def entered(self, array: Any) -> Array:
+    def to_keys(self, array: Any) -> Array:
         """Return the keys that are combined instead of the elements of an array."""
         rounded = round_to(array, self.dtype)
         if not self.has_keys:
@@ -47,7 +47,7 @@ class Combiner:
         ends = np.iinfo(keys.dtype)
         return np.where(np.isnan(floats), ends.max if self.ufunc is np.maximum else ends.min, keys)
 
-    def left(self, combined: Any) -> Array:
+    def from_keys(self, combined: Any) -> Array:
         """Return elements from combined ones."""
         if not self.has_keys:
             return round_to(combined, self.dtype)

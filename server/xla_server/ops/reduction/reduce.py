@@ -36,14 +36,14 @@ def evaluate_reduce(instruction: HloInstruction, operands: Sequence[Value], fram
     if known is None:
         return _lifted(reducer, arrays, initial, attributes.dimensions, frame)
     # numpy widens what it adds piece by piece.
-    elements = known.entered(arrays[0]) if known.has_keys else round_to(arrays[0], known.dtype)
+    elements = known.to_keys(arrays[0]) if known.has_keys else round_to(arrays[0], known.dtype)
     total = known.ufunc.reduce(
         elements,
         axis=attributes.dimensions,
         dtype=known.wide,
-        initial=known.entered(initial[0]).item(),
+        initial=known.to_keys(initial[0]).item(),
     )
-    return known.left(total)
+    return known.from_keys(total)
 
 
 def _lifted(

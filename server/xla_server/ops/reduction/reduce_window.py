@@ -28,9 +28,7 @@ def evaluate_reduce_window(
     arrays = [cast(Array, operand) for operand in operands[:count]]
     initial = [cast(Array, operand) for operand in operands[count:]]
     known = scalar_function.recognise(reducer)
-    outputs = (
-        instruction.shape.tuple_shapes[0] if instruction.shape.is_tuple else instruction.shape
-    ).dimensions
+    outputs = instruction.shape.parts[0].dimensions
     if known is not None:
         return _known(known, arrays[0], initial[0], window, outputs, frame)
     wide, given = entered(reducer, [*initial, *arrays])
@@ -52,18 +50,18 @@ def _known(
     outputs: tuple[int, ...],
     frame: Frame,
 ) -> Array:
-    ufunc, base, start = known.ufunc, known.entered(array), known.entered(initial)
+    ufunc, base, start = known.ufunc, known.to_keys(array), known.to_keys(initial)
     axis = running_axis(window, array.shape)
     if axis is not None:
         backwards = window.dimensions[axis].padding_low == 0
         ordered = np.flip(base, axis) if backwards else base
         running = ufunc(start, ufunc.accumulate(ordered, axis=axis, dtype=known.wide))
-        return known.left(np.flip(running, axis) if backwards else running)
+        return known.from_keys(np.flip(running, axis) if backwards else running)
     totals = np.full(outputs, start, known.wide)
     for at_outputs, at_base in reads(window, base.shape, outputs):
         frame.check_cancelled()
         totals[at_outputs] = ufunc(totals[at_outputs], base[at_base])
-    return known.left(totals)
+    return known.from_keys(totals)
 
 
 def running_axis(window: Window, base: Sequence[int]) -> int | None:

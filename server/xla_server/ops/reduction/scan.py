@@ -17,7 +17,7 @@ def evaluate_scan(
     """The results of the steps, stacked, and the carried values of the last one."""
     attributes: ScanAttributes = instruction.attributes
     (step,) = instruction.called
-    shapes = instruction.shape.tuple_shapes or (instruction.shape,)
+    shapes = instruction.shape.parts
     count = len(operands) - attributes.carries
     inputs = [
         np.moveaxis(cast(Array, array), attributes.dimension, 0) for array in operands[:count]

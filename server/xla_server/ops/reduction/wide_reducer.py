@@ -69,7 +69,7 @@ def _rounds(reducer: HloComputation) -> bool:
 
 
 def _can_widen(i: HloInstruction) -> bool:
-    parts = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
+    parts = i.shape.parts
     return i.opcode in _WIDENED and all(part.is_scalar for part in parts)
 
 

@@ -9,7 +9,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.shaping.set_dimension_size import SetDimensionSizeAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, of_operands
-from xla_server.ops.numerics.dynamic_bounds import filled, part_of, whole_of, with_size
+from xla_server.ops.numerics.dynamic_bounds import padded, part_of, whole_of, with_size
 
 
 @of_operands
@@ -27,5 +27,5 @@ def evaluate_set_dimension_size(
         )
     whole = whole_of(operand)
     if size > whole.shape[dimension]:
-        whole = filled(whole, with_size(whole.shape, dimension, bounds[dimension]))
+        whole = padded(whole, with_size(whole.shape, dimension, bounds[dimension]))
     return part_of(whole, with_size(operand.shape, dimension, size))

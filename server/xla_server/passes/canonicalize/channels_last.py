@@ -14,7 +14,7 @@ from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers, Wi
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
-from xla_server.passes.framework.editor import Editor, users
+from xla_server.passes.framework.editor import Editor, inverse_permutation, users
 from xla_server.passes.framework.rewrite_pass import Rule, TargetRewritePass
 from xla_server.target.target import Target
 
@@ -33,8 +33,8 @@ class _Moving:
         if i.opcode is Opcode.CONVOLUTION:
             found = self._convolution(i)
         else:
-            given = self._order_of(i)
-            found = None if given is None else _RULES[i.opcode](i, given, self._editor)
+            permutation = self._order_of(i)
+            found = None if permutation is None else _RULES[i.opcode](i, permutation, self._editor)
         if found is None:
             return None
         made, order = found
@@ -70,14 +70,14 @@ class _Moving:
                 numbers = renumbered(numbers, array, order)
         back: tuple[int, ...] = ()
         is_taken = operands[0] is not i.operands[0]
-        if is_worth_it(i, self._target) or (is_taken and has_one_place(i)):
+        if is_worth_it(i, self._target) or (is_taken and has_unit_window(i)):
             into = _last(numbers.input_order)
             operands[0] = self._editor.transpose(operands[0], into)
-            numbers = renumbered(numbers, "input", _inverse(into))
+            numbers = renumbered(numbers, "input", inverse_permutation(into))
             inputs, outputs, *window = numbers.kernel_order
             operands[1] = self._editor.transpose(operands[1], (*window, inputs, outputs))
-            numbers = renumbered(numbers, "kernel", _inverse((*window, inputs, outputs)))
-            back = _inverse(_last(numbers.output_order))
+            numbers = renumbered(numbers, "kernel", inverse_permutation((*window, inputs, outputs)))
+            back = inverse_permutation(_last(numbers.output_order))
             numbers = renumbered(numbers, "output", back)
         if operands == list(i.operands) and numbers == i.attributes.dimension_numbers:
             return None
@@ -93,11 +93,7 @@ def _last(order: Sequence[int]) -> tuple[int, ...]:
     return (batch, *spatial, feature)
 
 
-def _inverse(order: Sequence[int]) -> tuple[int, ...]:
-    return tuple(order.index(d) for d in range(len(order)))
-
-
-def has_one_place(i: HloInstruction) -> bool:
+def has_unit_window(i: HloInstruction) -> bool:
     """Return whether the window of a convolution has a single element."""
     return all(d.size == 1 for d in i.attributes.window.dimensions)
 
@@ -111,7 +107,7 @@ def is_worth_it(i: HloInstruction, target: Target) -> bool:
         return False
     outputs = kernel.dimensions[numbers.kernel_output_feature_dimension]
     depth = kernel.element_count // max(outputs, 1)
-    if has_one_place(i) or not i.shape.element_count:
+    if has_unit_window(i) or not i.shape.element_count:
         return False
     if min(outputs // groups, depth) < tuning.min_group_features <= groups:
         is_last = _last(numbers.output_order)[-1] == i.shape.rank - 1
@@ -158,7 +154,7 @@ def _elementwise(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> M
             operands.append(part)
         else:
             mapped = [order[d] for d in part.attributes.dimensions]
-            dimensions = [part.shape.dimensions[d] for d in _inverse(order)]
+            dimensions = [part.shape.dimensions[d] for d in inverse_permutation(order)]
             operands.append(editor.broadcast(part.operands[0], mapped, dimensions))
     return editor.add(i.opcode, operands, i.attributes), order
 
@@ -179,7 +175,8 @@ def _reduce_window(i: HloInstruction, order: tuple[int, ...], editor: Editor) ->
     if len(i.operands) != 2 or i.operands[0].opcode is not Opcode.TRANSPOSE:
         return None
     window = i.attributes.window.dimensions
-    attributes = ReduceWindowAttributes(Window(tuple(window[d] for d in _inverse(order))))
+    dimensions = tuple(window[d] for d in inverse_permutation(order))
+    attributes = ReduceWindowAttributes(Window(dimensions))
     (source,) = i.operands[0].operands
     made = editor.add(Opcode.REDUCE_WINDOW, (source, i.operands[1]), attributes, called=i.called)
     return made, order

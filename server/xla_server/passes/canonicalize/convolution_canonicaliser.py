@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from xla_contract.ops.contraction.dot import DotAttributes
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
@@ -17,22 +16,15 @@ class ConvolutionCanonicaliser(RewritePass):
     opcodes = (Opcode.CONVOLUTION,)
 
     def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
-        groups, numbers = i.attributes.feature_group_count, i.attributes.dimension_numbers
-        if not i.attributes.window.is_pointwise or (groups, i.attributes.batch_group_count) != (
-            1,
-            1,
-        ):
+        a, (base, kernel) = i.attributes, i.operands
+        if not a.window.is_pointwise or a.feature_group_count > 1 or a.batch_group_count > 1:
             return None
-        if not i.attributes.window.dimensions:
+        numbers = a.dimension_numbers
+        if not a.window.dimensions:
+            features = numbers.input_feature_dimension, numbers.kernel_input_feature_dimension
+            by_rows = editor.dot(i, base, kernel, _contracting(*features))
             batch, feature = numbers.output_batch_dimension, numbers.output_feature_dimension
-            by_rows = _dot(
-                editor,
-                i,
-                (i.operands[0], numbers.input_feature_dimension),
-                (i.operands[1], numbers.kernel_input_feature_dimension),
-            )
             return editor.transpose(by_rows, (batch, feature))
-        base, kernel = i.operands
         # The kernel's features, in memory order.
         inputs, outputs, *_ = numbers.kernel_order
         kernel = editor.reshape(
@@ -41,32 +33,24 @@ class ConvolutionCanonicaliser(RewritePass):
         along = int(outputs < inputs)
         features = base.shape.dimensions[numbers.input_feature_dimension]
         places = base.shape.element_count // max(features, 1)
-        in_order = (0, *range(2, i.shape.rank), 1)
-        if _is(numbers.input_order, in_order) and _is(numbers.output_order, in_order):
+        is_one_item = base.shape.dimensions[numbers.input_batch_dimension] == 1
+        first_order, in_order = tuple(range(i.shape.rank)), (0, *range(2, i.shape.rank), 1)
+        if _is_order(numbers.input_order, in_order) and _is_order(numbers.output_order, in_order):
             rows = editor.reshape(base, (places, features))
-            dot = _dot(editor, i, (rows, 1), (kernel, along))
-        elif base.shape.dimensions[
-            numbers.input_batch_dimension
-        ] == 1 and numbers.input_order == numbers.output_order == tuple(range(i.shape.rank)):
+            dot = editor.dot(i, rows, kernel, _contracting(1, along))
+        elif is_one_item and numbers.input_order == numbers.output_order == first_order:
             columns = editor.reshape(base, (features, places))
-            dot = _dot(editor, i, (kernel, along), (columns, 0))
+            dot = editor.dot(i, kernel, columns, _contracting(along, 0))
         else:
             return None
         return editor.reshape(dot, i.shape.dimensions)
 
 
-def _dot(
-    editor: Editor,
-    i: HloInstruction,
-    left: tuple[HloInstruction, int],
-    right: tuple[HloInstruction, int],
-) -> HloInstruction:
-    """The product that contracts one dimension of each operand."""
-    contracted = DotDimensionNumbers((left[1],), (right[1],), (), ())
-    attributes = DotAttributes(contracted, i.shape.element_type, i.attributes.precision)
-    return editor.add(Opcode.DOT, (left[0], right[0]), attributes)
+def _contracting(of_lhs: int, of_rhs: int) -> DotDimensionNumbers:
+    """The dimension numbers of a product that contracts one dimension of each operand."""
+    return DotDimensionNumbers((of_lhs,), (of_rhs,), (), ())
 
 
-def _is(order: Sequence[int], wanted: Sequence[int]) -> bool:
+def _is_order(order: Sequence[int], wanted: Sequence[int]) -> bool:
     """Return whether `order` is the permutation to `wanted`: batch, feature, spatial dimensions."""
     return [order[d] for d in wanted] == list(range(len(order)))

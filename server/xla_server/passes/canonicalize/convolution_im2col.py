@@ -2,17 +2,16 @@
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 from xla_contract.ops.contraction.convolution import ConvolutionAttributes
-from xla_contract.ops.contraction.dot import DotAttributes
 from xla_contract.ops.shaping.reverse import ReverseAttributes
 from xla_contract.types.dimension_numbers import DotDimensionNumbers, PaddingDimension
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.canonicalize.library_convolution import library_convolution
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.queries import count
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 
 
@@ -39,7 +38,7 @@ class ConvolutionIm2col(TargetRewritePass):
         if not im2col.window or not capability.packs_operands(types, i.shape.element_type):
             return None
         sizes = im2col.rows, im2col.features, im2col.depth
-        slices = min(count(im2col.positions), count(im2col.window))
+        slices = min(math.prod(im2col.positions), math.prod(im2col.window))
         element_type = i.operands[0].shape.element_type
         if not capability.multiplies_im2col(sizes, slices, element_type):
             return None
@@ -74,19 +73,18 @@ class _Im2col:
     @property
     def rows(self) -> int:
         """The rows of the matrix."""
-        return self.batch * count(self.positions)
+        return self.batch * math.prod(self.positions)
 
     @property
     def depth(self) -> int:
         """The columns of the matrix, which the product contracts."""
-        return count(self.window) * self.inputs
+        return math.prod(self.window) * self.inputs
 
     def product(self, editor: Editor) -> HloInstruction:
         """Return the convolution as a product."""
         i, numbers = self.i, self.i.attributes.dimension_numbers
-        form, a = DotDimensionNumbers((1,), (0,), (), ()), i.attributes
-        attributes = DotAttributes(form, i.shape.element_type, a.precision, a.algorithm)
-        dot = editor.add(Opcode.DOT, (self._matrix(editor), self._kernel(editor)), attributes)
+        form = DotDimensionNumbers((1,), (0,), (), ())
+        dot = editor.dot(i, self._matrix(editor), self._kernel(editor), form)
         result = editor.reshape(dot, (self.batch, *self.positions, self.features))
         # `output` lists (batch, features, *spatial); here features are last.
         last = len(self.positions) + 1
@@ -107,7 +105,7 @@ class _Im2col:
     def _matrix(self, editor: Editor) -> HloInstruction:
         """Return the matrix, [rows, depth]."""
         base = self._padded(editor)
-        by_window = count(self.window) <= count(self.positions)
+        by_window = math.prod(self.window) <= math.prod(self.positions)
         parts, shape = [], (self.batch, *self.positions, self.inputs)
         for starts, limits, strides in self._boxes(by_window=by_window):
             ends = (self.batch, *limits, self.inputs)

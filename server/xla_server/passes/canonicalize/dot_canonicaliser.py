@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Sequence
 
 from xla_contract.ops.contraction.dot import roles_of
@@ -17,7 +18,6 @@ from xla_server.passes.canonicalize.dot_types import (
 )
 from xla_server.passes.canonicalize.thin_dots import thin_dot
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.queries import count
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 from xla_server.target.capability import Capability
 from xla_server.target.pass_tuning import ThinDots
@@ -72,7 +72,7 @@ class _Side:
         ]
 
     @property
-    def lies_well(self) -> bool:
+    def needs_no_copy(self) -> bool:
         """True if an arrangement is the operand's memory order, ignoring dimensions of size 1."""
         return is_stored_as_matrices(self.operand, self.batch, self.free, self.contracted)
 
@@ -95,7 +95,7 @@ class _Side:
     def matrix(self, editor: Editor, capability: Capability) -> tuple[HloInstruction, bool]:
         """The operand as [batch, free, contracted], or with the last two exchanged (True)."""
         batch, free, contracted = (
-            count(self.sizes(part)) for part in (self.batch, self.free, self.contracted)
+            math.prod(self.sizes(part)) for part in (self.batch, self.free, self.contracted)
         )
         first, second = self.arrangements
         leading = [batch] if batch > 1 else []
@@ -114,11 +114,11 @@ def _canonical(i: HloInstruction, editor: Editor, target: Target) -> HloInstruct
     if 0 in (*i.shape.dimensions, *i.operands[0].shape.dimensions):
         return None
     left, right = _sides(i)
-    rows, columns = count(left.sizes(left.free)), count(right.sizes(right.free))
-    depth = count(left.sizes(left.contracted))
-    given = {operand.shape.element_type for operand in i.operands}
+    rows, columns = math.prod(left.sizes(left.free)), math.prod(right.sizes(right.free))
+    depth = math.prod(left.sizes(left.contracted))
+    operand_types = {operand.shape.element_type for operand in i.operands}
     capability, tuning = target.capability, target.tuning.thin_dots
-    if given == {i.shape.element_type} and (
+    if operand_types == {i.shape.element_type} and (
         depth == 1 or i.shape.element_type in capability.BLAS_TYPES
     ):
         if depth == 1:
@@ -129,9 +129,9 @@ def _canonical(i: HloInstruction, editor: Editor, target: Target) -> HloInstruct
             is_thin = _has_thin_kernel(made, tuning) and not _has_few_rows(matrix, tuning)
             if is_thin and _is_large_and_stored(matrix.operand, tuning.min_stored_bytes):
                 return made
-            if matrix.is_read_in_order or not (matrix.lies_well and is_thin):
+            if matrix.is_read_in_order or not (matrix.needs_no_copy and is_thin):
                 return _vector(i, matrix, vector, editor)
-    if capability.is_narrow_product(given, i.shape.element_type):
+    if capability.is_narrow_product(operand_types, i.shape.element_type):
         return _widened(i, editor, target)
     is_packed = has_packing_kernel(i, capability)
     if _is_canonical(i) and (is_packed or not _reads_both_with_strides(i)):
@@ -150,7 +150,7 @@ def _is_large_and_stored(i: HloInstruction, min_bytes: int) -> bool:
 def _has_few_rows(matrix: _Side, tuning: ThinDots) -> bool:
     """Return whether a product with a vector has too few sums: reductions are split further."""
     batch, rows, depth = (
-        count(matrix.sizes(part)) for part in (matrix.batch, matrix.free, matrix.contracted)
+        math.prod(matrix.sizes(part)) for part in (matrix.batch, matrix.free, matrix.contracted)
     )
     width = matrix.operand.shape.element_type.byte_width
     return batch * rows < tuning.min_sums and rows * depth * width > tuning.max_undivided_bytes
@@ -191,7 +191,7 @@ def _sides(i: HloInstruction) -> tuple[_Side, _Side]:
         )
 
     def moved(choice: tuple[_Side, _Side]) -> int:
-        return sum(part.operand.shape.element_count for part in choice if not part.lies_well)
+        return sum(part.operand.shape.element_count for part in choice if not part.needs_no_copy)
 
     by_lhs, by_rhs = sides(sorted(pairs)), sides(sorted(pairs, key=lambda pair: pair[1]))
     return min((by_lhs, by_rhs), key=moved)

@@ -8,6 +8,7 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ROUNDED_SUMS
+from xla_server.ops.numerics.products import accumulation_type
 from xla_server.ops.reduction.wide_reducer import widened
 from xla_server.passes.canonicalize.library_convolution import library_convolution
 from xla_server.passes.framework.editor import Editor
@@ -91,16 +92,6 @@ def _own(computation: HloComputation, editor: Editor) -> HloComputation:
     inside, parameters = list(copies.values()), [copies[part] for part in computation.parameters]
     name = f"{computation.name}_f32"
     return editor.computation(name, inside, copies[computation.root], parameters)
-
-
-def accumulation_type(types: tuple[ElementType, ...]) -> ElementType | None:
-    """The accumulator type of a product of (lhs, rhs, result); None if all are integers."""
-    if any(item.is_complex for item in types):
-        is_double = {ElementType.C128, ElementType.F64}.intersection(types)
-        return ElementType.C128 if is_double else ElementType.C64
-    if any(item.is_floating for item in types):
-        return ElementType.F64 if ElementType.F64 in types else ElementType.F32
-    return None
 
 
 def _types(i: HloInstruction) -> set[tuple[ElementType, ElementType]]:

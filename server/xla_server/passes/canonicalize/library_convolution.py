@@ -11,7 +11,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.canonicalize.channels_last import renumbered
 from xla_server.passes.canonicalize.dot_types import is_in_order
-from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.editor import Editor, inverse_permutation
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 from xla_server.target.capability import Capability
 from xla_server.target.convolution import Convolution, Direction
@@ -48,9 +48,9 @@ class LibraryForm:
 
     def is_ready(self, i: HloInstruction) -> bool:
         """Return whether the instruction has this form already."""
-        return self.filter is i.operands[1] and self._lies(i)
+        return self.filter is i.operands[1] and self._is_in_order(i)
 
-    def _lies(self, i: HloInstruction) -> bool:
+    def _is_in_order(self, i: HloInstruction) -> bool:
         return is_in_order(i if self._is_gradient else self.filter, self.order)
 
     @property
@@ -61,15 +61,15 @@ class LibraryForm:
         """Return the instruction in this form; a result that is w is transposed back."""
         numbers, kernel = i.attributes.dimension_numbers, self.filter
         attributes = dataclasses.replace(i.attributes, window=self.window)
-        if self._lies(i):
+        if self._is_in_order(i):
             return editor.add(Opcode.CONVOLUTION, (i.operands[0], kernel), attributes)
-        places = [self.order.index(d) for d in range(len(self.order))]
-        moved = renumbered(numbers, "output" if self._is_gradient else "kernel", places)
+        inverse = inverse_permutation(self.order)
+        moved = renumbered(numbers, "output" if self._is_gradient else "kernel", inverse)
         if not self._is_gradient:
             kernel = editor.transpose(kernel, self.order)
         attributes = dataclasses.replace(attributes, dimension_numbers=moved)
         made = editor.add(Opcode.CONVOLUTION, (i.operands[0], kernel), attributes)
-        return editor.transpose(made, places) if self._is_gradient else made
+        return editor.transpose(made, inverse) if self._is_gradient else made
 
 
 def library_convolution(i: HloInstruction, capability: Capability) -> LibraryForm | None:
@@ -105,12 +105,12 @@ def form_of(i: HloInstruction) -> LibraryForm | None:
 def _unreversed(i: HloInstruction) -> tuple[HloInstruction, Window]:
     """Return the filter without reverses of spatial dimensions, and the window that has them."""
     kernel, window = i.operands[1], i.attributes.window
-    spatial, turned = i.attributes.dimension_numbers.kernel_spatial_dimensions, set[int]()
+    spatial, flipped = i.attributes.dimension_numbers.kernel_spatial_dimensions, set[int]()
     while kernel.opcode is Opcode.REVERSE and set(kernel.attributes.dimensions) <= set(spatial):
-        turned ^= set(kernel.attributes.dimensions)
+        flipped ^= set(kernel.attributes.dimensions)
         kernel = kernel.operands[0]
     dimensions = (
-        dataclasses.replace(each, window_reversal=each.window_reversal != (d in turned))
+        dataclasses.replace(each, window_reversal=each.window_reversal != (d in flipped))
         for d, each in zip(spatial, window.dimensions, strict=True)
     )
     return kernel, Window(tuple(dimensions))

@@ -9,7 +9,7 @@ from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
 _KNOWN = frozenset({Opcode.BROADCAST, Opcode.CONSTANT, Opcode.IOTA})
 """Opcodes whose results are transposed without work at run time."""
 
-_MOST_STEPS = 64
+_MAX_STEPS = 64
 """Largest number of elementwise operations that one transpose moves through."""
 
 
@@ -67,7 +67,7 @@ def _operations(
         # Instructions that this pass has made are missing from `readers`.
         if part.opcode not in ELEMENTWISE or part is computation.root or part not in readers:
             return None
-        if part.control_predecessors or len(found) == _MOST_STEPS:
+        if part.control_predecessors or len(found) == _MAX_STEPS:
             return None
         if not all(reader in found or reader is i for reader in readers[part]):
             # The last of its readers visits it again.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
-from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.editor import Editor, inverse_permutation
 
 _MAX_CHAIN = 8
 """Largest number of elementwise operations and reshapes between a transpose and its reader."""
@@ -94,16 +94,15 @@ def _reshaped(
     sizes = inner.value.shape.dimensions
     position = {d: n for n, d in enumerate(d for d in range(len(sizes)) if sizes[d] != 1)}
     starts = list[tuple[int, list[int]]]()
-    for taken, given in groups:
-        positions = [position[inner.order[d]] for d in taken]
+    for old, new in groups:
+        positions = [position[inner.order[d]] for d in old]
         if positions != list(range(positions[0], positions[0] + len(positions))):
             return None
-        starts.append((positions[0], given))
+        starts.append((positions[0], new))
     order = [d for d, size in enumerate(after) if size == 1]
-    order += [d for _, given in sorted(starts) for d in given]
+    order += [d for _, new in sorted(starts) for d in new]
     value = editor.reshape(inner.value, [after[d] for d in order])
-    places = tuple(order.index(d) for d in range(len(after)))
-    return dataclasses.replace(inner, value=value, order=places)
+    return dataclasses.replace(inner, value=value, order=inverse_permutation(order))
 
 
 def _common_factors(
@@ -116,15 +115,15 @@ def _common_factors(
     groups = list[tuple[list[int], list[int]]]()
     left, right = (iter(side) for side in sides)
     for d, count in left:
-        taken, given, other = [d], list[int](), 1
+        old, new, other = [d], list[int](), 1
         while count != other:
             if count > other:
                 d, size = next(right)
-                given.append(d)
+                new.append(d)
                 other *= size
             else:
                 d, size = next(left)
-                taken.append(d)
+                old.append(d)
                 count *= size
-        groups.append((taken, given))
+        groups.append((old, new))
     return groups

@@ -31,10 +31,10 @@ ArgumentIndex: TypeAlias = tuple[int, int]
 
 
 class KnownSizes:
-    """Numbers computed from a program's arguments; valid only for the values in `asked`."""
+    """Numbers computed from a program's arguments; valid only for the values in `guards`."""
 
     def __init__(self) -> None:
-        self.asked: set[ArgumentIndex] = set()
+        self.guards: set[ArgumentIndex] = set()
         self._arguments: dict[HloInstruction, tuple[ArgumentIndex, Array]] = {}
 
     def bind(self, parameter: HloInstruction, place: ArgumentIndex, array: Array) -> None:
@@ -54,7 +54,7 @@ class KnownSizes:
             value = evaluate(alone, [array for _, array in places])
         except XlaError:
             return None
-        self.asked.update(place for place, _ in places)
+        self.guards.update(place for place, _ in places)
         return int(value)  # type: ignore[arg-type]
 
     def _needed(self, instruction: HloInstruction) -> list[HloInstruction] | None:

@@ -10,16 +10,20 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from xla_contract.errors import XlaError
-from xla_contract.ops.control.parameter import ParameterAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.dynamic_operands import UPDATED_IN_PLACE, fit_operands
-from xla_server.evaluator.dynamic_shapes import ANY_SIZE, actual_shape, has_dynamic_shapes
+from xla_server.evaluator.dynamic_shapes import (
+    ANY_SIZE,
+    actual_shape,
+    has_dynamic_shapes,
+    is_full,
+)
 from xla_server.evaluator.plan import in_order
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ir.side_effects import SIDE_EFFECTS, acts, instructions_inside
-from xla_server.ir.traversal import leaves
+from xla_server.ir.side_effects import SIDE_EFFECTS, instructions_inside, is_effectful
+from xla_server.ir.traversal import callees_first
 from xla_server.ops.evaluation import TOKEN, Array, Token
 from xla_server.passes.dynamic_sizes.known_sizes import KnownSizes
 from xla_server.passes.dynamic_sizes.sized_operations import (
@@ -50,8 +54,8 @@ HOST = (ANY_SIZE - _CONTROL - SIZED_OPERATIONS.keys()) | {
 }
 """Operations of the host between programs: they wait for other parties, or have an order."""
 
-MOST_INSTRUCTIONS = 4096
-MOST_REPETITIONS = 4
+MAX_INSTRUCTIONS = 4096
+MAX_REPETITIONS = 4
 """Largest number of inlined instructions in one program: the larger of the first number and the
 second times those of the module. Each computation may call the next one twice, and so on. A larger
 program is run call by call, which can be cancelled."""
@@ -69,7 +73,7 @@ class SizeSpecialiser:
         self._parameters: list[HloInstruction] = []
         self._written = 0
         length = sum(1 for _ in module.instructions())
-        self._most = max(MOST_INSTRUCTIONS, MOST_REPETITIONS * length)
+        self._most = max(MAX_INSTRUCTIONS, MAX_REPETITIONS * length)
         self._keeps_hidden = any(map(_may_show_hidden, module.instructions()))
 
     def parameter(self, shape: Shape, extents: PaddedExtents) -> Known:
@@ -79,7 +83,7 @@ class SizeSpecialiser:
             return tuple(self.parameter(part, inside) for part, inside in pairs)
         if extents is None:
             return TOKEN
-        made = self._parameter(len(self._parameters), whole_shape(shape, extents))
+        made = self.editor.parameter(len(self._parameters), whole_shape(shape, extents))
         self._parameters.append(made)
         return SizedArray(self.editor, made, extents.sizes)
 
@@ -115,29 +119,25 @@ class SizeSpecialiser:
         return written
 
     def _value(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
+        if i.opcode in _CONTROL:
+            value: Known = yield self._control(i, operands)
+            return value
         rule = SIZED_OPERATIONS.get(i.opcode)
-        if i.opcode not in _CONTROL and rule is not None:
-            return rule(Operation(i, operands, self.editor, self._numbers))
-        deep = self._control if i.opcode in _CONTROL else self._computed
-        value: Known = yield deep(i, operands)
-        return value
-
-    def _parameter(self, number: int, shape: Shape) -> HloInstruction:
-        attributes = ParameterAttributes(number, shape)
-        return self.editor.add(Opcode.PARAMETER, (), attributes, shape=shape)
+        if rule is None:
+            return self._computed(i, operands)
+        return rule(Operation(i, operands, self.editor, self._numbers))
 
     # Control flow.
 
     def _control(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
         is_static = not any(map(has_dynamic_shapes, i.called))
-        if is_static and all(map(_is_full, i.operands, operands)):
+        if is_static and all(map(is_full, i.operands, operands)):
             opcodes = (part.opcode for part in instructions_inside(i))
             if Opcode.RNG_GET_AND_UPDATE_STATE in opcodes:
                 # Random states belong to the instructions of the original program.
                 raise UnspecialisedError
             inside = [packed(self.editor, operand) for operand in operands]
-            copied = yield self._copied(i, inside, i.attributes, _static(i.shape))
-            return self._parts(copied)
+            return self._copied(i, inside, i.attributes, _static(i.shape))
         value: Known
         if i.opcode is Opcode.WHILE:
             value = yield self._while(i, operands)
@@ -192,7 +192,7 @@ class SizeSpecialiser:
         outside = self.editor.take()
         try:
             shape = whole_shape(computation.parameters[0].shape, extents)
-            parameter = self._parameter(0, shape)
+            parameter = self.editor.parameter(0, shape)
             inside = [unpacked(self.editor, parameter, extents)]
             result = self._bounded((yield self._called(computation, inside)))
             root = packed(self.editor, result)
@@ -216,14 +216,14 @@ class SizeSpecialiser:
 
     # Computing.
 
-    def _computed(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
+    def _computed(self, i: HloInstruction, operands: Sequence[Known]) -> Known:
         if i.opcode in HOST or any(map(has_dynamic_shapes, i.called)):
             raise UnspecialisedError
         arrays = [operand.plain for operand in operands if isinstance(operand, SizedArray)]
         if len(arrays) < len(operands):
             raise UnspecialisedError
         attributes, shape = i.attributes, i.shape
-        if not all(map(_is_full, i.operands, arrays)):
+        if not all(map(is_full, i.operands, arrays)):
             if i.opcode in UPDATED_IN_PLACE:
                 return updated(i, arrays)
             # A SizedArray has the functions of bounds.py that `fit_operands` needs.
@@ -237,15 +237,19 @@ class SizeSpecialiser:
                 self.editor.add(Opcode.COPY, [array], shape=_static(operand.shape))
                 for array, operand in zip(inside, i.operands, strict=True)
             ]
-        copied = yield self._copied(i, inside, _static_sizes(attributes), _static(shape))
-        return self._parts(copied)
+        return self._copied(i, inside, _static_sizes(attributes), _static(shape))
 
     def _copied(
         self, i: HloInstruction, operands: Sequence[HloInstruction], attributes: Any, shape: Shape
-    ) -> Deep[HloInstruction]:
+    ) -> Known:
+        """Copy an instruction of static shape, with all that it calls; return its value."""
         made = self._made(i, operands, attributes, shape)
-        made.called = yield self._copies_of(i.called)
-        return made
+        for each in callees_first(i.called):
+            if each not in self._copies:
+                self._copies[each] = copy_computation(each, self._copies)
+                self._computations.append(self._copies[each])
+        made.called = tuple(self._copies[each] for each in i.called)
+        return self._parts(made)
 
     def _made(
         self, i: HloInstruction, operands: Sequence[HloInstruction], attributes: Any, shape: Shape
@@ -253,23 +257,6 @@ class SizeSpecialiser:
         made = self.editor.copy(i, operands)
         made.attributes, made.shape, made.control_predecessors = attributes, shape, ()
         return made
-
-    def _copies_of(
-        self, computations: Sequence[HloComputation]
-    ) -> Deep[tuple[HloComputation, ...]]:
-        copies: tuple[HloComputation, ...] = ()
-        for computation in computations:
-            copies += ((yield self._copy(computation)),)
-        return copies
-
-    def _copy(self, computation: HloComputation) -> Deep[HloComputation]:
-        """Copy a computation of static shape, with its callees, into the program once."""
-        if computation not in self._copies:
-            for part in computation.instructions:
-                yield self._copies_of(part.called)
-            self._copies[computation] = copy_computation(computation, self._copies)
-            self._computations.append(self._copies[computation])
-        return self._copies[computation]
 
     def _parts(self, made: HloInstruction) -> Known:
         """Return the value of an instruction of static shape, unpacked if it is a tuple."""
@@ -294,13 +281,7 @@ def _may_show_hidden(i: HloInstruction) -> bool:
 
 
 def _is_seen(i: HloInstruction) -> bool:
-    return i.opcode in HOST or acts(i)
-
-
-def _is_full(i: HloInstruction, operand: Known) -> bool:
-    """Return whether an operand, the value of `i`, has the sizes of its shape."""
-    parts = zip(leaves(operand), i.shape.leaves(), strict=True)
-    return all(isinstance(part, Token) or part.shape == shape.dimensions for part, shape in parts)
+    return i.opcode in HOST or is_effectful(i)
 
 
 def _static(shape: Shape) -> Shape:

@@ -11,7 +11,7 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import TOKEN
-from xla_server.ops.numerics.dynamic_bounds import cut, filled, replaced_sizes, with_size
+from xla_server.ops.numerics.dynamic_bounds import padded, replaced_sizes, sliced, with_size
 from xla_server.passes.dynamic_sizes.known_sizes import KnownSizes
 from xla_server.passes.dynamic_sizes.sized_values import Known, SizedArray, array_of
 from xla_server.passes.framework.editor import Editor
@@ -53,7 +53,7 @@ def _set_dimension_size(o: Operation) -> Known:
         raise UnspecialisedError
     whole: Any = array_of(o.editor, operand.whole)
     if size > whole.shape[dimension]:
-        whole = filled(whole, with_size(whole.shape, dimension, bound))
+        whole = padded(whole, with_size(whole.shape, dimension, bound))
     return SizedArray(o.editor, whole.whole, with_size(operand.shape, dimension, size))
 
 
@@ -108,11 +108,11 @@ def updated(i: HloInstruction, arrays: Sequence[SizedArray]) -> SizedArray:
         _between(editor, start, bound - size)
         for start, bound, size in zip(starts, bounds, box, strict=True)
     ]
-    full: Any = filled(operand, bounds)
+    full: Any = padded(operand, bounds)
     whole = editor.add(i.opcode, [full.whole, update.whole, *moved], i.attributes)
     operands = (part.shape for part in i.operands[:2])
     sizes = replaced_sizes(operand.shape, update.shape, *operands)
-    return cast(SizedArray, cut(array_of(editor, whole), sizes))
+    return cast(SizedArray, sliced(array_of(editor, whole), sizes))
 
 
 def _scalars(array: SizedArray) -> list[HloInstruction]:

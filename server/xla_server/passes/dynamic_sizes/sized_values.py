@@ -17,7 +17,7 @@ from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.traversal import leaves
 from xla_server.ops.evaluation import TOKEN, Array, Token, Value
-from xla_server.ops.numerics.dynamic_bounds import cut, filled, part_of, stretched, whole_of
+from xla_server.ops.numerics.dynamic_bounds import broadcast_to, padded, part_of, sliced, whole_of
 from xla_server.passes.framework.editor import Editor
 
 
@@ -64,13 +64,13 @@ def array_of(editor: Editor, instruction: HloInstruction) -> SizedArray:
     return SizedArray(editor, instruction, instruction.shape.dimensions)
 
 
-@cut.register
+@sliced.register
 def _(array: SizedArray, sizes: Sequence[int]) -> Any:
     sizes = tuple(map(min, sizes, array.shape))
     return SizedArray(array.editor, array.plain.whole, sizes).plain
 
 
-@filled.register
+@padded.register
 def _(array: SizedArray, sizes: Sequence[int]) -> Any:
     if array.shape == tuple(sizes):
         return array
@@ -81,7 +81,7 @@ def _(array: SizedArray, sizes: Sequence[int]) -> Any:
     return array_of(editor, editor.pad(operand, zero, padding))
 
 
-@stretched.register
+@broadcast_to.register
 def _(array: SizedArray, sizes: Sequence[int]) -> Any:
     editor, operand = array.editor, array.plain.whole
     kept = [n for n, (old, new) in enumerate(zip(array.shape, sizes, strict=True)) if old == new]
@@ -145,6 +145,6 @@ def packed(editor: Editor, value: Known) -> HloInstruction:
     return editor.add(Opcode.AFTER_ALL, ()) if isinstance(value, Token) else value.whole
 
 
-def wholes(value: Known) -> list[HloInstruction]:
+def padded_arrays(value: Known) -> list[HloInstruction]:
     """The padded arrays of a value, in order."""
     return [leaf.whole for leaf in leaves(value) if isinstance(leaf, SizedArray)]

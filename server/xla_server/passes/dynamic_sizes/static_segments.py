@@ -15,7 +15,7 @@ from xla_server.passes.dynamic_sizes.sized_values import (
     PaddedExtents,
     arrays_of,
     extents_of,
-    wholes,
+    padded_arrays,
 )
 
 
@@ -25,15 +25,15 @@ class StaticSegment:
 
     `module` is None if no step could be written. Its parameters are the padded arrays of the values
     in the slots `inputs`; its result has those of `outputs`, slots with the extents of their new
-    values. It is valid for values of the same sizes, with the same numbers at the indices `asked`.
-    `left` are the remaining steps, in order.
+    values. It is valid for values of the same sizes, with the same numbers at the indices `guards`.
+    `remaining` are the other steps, in order.
     """
 
     module: HloModule | None
     inputs: tuple[int, ...]
     outputs: tuple[tuple[int, PaddedExtents], ...]
-    asked: frozenset[ArgumentIndex]
-    left: tuple[PlannedInstruction, ...]
+    guards: frozenset[ArgumentIndex]
+    remaining: tuple[PlannedInstruction, ...]
 
 
 def first_segment(
@@ -62,22 +62,22 @@ def first_segment(
         else:
             value = values[slot]
             found = specialiser.parameter(instruction.shape, extents_of(value))
-            pairs = zip(wholes(found), arrays_of(value), strict=True)
+            pairs = zip(padded_arrays(found), arrays_of(value), strict=True)
             for number, (made, array) in enumerate(pairs):
                 numbers.bind(made, (slot, number), array)
             inputs.append(slot)
         known[slot] = found
         return found
 
-    left: list[PlannedInstruction] = []
+    remaining: list[PlannedInstruction] = []
     taken: list[PlannedInstruction] = []
     for step in steps:
         i = step.instruction
         is_there = all(
             slot in known or slot in constants or slot in values for slot in step.operands
         )
-        if not is_there or (left and has_effect(i)):
-            left.append(step)
+        if not is_there or (remaining and has_effect(i)):
+            remaining.append(step)
             continue
         operands = [
             operand(slot, part) for slot, part in zip(step.operands, i.operands, strict=True)
@@ -86,18 +86,18 @@ def first_segment(
             known[step.result] = specialiser.value(i, operands)
         except (UnspecialisedError, XlaError):
             # An error at these sizes is raised when the run reaches the step.
-            left.append(step)
+            remaining.append(step)
         else:
             taken.append(step)
     if not taken:
-        return StaticSegment(None, (), (), frozenset(numbers.asked), tuple(left))
-    read = {slot for step in left for slot in step.operands} | set(wanted)
+        return StaticSegment(None, (), (), frozenset(numbers.guards), tuple(remaining))
+    read = {slot for step in remaining for slot in step.operands} | set(wanted)
     results = [step.result for step in taken if step.result in read]
-    written = specialiser.module([whole for slot in results for whole in wholes(known[slot])])
+    written = specialiser.module([part for slot in results for part in padded_arrays(known[slot])])
     return StaticSegment(
         written,
         tuple(inputs),
         tuple((slot, extents_of(known[slot])) for slot in results),
-        frozenset(numbers.asked),
-        tuple(left),
+        frozenset(numbers.guards),
+        tuple(remaining),
     )

@@ -1,12 +1,10 @@
 """bitcast in terms of operations on logical arrays."""
 
-import numpy as np
-
 from xla_contract.ops.elementwise.bitcast_convert import BitcastConvertAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.editor import Editor, inverse_permutation
 from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
 
 
@@ -41,7 +39,7 @@ def _expanded(i: HloInstruction, source: Shape, editor: Editor) -> HloInstructio
         memory = editor.add(Opcode.BITCAST_CONVERT, (memory,), attributes)
     order = target.layout_or_default.major_to_minor
     physical = editor.reshape(memory, [target.dimensions[d] for d in order])
-    return editor.transpose(physical, [int(d) for d in np.argsort(order)])
+    return editor.transpose(physical, inverse_permutation(order))
 
 
 def _is_plain(shape: Shape) -> bool:

@@ -1,10 +1,11 @@
 """A scatter of one element into each row, as a comparison with every index."""
 
+import math
+
 from xla_contract.ops.elementwise.compare import ComparisonDirection
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.queries import count
 from xla_server.passes.framework.rewrite_pass import RewritePass
 from xla_server.passes.simplify.map_inliner import applied
 
@@ -34,7 +35,7 @@ class OneHotScatter(RewritePass):
         # Each row has one index, and rows keep their order.
         if pairs != sorted(pairs) or [b for _, b in pairs] != sorted(b for _, b in pairs):
             return None
-        if count(indices.shape.dimensions) != count(sizes) or not i.shape.element_count:
+        if math.prod(indices.shape.dimensions) != math.prod(sizes) or not i.shape.element_count:
             return None
         (combiner,) = i.called
         kinds = {part.shape.element_type for part in (*combiner.parameters, combiner.root, update)}

@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 
-from xla_contract.ops.contraction.dot import DotAttributes
 from xla_contract.ops.contraction.ragged_dot import RaggedMode
 from xla_contract.ops.elementwise.compare import ComparisonDirection
-from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
@@ -22,23 +20,11 @@ class RaggedDotExpander(RewritePass):
     def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
         lhs, rhs, _ = i.operands
         if i.attributes.mode is RaggedMode.BATCH:
-            return _dot(i, lhs, rhs, i.attributes.dimension_numbers, editor)
+            return editor.dot(i, lhs, rhs, i.attributes.dimension_numbers)
         if not i.shape.element_count:
             return editor.zeros(i.shape)
         work = _Ragged(i, editor)
         return work.stacked() if i.attributes.mode is RaggedMode.CONTRACTING else work.selected()
-
-
-def _dot(
-    i: HloInstruction,
-    lhs: HloInstruction,
-    rhs: HloInstruction,
-    numbers: DotDimensionNumbers,
-    editor: Editor,
-) -> HloInstruction:
-    a = i.attributes
-    attributes = DotAttributes(numbers, i.shape.element_type, a.precision, a.algorithm)
-    return editor.add(Opcode.DOT, (lhs, rhs), attributes)
 
 
 class _Ragged:
@@ -58,7 +44,7 @@ class _Ragged:
         result = self._editor.zeros(self._i.shape)
         for group, members in enumerate(self._members()):
             own = self._editor.at(self._rhs, group, attributes.rhs_group_dimension)
-            found = _dot(self._i, self._lhs, own, attributes.numbers_of_group, self._editor)
+            found = self._editor.dot(self._i, self._lhs, own, attributes.numbers_of_group)
             mask = self._editor.broadcast(members, places, self._i.shape.dimensions)
             result = self._editor.add(Opcode.SELECT, (mask, found, result))
         return result
@@ -70,7 +56,7 @@ class _Ragged:
         for members in self._members():
             lhs = self._masked(self._lhs, members, self._cut)
             rhs = self._masked(self._rhs, members, there)
-            product = _dot(self._i, lhs, rhs, self._i.attributes.dimension_numbers, self._editor)
+            product = self._editor.dot(self._i, lhs, rhs, self._i.attributes.dimension_numbers)
             parts.append(self._editor.reshape(product, (1, *product.shape.dimensions)))
         return self._editor.concatenate(parts, 0)
 

@@ -19,16 +19,16 @@ class ScanExpander(RewritePass):
         (step,) = i.called
         count = len(i.operands) - attributes.carries
         arrays, carried = i.operands[:count], i.operands[count:]
-        shapes = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
+        shapes = i.shape.parts
         outputs = len(shapes) - attributes.carries
         size = int(arrays[0].shape.dimensions[attributes.dimension])
 
-        def turn(number: HloInstruction, given: Values, results: Values) -> Values:
+        def body(number: HloInstruction, inputs: Values, results: Values) -> Values:
             place = number
             if attributes.is_reverse:
                 last = editor.constant(size - 1, ElementType.S64)
                 place = editor.add(Opcode.SUBTRACT, (last, number))
-            slices = [read_slice(editor, array, place, attributes.dimension) for array in given]
+            slices = [read_slice(editor, array, place, attributes.dimension) for array in inputs]
             taken = editor.add(Opcode.CALL, (*slices, *results[outputs:]), called=(step,))
             new = editor.elements(taken)
             for n, output in enumerate(results[:outputs]):
@@ -36,5 +36,5 @@ class ScanExpander(RewritePass):
             return new
 
         initial = [*(editor.zeros(shape) for shape in shapes[:outputs]), *carried]
-        found = counted_loop(editor, i.name, size, arrays, initial, turn)
+        found = counted_loop(editor, i.name, size, arrays, initial, body)
         return editor.results_as(i, found)

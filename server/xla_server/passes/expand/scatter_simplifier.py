@@ -1,10 +1,11 @@
 """A scatter of one window, as a dynamic-update-slice."""
 
+import math
+
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.queries import count
 from xla_server.passes.framework.rewrite_pass import RewritePass
 from xla_server.passes.simplify.map_inliner import applied
 
@@ -54,4 +55,4 @@ def _window_count(i: HloInstruction) -> int:
     """Return the number of index vectors, from the updates: an empty vector has no elements."""
     window = i.attributes.dimension_numbers.update_window_dims
     sizes = i.operands[2].shape.dimensions
-    return count([size for d, size in enumerate(sizes) if d not in window])
+    return math.prod([size for d, size in enumerate(sizes) if d not in window])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from xla_contract.ops.contraction.dot import DotAttributes
 from xla_contract.ops.control.constant import ConstantAttributes
 from xla_contract.ops.control.parameter import ParameterAttributes
 from xla_contract.ops.control.tuple import GetTupleElementAttributes
@@ -23,7 +24,11 @@ from xla_contract.ops.shaping.pad import PadAttributes
 from xla_contract.ops.shaping.reshape import ReshapeAttributes
 from xla_contract.ops.shaping.slice import SliceAttributes
 from xla_contract.ops.shaping.transpose import TransposeAttributes
-from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
+from xla_contract.types.dimension_numbers import (
+    DotDimensionNumbers,
+    PaddingConfig,
+    PaddingDimension,
+)
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
@@ -239,6 +244,18 @@ class Editor:
         attributes = ReduceAttributes(tuple(dimensions))
         return self.add(Opcode.REDUCE, (operand, initial), attributes, (reducer,))
 
+    def dot(
+        self,
+        i: HloInstruction,
+        lhs: HloInstruction,
+        rhs: HloInstruction,
+        numbers: DotDimensionNumbers,
+    ) -> HloInstruction:
+        """Add a dot with the result type, precision and algorithm of a product `i`."""
+        a = i.attributes
+        attributes = DotAttributes(numbers, i.shape.element_type, a.precision, a.algorithm)
+        return self.add(Opcode.DOT, (lhs, rhs), attributes)
+
     def element(self, operand: HloInstruction, index: int) -> HloInstruction:
         """One element of a tuple."""
         if operand.opcode is Opcode.TUPLE:
@@ -291,6 +308,11 @@ class Editor:
             name = f"{opcode}_{element_type.text}"
             self.shared[key] = self.computation(name, [*parameters, root], root, parameters)
         return self.shared[key]
+
+
+def inverse_permutation(permutation: Sequence[int]) -> tuple[int, ...]:
+    """Return the permutation that undoes a transpose."""
+    return tuple(permutation.index(d) for d in range(len(permutation)))
 
 
 def users(computation: HloComputation) -> dict[HloInstruction, list[HloInstruction]]:

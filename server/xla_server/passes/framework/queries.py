@@ -1,7 +1,5 @@
 """Properties of instructions, constants and computations that several passes test."""
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -14,16 +12,12 @@ from xla_server.ir.module import HloComputation
 from xla_server.ir.splat import literal_of as literal_of
 from xla_server.ir.splat import splat as splat
 from xla_server.ops.elementwise.elementwise_table import COMBINING, ROUNDED_SUMS
+from xla_server.ops.numerics.scalar_function import plain_opcode
 
 
 def is_narrow_float(kind: ElementType) -> bool:
     """Return whether kernels compute in F32 for this type, and round each result to it."""
     return kind.is_floating and kind.bit_width < 32
-
-
-def count(dimensions: Sequence[int]) -> int:
-    """The number of elements."""
-    return math.prod(dimensions)
 
 
 FREE_ORDER = COMBINING - {Opcode.XOR}
@@ -65,10 +59,6 @@ def _extremes(kind: ElementType) -> tuple[Any, Any]:
 
 def combiner(computation: HloComputation) -> Opcode | None:
     """The operation that a computation of two scalars of one type is, or None."""
-    root, parameters = computation.root, computation.parameters
-    if len(parameters) != 2 or len(root.operands) != 2:
-        return None
-    if set(root.operands) != set(parameters) or root.opcode not in BINARY:
-        return None
-    types = {part.shape.element_type for part in (root, *parameters)}
-    return root.opcode if len(types) == 1 else None
+    opcode = plain_opcode(computation)
+    types = {part.shape.element_type for part in (computation.root, *computation.parameters)}
+    return opcode if opcode in BINARY and len(types) == 1 else None

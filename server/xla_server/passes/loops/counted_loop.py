@@ -18,19 +18,19 @@ def counted_loop(
     editor: Editor,
     name: str,
     count: int,
-    given: Values,
+    invariants: Values,
     initial: Values,
-    turn: LoopBody,
+    body: LoopBody,
 ) -> list[HloInstruction]:
     """Return the state after `count` iterations from `initial`, numbered from 0 in s64.
 
-    The body reads no outside values except the invariants `given`. The loop's computations are
-    added to the editor's `inner` ones, after those of loops inside.
+    The body reads no outside values except the `invariants`. The loop's computations are added
+    to the editor's `inner` ones, after those of loops inside.
     """
     if not count:
         return list(initial)
     zero = editor.constant(0, ElementType.S64)
-    start = editor.add(Opcode.TUPLE, (zero, *given, *initial))
+    start = editor.add(Opcode.TUPLE, (zero, *invariants, *initial))
     outside = editor.take()
     state = editor.parameter(0, start.shape)
     limit = editor.constant(count, ElementType.S64)
@@ -38,15 +38,15 @@ def counted_loop(
     condition = editor.computation(f"{name}.condition", editor.take(), goes_on, [state])
     state = editor.parameter(0, start.shape)
     number, *parts = editor.elements(state)
-    kept = parts[: len(given)]
-    changed = turn(number, kept, parts[len(given) :])
+    kept = parts[: len(invariants)]
+    changed = body(number, kept, parts[len(invariants) :])
     after = editor.add(Opcode.ADD, (number, editor.constant(1, ElementType.S64)))
     root = editor.add(Opcode.TUPLE, (after, *kept, *changed))
-    body = editor.computation(f"{name}.body", editor.take(), root, [state])
+    called = editor.computation(f"{name}.body", editor.take(), root, [state])
     editor.put_back(outside)
-    editor.inner += [body, condition]
-    loop = editor.add(Opcode.WHILE, (start,), called=(body, condition))
-    return editor.elements(loop)[1 + len(given) :]
+    editor.inner += [called, condition]
+    loop = editor.add(Opcode.WHILE, (start,), called=(called, condition))
+    return editor.elements(loop)[1 + len(invariants) :]
 
 
 def read_slice(

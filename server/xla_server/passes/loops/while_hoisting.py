@@ -71,8 +71,8 @@ def _hoisted(
     # The rewrite inserts new instructions of the body before their readers there, not here.
     editor.take()
     (start,) = i.operands
-    given = [*editor.elements(start), *(results[part] for part in handed_in)]
-    new = editor.add(Opcode.WHILE, (editor.add(Opcode.TUPLE, given),), called=i.called)
+    initial = [*editor.elements(start), *(results[part] for part in handed_in)]
+    new = editor.add(Opcode.WHILE, (editor.add(Opcode.TUPLE, initial),), called=i.called)
     return editor.add(Opcode.TUPLE, editor.elements(new)[: loop.size])
 
 
@@ -117,8 +117,8 @@ def _frontier(loop: WhileLoop, moved: set[HloInstruction], free_bytes: int) -> l
 def _is_worth_memory(part: HloInstruction, free_bytes: int) -> bool:
     if part.opcode in _FREE or not part.shape.is_array:
         return False
-    given = sum(operand.shape.byte_size for operand in part.operands)
-    return part.opcode in _EXPENSIVE or part.shape.byte_size <= max(free_bytes, given)
+    bytes_in = sum(operand.shape.byte_size for operand in part.operands)
+    return part.opcode in _EXPENSIVE or part.shape.byte_size <= max(free_bytes, bytes_in)
 
 
 def _outside(

@@ -6,7 +6,7 @@ SPMDFullToShardShape and SPMDShardToFullShape of XLA's GSPMD. A sharding in a hi
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedError, XlaError
 from xla_contract.stubs import hlo_pb2
@@ -14,7 +14,6 @@ from xla_contract.types.devices.mesh import Mesh
 from xla_contract.types.devices.sharding import Sharding, ShardingKind
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import Shape
 from xla_contract.wire.sharding_proto import sharding_from_proto
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.partitioning.shardy_text import read_manual_axes, read_meshes, read_shardings
@@ -159,7 +158,7 @@ def _gspmd_marker(instruction: HloInstruction) -> Marker:
 
 def _check_shapes(instruction: HloInstruction, marker: Marker) -> None:
     operands = [operand.shape for operand in instruction.operands]
-    results = _values(instruction.shape)
+    results = instruction.shape.parts
     whole, local = (operands, results) if marker.is_entry else (results, operands)
     if not len(whole) == len(local) == len(marker.shardings):
         raise ShapeError(
@@ -177,7 +176,3 @@ def _check_shapes(instruction: HloInstruction, marker: Marker) -> None:
                 f"the part of {shape.without_layout()} that a partition holds in {sharding} must "
                 f"be {expected.without_layout()}, got {shard.without_layout()}"
             )
-
-
-def _values(shape: Shape) -> Sequence[Shape]:
-    return shape.tuple_shapes if shape.is_tuple else (shape,)

@@ -155,17 +155,11 @@ class _ShardyReader(HloReader):
         return found[1] or found[2]
 
     def _dimension(self, mesh: Mesh) -> tuple[AxisPart, ...]:
-        parts: list[AxisPart] = []
-
-        def read() -> None:
-            # An open dimension may be split further, which is not done here.
-            if not self.skip("?"):
-                parts.append(self._part(mesh))
-
-        self.braced(read)
+        # An open dimension ("?") may be split further, which is not done here.
+        parts = self.braced(lambda: None if self.skip("?") else self._part(mesh))
         priority = _PRIORITY.match(self.text, self.at)
         self.at = self.at if priority is None else priority.end()
-        return tuple(parts)
+        return tuple(part for part in parts if part is not None)
 
     def _part(self, mesh: Mesh) -> AxisPart:
         numbers = {name: number for number, name in enumerate(mesh.names)}

@@ -4,6 +4,8 @@ Frameworks write it as one reduction of pairs, each step of which depends on the
 reductions, one of values and one of indices, can be vectorised.
 """
 
+import math
+
 import ml_dtypes
 
 from xla_contract.ops.elementwise.compare import ComparisonDirection, ComparisonType
@@ -12,7 +14,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ir.traversal import in_post_order
 from xla_server.passes.framework.editor import Editor, users
-from xla_server.passes.framework.queries import count, neutral_of, splat
+from xla_server.passes.framework.queries import neutral_of, splat
 from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
 
 _EXTREMUM = {ComparisonDirection.GT: Opcode.MAXIMUM, ComparisonDirection.LT: Opcode.MINIMUM}
@@ -48,7 +50,7 @@ def _split(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     sizes, kind, counted = values.shape.dimensions, values.shape.element_type, indices.shape
     opcode = _extremum(i.called[0], kind)
     # Reductions of columns are vectorised as they are.
-    if opcode is None or not sizes[d] or count(sizes[d + 1 :]) != 1:
+    if opcode is None or not sizes[d] or math.prod(sizes[d + 1 :]) != 1:
         return None
     neutral, initial = neutral_of(opcode, kind), splat(first_value)
     if neutral is None or initial is None or initial != neutral or splat(first_index) != 0:

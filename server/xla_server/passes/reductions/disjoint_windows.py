@@ -22,7 +22,7 @@ class DisjointWindows(TargetRewritePass):
         operand, initial = i.operands
         window, result = i.attributes.window.dimensions, i.shape.dimensions
         covered = [number for number, d in enumerate(window) if d != WindowDimension(1)]
-        if not covered or 0 in result or not all(_is_beside(window[d], result[d]) for d in covered):
+        if not covered or 0 in result or not all(_is_tiling(window[d], result[d]) for d in covered):
             return None
         inner = math.prod(result[covered[-1] + 1 :])
         size = math.prod(d.size for d in window)
@@ -43,7 +43,7 @@ class DisjointWindows(TargetRewritePass):
         return editor.reduce(rows, initial, reduced, i.called[0])
 
 
-def _is_beside(window: WindowDimension, count: int) -> bool:
-    """Return whether windows are adjacent: without gaps and without overlap."""
+def _is_tiling(window: WindowDimension, count: int) -> bool:
+    """Return whether windows tile the dimension: without gaps and without overlap."""
     plain = WindowDimension(window.size, window.stride)
     return window == plain and (window.stride == window.size or count == 1)

@@ -10,7 +10,7 @@ from xla_server.passes.framework.queries import combiner
 from xla_server.passes.framework.rewrite_pass import Rule, TargetRewritePass
 from xla_server.passes.simplify.rules.slices import part_of
 
-MOST_OPERATIONS = 64
+MAX_OPERATIONS = 64
 """Largest number of operations that replace those on one concatenation: one per operand each."""
 
 
@@ -55,7 +55,7 @@ def _elementwise_between(
                 waiting.append(reader)
             elif reader.opcode not in ELEMENTWISE and not needs_parts(reader, source, whole):
                 return None
-            if len(inside) * len(whole.operands) > MOST_OPERATIONS:
+            if len(inside) * len(whole.operands) > MAX_OPERATIONS:
                 return None
     operands = (operand for i in inside for operand in i.operands)
     return inside if all(o in inside or _is_divisible(o, whole) for o in operands) else None

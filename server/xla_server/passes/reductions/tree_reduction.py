@@ -1,11 +1,13 @@
 """Long reductions split into parts that can be computed in parallel."""
 
+import math
+
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.queries import combiner, count, neutral_of
+from xla_server.passes.framework.queries import combiner, neutral_of
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 from xla_server.target.target import Target
 
@@ -60,12 +62,12 @@ class _Cut:
         end = reduced[-1] + 1
         # The last group of adjacent reduced dimensions begins after one that is not reduced.
         begin = next(d for d in reversed(range(end)) if d - 1 not in reduced)
-        length = count(sizes[begin:end])
-        inner = count(sizes[end:])
+        length = math.prod(sizes[begin:end])
+        inner = math.prod(sizes[end:])
         if end - begin < len(reduced):
             # Separate groups of dimensions are separate steps already.
             return self._by_groups(reduced, range(begin, end))
-        outer = count(sizes[:begin])
+        outer = math.prod(sizes[:begin])
         parts = self._target.capability.reduction_parts(outer, length, inner, self._tuning)
         if parts == 1:
             return None

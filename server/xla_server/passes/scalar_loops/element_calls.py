@@ -1,6 +1,7 @@
 """Calls, element by element, of computations on scalars that no kernel can hold."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 from xla_contract.types.opcode import Opcode
@@ -9,7 +10,6 @@ from xla_server.evaluator.vectorized_scalars import can_lift
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.queries import count
 from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice, write_slice
 from xla_server.passes.simplify.call_inliner import copied
 
@@ -73,22 +73,22 @@ class ScalarCallEmitter:
 
     def one(self, arguments: Values) -> list[HloInstruction]:
         """The results for scalars, which are converted to the parameters' types."""
-        given = tuple(
+        typed = tuple(
             self.editor.convert(argument, parameter.shape.element_type)
             for argument, parameter in zip(arguments, self.computation.parameters, strict=True)
         )
-        return self.editor.elements(copied(self.computation, given, self.editor))
+        return self.editor.elements(copied(self.computation, typed, self.editor))
 
     def one_where(
         self, condition: HloInstruction, arguments: Values, otherwise: Values
     ) -> list[HloInstruction]:
         """The results if a scalar condition holds, else `otherwise`, without a call."""
         editor = self.editor
-        given = editor.add(Opcode.TUPLE, (*arguments, *otherwise))
+        operand = editor.add(Opcode.TUPLE, (*arguments, *otherwise))
         outside = editor.take()
         branches = []
         for is_called in (True, False):
-            parameter = editor.parameter(0, given.shape)
+            parameter = editor.parameter(0, operand.shape)
             parts = editor.elements(parameter)
             others = parts[len(arguments) :]
             results = self.one(parts[: len(arguments)]) if is_called else others
@@ -99,7 +99,7 @@ class ScalarCallEmitter:
             branches.append(editor.computation(name, editor.take(), root, [parameter]))
         editor.put_back(outside)
         editor.inner += branches
-        chosen = editor.add(Opcode.CONDITIONAL, (condition, given, given), called=branches)
+        chosen = editor.add(Opcode.CONDITIONAL, (condition, operand, operand), called=branches)
         return editor.elements(chosen)
 
     def each(
@@ -112,15 +112,15 @@ class ScalarCallEmitter:
         """
         editor = self.editor
         dimensions = arrays[0].shape.dimensions
-        size = count(dimensions)
+        size = math.prod(dimensions)
         root = self.computation.root.shape
-        shapes: Sequence[Shape] = root.tuple_shapes if root.is_tuple else (root,)
+        shapes: Sequence[Shape] = root.parts
         if condition is not None:
             shapes = [part.shape for part in otherwise]
         results = [Shape.array(shape.element_type, (size,)) for shape in shapes]
         if not size:
             return [editor.reshape(editor.zeros(shape), dimensions) for shape in results]
-        given = [*arrays, *otherwise, *([] if condition is None else [condition])]
+        inputs = [*arrays, *otherwise, *([] if condition is None else [condition])]
 
         def called(scalars: Values) -> list[HloInstruction]:
             arguments = scalars[: len(arrays)]
@@ -129,18 +129,18 @@ class ScalarCallEmitter:
             return self.one_where(scalars[-1], arguments, scalars[len(arrays) : -1])
 
         if size == 1:
-            found = called([editor.reshape(array, ()) for array in given])
+            found = called([editor.reshape(array, ()) for array in inputs])
             return [editor.reshape(part, dimensions) for part in found]
 
-        def turn(number: HloInstruction, given: Values, results: Values) -> Values:
-            found = called([read_slice(editor, array, number) for array in given])
+        def body(number: HloInstruction, invariants: Values, results: Values) -> Values:
+            found = called([read_slice(editor, array, number) for array in invariants])
             return [
                 write_slice(editor, result, part, number)
                 for result, part in zip(results, found, strict=True)
             ]
 
-        flat = [editor.reshape(array, (size,)) for array in given]
+        flat = [editor.reshape(array, (size,)) for array in inputs]
         initial = [editor.zeros(shape) for shape in results]
         name = self.computation.name
-        found = counted_loop(editor, name, size, flat, initial, turn)
+        found = counted_loop(editor, name, size, flat, initial, body)
         return [editor.reshape(part, dimensions) for part in found]

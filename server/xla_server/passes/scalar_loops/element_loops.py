@@ -1,11 +1,11 @@
 """Operations that apply a computation no kernel can hold, as loops that call it."""
 
+import math
 from collections.abc import Callable, Mapping
 
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.framework.editor import Editor, rewrite
-from xla_server.passes.framework.queries import count
 from xla_server.passes.framework.rewrite_pass import RewritePass
 from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice
 from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter, ScalarComputations
@@ -55,7 +55,7 @@ def _reduce(i: HloInstruction, callers: list[ScalarCallEmitter]) -> Values:
     sizes = arrays[0].shape.dimensions
     kept = tuple(d for d in range(len(sizes)) if d not in reduced)
     rest = tuple(sizes[d] for d in kept)
-    depth = count([sizes[d] for d in reduced])
+    depth = math.prod([sizes[d] for d in reduced])
     types = [parameter.shape.element_type for parameter in caller.computation.parameters]
     start = [
         editor.broadcast(editor.convert(value, kind), (), rest)
@@ -71,10 +71,10 @@ def _reduce(i: HloInstruction, callers: list[ScalarCallEmitter]) -> Values:
         return start
     if types[: len(arrays)] != types[len(arrays) :]:
         # Accumulators of another type than the elements cannot be combined pairwise.
-        def turn(number: HloInstruction, given: Values, totals: Values) -> Values:
-            return caller.each([*totals, *(read_slice(editor, array, number) for array in given)])
+        def body(number: HloInstruction, inputs: Values, totals: Values) -> Values:
+            return caller.each([*totals, *(read_slice(editor, array, number) for array in inputs)])
 
-        return counted_loop(editor, i.name, depth, rows, start, turn)
+        return counted_loop(editor, i.name, depth, rows, start, body)
     while depth > 1:
         pairs = caller.each(
             [_rows(editor, array, first, depth // 2 * 2, 2) for first in (0, 1) for array in rows]

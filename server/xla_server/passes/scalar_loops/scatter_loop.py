@@ -1,5 +1,6 @@
 """scatter as a loop over its index vectors, each of which updates one box."""
 
+import math
 from collections.abc import Sequence
 
 from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
@@ -8,7 +9,6 @@ from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.formula import Term
-from xla_server.passes.framework.queries import count
 from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice
 from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter
 
@@ -24,18 +24,18 @@ def scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values
     dropped = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
     extents = iter([updates[0].shape.dimensions[d] for d in numbers.update_window_dims])
     box = [1 if d in dropped else next(extents) for d in range(len(sizes))]
-    if not count(updates[0].shape.dimensions) or any(
+    if not math.prod(updates[0].shape.dimensions) or any(
         part > size for part, size in zip(box, sizes, strict=True)
     ):
         return operands
     vectors, batch = _vectors(editor, indices, numbers)
     rows = [_rows(editor, update, numbers, box) for update in updates]
 
-    def turn(number: HloInstruction, given: Values, results: Values) -> Values:
-        vector = read_slice(editor, given[0], number)
+    def body(number: HloInstruction, invariants: Values, results: Values) -> Values:
+        vector = read_slice(editor, invariants[0], number)
         starts = _starts(editor, vector, number, batch, numbers, len(sizes))
         old = [editor.dynamic_slice(part, starts, box) for part in results]
-        new = [read_slice(editor, part, number) for part in given[1:]]
+        new = [read_slice(editor, part, number) for part in invariants[1:]]
         fits = editor.broadcast(_fits(editor, starts, box, sizes), (), box)
         combined = caller.each([*old, *new], fits, old)
         return [
@@ -43,7 +43,7 @@ def scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values
             for result, part in zip(results, combined, strict=True)
         ]
 
-    return counted_loop(editor, i.name, count(batch), [vectors, *rows], operands, turn)
+    return counted_loop(editor, i.name, math.prod(batch), [vectors, *rows], operands, body)
 
 
 def _vectors(
@@ -56,7 +56,7 @@ def _vectors(
     batch = [sizes[d] for d in kept]
     flat = editor.transpose(editor.convert(indices, ElementType.S64), order)
     entries = len(numbers.scatter_dims_to_operand_dims)
-    return editor.reshape(flat, (count(batch), entries)), batch
+    return editor.reshape(flat, (math.prod(batch), entries)), batch
 
 
 def _rows(
@@ -66,7 +66,7 @@ def _rows(
     sizes = update.shape.dimensions
     batch = [d for d in range(len(sizes)) if d not in numbers.update_window_dims]
     moved = editor.transpose(update, (*batch, *numbers.update_window_dims))
-    return editor.reshape(moved, (count([sizes[d] for d in batch]), *box))
+    return editor.reshape(moved, (math.prod([sizes[d] for d in batch]), *box))
 
 
 def _starts(
@@ -84,7 +84,7 @@ def _starts(
     pairs = zip(numbers.input_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
     for d, of_indices in pairs:
         place = of_indices - (of_indices > numbers.index_vector_dim)
-        row = Term(editor, number) / count(batch[place + 1 :])
+        row = Term(editor, number) / math.prod(batch[place + 1 :])
         starts[d] = row.apply(Opcode.REMAINDER, batch[place]).instruction
     return starts
 

@@ -1,14 +1,14 @@
 """sort as a loop of insertions, each with a binary search for its position."""
 
+import math
 from collections.abc import Sequence
 
 from xla_contract.ops.elementwise.compare import ComparisonDirection
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.editor import Editor, inverse_permutation
 from xla_server.passes.framework.formula import Term
-from xla_server.passes.framework.queries import count
 from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice, write_slice
 from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter
 
@@ -19,25 +19,24 @@ def sorted_by_insertion(i: HloInstruction, callers: Sequence[ScalarCallEmitter])
     editor = caller.editor
     sizes, dimension = i.operands[0].shape.dimensions, i.attributes.dimension
     length = sizes[dimension]
-    if not count(sizes):
+    if not math.prod(sizes):
         return i.operands
     order = [*(d for d in range(len(sizes)) if d != dimension), dimension]
-    lines = count(sizes) // length
+    lines = math.prod(sizes) // length
     moved = [editor.transpose(operand, order) for operand in i.operands]
     arrays = [editor.reshape(array, (lines, length)) for array in moved]
 
-    def turn(number: HloInstruction, given: Values, results: Values) -> Values:
-        line = [read_slice(editor, array, number) for array in given]
+    def body(number: HloInstruction, invariants: Values, results: Values) -> Values:
+        line = [read_slice(editor, array, number) for array in invariants]
         found = _sorted_line(caller, i.name, line, length)
         return [
             write_slice(editor, result, part, number)
             for result, part in zip(results, found, strict=True)
         ]
 
-    found = counted_loop(editor, i.name, lines, arrays, arrays, turn)
-    back = [order.index(d) for d in range(len(sizes))]
+    found = counted_loop(editor, i.name, lines, arrays, arrays, body)
     return [
-        editor.transpose(editor.reshape(part, array.shape.dimensions), back)
+        editor.transpose(editor.reshape(part, array.shape.dimensions), inverse_permutation(order))
         for part, array in zip(found, moved, strict=True)
     ]
 
@@ -45,12 +44,12 @@ def sorted_by_insertion(i: HloInstruction, callers: Sequence[ScalarCallEmitter])
 def _sorted_line(caller: ScalarCallEmitter, name: str, line: Values, length: int) -> Values:
     editor = caller.editor
 
-    def turn(number: HloInstruction, given: Values, found: Values) -> Values:
-        new = [read_slice(editor, array, number) for array in given]
+    def body(number: HloInstruction, invariants: Values, found: Values) -> Values:
+        new = [read_slice(editor, array, number) for array in invariants]
         place = _place(caller, name, new, found, number, length)
         return [_inserted(editor, a, part, place) for a, part in zip(found, new, strict=True)]
 
-    return counted_loop(editor, name, length, line, line, turn)
+    return counted_loop(editor, name, length, line, line, body)
 
 
 def _place(
@@ -65,13 +64,13 @@ def _place(
     editor = caller.editor
     at_new = len(new)
 
-    def turn(number: HloInstruction, given: Values, bounds: Values) -> Values:
+    def body(number: HloInstruction, invariants: Values, bounds: Values) -> Values:
         low, high = bounds
         goes_on = editor.compare(low, high, ComparisonDirection.LT)
         middle = ((Term(editor, low) + Term(editor, high)) / 2).instruction
         pairs = [
             part
-            for value, array in zip(given[:at_new], given[at_new:], strict=True)
+            for value, array in zip(invariants[:at_new], invariants[at_new:], strict=True)
             for part in (value, read_slice(editor, array, middle))
         ]
         no = editor.constant(False, ElementType.PRED)
@@ -83,8 +82,8 @@ def _place(
 
     zero = editor.constant(0, ElementType.S64)
     # A search among n elements, at most all but the last, takes log2(n + 1) iterations.
-    turns = (length - 1).bit_length()
-    return counted_loop(editor, name, turns, [*new, *found], (zero, many), turn)[0]
+    iterations = (length - 1).bit_length()
+    return counted_loop(editor, name, iterations, [*new, *found], (zero, many), body)[0]
 
 
 def _inserted(

@@ -1,5 +1,6 @@
 """reduce-window and select-and-scatter as loops over window elements, all positions at once."""
 
+import math
 from collections.abc import Sequence
 
 from xla_contract.ops.elementwise.compare import ComparisonDirection
@@ -9,11 +10,10 @@ from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.formula import Term
-from xla_server.passes.framework.queries import count
 from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice, write_slice
 from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter
 
-NOWHERE = -1
+PADDING_INDEX = -1
 """Index of padding."""
 
 
@@ -30,17 +30,17 @@ def folded_under_windows(i: HloInstruction, callers: Sequence[ScalarCallEmitter]
         editor.broadcast(editor.convert(value, kind), (), positions)
         for value, kind in zip(initial, kinds, strict=False)
     ]
-    if not count(positions) or not count(base):
+    if not math.prod(positions) or not math.prod(base):
         return totals
     is_element = editor.full(True, ElementType.PRED, base)
     padded = [_padded(editor, array, window) for array in (*arrays, is_element)]
 
-    def turn(number: HloInstruction, given: Values, totals: Values) -> Values:
-        *parts, holds = (_under(editor, array, window, positions, number) for array in given)
+    def body(number: HloInstruction, invariants: Values, totals: Values) -> Values:
+        *parts, holds = (_under(editor, array, window, positions, number) for array in invariants)
         return caller.each([*totals, *parts], holds, totals)
 
-    size = count([d.size for d in window.dimensions])
-    return counted_loop(editor, i.name, size, padded, totals, turn)
+    size = math.prod([d.size for d in window.dimensions])
+    return counted_loop(editor, i.name, size, padded, totals, body)
 
 
 def selected_and_scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values:
@@ -49,26 +49,26 @@ def selected_and_scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitte
     editor = select.editor
     operand, source, initial = i.operands
     sizes, positions = operand.shape.dimensions, source.shape.dimensions
-    size = count(sizes)
+    size = math.prod(sizes)
     target = editor.broadcast(initial, (), (size,))
-    if not size or not count(positions):
+    if not size or not math.prod(positions):
         return [editor.reshape(target, sizes)]
-    kept_at = _kept_places(i, select)
-    flat = [editor.reshape(part, (count(positions),)) for part in (kept_at, source)]
+    kept_at = _selected_indices(i, select)
+    flat = [editor.reshape(part, (math.prod(positions),)) for part in (kept_at, source)]
 
-    def turn(number: HloInstruction, given: Values, results: Values) -> Values:
-        place, value = (read_slice(editor, array, number) for array in given)
+    def body(number: HloInstruction, invariants: Values, results: Values) -> Values:
+        place, value = (read_slice(editor, array, number) for array in invariants)
         (result,) = results
         old = read_slice(editor, result, place)
-        (new,) = scatter.one_where(_is_somewhere(editor, place), (old, value), (old,))
+        (new,) = scatter.one_where(_is_not_padding(editor, place), (old, value), (old,))
         return [write_slice(editor, result, new, place)]
 
-    (result,) = counted_loop(editor, i.name, count(positions), flat, (target,), turn)
+    (result,) = counted_loop(editor, i.name, math.prod(positions), flat, (target,), body)
     return [editor.reshape(result, sizes)]
 
 
-def _kept_places(i: HloInstruction, select: ScalarCallEmitter) -> HloInstruction:
-    """Return the linear index of the element that each window selects; NOWHERE for only padding.
+def _selected_indices(i: HloInstruction, select: ScalarCallEmitter) -> HloInstruction:
+    """Return the linear index of the element that each window selects; PADDING_INDEX if none is.
 
     A window keeps its first element, until select(kept, later) is false for a later one.
     """
@@ -76,16 +76,16 @@ def _kept_places(i: HloInstruction, select: ScalarCallEmitter) -> HloInstruction
     operand, source, _ = i.operands
     window: Window = i.attributes.window
     sizes, positions = operand.shape.dimensions, source.shape.dimensions
-    places = editor.reshape(editor.iota(ElementType.S64, (count(sizes),), 0), sizes)
+    places = editor.reshape(editor.iota(ElementType.S64, (math.prod(sizes),), 0), sizes)
     nothing = editor.constant(0, operand.shape.element_type)
-    nowhere = editor.constant(NOWHERE, ElementType.S64)
-    padded = [_padded(editor, operand, window), _padded(editor, places, window, NOWHERE)]
-    initial = [editor.broadcast(value, (), positions) for value in (nothing, nowhere)]
+    padding_index = editor.constant(PADDING_INDEX, ElementType.S64)
+    padded = [_padded(editor, operand, window), _padded(editor, places, window, PADDING_INDEX)]
+    initial = [editor.broadcast(value, (), positions) for value in (nothing, padding_index)]
 
-    def turn(number: HloInstruction, given: Values, kept: Values) -> Values:
-        later = [_under(editor, array, window, positions, number) for array in given]
-        is_element = _is_somewhere(editor, later[1])
-        has_kept = editor.add(Opcode.AND, (is_element, _is_somewhere(editor, kept[1])))
+    def body(number: HloInstruction, invariants: Values, kept: Values) -> Values:
+        later = [_under(editor, array, window, positions, number) for array in invariants]
+        is_element = _is_not_padding(editor, later[1])
+        has_kept = editor.add(Opcode.AND, (is_element, _is_not_padding(editor, kept[1])))
         no = editor.full(False, ElementType.PRED, positions)
         (stays,) = select.each([kept[0], later[0]], has_kept, (no,))
         replaces = editor.add(Opcode.AND, (is_element, editor.add(Opcode.NOT, (stays,))))
@@ -94,11 +94,11 @@ def _kept_places(i: HloInstruction, select: ScalarCallEmitter) -> HloInstruction
             for new, old in zip(later, kept, strict=True)
         ]
 
-    turns = count([d.size for d in window.dimensions])
-    return counted_loop(editor, i.name, turns, padded, initial, turn)[1]
+    iterations = math.prod([d.size for d in window.dimensions])
+    return counted_loop(editor, i.name, iterations, padded, initial, body)[1]
 
 
-def _is_somewhere(editor: Editor, place: HloInstruction) -> HloInstruction:
+def _is_not_padding(editor: Editor, place: HloInstruction) -> HloInstruction:
     zero = editor.full(0, ElementType.S64, place.shape.dimensions)
     return editor.compare(place, zero, ComparisonDirection.GE)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloComputation, HloInstruction, HloModule
-from xla_server.ir.side_effects import acts
+from xla_server.ir.side_effects import is_effectful
 from xla_server.passes.scheduling.alias_analysis import (
     AliasedBuffer,
     Overwrite,
@@ -64,7 +64,7 @@ class InPlaceOrder:
 
 
 def _has_effect(i: HloInstruction, effects: Mapping[HloComputation, bool]) -> bool:
-    return acts(i) or any(effects[called] for called in i.called)
+    return is_effectful(i) or any(effects[called] for called in i.called)
 
 
 class _Orders:

@@ -19,7 +19,7 @@ _OF_ELEMENTWISE = {
 RULES: Mapping[Opcode, tuple[EditorRule, ...]] = {**_OF_ELEMENTWISE, **SHAPE_RULES, **SLICE_RULES}
 """Rules by opcode, in the order in which they are tried."""
 
-_MOST_STEPS = 8
+_MAX_STEPS = 8
 """Largest number of rules applied to one instruction in a row, in case rules undo each other."""
 
 
@@ -30,7 +30,7 @@ class AlgebraicSimplifier(RewritePass):
     opcodes = RULES.keys()
 
     def _rule(self, instruction: HloInstruction, editor: Editor) -> HloInstruction | None:
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MAX_STEPS):
             made = (rule(instruction, editor) for rule in RULES.get(instruction.opcode, ()))
             new = next((each for each in made if each not in (None, instruction)), None)
             if new is None:

@@ -38,7 +38,7 @@ class ConditionalSimplifier(TargetRewritePass):
         elif len(set(zip(i.called, i.operands[1:], strict=True))) == 1:
             number = 0
         else:
-            parts = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
+            parts = i.shape.parts
             is_flat = all(part.is_array for part in parts)
             is_tiny = len(i.called) == 2 and all(_is_tiny(part, tuning) for part in i.called)
             return _selected(i, editor) if is_tiny and is_flat else None

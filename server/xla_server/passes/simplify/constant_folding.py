@@ -1,5 +1,7 @@
 """Operations on constants are evaluated when the program is compiled."""
 
+import math
+
 from xla_contract.errors import XlaError
 from xla_contract.ops.control.constant import ConstantAttributes
 from xla_contract.types.literal import Literal
@@ -8,7 +10,6 @@ from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.queries import count
 from xla_server.passes.framework.rewrite_pass import RewritePass
 
 LARGEST_RESULT = 1 << 16
@@ -46,8 +47,8 @@ class ConstantFolding(RewritePass):
             return None
         if any(operand.opcode is not Opcode.CONSTANT for operand in i.operands):
             return None
-        given = sum(operand.shape.byte_size for operand in i.operands)
-        if i.shape.byte_size > max(LARGEST_RESULT, given) or _touched(i) > MAX_TOUCHED_ELEMENTS:
+        bytes_in = sum(operand.shape.byte_size for operand in i.operands)
+        if i.shape.byte_size > max(LARGEST_RESULT, bytes_in) or _touched(i) > MAX_TOUCHED_ELEMENTS:
             return None
         alone = HloComputation("folded", 0, [*dict.fromkeys(i.operands), i], i, ())
         try:
@@ -63,5 +64,6 @@ def _touched(i: HloInstruction) -> int:
     largest = max(part.shape.element_count for part in (i, *i.operands))
     if i.opcode is Opcode.DOT:
         contracted = i.attributes.dimension_numbers.lhs_contracting_dimensions
-        return largest * count([i.operands[0].shape.dimensions[d] for d in contracted])
+        depth: int = math.prod(i.operands[0].shape.dimensions[d] for d in contracted)
+        return largest * depth
     return largest * sum(len(called.instructions) for called in i.called) if i.called else largest

@@ -7,7 +7,7 @@ import numpy as np
 
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ir.side_effects import has_side_effect
+from xla_server.ir.side_effects import is_effectful
 from xla_server.passes.framework.editor import Editor, rewrite
 
 _NEVER = frozenset({Opcode.PARAMETER, Opcode.RNG})
@@ -76,12 +76,8 @@ class EqualComputations:
             if not isinstance(value, np.ndarray) or value.nbytes > _LARGEST_CONSTANT:
                 return None
             return (instruction.opcode, shape, value.tobytes())
-        if not instruction.called:
-            if has_side_effect(instruction):
-                return None
-            return (instruction.opcode, shape, instruction.attributes)
         called = tuple(self._first.get(callee) for callee in instruction.called)
-        if None in called:
+        if None in called or (not called and is_effectful(instruction)):
             return None
         return (instruction.opcode, shape, instruction.attributes, called)
 

@@ -40,10 +40,9 @@ class EmptyArrays(RewritePass):
 
 def _initial(i: HloInstruction, editor: Editor) -> HloInstruction:
     """The initial values, broadcast to the result."""
-    shapes = i.shape.tuple_shapes or (i.shape,)
     results = [
         editor.broadcast(editor.convert(initial, shape.element_type), (), shape.dimensions)
-        for initial, shape in zip(i.operands[len(i.operands) // 2 :], shapes, strict=True)
+        for initial, shape in zip(i.operands[len(i.operands) // 2 :], i.shape.parts, strict=True)
     ]
     return editor.results_as(i, results)
 

@@ -77,11 +77,11 @@ def _wide(
     editor: Editor,
 ) -> list[HloInstruction]:
     """Return arguments of the parameters' types, all of these dimensions."""
-    given = [
+    typed = [
         editor.convert(argument, parameter.shape.element_type)
         for argument, parameter in zip(arguments, computation.parameters, strict=True)
     ]
-    return [part if part.shape.rank else editor.broadcast(part, (), dimensions) for part in given]
+    return [part if part.shape.rank else editor.broadcast(part, (), dimensions) for part in typed]
 
 
 def _lifted(

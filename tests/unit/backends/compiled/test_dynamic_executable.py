@@ -411,7 +411,7 @@ def _tower(levels: int) -> HloModule:
 
 
 def test_calls_that_double_and_double_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(size_specialisation, "MOST_INSTRUCTIONS", 12)
+    monkeypatch.setattr(size_specialisation, "MAX_INSTRUCTIONS", 12)
     executable = compiled(_tower(4))
     np.testing.assert_array_equal(executed(executable, [LINE[:2]]), LINE[:2] * 0.5**16)
     assert len(executable._programs) > 1

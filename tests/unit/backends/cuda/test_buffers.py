@@ -102,7 +102,7 @@ def test_a_copy_on_another_device_goes_through_the_host(placement: DevicePlaceme
 def test_a_buffer_that_was_given_up_is_used_no_more(placement: DevicePlacement) -> None:
     buffer = placement.placed(Literal.from_numpy(X), DEVICES[0])
     assert buffer.is_sole_owner
-    other = buffer.given_up()
+    other = buffer.donated()
     assert other.is_sole_owner
     for use in (buffer.to_literal, lambda: buffer.address, lambda: buffer.value):
         with pytest.raises(InvalidArgumentError, match="once it was donated"):

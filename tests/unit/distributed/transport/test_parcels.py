@@ -90,8 +90,8 @@ def test_what_ranks_send_is_received_by_its_stamp(own: Parcels, size: int) -> No
     other = own.exchange(stamps[1], {}, {1: into[1]})
     late = own.exchange(stamps[0], {}, {1: into[0]})
     # The bytes of a large one stay with the sender until they are received.
-    assert [early.is_over(), late.is_over(), other.is_over()] == [size < LARGE, False, True]
-    assert early.is_over()
+    assert [early.is_done(), late.is_done(), other.is_done()] == [size < LARGE, False, True]
+    assert early.is_done()
     np.testing.assert_array_equal(into, [np.zeros(size), sent(size)])
 
 
@@ -107,12 +107,12 @@ def test_what_is_sent_for_a_run_that_has_ended_is_dropped(
     delivery = own.exchange(Stamp(7, 0, b"s" * 16), {1: sent(size)}, {1: sent(size)})
     if is_early:
         end()
-    own.look()
+    own.poll()
     end()
-    own.look()
+    own.poll()
     assert wire.sent == []
-    assert delivery.is_left(is_lost=False)
-    assert not delivery.is_over()
+    assert delivery.may_abandon(is_lost=False)
+    assert not delivery.is_done()
     assert own.kept == []
 
 
@@ -122,7 +122,7 @@ def test_parcels_that_are_too_large_are_refused(
 ) -> None:
     own.exchange(Stamp(7, 0, b"s" * 16), {1: sent(size)}, {})
     monkeypatch.setattr(parcels, "SMALL_BYTES" if size == SMALL_BYTES else "EAGER_BYTES", 9)
-    own.look()
+    own.poll()
     assert own.failure is not None
     assert own.failure.startswith("a parcel must have at most 9 bytes, got")
 
@@ -133,9 +133,9 @@ def test_what_is_under_way_with_a_lost_rank_is_kept(
 ) -> None:
     """MPI may use its memory for ever."""
     delivery = own.exchange(Stamp(7, 0, b"s" * 16), {1: sent(LARGE)}, {})
-    assert not delivery.is_left(is_lost=False)
+    assert not delivery.may_abandon(is_lost=False)
     wire.is_broken = not is_silent
-    assert not delivery.is_over()
+    assert not delivery.is_done()
     assert own.failure == (None if is_silent else "rank 1 has ended")
-    assert delivery.is_left(is_lost=is_silent)
+    assert delivery.may_abandon(is_lost=is_silent)
     assert own.kept == [delivery]

@@ -20,7 +20,7 @@ from xla_server.evaluator.plan import PlanCache
 from xla_server.ir.importer import import_module
 from xla_server.ir.verification.verifier import verify
 from xla_server.ops.evaluation import TOKEN, Value
-from xla_server.ops.numerics.dynamic_bounds import cut, filled, part_of, stretched
+from xla_server.ops.numerics.dynamic_bounds import broadcast_to, padded, part_of, sliced
 from xla_server.passes.dynamic_sizes.size_specialisation import has_effect
 from xla_server.passes.dynamic_sizes.sized_values import (
     PaddedExtent,
@@ -55,7 +55,7 @@ class Segmented:
 
     @property
     def left(self) -> list[Opcode]:
-        return [step.instruction.opcode for step in self.segment.left]
+        return [step.instruction.opcode for step in self.segment.remaining]
 
     @property
     def opcodes(self) -> dict[str, int]:
@@ -106,7 +106,7 @@ def test_numbers_that_decided_are_asked_for_and_no_others() -> None:
 
     segmented = Segmented(program)
     size = segmented.plan.parameters[1]
-    assert segmented.segment.asked == {(size, 0)}
+    assert segmented.segment.guards == {(size, 0)}
     np.testing.assert_array_equal(segmented.result(), LINE[:3] + 5)
 
 
@@ -121,7 +121,7 @@ def test_sizes_that_only_a_run_can_tell_leave_steps(name: str) -> None:
 
     segmented = Segmented(lambda c: ops.neg(ops.set_dimension_size(c(LINE) * 2.0, size(c), 0)))
     assert segmented.left == [Opcode.SET_DIMENSION_SIZE, Opcode.NEGATE]
-    assert not segmented.segment.asked
+    assert not segmented.segment.guards
     assert len(segmented.segment.outputs) == 2
 
 
@@ -213,6 +213,6 @@ def test_extents_of_values() -> None:
 
 
 def test_arrays_keep_their_operations() -> None:
-    np.testing.assert_array_equal(cut(LINE, [2]), LINE[:2])
-    np.testing.assert_array_equal(filled(LINE[:1], [2]), [1, 0])
-    np.testing.assert_array_equal(stretched(LINE[:1], [2]), [1, 1])
+    np.testing.assert_array_equal(sliced(LINE, [2]), LINE[:2])
+    np.testing.assert_array_equal(padded(LINE[:1], [2]), [1, 0])
+    np.testing.assert_array_equal(broadcast_to(LINE[:1], [2]), [1, 1])

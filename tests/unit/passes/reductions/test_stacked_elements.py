@@ -6,7 +6,7 @@ from tests.processors import TARGET
 from tests.unit.passes.passing import imported, opcodes, passed, rewritten
 from xla_server.ir.module import HloModule
 from xla_server.passes.reductions.concatenate_reduction import ConcatenateReduction
-from xla_server.passes.reductions.stacked_elements import MOST_OPERATIONS, StackedElements
+from xla_server.passes.reductions.stacked_elements import MAX_OPERATIONS, StackedElements
 
 PASSES = StackedElements(TARGET), ConcatenateReduction(TARGET)
 
@@ -101,7 +101,7 @@ def test_fires(module: HloModule, expected: dict[str, int | None]) -> None:
             "ROOT t = (f32[4], f32[2,4]) tuple(s, p)",
         ),
         # Too many operations.
-        stacked("d = f32[n,4] negate(c)", SUM, parts=MOST_OPERATIONS + 1),
+        stacked("d = f32[n,4] negate(c)", SUM, parts=MAX_OPERATIONS + 1),
     ],
 )
 def test_stays(module: HloModule) -> None:

@@ -1,5 +1,6 @@
 """Gathers and scatters of one window, and what else turns out to be a simpler operation."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -9,6 +10,8 @@ from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.draws.depth import paired
 from tests.unit.codegen.compiled import on_cpu, pairs
 from tests.unit.passes.passing import assert_kept, opcodes, passed, rewritten, stated
+from xla_contract.stubs import xla_data_pb2
+from xla_contract.types.opcode import Opcode
 from xla_server.passes.canonicalize.convolution_canonicaliser import ConvolutionCanonicaliser
 from xla_server.passes.expand.scatter_simplifier import SingleScatter
 from xla_server.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
@@ -139,7 +142,11 @@ def test_a_convolution_over_nothing_is_a_dot(labels: str) -> None:
     sizes = {"bf_io->bf": ["f32[4,3]", "f32[3,5]"], "fb_oi->fb": ["f32[3,4]", "f32[5,3]"]}[labels]
     result = "f32[4,5]" if labels.endswith("bf") else "f32[5,4]"
     module = stated(sizes, f"{result} convolution(x0, x1), dim_labels={labels}")
-    assert opcodes(rewritten(module, ConvolutionCanonicaliser(), relative=1e-6))["dot"] == 1
+    precision = {"precision": (2, 2), "algorithm": xla_data_pb2.PrecisionConfig.ALG_DOT_F32_F32_F32}
+    module.entry.root.attributes = dataclasses.replace(module.entry.root.attributes, **precision)
+    after = rewritten(module, ConvolutionCanonicaliser(), relative=1e-6)
+    (dot,) = (i.attributes for i in after.instructions() if i.opcode is Opcode.DOT)
+    assert {name: getattr(dot, name) for name in precision} == precision
 
 
 def test_a_convolution_over_something_is_left() -> None:

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.passes.passing import imported, opcodes, passed, rewritten, stated
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.types.opcode import Opcode
-from xla_server.ir.module import MOST_INSTRUCTIONS
+from xla_server.ir.module import MAX_INSTRUCTIONS
 from xla_server.ir.verification.verifier import verify
 from xla_server.passes.framework.editor import Editor, copy_module, rewrite, users
 from xla_server.passes.framework.fixpoint import Pass
@@ -61,7 +61,7 @@ def test_calls_that_double_and_double_are_refused_before_they_are_inlined() -> N
     entry = "ENTRY e { x = f32[4] parameter(0)\n  ROOT y = f32[4] call(x), to_apply=level39 }\n"
     module = imported(f"HloModule m\n{innermost}{levels}{entry}")
     with pytest.raises(
-        ResourceExhaustedError, match=rf"at most {MOST_INSTRUCTIONS} .*got [0-9]{{13}}$"
+        ResourceExhaustedError, match=rf"at most {MAX_INSTRUCTIONS} .*got [0-9]{{13}}$"
     ):
         require_inlinable(module)
     require_inlinable(imported(NESTED))

@@ -26,7 +26,7 @@ from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.movement.reordering import in_order, permuted
 from xla_server.codegen.trace.contraction import is_filter
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.canonicalize.channels_last import has_one_place
+from xla_server.passes.canonicalize.channels_last import has_unit_window
 from xla_server.target.loop_tuning import MAX_UNROLLED_ITERATIONS
 from xla_server.target.target import Target
 
@@ -139,7 +139,7 @@ def direct_phases(target: Target, i: HloInstruction) -> list[Phase] | None:
     )
     if is_deep and (moved or not _reads_often(i, found)):
         return None
-    least = capability.MIN_POINT_TAPS if has_one_place(i) else capability.MIN_TAPS
+    least = capability.MIN_POINT_TAPS if has_unit_window(i) else capability.MIN_TAPS
     if i.shape.element_count * found[0].depth < moved * least:
         return None
     return joined(found)

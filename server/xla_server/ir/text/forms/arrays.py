@@ -90,11 +90,7 @@ ARRAYS: dict[Opcode, Row] = {
     Opcode.SLICE: Form(
         (Attribute("slice", kinds.SLICES),),
         lambda record: (tuple(zip(record.starts, record.limits, record.strides, strict=True)),),
-        lambda shape, boxes: SliceAttributes(
-            tuple(box[0] for box in boxes),
-            tuple(box[1] for box in boxes),
-            tuple(box[2] for box in boxes),
-        ),
+        lambda shape, boxes: SliceAttributes(*(tuple(box[n] for box in boxes) for n in range(3))),
     ),
     Opcode.TRANSPOSE: fields(Attribute("dimensions", kinds.INTEGERS)),
 }

@@ -1,6 +1,7 @@
 """Operations on repeated elements, done once on the source and then repeated."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +11,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.queries import IDEMPOTENT, combiner, count, splat
+from xla_server.passes.framework.queries import IDEMPOTENT, combiner, splat
 from xla_server.passes.simplify.map_inliner import applied
 
 _LARGEST_EXACT = {ElementType.F32: 1 << 24, ElementType.F64: 1 << 53}
@@ -65,9 +66,9 @@ def hoist_repeats(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     operands = [
         # An operand without dimensions stays so: one condition selects all elements.
         source
-        if given is source
+        if operand is source
         else editor.broadcast(source, range(source.shape.rank), alike.before)
-        for given, source in zip(i.operands, sources, strict=True)
+        for operand, source in zip(i.operands, sources, strict=True)
     ]
     element = editor.add(i.opcode, operands, i.attributes)
     return editor.reshape(alike.kept(element, alike.mapped, (), editor), i.shape.dimensions)
@@ -100,13 +101,13 @@ def _groups(before: Sequence[int], after: Sequence[int]) -> list[range] | None:
     begin = 0
     for size in after:
         end = begin
-        while end < len(before) and count(before[begin:end]) < size:
+        while end < len(before) and math.prod(before[begin:end]) < size:
             end += 1
-        if count(before[begin:end]) != size:
+        if math.prod(before[begin:end]) != size:
             return None
         groups.append(range(begin, end))
         begin = end
-    return groups if count(before[begin:]) == 1 else None
+    return groups if math.prod(before[begin:]) == 1 else None
 
 
 def _equal_results(
@@ -130,7 +131,7 @@ def _equal_elements(
     kinds = (operand, initial, i.called[0].root)
     if wide.is_complex or any(part.shape.element_type is not wide for part in kinds):
         return None
-    times = count([form.sizes[d] for d in reduced if d not in form.mapped])
+    times = math.prod([form.sizes[d] for d in reduced if d not in form.mapped])
     rest = [n for n, d in enumerate(form.mapped) if d in reduced]
     is_sum = opcode is Opcode.ADD and wide is not ElementType.PRED
     if times < 2 or not (is_sum or opcode in IDEMPOTENT):

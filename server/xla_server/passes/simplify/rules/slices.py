@@ -10,7 +10,7 @@ from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import literal_of, splat
 from xla_server.passes.framework.rewrite_pass import EditorRule
 
-MOST_PARTS = 256
+MAX_PARTS = 256
 """Largest number of operands of a joined concatenation."""
 
 
@@ -115,7 +115,7 @@ def simplify_concatenate(i: HloInstruction, editor: Editor) -> HloInstruction | 
     parts: list[HloInstruction] = []
     for operand in i.operands:
         is_nested = operand.opcode is Opcode.CONCATENATE and operand.attributes.dimension == d
-        if is_nested and len(i.operands) + len(operand.operands) <= MOST_PARTS:
+        if is_nested and len(i.operands) + len(operand.operands) <= MAX_PARTS:
             parts += operand.operands
         elif operand.shape.dimensions[d]:
             parts.append(operand)
