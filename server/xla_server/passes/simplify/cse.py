@@ -77,7 +77,7 @@ class EqualComputations:
                 return None
             return (instruction.opcode, shape, value.tobytes())
         called = tuple(self._first.get(callee) for callee in instruction.called)
-        if None in called or (not called and is_effectful(instruction)):
+        if None in called or is_effectful(instruction):
             return None
         return (instruction.opcode, shape, instruction.attributes, called)
 

@@ -201,6 +201,21 @@ class TestCse:
         CommonSubexpressions().apply(module)
         assert opcodes(module)["custom-call"] == (2 if acts else calls)
 
+    @pytest.mark.parametrize("flag", ["", ", custom_call_has_side_effect=true"])
+    def test_nor_are_they_if_they_call_computations(self, flag: str) -> None:
+        call = f'custom-call(x), custom_call_target="f", called_computations={{two}}{flag}'
+        module = imported(
+            f"""HloModule m
+            two {{ a = f32[] parameter(0)
+              ROOT b = f32[] add(a, a) }}
+            ENTRY e {{ x = f32[] parameter(0)
+              a = f32[] {call}
+              b = f32[] {call}
+              ROOT r = f32[] add(a, b) }}"""
+        )
+        CommonSubexpressions().apply(module)
+        assert opcodes(module)["custom-call"] == (2 if flag else 1)
+
 
 def complex_sum(operand: str, initial: str) -> HloModule:
     """A module that adds up the vector `x`, on top of an initial value."""
