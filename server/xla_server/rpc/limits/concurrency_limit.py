@@ -52,25 +52,23 @@ class ConcurrencyLimit:
         shares, used = self.shares, self._used
         with shares.lock:
             mine, others = used.get(owner, 0), shares.used
-            has_room = mine < self._each and shares.has_room(mine)
-            if has_room and caller is not None:
+            if mine >= self._each or not shares.has_room(mine):
+                raise ResourceExhaustedError(
+                    f"a session may have {self._each} {self._noun} at the same time, all sessions "
+                    f"{shares.limit}, and one of them no more than are left, got one more with "
+                    f"{mine} of the session's and {others} of all there",
+                    hint=self._hint,
+                )
+            if caller is not None:
                 level = self._callers.exceeded(caller, 1, others, shares.limit, shares.reserve)
                 if level is not None:
                     raise self._callers.refusal(
                         level, 1, others, shares.limit, self._noun, self._hint
                     )
                 self._callers.add(caller, 1)
-            if has_room:
-                used[owner] = mine + 1
-                shares.used = others + 1
-                self._owners[key] = owner, caller
-        if not has_room:
-            raise ResourceExhaustedError(
-                f"a session may have {self._each} {self._noun} at the same time, all sessions "
-                f"{shares.limit}, and one of them no more than are left, got one more with {mine} "
-                f"of the session's and {others} of all there",
-                hint=self._hint,
-            )
+            used[owner] = mine + 1
+            shares.used = others + 1
+            self._owners[key] = owner, caller
 
     def leave(self, key: Hashable) -> None:
         """Release the slot of `key`; no effect without one."""

@@ -43,22 +43,21 @@ class FairSemaphore:
         shares = self._shares
         with shares.lock:
             mine, used = self.used, shares.used
-            exceeded = self._shared.exceeded(self._caller)
-            if mine < self.limit and shares.has_room(mine) and exceeded is None:
-                self._count(1)
-                return
-        if mine >= self.limit:
-            raise ResourceExhaustedError(
-                f"a session may have {self.limit} {self._noun}, got one more with {mine} there",
-                hint=self._hint,
-            )
-        if exceeded is not None:
-            raise self._shared.refusal(exceeded, self._noun, self._hint)
-        raise ResourceExhaustedError(
-            f"all sessions may have {shares.limit} {self._noun}, and one of them no more than are "
-            f"left, got one more with {used} there, {mine} of them this session's",
-            hint=self._hint,
-        )
+            if mine >= self.limit:
+                raise ResourceExhaustedError(
+                    f"a session may have {self.limit} {self._noun}, got one more with {mine} there",
+                    hint=self._hint,
+                )
+            level = self._shared.exceeded(self._caller)
+            if level is not None:
+                raise self._shared.use.refusal(level, 1, used, shares.limit, self._noun, self._hint)
+            if not shares.has_room(mine):
+                raise ResourceExhaustedError(
+                    f"all sessions may have {shares.limit} {self._noun}, and one of them no more "
+                    f"than are left, got one more with {used} there, {mine} of them this session's",
+                    hint=self._hint,
+                )
+            self._count(1)
 
     def acquire_async(self, callback: Callable[[], None]) -> None:
         """Take a slot as soon as one is free, then call `callback`.
@@ -137,8 +136,3 @@ class SharedSemaphore:
         """Return the level of a caller that may not have one more. Under the lock."""
         shares = self.shares
         return self.use.exceeded(caller, 1, shares.used, shares.limit, shares.reserve)
-
-    def refusal(self, level: Level, noun: str, hint: str) -> ResourceExhaustedError:
-        """Return the error for a level that `exceeded` returned."""
-        with self.shares.lock:
-            return self.use.refusal(level, 1, self.shares.used, self.shares.limit, noun, hint)
