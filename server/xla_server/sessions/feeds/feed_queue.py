@@ -66,8 +66,8 @@ class FeedQueue:
         self.is_closed = False
         """True after `close`, until `open` or `clear`."""
         self._fitting: tuple[Shape, Shape] | None = None
-        self._putters: deque[QueueWaiter] = deque()
-        self._takers: deque[QueueWaiter] = deque()
+        self._putters: deque[QueueProducer] = deque()
+        self._takers: deque[QueueConsumer] = deque()
         self._drainers: deque[QueueWaiter] = deque()
         self._lock = threading.Lock()
 
@@ -251,7 +251,6 @@ class FeedQueue:
         if not self._putters:
             return False
         putter = self._putters[0]
-        assert isinstance(putter, QueueProducer)
         if self.is_closed:
             calls.append(_settled(putter, self._closed(f"{putter.shape} came")))
             return True
@@ -262,10 +261,9 @@ class FeedQueue:
         return True
 
     def _serve(self, calls: _Calls) -> bool:
-        if not self._takers or self._lent is not None:
+        taker = self._first_taker
+        if taker is None:
             return False
-        taker = self._takers[0]
-        assert isinstance(taker, QueueConsumer)
         error: XlaError | None = self._mismatch(taker)
         count = self._count_for(taker)
         if error is None and count is None and self.is_closed:
@@ -288,13 +286,18 @@ class FeedQueue:
         items, epoch = self._stock.first(count), self._stock.epoch
         return BorrowedItems(items, lambda is_kept: self._end_loan(taker, items, epoch, is_kept))
 
+    @property
+    def _first_taker(self) -> QueueConsumer | None:
+        """The consumer to be served next; None while a loan keeps the first items."""
+        return self._takers[0] if self._takers and self._lent is None else None
+
     def _has_room(self, putter: QueueProducer) -> bool:
         items, byte_size = self.size
         if not items:
             return True
-        first = self._takers[0] if self._takers and self._lent is None else None
+        first = self._first_taker
         if (
-            isinstance(first, QueueConsumer)
+            first is not None
             and len(self._stock) < first.wanted
             # A consumer that holds items gets more only after they are released.
             and not (first.holds and self._stock.held_items)
@@ -306,8 +309,8 @@ class FeedQueue:
         )
 
     def _lacking(self) -> int:
-        first = self._takers[0] if self._takers and self._lent is None else None
-        if isinstance(first, QueueConsumer):
+        first = self._first_taker
+        if first is not None:
             return max(0, first.wanted - len(self._stock))
         return 0 if self._stock.items else 1
 
@@ -332,8 +335,8 @@ class FeedQueue:
 
     def _refusal(self, items: Sequence[Item]) -> InvalidArgumentError | None:
         """Return the error if items do not fit what remains of the first waiting consumer."""
-        first = self._takers[0] if self._takers and self._lent is None else None
-        if not isinstance(first, QueueConsumer) or first.shapes is None:
+        first = self._first_taker
+        if first is None or first.shapes is None:
             return None
         for item, shape in zip(items, first.shapes[len(self._stock) :], strict=False):
             if not self._fits(item.shape, shape):

@@ -65,7 +65,7 @@ class QueueWaiter:
 
     user: FeedClient
     tell: Callable[[Any], None]
-    line: "deque[QueueWaiter]"
+    line: "deque[Any]"
     since: float = dataclasses.field(default_factory=time.monotonic, init=False)
     is_settled: bool = dataclasses.field(default=False, init=False)
     forget: Callable[[], None] | None = dataclasses.field(default=None, init=False)
