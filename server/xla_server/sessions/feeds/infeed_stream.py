@@ -19,7 +19,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.feeds.feed_queue import FeedQueue
 from xla_server.sessions.feeds.feed_side import FeedSide, FeedStream
 from xla_server.sessions.feeds.item_conversion import fit, infeed_arrays, items_of_literal
-from xla_server.sessions.feeds.queue_entries import FeedClient, Item, WaitState
+from xla_server.sessions.feeds.queue_entries import FeedClient, Item, WaitState, joined
 
 STREAM = FeedClient("Infeed")
 MAX_REFUSALS = 64
@@ -203,7 +203,7 @@ class InfeedStream(FeedStream):
             f"the Infeed stream has used its credit; the queue holds {items} of {queue.max_items} "
             f"items and {byte_size} of {queue.max_bytes} bytes"
         )
-        shape = None if self._arrays is None else _joined(self._arrays)
+        shape = None if self._arrays is None else joined(self._arrays)
         return [WaitState(STREAM, shape, time.monotonic() - self._used_up_at, reason)]
 
     # Under the lock of the side -------------------------------------------------------------
@@ -257,7 +257,7 @@ class InfeedStream(FeedStream):
         if shape is not self._fitting and not fit(parts, self._arrays):
             raise InvalidArgumentError(
                 "an item must have the shape that the stream declares, got "
-                f"{shape.without_layout()} for {_joined(self._arrays)}"
+                f"{shape.without_layout()} for {joined(self._arrays)}"
             )
         self._fitting = shape
         return items_of_literal(arrival.value, self._arrays, arrival.sequence)
@@ -294,7 +294,3 @@ class InfeedStream(FeedStream):
         refusals, self._refusals = self._refusals, []
         progress = Progress(side.sequence, side.queue.consumed, Credit(items, byte_size))
         return [*refusals, progress]
-
-
-def _joined(arrays: Sequence[Shape]) -> Shape:
-    return arrays[0] if len(arrays) == 1 else Shape.tuple_of(arrays)

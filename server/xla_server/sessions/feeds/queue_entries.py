@@ -123,7 +123,7 @@ class QueueConsumer(QueueWaiter):
     @property
     def shape(self) -> Shape | None:
         """The requested shape; None for any."""
-        return None if self.shapes is None else joined(self.shapes, len(self.shapes) != 1)
+        return None if self.shapes is None else joined(self.shapes)
 
 
 class BorrowedItems:
@@ -142,6 +142,7 @@ class BorrowedItems:
         self._end(False)
 
 
-def joined(shapes: Sequence[Shape], in_tuple: bool) -> Shape:
-    """The shape of a value of these arrays."""
+def joined(shapes: Sequence[Shape], in_tuple: bool | None = None) -> Shape:
+    """The shape of a value of these arrays; by default one array alone is no tuple."""
+    in_tuple = len(shapes) != 1 if in_tuple is None else in_tuple
     return Shape.tuple_of(shapes) if in_tuple else shapes[0]
