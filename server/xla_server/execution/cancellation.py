@@ -109,6 +109,17 @@ class Cancellation(Completion):
             gate.wait()
         self.check()
 
+    def wait_for(self, event: Completion) -> None:
+        """Wait for an event; raise the error given to `cancel`, if it is called meanwhile."""
+        woken = threading.Event()
+        forget = event.when_done(woken.set)
+        try:
+            with self.calling(woken.set):
+                woken.wait()
+        finally:
+            forget()
+        self.check()
+
     def _tell(self, what: int) -> None:
         """Tell native code. Under the lock."""
         word = self._word

@@ -6,7 +6,6 @@ its share loses code of its own, never that of others. Code that an execution us
 does code that has a state.
 """
 
-import concurrent.futures
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import NamedTuple
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.backends.platform import Executable
+from xla_server.execution.completion import Completion
 from xla_server.passes.partitioning.signature import ShardedSignature
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.limits.shares.caller import Caller
@@ -36,11 +36,12 @@ class CachedCode:
     key: bytes
     owner: Caller
     on_evicted: Callable[[], None]
-    compiling: "concurrent.futures.Future[CompiledProgram]" = dataclasses.field(
-        default_factory=concurrent.futures.Future
-    )
+    compiling: Completion = dataclasses.field(default_factory=Completion)
+    """It is done once there is the code, or an error, or the compiling call was cancelled."""
     compiled: CompiledProgram | None = None
     """The result of compiling; None before."""
+    error: BaseException | None = None
+    """The error of compiling."""
     uses: int = 0
     """Number of calls that compile it, wait for it or run it."""
 

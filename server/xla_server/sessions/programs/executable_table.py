@@ -1,6 +1,5 @@
 """Programs that handles name, shared by content; their code may be evicted and compiled again."""
 
-import concurrent.futures
 import dataclasses
 import threading
 import time
@@ -220,7 +219,11 @@ class ExecutableCache:
             try:
                 if is_ours:
                     self._compile(shared, code, compile_program, cancellation)
-                if code.compiled is not None or _await(code.compiling, cancellation):
+                if code.compiled is None:
+                    cancellation.wait_for(code.compiling)
+                if code.error is not None:
+                    raise code.error
+                if code.compiled is not None:
                     return code, is_ours
             except BaseException:
                 self.end_use(code)
@@ -247,15 +250,14 @@ class ExecutableCache:
                 self._cache.remove(code)
                 if shared.code is code:
                     shared.code = None
-            if cancellation.is_cancelled:
-                code.compiling.cancel()
-            else:
-                code.compiling.set_exception(error)
+            if not cancellation.is_cancelled:
+                code.error = error
+            code.compiling.finish()
             raise
         with self._lock:
             code.compiled = compiled
             self._cache.compiled(code)
-        code.compiling.set_result(compiled)
+        code.compiling.finish()
 
     def _join(self, program: WireProgram, caller: Caller) -> _Shared:
         with self._lock:
@@ -371,18 +373,3 @@ class ExecutableTable:
 def _compiled(code: CachedCode) -> CompiledProgram:
     assert code.compiled is not None, "the code is there once nobody waits for it"
     return code.compiled
-
-
-def _await(
-    compiling: "concurrent.futures.Future[CompiledProgram]", cancellation: Cancellation
-) -> bool:
-    """Wait for code; raises the error of compiling it. False if its compilation was cancelled."""
-    woken = threading.Event()
-    compiling.add_done_callback(lambda _: woken.set())
-    with cancellation.calling(woken.set):
-        woken.wait()
-    cancellation.check()
-    if compiling.cancelled():
-        return False
-    compiling.result(timeout=0)
-    return True
