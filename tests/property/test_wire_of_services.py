@@ -154,7 +154,7 @@ def target(faults: Faults) -> Iterator[Target]:
         yield found
         found.close()
         # Running calls end once they notice that their session has ended.
-        until(lambda: not (engine.memory.used_bytes or engine.launched.value))
+        until(lambda: not (engine.memory.used_bytes or engine.launched))
         until(lambda: not engine.arenas.lent_bytes)
     assert faults.found == []
 

@@ -253,7 +253,7 @@ class RpcServer:
             _LOG.warning(
                 "the grace period is over, %d calls and %d launched executions are cancelled",
                 len(self._calls),
-                engine.launched.value,
+                len(engine.launched),
             )
         self._draining.linger(grace_seconds, self._is_cancelled)
         self.cancel()

@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from xla_server.backends.platform import Backend
+from xla_server.execution.cancellation_set import CancellationSet
 from xla_server.runtime.blocks import BlockPool
 from xla_server.sessions.limits.response_memory import ResponseMemory
 from xla_server.sessions.limits.semaphores import SharedSemaphore
 from xla_server.sessions.limits.server_limits import Limits, Quotas
 from xla_server.sessions.limits.shares.caller import Flow
 from xla_server.sessions.limits.shares.caller_shares import CallerUse
-from xla_server.sessions.runs.active_executions import ActiveExecutions
 from xla_server.sessions.runs.hosts import Hosts
 from xla_server.sessions.runs.run_resources import RunResources
 from xla_server.sessions.transfers.arena_pool import ArenaPool
@@ -71,7 +71,8 @@ class SharedResources(RunResources):
         """The slots of the executions of all sessions."""
         self.launching = SharedSemaphore(limits.max_launches, limits.max_sessions, limits.shares)
         """The slots of executions that were launched and have not ended."""
-        self.launched = ActiveExecutions()
+        self.launched = CancellationSet()
+        """The executions that were launched and have not ended."""
 
     def close(self, timeout: float) -> bool:
         """Free the resources, after all sessions were closed.

@@ -177,7 +177,7 @@ def test_nothing_is_left_of_a_session_that_ends_amid_calls(seed: int) -> None:
         thread.join(100)
     assert not any(thread.is_alive() for thread in threads)
     assert errors == []
-    until(lambda: not (engine.launched.value or engine.memory.used_bytes or service.running.used))
+    until(lambda: not (engine.launched or engine.memory.used_bytes or service.running.used))
     assert service.data.reserved_bytes == 0
     assert engine.arenas.lent_bytes == 0
     assert engine.close(10)

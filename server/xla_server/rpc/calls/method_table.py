@@ -104,7 +104,7 @@ class ServiceHandler(grpc.ServiceRpcHandler):
         path = handler_call_details.method
         if self._calls.are_refused:
             return self._refusals.get(path)
-        if self._launched.value:
+        if self._launched:
             waiting = self._waiting.get(path)
             if waiting is not None:
                 return waiting
