@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from xla_server.backends.platform import Backend
@@ -17,9 +16,6 @@ from xla_server.sessions.runs.hosts import Hosts
 from xla_server.sessions.runs.run_resources import RunResources
 from xla_server.sessions.transfers.arena_pool import ArenaPool
 
-_EXECUTIONS = 256
-"""Threads for launched executions if the caller supplies no executor."""
-
 
 class ExecutionThreads(Protocol):
     """A pool of threads for jobs of many callers."""
@@ -29,14 +25,6 @@ class ExecutionThreads(Protocol):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Refuse new jobs; as `Executor.shutdown`."""
-
-
-class _InOrder(ThreadPoolExecutor):
-    """Threads that serve the jobs of all flows in order of arrival."""
-
-    def submit_for(self, _: Flow, do: Callable[..., object], /, *arguments: Any) -> None:
-        """Call `do` in a thread."""
-        self.submit(do, *arguments)
 
 
 class SharedResources(RunResources):
@@ -49,8 +37,8 @@ class SharedResources(RunResources):
         self,
         backend: Backend,
         limits: Limits,
+        execution_threads: ExecutionThreads,
         quotas: Quotas | None = None,
-        execution_threads: ExecutionThreads | None = None,
         hosts: Hosts | None = None,
     ) -> None:
         super().__init__(backend, limits, quotas, hosts)
@@ -64,9 +52,7 @@ class SharedResources(RunResources):
             session_bytes=limits.session_shared_memory_bytes,
             shares=limits.shares,
         )
-        self.execution_threads: ExecutionThreads = execution_threads or _InOrder(
-            _EXECUTIONS, thread_name_prefix="xla-execution"
-        )
+        self.execution_threads = execution_threads
         self.executing = SharedSemaphore(limits.max_executions, limits.max_sessions, limits.shares)
         """The slots of the executions of all sessions."""
         self.launching = SharedSemaphore(limits.max_launches, limits.max_sessions, limits.shares)

@@ -20,6 +20,7 @@ from xla_contract.errors import (
 from xla_contract.types.shape import Shape
 from xla_contract.wire.chunk_codec import ChunkView
 from xla_server.backends.interpreter import Interpreter
+from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.feeds.device_table import DeviceHandle
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import Session
@@ -49,7 +50,7 @@ class Case:
             upload_silence_seconds=SILENCE,
             spared_device_bytes=spared,
         )
-        engine = SharedResources(Interpreter(2), limits)
+        engine = SharedResources(Interpreter(2), limits, ThreadPool(1, "execution"))
         self.service = service = Session(engine)
         self.clock = Clock()
         self.uploads = service.uploads = UploadTable(
