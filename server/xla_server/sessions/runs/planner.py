@@ -22,7 +22,7 @@ from xla_server.sessions.runs.requests import (
     RunRequest,
     RunStep,
 )
-from xla_server.sessions.runs.run import FromStep, PlannedRun, PlannedStep, Source
+from xla_server.sessions.runs.run import PlannedRun, PlannedStep, Source
 from xla_server.sessions.runs.run_outputs import OutputReader, part_shape
 from xla_server.sessions.values.donation_check import Donations, Path, Root
 from xla_server.sessions.values.futures import ValueFuture
@@ -146,7 +146,7 @@ class _Plan:
             sources.append(source)
             if argument is not None and argument.donate:
                 donated.append(index)
-            if isinstance(source, FromStep):
+            if isinstance(source, ResultArgument):
                 self._last_use[source.step] = number
         if donated or self._donations:
             self._check_donations(number, step, donated)
@@ -161,13 +161,11 @@ class _Plan:
         self, argument: HandleArgument | ResultArgument | None, parameter: Shape | None
     ) -> Source:
         """Return the value that an argument names, which must fit `parameter`, if that is given."""
-        source: Source
         if argument is None:
             raise InvalidArgumentError("an argument must say its source, got none")
-        if isinstance(argument, HandleArgument):
-            source = self._held[argument.handle]
-        else:
-            source = FromStep(argument.step, argument.path)
+        source: Source = (
+            self._held[argument.handle] if isinstance(argument, HandleArgument) else argument
+        )
         shape = self._shape_of(source)
         if parameter is not None and shape is not parameter:
             require_fitting(shape, parameter, "it")
@@ -187,7 +185,7 @@ class _Plan:
         return self._runner.engine.backend.to_device(literal, self._device)
 
     def _shape_of(self, source: Source) -> Shape:
-        if not isinstance(source, FromStep):
+        if not isinstance(source, ResultArgument):
             return source.shape
         done = len(self._steps)
         if not 0 <= source.step < done:

@@ -16,8 +16,8 @@ from xla_server.sessions.programs.executable_table import ExecutionFootprint, Lo
 from xla_server.sessions.runs.grids.grid_runner import GridRunner
 from xla_server.sessions.runs.memory_queue import MemoryWaiter
 from xla_server.sessions.runs.program_runner import profile_of
+from xla_server.sessions.runs.requests import ResultArgument
 from xla_server.sessions.runs.run_outputs import PartOutcome, StepOutput, part_of, sent_back
-from xla_server.sessions.values.donation_check import Path
 from xla_server.sessions.values.futures import ValueFuture
 from xla_server.sessions.values.value_table import Reservation, ValueTable
 
@@ -25,15 +25,7 @@ MAX_RUNS = 1024
 """Largest number of runs of one batch, as the contract says."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FromStep:
-    """An argument that is the result of a step before, or a part of it."""
-
-    step: int
-    path: Path
-
-
-Source: TypeAlias = "Buffer | ValueFuture | FromStep"
+Source: TypeAlias = "Buffer | ValueFuture | ResultArgument"
 
 
 @dataclasses.dataclass(slots=True)
@@ -218,7 +210,7 @@ class PlannedRun:
             donated = [
                 each
                 for each in step.donated
-                if isinstance(step.arguments[each], FromStep)
+                if isinstance(step.arguments[each], ResultArgument)
                 or self._values.is_held_once(arguments[each])
             ]
             execution = self._grids.runner.run(
@@ -239,6 +231,6 @@ class PlannedRun:
 
 
 def _value_of(source: Source, results: dict[int, Buffer]) -> Buffer:
-    if isinstance(source, FromStep):
+    if isinstance(source, ResultArgument):
         return part_of(results[source.step], source.path)
     return source.result() if isinstance(source, ValueFuture) else source
