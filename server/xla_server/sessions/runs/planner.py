@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.types.shape import Shape
 from xla_server.backends.platform import Buffer, Device
-from xla_server.sessions.error_context import with_context
+from xla_server.sessions.error_context import part_of_request, with_context
 from xla_server.sessions.programs.executable_table import LoadedExecutable
 from xla_server.sessions.runs.grids.grid_runner import GridRunner
 from xla_server.sessions.runs.grids.shared_step import shared_step, taken_shape
@@ -98,10 +98,8 @@ class _Plan:
         if room:
             self._room = self._values.reserve(room, "values sent along")
         for number, step in enumerate(steps):
-            try:
+            with part_of_request(f"step {number}"):
                 self._steps.append(self._step(number, step))
-            except XlaError as error:
-                raise with_context(f"step {number}", error) from error.__cause__
         self._finish()
         return PlannedRun(
             self._grids,
