@@ -157,31 +157,17 @@ class _ConversationAnswer(Responder):
             self.later(lambda: _raise(error))
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class _Call:
     """One call: its cancellation, and its response, which is sent once."""
 
-    __slots__ = (
-        "_conversation",
-        "_ending",
-        "_number",
-        "_rpc",
-        "_started",
-        "cancellation",
-        "deadline",
-    )
-
-    def __init__(
-        self, conversation: "MultiplexedStream", request: extension_pb2.ConverseRequest, rpc: Rpc
-    ) -> None:
-        self._conversation = conversation
-        self._number = request.id
-        self._rpc = rpc
-        self._started = time.monotonic()
-        self._ending = threading.Lock()
-        self.cancellation = Cancellation()
-        self.deadline: float | None = None
-        if request.timeout_milliseconds:
-            self.deadline = self._started + request.timeout_milliseconds / 1000
+    _conversation: "MultiplexedStream"
+    _number: int
+    _rpc: Rpc
+    _started: float
+    deadline: float | None
+    cancellation: Cancellation = dataclasses.field(default_factory=Cancellation)
+    _ending: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
     def finish(self, make_response: Callable[[], Response]) -> bool:
         """Send the result or error of `make_response`, unless the call was answered.
@@ -390,7 +376,9 @@ class MultiplexedStream:
                 stopped.cancellation.cancel(CancelledError("the client gave the call up"))
             return
         rpc, begin = self._shared.methods.get(request.method, (_CONVERSE, _refuse))
-        call = _Call(self, request, rpc)
+        started, timeout = time.monotonic(), request.timeout_milliseconds
+        deadline = started + timeout / 1000 if timeout else None
+        call = _Call(self, number, rpc, started, deadline)
         refusal = None
         try:
             self._admit(request, call, rpc)
