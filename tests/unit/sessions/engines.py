@@ -29,5 +29,5 @@ class Pool:
         self.most = max(self.most, self.lent)
         return self._can_lend
 
-    def take_back(self) -> None:
+    def reclaim(self) -> None:
         self.lent -= 1

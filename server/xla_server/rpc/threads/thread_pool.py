@@ -135,7 +135,7 @@ class ThreadPool(ThreadPoolExecutor):
         self._jobs.put(job)
 
     def lend(self) -> bool:
-        """Allow one thread more until `take_back`, as one waits; False beyond the limit."""
+        """Allow one thread more until `reclaim`, as one waits; False beyond the limit."""
         with self._changing:
             if self._lent >= self._most_lent:
                 return False
@@ -149,7 +149,7 @@ class ThreadPool(ThreadPoolExecutor):
         if self._has_thread() and (job := self._waiting.take()) is not None:
             self._give(job)
 
-    def take_back(self) -> None:
+    def reclaim(self) -> None:
         """Allow one thread less; a surplus thread ends after its job."""
         with self._changing:
             self._lent -= 1

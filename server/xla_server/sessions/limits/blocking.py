@@ -15,9 +15,9 @@ class SlotPool(Protocol):
     """A pool of threads that can be one larger for a while."""
 
     def lend(self) -> bool:
-        """Allow one thread more until `take_back`; return False if that is impossible."""
+        """Allow one thread more until `reclaim`; return False if that is impossible."""
 
-    def take_back(self) -> None:
+    def reclaim(self) -> None:
         """End what one `lend` allowed."""
 
 
@@ -64,4 +64,4 @@ def releasing_slot() -> Iterator[None]:
     finally:
         worker.is_waiting = False
         if is_lent and pool is not None:
-            pool.take_back()
+            pool.reclaim()

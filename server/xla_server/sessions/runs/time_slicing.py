@@ -146,7 +146,7 @@ class TimeSlicer:
         with self._lock:
             if turn.is_lent and turn.worker.pool is not None:
                 turn.is_lent = False
-                turn.worker.pool.take_back()
+                turn.worker.pool.reclaim()
 
     @contextlib.contextmanager
     def taken(self, cancellation: Cancellation, flow: Flow = LOCAL_FLOW) -> Iterator[None]:
