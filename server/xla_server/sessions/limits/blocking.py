@@ -24,11 +24,11 @@ class SlotPool(Protocol):
 class Worker:
     """A thread of a pool, with the program that it runs."""
 
-    __slots__ = ("is_waiting", "pool", "turn")
+    __slots__ = ("is_waiting", "pool", "time_slice")
 
     def __init__(self, pool: SlotPool | None) -> None:
         self.pool = pool
-        self.turn: Any = None
+        self.time_slice: Any = None
         """The program it runs, if `sessions.runs.time_slicing` schedules it."""
         self.is_waiting = False
         """True if it waits for others, and has lent its slot."""
@@ -56,9 +56,11 @@ def current_worker() -> Worker:
 def releasing_slot() -> Iterator[None]:
     """Lend the slot of the calling thread for the block, if it is a pool's thread."""
     worker = current_worker()
-    turn, pool = worker.turn, worker.pool
+    time_slice, pool = worker.time_slice, worker.pool
     worker.is_waiting = True
-    is_lent = pool is not None and not (turn is not None and turn.is_lent) and pool.lend()
+    is_lent = (
+        pool is not None and not (time_slice is not None and time_slice.is_lent) and pool.lend()
+    )
     try:
         yield
     finally:

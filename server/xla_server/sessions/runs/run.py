@@ -158,20 +158,20 @@ class PlannedRun:
         room = self.reserve(cancellation) if room is None else room
         needs = self._needs()
         outcomes: list[StepOutcome] = []
-        turns = runner.engine.turns
+        time_slicer = runner.engine.time_slicer
         # Participants take turns of their own; the run that waits for them must take none.
         is_shared = any(step.is_shared for step in self.steps)
-        turn = None if is_shared else turns.begin(cancellation, runner.flow)
+        time_slice = None if is_shared else time_slicer.begin(cancellation, runner.flow)
         try:
             for number, step in enumerate(self.steps):
                 try:
                     if not number:
                         self.free_donated()
                     cancellation.check()
-                    if turn is not None or step.is_shared:
+                    if time_slice is not None or step.is_shared:
                         outcomes.append(self._execute(number, step, results, cancellation))
                     else:
-                        with cancellation.followed() as own, turns.taken(own, runner.flow):
+                        with cancellation.followed() as own, time_slicer.taken(own, runner.flow):
                             outcomes.append(self._execute(number, step, results, own))
                 except XlaError as error:
                     raise self._located(number, error) from error.__cause__
@@ -181,8 +181,8 @@ class PlannedRun:
             results.clear()
             yield outcomes
         finally:
-            if turn is not None:
-                turns.end(turn)
+            if time_slice is not None:
+                time_slicer.end(time_slice)
             room.release()
 
     def close(self) -> None:

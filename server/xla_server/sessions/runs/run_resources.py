@@ -32,5 +32,5 @@ class RunResources:
         )
         """Executions that wait for memory."""
         self.compiling = CompileShare(limits.max_compile_seconds, limits.shares)
-        self.turns = TimeSlicer()
+        self.time_slicer = TimeSlicer()
         self.programs = ExecutableCache(limits)

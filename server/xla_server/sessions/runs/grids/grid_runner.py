@@ -241,7 +241,7 @@ class GridRunner:
             devices = [each.device for each in participants]
 
             def run(group: GridParticipants, own: Cancellation) -> list[Execution] | None:
-                with runner.engine.turns.taken(own, runner.flow):
+                with runner.engine.time_slicer.taken(own, runner.flow):
                     return in_turns(arguments, devices, own, group)
 
             in_turns = executable.in_turns
@@ -321,7 +321,7 @@ class GridRunner:
         def run(collectives: Collectives, cancellation: Cancellation) -> Execution:
             with (
                 part_of_request(participant.name),
-                runner.engine.turns.taken(cancellation, runner.flow),
+                runner.engine.time_slicer.taken(cancellation, runner.flow),
             ):
                 execution = runner.run(
                     participant.compiled,
