@@ -221,9 +221,7 @@ class TimeSlicer:
         self._has_paused = len(long_running) > at_once
         chosen: list[TimeSlice] = []
         if now - self._changed_at < PERIOD:
-            chosen = [time_slice for time_slice in long_running if not time_slice.is_paused][
-                :at_once
-            ]
+            chosen = [each for each in long_running if not each.is_paused][:at_once]
         else:
             self._changed_at = now
         running = set(chosen)
