@@ -96,7 +96,7 @@ class IdleStreams:
         self._known: dict[IdleTimer, tuple[float, Received | None]] = {}
         self._found: list[IdleTimer] = []
 
-    def look(self, *, is_short: bool) -> int:
+    def update(self, *, is_short: bool) -> int:
         """Update the silent streams; return how many of them may hold a part of a message for long.
 
         With `is_short`, received bytes are counted at any cost.
