@@ -69,7 +69,7 @@ class StreamWatchdog:
                 if not streams:
                     self._thread = None
                     return
-            is_busy, deadline = self._look(streams)
+            is_busy, deadline = self._poll(streams)
             quiet = 0 if is_busy else quiet + 1
             if quiet < _PATIENCE:
                 time.sleep(_PERIOD)
@@ -87,7 +87,7 @@ class StreamWatchdog:
             self._woken.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
         self.is_asleep = False
 
-    def _look(self, streams: list[tuple[MonitoredStream, int]]) -> tuple[bool, float | None]:
+    def _poll(self, streams: list[tuple[MonitoredStream, int]]) -> tuple[bool, float | None]:
         now = time.monotonic()
         is_busy = False
         following = None

@@ -163,7 +163,7 @@ class MemoryQueue:
     def _watch(self) -> None:
         while True:
             with self._lock:
-                left = self._look()
+                left = self._settle_ready()
                 if not self._waiters:
                     self._memory.on_change = None
                     self._thread = None
@@ -175,7 +175,7 @@ class MemoryQueue:
             self._changed.wait(max(0.0, next_deadline - time.monotonic()))
             self._changed.clear()
 
-    def _look(self) -> list[MemoryWaiter]:
+    def _settle_ready(self) -> list[MemoryWaiter]:
         """Settle all waiters that can be; return them. Called with the lock held."""
         now = time.monotonic()
         left: list[MemoryWaiter] = []

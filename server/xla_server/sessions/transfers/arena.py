@@ -62,7 +62,7 @@ class Arena:
         self._given_back: set[int] = set()
         self._backed = 0
         self.stray_bytes = 0
-        """Bytes that the client has written outside all parts, as of the last `look`."""
+        """Bytes that the client has written outside all parts, as of the last `scan_strays`."""
         self._idle_since: float | None = time.monotonic()
         self._lock = threading.Lock()
         self._descriptor = _sealed_file(capacity)
@@ -82,10 +82,10 @@ class Arena:
     @property
     def backed_bytes(self) -> int:
         """Bytes with memory: up to the farthest end of a part since the last `trim`, and strays."""
-        self.look()
+        self.scan_strays()
         return self._backed + self.stray_bytes
 
-    def look(self, *, drops: bool = False) -> None:
+    def scan_strays(self, *, drops: bool = False) -> None:
         """Count the bytes that the client has written outside all parts, unless the lock is held.
 
         With `drops`, release their memory.
