@@ -254,7 +254,7 @@ class Pressed(Watched):
             received=self.count,
             clock=self.clock,
         )
-        self.pressure._requests.look = lambda: self.requests  # type: ignore[method-assign]
+        self.pressure._requests.update = lambda: self.requests  # type: ignore[method-assign]
         self.pressure._requests.end = self._end_requests  # type: ignore[method-assign]
 
     def round(self, seconds: float = 0.5) -> list[str]:
