@@ -96,9 +96,9 @@ class Stream:
 
     def _refuse(self) -> None:
         """Raise the error that ends the call: the message came too late."""
-        is_told = threading.Event()
-        self._cancellation.add_callback(is_told.set)
-        is_told.wait()
+        has_ended = threading.Event()
+        self._cancellation.add_callback(has_ended.set)
+        has_ended.wait()
         self._cancellation.check()
 
     def send(self, response: Response) -> None:
