@@ -41,7 +41,7 @@ class Upload:
         self.received = 0
         self._checksum = 0
         self._owner: object = None
-        self._tell_owner: Callable[[XlaError], object] | None = None
+        self._notify_owner: Callable[[XlaError], object] | None = None
         self._left_at: float | None = self._active_at
         self._dropped: XlaError | None = None
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ class Upload:
             )
 
     def take_over(
-        self, owner: object, offset: int, tell: Callable[[XlaError], object], now: float
+        self, owner: object, offset: int, on_lost: Callable[[XlaError], object], now: float
     ) -> None:
         """Give the upload to another stream, and end the previous one.
 
@@ -67,13 +67,13 @@ class Upload:
         """
         with self._lock:
             self._check_alive()
-            before, self._tell_owner = self._tell_owner, tell
+            notify_previous, self._notify_owner = self._notify_owner, on_lost
             self._owner = owner
             self._left_at = None
             self._active_at = now
             received = self.received
-        if before is not None:
-            before(_taken_over())
+        if notify_previous is not None:
+            notify_previous(_taken_over())
         if offset != received:
             raise FailedPreconditionError(
                 f"an upload goes on where it broke off, got offset {offset} after {received} bytes",
@@ -84,7 +84,7 @@ class Upload:
         """Record that a stream has ended; the upload then waits for another one."""
         with self._lock:
             if self._owner is owner:
-                self._owner = self._tell_owner = None
+                self._owner = self._notify_owner = None
                 self._left_at = now
 
     def was_left_before(self, moment: float) -> bool:
@@ -148,10 +148,10 @@ class Upload:
                 return
             self._dropped = reason
             self._writer = None
-            tell, self._tell_owner = self._tell_owner, None
+            on_lost, self._notify_owner = self._notify_owner, None
             self._reservation.release()
-        if tell is not None:
-            tell(reason)
+        if on_lost is not None:
+            on_lost(reason)
 
     def _check_owner(self, owner: object) -> None:
         self._check_alive()

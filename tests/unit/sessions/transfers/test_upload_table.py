@@ -133,7 +133,7 @@ def test_the_device_must_be_there(case: Case):
 def test_what_has_no_room_is_refused_before_it_is_allocated(case: Case):
     with pytest.raises(ResourceExhaustedError, match="may take 1000 bytes"):
         case.begin(shape=Shape.parse("f32[1000000000000]{0}"))
-    assert case.uploads._under_way == {}
+    assert case.uploads._in_progress == {}
     assert case.reserved == 0
 
 
@@ -144,7 +144,7 @@ def test_what_cannot_be_allocated_leaves_nothing_set_aside(monkeypatch, case: Ca
     monkeypatch.setattr(case.service.engine.blocks, "take", fail)
     with pytest.raises(MemoryError):
         case.begin()
-    assert (case.reserved, case.uploads._under_way) == (0, {})
+    assert (case.reserved, case.uploads._in_progress) == (0, {})
 
 
 def test_uploads_under_way_are_limited():
@@ -271,7 +271,7 @@ def test_a_chunk_without_room_gives_everything_back_at_once(case: Case):
         with pytest.raises(ResourceExhaustedError, match=r"16 bytes more .* after 16 of 32 bytes"):
             _write(upload, 16)
         assert case.reserved == 970
-    assert case.uploads._under_way == {}
+    assert case.uploads._in_progress == {}
     with pytest.raises(ResourceExhaustedError):
         upload.finish()
 
