@@ -64,8 +64,8 @@ class QueueWaiter:
     """A waiting producer, consumer or drain. The queue's lock guards it."""
 
     user: FeedClient
-    tell: Callable[[Any], None]
-    line: "deque[Any]"
+    on_settled: Callable[[Any], None]
+    wait_queue: "deque[Any]"
     since: float = dataclasses.field(default_factory=time.monotonic, init=False)
     is_settled: bool = dataclasses.field(default=False, init=False)
     forget: Callable[[], None] | None = dataclasses.field(default=None, init=False)
@@ -78,15 +78,15 @@ class QueueWaiter:
     def settle(self) -> None:
         """Leave the wait queue: the wait is over."""
         self.is_settled = True
-        self.line.remove(self)
+        self.wait_queue.remove(self)
 
-    def telling(self, outcome: object) -> Callable[[], None]:
+    def notification(self, outcome: object) -> Callable[[], None]:
         """Return a function that reports the outcome, to be called without the lock."""
 
         def call() -> None:
             if self.forget is not None:
                 self.forget()
-            self.tell(outcome)
+            self.on_settled(outcome)
 
         return call
 
@@ -116,7 +116,7 @@ class QueueConsumer(QueueWaiter):
     holds: bool = dataclasses.field(default=False, kw_only=True)
 
     @property
-    def wanted(self) -> int:
+    def min_items(self) -> int:
         """The least number of items that it takes."""
         return 1 if self.shapes is None else len(self.shapes)
 
