@@ -124,10 +124,10 @@ class InfeedStream(FeedStream):
         self._side = side
         self._arrays = arrays
         self._refusals = list(side.refused)
-        self._used_up_at = time.monotonic()
+        self._out_of_credit_at = time.monotonic()
         self._reported = side.sequence
         self._unreported_bytes = 0
-        self._is_asked = False
+        self._is_flush_requested = False
         self._fitting: Shape | None = None
         self.next_sequence = side.sequence + 1
         self.credit = Credit(self._credit_items, self._credit_bytes)
@@ -162,7 +162,7 @@ class InfeedStream(FeedStream):
     def flush(self) -> None:
         """Make a report of progress due at once."""
         with self._side.changed:
-            self._is_asked = True
+            self._is_flush_requested = True
             self._side.changed.notify_all()
 
     def reports(self) -> Iterator[Report]:
@@ -204,7 +204,7 @@ class InfeedStream(FeedStream):
             f"items and {byte_size} of {queue.max_bytes} bytes"
         )
         shape = None if self._arrays is None else joined(self._arrays)
-        return [WaitState(STREAM, shape, time.monotonic() - self._used_up_at, reason)]
+        return [WaitState(STREAM, shape, time.monotonic() - self._out_of_credit_at, reason)]
 
     # Under the lock of the side -------------------------------------------------------------
 
@@ -228,7 +228,7 @@ class InfeedStream(FeedStream):
         self._credit_bytes -= arrival.byte_size
         self._unreported_bytes += arrival.byte_size
         if not self._has_credit:
-            self._used_up_at = time.monotonic()
+            self._out_of_credit_at = time.monotonic()
 
     def _queue(self, arrivals: Sequence[ReceivedItem]) -> None:
         values: list[tuple[Item, ...]] = []
@@ -268,7 +268,7 @@ class InfeedStream(FeedStream):
         self._side.refused.append(refused)
 
     def _is_due(self) -> bool:
-        if self._refusals or self._is_asked:
+        if self._refusals or self._is_flush_requested:
             return True
         queue = self._side.queue
         items, byte_size = self._grantable()
@@ -290,7 +290,7 @@ class InfeedStream(FeedStream):
         self._credit_bytes += byte_size
         self._reported = side.sequence
         self._unreported_bytes = 0
-        self._is_asked = False
+        self._is_flush_requested = False
         refusals, self._refusals = self._refusals, []
         progress = Progress(side.sequence, side.queue.consumed, Credit(items, byte_size))
         return [*refusals, progress]
