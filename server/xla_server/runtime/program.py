@@ -204,7 +204,7 @@ class Program:
             run = self._waiting.pop()
         except IndexError:
             run = _Run(self._encoded, self.constants, self._threads.board)
-        given = [0, cancellation.word, *addresses]
+        given = [0, cancellation.flag_address, *addresses]
         for opcode in self.code.numbers:
             given += [run.number(_NUMBERS[opcode], position)]
         results: dict[int, MemoryBlock] = {}
@@ -257,7 +257,7 @@ class Program:
                 cancellation.check()
             if row < 0:
                 return
-            if cancellation.is_called:
+            if cancellation.needs_checkpoint:
                 cancellation.checkpoint()
             number = self._meetings.get(row)
             if number is not None and meets_natively(words[executor.MEETINGS], number):

@@ -220,7 +220,7 @@ def test_many_loops_in_python_take_turns_and_end_at_once() -> None:
         with scheduler.taken(cancellation):
             try:
                 while True:
-                    if cancellation.is_called:
+                    if cancellation.needs_checkpoint:
                         cancellation.checkpoint()
             except CancelledError:
                 pass
@@ -228,7 +228,7 @@ def test_many_loops_in_python_take_turns_and_end_at_once() -> None:
     threads = [threading.Thread(target=loop, args=(each,)) for each in cancellations]
     for thread in threads:
         thread.start()
-    until(lambda: sum(each.is_called for each in cancellations) >= 28)
+    until(lambda: sum(each.needs_checkpoint for each in cancellations) >= 28)
     for each in cancellations:
         each.cancel()
     for thread in threads:
