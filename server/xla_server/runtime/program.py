@@ -39,11 +39,11 @@ _Views: TypeAlias = list[tuple[int, Callable[[int], Array]]]
 _HostRow: TypeAlias = tuple[HostThunk, int, _Views, _Views]
 """A thunk of the host, the row to resume at, and the values that the thunk reads and writes."""
 
-KEPT_RUNS = 16
+MAX_IDLE_RUNS = 16
 """Bound of idle runs that a program keeps for reuse; more executions at a time are rare."""
 
 _ROW, _CYCLES, _FINISHED = executor.ROW, executor.CYCLES, executor.FINISHED
-_GIVEN = 8 * executor.ROW
+_INPUTS = 8 * executor.ROW
 """Offset in bytes of the words that each run sets: the row, then the first slots."""
 
 MAX_TURN_BYTES = 1 << 24
@@ -57,7 +57,7 @@ MAX_TURN_FLOPS = CostClass.ACCESS * MAX_TURN_BYTES
 _NUMBERS = {Opcode.REPLICA_ID: 0, Opcode.PARTITION_ID: 1}
 """Index of each number of a participant in its (replica, partition) position."""
 
-KEPT_ARENA = 1 << 16
+MAX_IDLE_ARENA_BYTES = 1 << 16
 """Largest arena, in bytes, that an idle run keeps; larger ones return to the pool of blocks."""
 
 
@@ -104,8 +104,8 @@ class Program:
         results = self._encoded.results
         self._sizes = [(n, block_size(code.results[n].byte_size)) for n in results]
         self._arena_size = block_size(assignment.arena_bytes)
-        self._given = struct.Struct(f"={2 + len(code.parameters) + len(results)}q")
-        self._waiting: deque[_Run] = deque(maxlen=KEPT_RUNS)
+        self._inputs = struct.Struct(f"={2 + len(code.parameters) + len(results)}q")
+        self._idle_runs: deque[_Run] = deque(maxlen=MAX_IDLE_RUNS)
 
     def with_donated(self, donated: frozenset[int]) -> "Program":
         """Return this program for runs that may overwrite the parameters with these numbers."""
@@ -201,27 +201,27 @@ class Program:
         """Return a run on these arguments at a position of the grid, and its results' memory."""
         take = self._blocks.take
         try:
-            run = self._waiting.pop()
+            run = self._idle_runs.pop()
         except IndexError:
             run = _Run(self._encoded, self.constants, self._threads.board)
-        given = [0, cancellation.flag_address, *addresses]
+        inputs = [0, cancellation.flag_address, *addresses]
         for opcode in self.code.numbers:
-            given += [run.number(_NUMBERS[opcode], position)]
+            inputs += [run.number(_NUMBERS[opcode], position)]
         results: dict[int, MemoryBlock] = {}
         for number, size in self._sizes:
             block = results[number] = take(size)
-            given.append(block.address)
+            inputs.append(block.address)
         if run.arena is None:
             run.use(take(self._arena_size))
-        self._given.pack_into(run.memory, _GIVEN, *given)
+        self._inputs.pack_into(run.memory, _INPUTS, *inputs)
         return run, results
 
     def _end(self, run: "_Run") -> int:
         """Keep a finished run for reuse, and return the cycles that it took."""
         cycles = run.words[_CYCLES]
-        if self._arena_size > KEPT_ARENA:
+        if self._arena_size > MAX_IDLE_ARENA_BYTES:
             run.arena = None
-        self._waiting.append(run)
+        self._idle_runs.append(run)
         return cycles
 
     def run_on_arrays(
