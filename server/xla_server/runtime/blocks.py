@@ -81,9 +81,9 @@ class BlockPool:
         if not self._lock.acquire(False):
             return
         try:
-            free = self.free_bytes + size
-            if free <= self._limit:
-                self.free_bytes = free
+            free_bytes = self.free_bytes + size
+            if free_bytes <= self._limit:
+                self.free_bytes = free_bytes
                 if size in self._free:
                     self._free[size].append((memory, address))
                 else:

@@ -43,7 +43,7 @@ MAX_IDLE_RUNS = 16
 """Bound of idle runs that a program keeps for reuse; more executions at a time are rare."""
 
 _ROW, _CYCLES, _FINISHED = executor.ROW, executor.CYCLES, executor.FINISHED
-_INPUTS = 8 * executor.ROW
+_INPUTS_OFFSET = 8 * executor.ROW
 """Offset in bytes of the words that each run sets: the row, then the first slots."""
 
 MAX_TURN_BYTES = 1 << 24
@@ -213,7 +213,7 @@ class Program:
             inputs.append(block.address)
         if run.arena is None:
             run.use(take(self._arena_size))
-        self._inputs.pack_into(run.memory, _INPUTS, *inputs)
+        self._inputs.pack_into(run.memory, _INPUTS_OFFSET, *inputs)
         return run, results
 
     def _end(self, run: "_Run") -> int:
