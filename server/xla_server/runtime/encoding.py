@@ -13,7 +13,7 @@ from xla_server.runtime import executor
 from xla_server.runtime.meetings import COUNT, GIVEN_WORDS, OF_RECORD, POSITION
 from xla_server.runtime.native import COPY_BYTES, copy_range
 
-_CANCELLATION_PLACE = Location("cancellation", 0)
+_CANCELLATION_LOCATION = Location("cancellation", 0)
 
 _OF_RECORD = {thunks.POSITION: POSITION, thunks.GROUP_SIZE: COUNT}
 """Index, in a meeting's record, of the number that a kernel reads as this argument."""
@@ -36,7 +36,7 @@ class Encoded:
         named = [assignment.places[value] for row in rows for value in addressed(row)]
         constants = of_kind("constant", [*named, *assignment.results])
         arena = of_kind("arena", named)
-        order = [_CANCELLATION_PLACE, *parameters, *results, *constants, *arena]
+        order = [_CANCELLATION_LOCATION, *parameters, *results, *constants, *arena]
         self.slots = {place: number for number, place in enumerate(order)}
         self.results = tuple(place.number for place in results)
         self.constants = tuple(place.number for place in constants)
@@ -63,7 +63,7 @@ class Encoded:
 
     def _slot(self, value: thunks.Value) -> int:
         if is_given(value):
-            return self.slots[_CANCELLATION_PLACE]
+            return self.slots[_CANCELLATION_LOCATION]
         return self.slots[self._places[value]]
 
     def _meeting(self, row: thunks.MeetThunk) -> int:
@@ -124,13 +124,13 @@ class Encoded:
             case thunks.MeetThunk():
                 self.hosts[at] = row.host, self._labels[row.end]
                 self.meetings.append(row)
-                copier, way = self._native(copy_range), executor.COPIES
+                copier, mode = self._native(copy_range), executor.COPIES
                 if row.is_referenced:
-                    way = executor.REFERS
+                    mode = executor.REFERS
                 number, leaving = len(self.meetings) - 1, self._labels[row.end] - 1
                 first = self._meeting(row)
                 once = leaving if row.is_made_once else 0
-                return [executor.MEET, number, first, copier, way, once]
+                return [executor.MEET, number, first, copier, mode, once]
             case thunks.LeaveThunk():
                 first, number = len(self._targets), self.meetings.index(row.meeting)
                 made = row.meeting.host.writes if row.meeting.is_made_once else ()

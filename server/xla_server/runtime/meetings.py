@@ -68,7 +68,7 @@ class MemberAddresses(NamedTuple):
     stride: int
 
 
-LOOKS = 400
+POLLS = 400
 """Polls of the seats of a group, with a pause between, before a participant sleeps or yields."""
 
 POLLED_YIELDS = 2000
@@ -166,7 +166,7 @@ class Visit:
             if seat[SEAT_STAMP] < self.stamp
         ]
 
-    def rise(self, participant: int) -> None:
+    def mark_awake(self, participant: int) -> None:
         """Clear the mark that a member sleeps: the caller, or a member that it wakes."""
         self._seats[self.meeting.members.index(participant)][SEAT_SLEEPS] = 0
 

@@ -28,7 +28,7 @@ from xla_server.runtime import executor
 from xla_server.runtime.blocks import BlockPool, MemoryBlock, block_size
 from xla_server.runtime.encoding import Encoded
 from xla_server.runtime.host import RunContext, arrays_of
-from xla_server.runtime.meetings import LOOKS, meets_natively
+from xla_server.runtime.meetings import POLLS, meets_natively
 from xla_server.runtime.threads import KernelThreads
 
 Array = Any
@@ -141,7 +141,7 @@ class Program:
         if times is not None:
             words[executor.TIMES] = times.address
         if self._meetings:
-            words[executor.LOOKS] = LOOKS
+            words[executor.POLLS] = POLLS
             words[executor.MEETINGS] = collectives.records(self.plan)
         self._walk(run.address, 0)
         if words[_ROW] != _FINISHED:
@@ -163,7 +163,7 @@ class Program:
             for number, each in enumerate(addresses)
         ]
         for (run, _), address in zip(begun, records, strict=True):
-            run.words[executor.LOOKS] = -1
+            run.words[executor.POLLS] = -1
             run.words[executor.MEETINGS] = address
         group = np.array([run.address for run, _ in begun], np.int64)
         self._walk(group.ctypes.data, len(begun))

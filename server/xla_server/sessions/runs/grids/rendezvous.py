@@ -223,11 +223,11 @@ class Rendezvous:
             self._check()
             open_ = self._open.get(key)
             if not visit.missing():
-                visit.rise(number)
+                visit.mark_awake(number)
                 if open_ is not None:
                     del self._open[key]
                     for sleeper in open_.arrived:
-                        visit.rise(sleeper)
+                        visit.mark_awake(sleeper)
                     open_.is_full = True
                     self._wake(open_)
                 return
