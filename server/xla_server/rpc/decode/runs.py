@@ -52,12 +52,12 @@ def read_sharded(request: extension_pb2.ExecuteShardedRequest) -> ShardedRequest
             arguments.append(_sharded_argument(argument))
     output = request.output
     with part_of_request("the output"):
-        fate = ShardedOutput(output.join, _sharding_in(output), output.flatten)
+        sharded_output = ShardedOutput(output.join, _sharding_in(output), output.flatten)
     return ShardedRequest(
         handle_in(request, "executable"),
         read_assignment(request, "the request's"),
         arguments,
-        fate,
+        sharded_output,
     )
 
 

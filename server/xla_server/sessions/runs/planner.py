@@ -215,7 +215,7 @@ class _Plan:
             steps[self._last_use.get(number, number)].done_with.append(number)
             if not self._donations:
                 continue
-            if step.output.sees_whole:
+            if step.output.uses_whole:
                 self._donations.check(("step", number), (), f"the output of step {number}")
             for part in step.output.parts:
                 where = f"part {list(part.path)} of the output of step {number}"
