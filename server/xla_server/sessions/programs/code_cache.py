@@ -51,7 +51,7 @@ class CachedCode:
         return 0 if self.compiled is None else self.compiled.executable.kept_bytes
 
     @property
-    def may_go(self) -> bool:
+    def is_evictable(self) -> bool:
         """True if the code may be evicted now, and compiled again to the same effect."""
         done = self.compiled
         return not self.uses and done is not None and not done.executable.has_state
@@ -147,7 +147,7 @@ class CodeCache:
         """Evict the least recently used code, of one level or all; False if none may be evicted."""
         for code in self._codes.values():
             is_of_level = level is None or level in levels(code.owner)
-            if is_of_level and code is not spared and code.may_go:
+            if is_of_level and code is not spared and code.is_evictable:
                 self.remove(code)
                 code.on_evicted()
                 return True

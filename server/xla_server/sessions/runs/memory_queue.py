@@ -108,7 +108,7 @@ class MemoryQueue:
             return entered
         try:
             with cancellation.calling(lambda: self.leave(entered)):
-                lent = contextlib.nullcontext() if slots is None else _given_back(slots)
+                lent = contextlib.nullcontext() if slots is None else _released(slots)
                 with releasing_slot(), lent:
                     left.wait()
                 cancellation.check()
@@ -253,7 +253,7 @@ class MemoryQueue:
 
 
 @contextlib.contextmanager
-def _given_back(slots: FairSemaphore) -> Iterator[None]:
+def _released(slots: FairSemaphore) -> Iterator[None]:
     """Release a slot for the block, then wait for another one."""
     slots.release()
     try:

@@ -48,7 +48,7 @@ class Reservation:
         excess = self._byte_size - byte_size
         if excess > 0:
             self._byte_size = byte_size
-            self._give_back(excess)
+            self._release_bytes(excess)
 
     def __enter__(self) -> "Reservation":
         return self
@@ -60,10 +60,10 @@ class Reservation:
         """Release the bytes unless a value was stored."""
         byte_size, self._byte_size = self._byte_size, 0
         if byte_size:
-            self._give_back(byte_size)
+            self._release_bytes(byte_size)
 
-    def _give_back(self, byte_size: int) -> None:
-        self._table.give_up(byte_size, self._is_running)
+    def _release_bytes(self, byte_size: int) -> None:
+        self._table.uncharge(byte_size, self._is_running)
         if self._on_release is not None:
             self._on_release(byte_size)
 
@@ -300,7 +300,7 @@ class ValueTable:
                 self.used_bytes -= leaf.byte_size
                 self._memory.change(-leaf.byte_size)
 
-    def give_up(self, byte_size: int, is_running: bool) -> None:
+    def uncharge(self, byte_size: int, is_running: bool) -> None:
         """Free reserved bytes."""
         with self._lock:
             running = byte_size if is_running else 0
