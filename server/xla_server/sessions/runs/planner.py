@@ -12,7 +12,7 @@ from xla_server.backends.platform import Buffer, Device
 from xla_server.sessions.error_context import part_of_request, with_context
 from xla_server.sessions.programs.executable_table import LoadedExecutable
 from xla_server.sessions.runs.grids.grid_runner import GridRunner
-from xla_server.sessions.runs.grids.shared_step import shared_step, taken_shape
+from xla_server.sessions.runs.grids.shared_step import parameter_shape, shared_step
 from xla_server.sessions.runs.program_runner import require_count, require_fitting
 from xla_server.sessions.runs.requests import (
     Argument,
@@ -172,7 +172,7 @@ class _Plan:
     def _inline(self, argument: InlineArgument, compiled: LoadedExecutable, index: int) -> Buffer:
         """A value sent along; its layout describes the wire only."""
         literal = argument.read(max_bytes=self._runner.engine.quotas.device_bytes)
-        parameter = taken_shape(compiled, index, literal.shape)
+        parameter = parameter_shape(compiled, index, literal.shape)
         if not literal.shape.equal(parameter):
             if not literal.shape.compatible(parameter):
                 raise InvalidArgumentError(

@@ -163,10 +163,12 @@ class GridRunner:
             grid = prepared[0][0].program.grid
             channels = None
             if len(requests) == 1 < len(devices):
-                (compiled, arguments), places = prepared[0], range(len(devices))
+                (compiled, arguments), numbers = prepared[0], range(len(devices))
                 participants = [
-                    _Participant(_place(grid, place), compiled, arguments, devices[place])
-                    for place in places
+                    _Participant(
+                        _participant_name(grid, number), compiled, arguments, devices[number]
+                    )
+                    for number in numbers
                 ]
             else:
                 participants = [
@@ -270,7 +272,7 @@ class GridRunner:
     ) -> list[_Participant]:
         return [
             _Participant(
-                _place(compiled.program.grid, number),
+                _participant_name(compiled.program.grid, number),
                 compiled,
                 [self._argument(source, number, device) for source in sources],
                 device,
@@ -430,7 +432,7 @@ def _longest(executions: Sequence[Execution]) -> Execution:
     return max(executions, key=lambda each: each.profile.compute_time_ns)
 
 
-def _place(grid: DeviceGrid, number: int) -> str:
+def _participant_name(grid: DeviceGrid, number: int) -> str:
     replica, partition = grid.position(number)
     return f"replica {replica}, partition {partition}"
 

@@ -40,7 +40,7 @@ def shared_step(compiled: LoadedExecutable, arguments: Sequence[Shape]) -> tuple
     return result, execution_bytes(compiled, cuts, joining)
 
 
-def taken_shape(compiled: LoadedExecutable, number: int, given: Shape) -> Shape:
+def parameter_shape(compiled: LoadedExecutable, number: int, given: Shape) -> Shape:
     """The shape of a parameter that a value of shape `given` is an argument for.
 
     For a parameter that the program splits, that value may be a shard or the whole.
