@@ -81,16 +81,16 @@ class MultiplexedStreams:
 
     def serve(self, session: SessionEntry, stream: Stream, cancellation: Cancellation) -> None:
         """Answer the calls of one stream until it ends."""
-        conversation = MultiplexedStream(self, session, stream, cancellation)
+        multiplexed = MultiplexedStream(self, session, stream, cancellation)
         with self._lock:
-            self._open.add(conversation)
+            self._open.add(multiplexed)
             is_draining = self._is_draining
         if is_draining:
-            conversation.drain()
+            multiplexed.drain()
         try:
-            with self.boundary.sessions.attached(session), self.watch.watching(conversation):
+            with self.boundary.sessions.attached(session), self.watch.watching(multiplexed):
                 try:
-                    conversation.run()
+                    multiplexed.run()
                 finally:
                     if stream.silence.ended_at is not None:
                         # The client may not notice before its next call, and counts as attached
@@ -99,15 +99,15 @@ class MultiplexedStreams:
                         self.boundary.sessions.keep(session, name)
         finally:
             with self._lock:
-                self._open.discard(conversation)
+                self._open.discard(multiplexed)
 
     def drain(self) -> None:
         """Begin no more calls; streams end once the calls in progress have been answered."""
         with self._lock:
             self._is_draining = True
-            conversations = list(self._open)
-        for conversation in conversations:
-            conversation.drain()
+            streams = list(self._open)
+        for multiplexed in streams:
+            multiplexed.drain()
 
 
 def _begin(rpc: Rpc, row: Unary | Deferred, pools: Pools, boundary: Boundary) -> Begin:
@@ -132,7 +132,7 @@ def _begin(rpc: Rpc, row: Unary | Deferred, pools: Pools, boundary: Boundary) ->
 
 
 @dataclasses.dataclass(eq=False)
-class _ConversationAnswer(Responder):
+class _StreamResponder(Responder):
     """A response, sent by the thread that made it or else by a thread for streams.
 
     A thread that all clients share must not wait for a client that does not read.
@@ -161,7 +161,7 @@ class _ConversationAnswer(Responder):
 class _Call:
     """One call: its cancellation, and its response, which is sent once."""
 
-    _conversation: "MultiplexedStream"
+    _stream: "MultiplexedStream"
     _number: int
     _rpc: Rpc
     _started: float
@@ -176,9 +176,9 @@ class _Call:
         """
         if not self._ending.acquire(blocking=False):
             return False
-        conversation = self._conversation
+        stream = self._stream
         response = extension_pb2.ConverseResponse(id=self._number)
-        serialize = conversation.boundary.serialize
+        serialize = stream.boundary.serialize
         made: Response = b""
         room = None
         try:
@@ -186,16 +186,14 @@ class _Call:
             response.response = serialize(self._rpc, made)
             data = serialize(self._rpc, response)
             if len(data) >= LARGE_BYTES:
-                room = reservation_of(conversation.answers, made, len(data))
+                room = reservation_of(stream.answers, made, len(data))
         except BaseException as error:
             discard(made)
             response.ClearField("response")
             seconds = time.monotonic() - self._started
-            response.status = conversation.boundary.status_bytes(
-                self._rpc, error, conversation.peer, seconds
-            )
+            response.status = stream.boundary.status_bytes(self._rpc, error, stream.peer, seconds)
             data = response.SerializeToString()
-        conversation.answer(self._number, self, data, room)
+        stream.answer(self._number, self, data, room)
         return True
 
 
@@ -211,7 +209,7 @@ class MultiplexedStream:
     ) -> None:
         self.boundary = shared.boundary
         self.answering = 0
-        """Number of the turn in which the reading thread is answering a call; 0 while it reads."""
+        """Number of the request that the reading thread is answering; 0 while it reads."""
         self._shared = shared
         self._session = session
         self._owner = session.token or session.connection
@@ -220,7 +218,7 @@ class MultiplexedStream:
         self._stream = stream
         self._cancellation = cancellation
         self._calls: dict[int, _Call] = {}
-        self._turn = 0
+        self._request_count = 0
         self._unanswered = 0
         self._is_sending = False
         self._backlog: deque[_Outgoing] = deque()
@@ -249,10 +247,10 @@ class MultiplexedStream:
                 # call.
                 self._error = None
 
-    def hand_on(self, turn: int) -> None:
-        """Have another thread read, if the reading one is still answering in this turn."""
+    def hand_over(self, number: int) -> None:
+        """Have another thread read, if the reading one is still answering the request with this number."""
         with self._lock:
-            if self.answering != turn or not self._has_room.is_set():
+            if self.answering != number or not self._has_room.is_set():
                 return
             self.answering = 0
         # The threads end only with the server.
@@ -261,7 +259,7 @@ class MultiplexedStream:
 
     def end_late_calls(self, now: float) -> float | None:
         """End calls whose deadline has passed; return the next deadline."""
-        following = None
+        next_deadline = None
         for call in list(self._calls.values()):
             deadline = call.deadline
             if deadline is None:
@@ -272,9 +270,9 @@ class MultiplexedStream:
                 # Cancelling may block on the client, and this thread serves all streams.
                 with contextlib.suppress(RuntimeError):
                     self._shared.threads.submit(call.cancellation.cancel, error)
-            elif following is None or deadline < following:
-                following = deadline
-        return following
+            elif next_deadline is None or deadline < next_deadline:
+                next_deadline = deadline
+        return next_deadline
 
     def answer(
         self, number: int, call: _Call, response: bytes, room: ResponseReservation | None
@@ -297,9 +295,9 @@ class MultiplexedStream:
                     self._has_room.clear()
                 return
             self._is_sending = True
-        following: _Outgoing | None = (response, room)
-        while following is not None:
-            response, room = following
+        outgoing: _Outgoing | None = (response, room)
+        while outgoing is not None:
+            response, room = outgoing
             with contextlib.suppress(XlaError):
                 self._stream.send(response)
             if room is not None:
@@ -308,7 +306,7 @@ class MultiplexedStream:
                 self._unanswered -= 1
                 is_over = self._is_half_closed and not self._unanswered
                 is_drained = self._is_draining and not self._unanswered
-                following = self._next_of_backlog()
+                outgoing = self._next_of_backlog()
         if is_over:
             self._over.set()
         elif is_drained:
@@ -341,13 +339,13 @@ class MultiplexedStream:
         watch, lock = self._shared.watch, self._lock
         try:
             while (data := self._receive()) is not None:
-                turn = self._turn = self._turn + 1
-                self.answering = turn
+                number = self._request_count = self._request_count + 1
+                self.answering = number
                 if watch.is_asleep:
                     watch.wake()
-                self._take(self._stream.parse(data))
+                self._begin_call(self._stream.parse(data))
                 with lock:
-                    if self.answering != turn:
+                    if self.answering != number:
                         return
                     self.answering = 0
         except BaseException as error:
@@ -368,7 +366,7 @@ class MultiplexedStream:
             self._has_room.wait()
         return self._stream.receive_bytes()
 
-    def _take(self, request: extension_pb2.ConverseRequest) -> None:
+    def _begin_call(self, request: extension_pb2.ConverseRequest) -> None:
         number = request.id
         if request.cancel:
             stopped = self._calls.get(number)
@@ -393,7 +391,7 @@ class MultiplexedStream:
             return
         if self._cancellation.is_cancelled:
             self._cancel_all()
-        answer = _ConversationAnswer(call.finish, self._shared.threads)
+        answer = _StreamResponder(call.finish, self._shared.threads)
         has_session = request.method not in self._shared.without_session
         subject = self._session.service if has_session else self._stream.caller
         begin(subject, request.request, call.cancellation, answer)
