@@ -119,16 +119,16 @@ def read_message(data: bytes) -> hlo_pb2.HloModuleProto:
     """
     # Field 1 is the name of an HloModuleProto and the module of an HloProto, so at most one reading
     # has computations.
-    alone = _parsed(hlo_pb2.HloModuleProto, data)
-    if alone is not None and alone.computations:
-        return alone
-    whole = _parsed(hlo_pb2.HloProto, data)
-    if whole is None or not whole.hlo_module.computations:
+    bare = _parsed(hlo_pb2.HloModuleProto, data)
+    if bare is not None and bare.computations:
+        return bare
+    wrapped = _parsed(hlo_pb2.HloProto, data)
+    if wrapped is None or not wrapped.hlo_module.computations:
         raise InvalidArgumentError(
             "a module must be a serialized HloModuleProto or HloProto with computations, got "
             f"{len(data)} bytes that are neither"
         )
-    return whole.hlo_module
+    return wrapped.hlo_module
 
 
 def _parsed(kind: type[M], data: bytes) -> M | None:

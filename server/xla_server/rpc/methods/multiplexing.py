@@ -248,7 +248,7 @@ class MultiplexedStream:
                 self._error = None
 
     def hand_over(self, number: int) -> None:
-        """Have another thread read, if the reading one is still answering the request with this number."""
+        """Have another thread read, if the reading one is still answering this request."""
         with self._lock:
             if self.answering != number or not self._has_room.is_set():
                 return
