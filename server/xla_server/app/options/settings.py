@@ -434,9 +434,9 @@ def load_settings(flags: Mapping[str, Any], config: Path | None = None) -> Setti
 
 
 def _check_address(address: str) -> None:
-    prefix, _, source = address.partition(":")
+    prefix, _, path = address.partition(":")
     if prefix in ("unix", "unix-abstract"):
-        if not source.removeprefix("//"):
+        if not path.removeprefix("//"):
             raise ValueError(f"must name the socket, got {address!r}")
         return
     host, colon, port = address.rpartition(":")
