@@ -39,7 +39,7 @@ class Events:
             os.close(self._writing)
 
     def put(self, event: int) -> None:
-        """Add an event, which must be no signal's number, from any thread; ignored after the end."""
+        """Add an event that is no signal's number, from any thread; ignored after the end."""
         with self._lock:
             if self._is_open:
                 os.write(self._writing, bytes([event]))

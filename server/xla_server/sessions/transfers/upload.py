@@ -76,8 +76,9 @@ class Upload:
             notify_previous(_taken_over())
         if offset != received:
             raise FailedPreconditionError(
-                f"an upload goes on where it broke off, got offset {offset} after {received} bytes",
-                hint="GetUpload tells the offset.",
+                f"an upload must be resumed at its progress, got offset {offset} after "
+                f"{received} bytes",
+                hint="GetUpload returns the offset.",
             )
 
     def leave(self, owner: object, now: float) -> None:
@@ -164,7 +165,7 @@ class Upload:
 
 
 def _taken_over() -> AbortedError:
-    return AbortedError("the upload goes on over another stream, which replaced this one")
+    return AbortedError("the upload continues over another stream, which replaced this one")
 
 
 def require_layout(shape: Shape) -> Shape:

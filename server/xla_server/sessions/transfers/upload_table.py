@@ -162,7 +162,7 @@ class UploadTable:
             interrupted = [self._in_progress.pop(key) for key in interrupted_ids]
             silent = [self._in_progress.pop(key) for key in silent_ids]
         for upload in interrupted:
-            upload.drop(AbortedError("the upload broke off and was not gone on with in time"))
+            upload.drop(AbortedError("the upload was interrupted and not resumed in time"))
         for upload in silent:
             seconds = self._limits.upload_silence_seconds
             upload.drop(
@@ -208,16 +208,17 @@ class UploadTable:
     def _new(self, shape: Shape | None, device: DeviceHandle | None, offset: int) -> Upload:
         if offset != 0:
             raise NotFoundError(
-                f"only an upload under way goes on, got offset {offset} for an id of none",
-                hint="Uploads that broke off are kept for the grace period of sessions.",
+                f"only an upload in progress can be resumed, got offset {offset} for an id "
+                "without one",
+                hint="Interrupted uploads are kept for the grace period of sessions.",
             )
         target = self._devices.resolve(device)
         checked = _checked(shape)
         if len(self._in_progress) >= MAX_UPLOADS:
             raise ResourceExhaustedError(
-                f"a session may have {MAX_UPLOADS} uploads under way, got one more with "
+                f"a session may have {MAX_UPLOADS} uploads in progress, got one more with "
                 f"{len(self._in_progress)} there",
-                hint="Abandon those that will not go on.",
+                hint="Abandon those that will not be resumed.",
             )
         spared = self._limits.spared_device_bytes
         reservation = self._values.reserve_later(
@@ -287,7 +288,7 @@ class _FinishedUpload(UploadStream):
     def __init__(self, finished: UploadState, offset: int) -> None:
         if offset != finished.size:
             raise FailedPreconditionError(
-                f"an upload goes on where it broke off, got offset {offset} for one that has "
+                f"an upload must be resumed at its progress, got offset {offset} for one that has "
                 f"finished with {finished.size} bytes",
                 hint="Begin another upload under another upload_id.",
             )
@@ -319,5 +320,5 @@ def _unknown(upload_id: bytes) -> NotFoundError:
     return NotFoundError(
         f"an upload of this session is needed, got id {upload_id[:MAX_ID_BYTES].hex()}, which "
         "there never was or which has ended",
-        hint="Uploads that broke off are kept for the grace period of sessions.",
+        hint="Interrupted uploads are kept for the grace period of sessions.",
     )
