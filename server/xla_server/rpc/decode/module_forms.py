@@ -29,12 +29,8 @@ _CHARACTERS_PER_BYTE = 4
 MAX_TEXT_CHARACTERS = 1 << 26
 """Characters of HLO text: lists of numbers take some 25 times as many bytes while it is read."""
 
-_FORMATS: Mapping[int, DumpFormat] = {
-    extension_pb2.MODULE_FORMAT_UNSPECIFIED: DumpFormat.TEXT,
-    extension_pb2.MODULE_FORMAT_TEXT: DumpFormat.TEXT,
-    extension_pb2.MODULE_FORMAT_PROTO: DumpFormat.PROTO,
-    extension_pb2.MODULE_FORMAT_DOT: DumpFormat.DOT,
-    extension_pb2.MODULE_FORMAT_HTML: DumpFormat.HTML,
+_FORMATS: Mapping[int, DumpFormat] = {extension_pb2.MODULE_FORMAT_UNSPECIFIED: DumpFormat.TEXT} | {
+    extension_pb2.ModuleFormat.Value(f"MODULE_FORMAT_{each.name}"): each for each in DumpFormat
 }
 
 
