@@ -78,7 +78,7 @@ class LoadedExecutable:
     cache_hit: bool
     compile_time_ns: int
     shared: _Shared
-    room: ExecutionFootprint
+    footprint: ExecutionFootprint
     caller: Caller = LOCAL
     name: str = ""
     """The program's."""

@@ -148,7 +148,7 @@ class _Plan:
                 self._last_use[source.step] = number
         if donated or self._donations:
             self._check_donations(number, step, donated)
-        result, size = compiled.program_shape.result, compiled.room.byte_size
+        result, size = compiled.program_shape.result, compiled.footprint.byte_size
         if is_shared:
             shapes = [self._shape_of(source) for source in sources]
             result, size = shared_step(compiled, shapes)

@@ -293,8 +293,8 @@ class ProgramRunner:
 
         Waits and raises as `MemoryQueue.reserve`.
         """
-        room = compiled.room
-        return self.engine.queue.reserve(self.data, room.byte_size, room, cancellation)
+        footprint = compiled.footprint
+        return self.engine.queue.reserve(self.data, footprint.byte_size, footprint, cancellation)
 
     def assigned(
         self, grid: DeviceGrid, assignments: Sequence[DeviceAssignment]

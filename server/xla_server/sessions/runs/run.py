@@ -107,19 +107,19 @@ class PlannedRun:
 
         All at once, so that no run waits for memory while it holds some.
         """
-        size, room, number = self._need()
+        size, footprint, number = self._need()
         runner = self._grids.runner
         try:
-            return runner.engine.queue.reserve(runner.data, size, room, cancellation, slots)
+            return runner.engine.queue.reserve(runner.data, size, footprint, cancellation, slots)
         except ResourceExhaustedError as error:
             raise self._located(number, error) from error.__cause__
 
     def enter(self, on_left: Callable[[MemoryWaiter], None]) -> "Reservation | MemoryWaiter":
         """Reserve as `reserve` does, but wait without a thread; see `MemoryQueue.enter`."""
-        size, room, number = self._need()
+        size, footprint, number = self._need()
         runner = self._grids.runner
         try:
-            return runner.engine.queue.enter(runner.data, size, room, on_left)
+            return runner.engine.queue.enter(runner.data, size, footprint, on_left)
         except ResourceExhaustedError as error:
             raise self._located(number, error) from error.__cause__
 
@@ -131,7 +131,7 @@ class PlannedRun:
         """Return the bytes to reserve, their purpose, and the step that needs most."""
         needs = self._needs()[:-1]
         number = needs.index(max(needs))
-        return needs[number], self.steps[number].compiled.room, number
+        return needs[number], self.steps[number].compiled.footprint, number
 
     def _needs(self) -> list[int]:
         """Return the bytes that each step needs, earlier results included, and the total kept."""

@@ -128,7 +128,7 @@ class GridRunner:
         joining = joining_of(request.output, compiled)
         cuts = [(each.sharding, each.value.shape) for each in sources if isinstance(each, _Cut)]
         size = execution_bytes(compiled, cuts, joining)
-        with runner.engine.queue.reserve(runner.data, size, compiled.room, cancellation):
+        with runner.engine.queue.reserve(runner.data, size, compiled.footprint, cancellation):
             participants = self._participants(compiled, devices, sources)
             with self._slots(participants):
                 executions = self._run(participants, grid, cancellation)
@@ -185,10 +185,10 @@ class GridRunner:
                     modules = [runner.module_of(each.compiled) for each in participants]
                     check_transfer_cycles(modules, grid)
             # For all at once, so that no participant waits while another holds slots.
-            rooms = [each.compiled.room for each in participants]
-            largest = max(rooms, key=lambda room: room.byte_size)
-            size = sum(room.byte_size for room in rooms)
-            with part_of_request(participants[rooms.index(largest)].name):
+            footprints = [each.compiled.footprint for each in participants]
+            largest = max(footprints, key=lambda each: each.byte_size)
+            size = sum(each.byte_size for each in footprints)
+            with part_of_request(participants[footprints.index(largest)].name):
                 room = runner.engine.queue.reserve(runner.data, size, largest, cancellation)
             stack.enter_context(room)
             with self._slots(participants):

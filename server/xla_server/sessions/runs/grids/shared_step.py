@@ -77,7 +77,7 @@ def execution_bytes(
     """Bytes of an execution on all devices, with its shards and a joined result."""
     size = compiled.program.grid.size
     return (
-        size * compiled.room.byte_size
+        size * compiled.footprint.byte_size
         + sum(cut_bytes(sharding, shape, size) for sharding, shape in cuts)
         + (0 if joining is None else joining[1].byte_size)
     )
