@@ -23,7 +23,7 @@ class AccountedResponse:
     """A response whose memory was reserved before it was made. Serialized as a message is."""
 
     message: Message | bytes
-    room: ResponseReservation | None
+    reservation: ResponseReservation | None
     """The reservation; None once it is released."""
 
     def SerializeToString(self) -> bytes:  # noqa: N802
@@ -48,11 +48,11 @@ def held(
     """
     if byte_size < LARGE_BYTES:
         return make()
-    room = answers.take(byte_size)
+    reservation = answers.take(byte_size)
     try:
-        return AccountedResponse(make(), room)
+        return AccountedResponse(make(), reservation)
     except BaseException:
-        room.release()
+        reservation.release()
         raise
 
 
@@ -83,25 +83,25 @@ def reservation_of(
 
     Raises ResourceExhaustedError, and drops the response, if it exceeds twice the limit.
     """
-    room = response.room if isinstance(response, AccountedResponse) else None
-    if room is None:
+    reservation = response.reservation if isinstance(response, AccountedResponse) else None
+    if reservation is None:
         return answers.take(byte_size, is_made=True)
-    more = byte_size - room.byte_size
+    more = byte_size - reservation.byte_size
     try:
         # Metadata of values is small, and its size unknown before. More than LARGE_BYTES of it
         # belong to a value of many small parts.
         if more > LARGE_BYTES:
-            room.grow(more, is_made=True)
+            reservation.grow(more, is_made=True)
         else:
-            room.resize(byte_size)
+            reservation.resize(byte_size)
     except BaseException:
         discard(response)
         raise
-    return room
+    return reservation
 
 
 def discard(response: Response) -> None:
     """Release the memory of a response that is not sent."""
-    if isinstance(response, AccountedResponse) and response.room is not None:
-        response.room.release()
-        response.room = None
+    if isinstance(response, AccountedResponse) and response.reservation is not None:
+        response.reservation.release()
+        response.reservation = None

@@ -180,20 +180,20 @@ class _Call:
         response = extension_pb2.ConverseResponse(id=self._number)
         serialize = stream.boundary.serialize
         made: Response = b""
-        room = None
+        reservation = None
         try:
             made = make_response()
             response.response = serialize(self._rpc, made)
             data = serialize(self._rpc, response)
             if len(data) >= LARGE_BYTES:
-                room = reservation_of(stream.answers, made, len(data))
+                reservation = reservation_of(stream.answers, made, len(data))
         except BaseException as error:
             discard(made)
             response.ClearField("response")
             seconds = time.monotonic() - self._started
             response.status = stream.boundary.status_bytes(self._rpc, error, stream.peer, seconds)
             data = response.SerializeToString()
-        stream.answer(self._number, self, data, room)
+        stream.answer(self._number, self, data, reservation)
         return True
 
 
@@ -275,7 +275,7 @@ class MultiplexedStream:
         return next_deadline
 
     def answer(
-        self, number: int, call: _Call, response: bytes, room: ResponseReservation | None
+        self, number: int, call: _Call, response: bytes, reservation: ResponseReservation | None
     ) -> None:
         """Send an answer and release its room, unless another thread is sending, which then does.
 
@@ -289,19 +289,19 @@ class MultiplexedStream:
                 self._shared.calls.leave(call)
             if self._is_sending:
                 # The thread that is sending sends it.
-                self._backlog.append((response, room))
+                self._backlog.append((response, reservation))
                 self._backlog_bytes += len(response)
                 if self._is_backed_up():
                     self._has_room.clear()
                 return
             self._is_sending = True
-        outgoing: _Outgoing | None = (response, room)
+        outgoing: _Outgoing | None = (response, reservation)
         while outgoing is not None:
-            response, room = outgoing
+            response, reservation = outgoing
             with contextlib.suppress(XlaError):
                 self._stream.send(response)
-            if room is not None:
-                room.release()
+            if reservation is not None:
+                reservation.release()
             with self._lock:
                 self._unanswered -= 1
                 is_over = self._is_half_closed and not self._unanswered

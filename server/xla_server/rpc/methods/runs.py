@@ -54,15 +54,16 @@ def run_with_slot(
     service: Session,
     request: extension_pb2.RunRequest,
     cancellation: Cancellation,
-    room: ResponseReservation | None = None,
+    reservation: ResponseReservation | None = None,
 ) -> extension_pb2.RunResponse:
-    """A run in a slot of `service.running` that the caller has taken; `room` is its response's.
+    """A run in a slot of `service.running` that the caller has taken.
 
-    Raises ResourceExhaustedError, before anything runs, if the response may take no more memory.
+    `reservation` is the memory of its response. Raises ResourceExhaustedError, before anything
+    runs, if the response may take no more memory.
     """
     with contextlib.closing(service.planner.plan(read_run(request))) as run:
-        if run.sent_back_bytes and room is not None:
-            room.grow(run.sent_back_bytes)
+        if run.sent_back_bytes and reservation is not None:
+            reservation.grow(run.sent_back_bytes)
         memory = run.reserve(cancellation, service.running)
         return _execute(service, run, cancellation, memory)
 
@@ -105,8 +106,8 @@ def _run_batch(
     cancellation: Cancellation,
     answer: Responder,
 ) -> None:
-    room = ResponseReservation(service.answers)
-    run_one = functools.partial(run_with_slot, service, room=room)
+    reservation = ResponseReservation(service.answers)
+    run_one = functools.partial(run_with_slot, service, reservation=reservation)
 
     def begin() -> None:
         try:
@@ -129,14 +130,14 @@ def _run_batch(
         forget()
         if cancellation.is_cancelled:
             # Whichever is seen first, the call ends with the cancellation's error.
-            room.release()
+            reservation.release()
             answer.later(cancelled)
             return
         response = extension_pb2.RunBatchResponse(outcomes=map(_outcome, outcomes))
-        if room.byte_size >= LARGE_BYTES:
-            answer.done(AccountedResponse(response, room))
+        if reservation.byte_size >= LARGE_BYTES:
+            answer.done(AccountedResponse(response, reservation))
         else:
-            room.release()
+            reservation.release()
             answer.done(response)
 
     def cancelled() -> extension_pb2.RunBatchResponse:

@@ -87,19 +87,19 @@ class SessionResponseMemory:
 
     def take(self, byte_size: int, *, is_made: bool = False) -> "ResponseReservation":
         """Reserve memory for a response, made or not; raises as `ResponseReservation.grow`."""
-        room = ResponseReservation(self)
+        reservation = ResponseReservation(self)
         # A caller that knows only the largest possible size may state more than that.
-        room.grow(min(byte_size, self.max_answer_bytes), is_made=is_made)
-        return room
+        reservation.grow(min(byte_size, self.max_answer_bytes), is_made=is_made)
+        return reservation
 
     @contextlib.contextmanager
     def taking(self, byte_size: int) -> Iterator[None]:
         """Reserve memory for the block; raises as `ResponseReservation.grow`."""
-        room = self.take(byte_size)
+        reservation = self.take(byte_size)
         try:
             yield
         finally:
-            room.release()
+            reservation.release()
 
     def grow_locked(self, byte_size: int, own: int, times: int) -> None:
         """Count more bytes of a response that has `own` already. Under the lock."""

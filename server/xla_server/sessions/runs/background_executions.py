@@ -194,21 +194,21 @@ class BackgroundExecutions:
         `waiter`, which has the memory.
         """
         error = None if waiter else self._error_of_arguments(execution)
-        room: Reservation | None = None
+        reservation: Reservation | None = None
         try:
             if error is None:
                 try:
                     entered = waiter.result() if waiter else self._enter(execution)
                     if entered is None:
                         return
-                    room = entered
+                    reservation = entered
                 except BaseException as caught:
                     error = self._named(execution, caught)
             if not execution.claim():
                 return
-            if room is not None:
+            if reservation is not None:
                 try:
-                    with execution.run.executing(execution.cancellation, room) as outcomes:
+                    with execution.run.executing(execution.cancellation, reservation) as outcomes:
                         execution.run.close()
                         self._keep(execution, outcomes)
                 except BaseException as caught:
@@ -216,8 +216,8 @@ class BackgroundExecutions:
                     error = self._named(execution, caught)
             self._end(execution, error)
         finally:
-            if room is not None:
-                room.release()
+            if reservation is not None:
+                reservation.release()
             self._running.release()
         execution.finish()
 

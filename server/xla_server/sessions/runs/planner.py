@@ -69,7 +69,7 @@ class _Plan:
         self._steps: list[PlannedStep] = []
         self._held: dict[int, Buffer | ValueFuture] = {}
         self._donated: list[int] = []
-        self._room: Reservation | None = None
+        self._inline_reservation: Reservation | None = None
         self._donations = Donations()
         self._last_use: dict[int, int] = {}
         self._outputs = OutputReader(grids.runner.engine.limits.max_message_bytes)
@@ -78,25 +78,25 @@ class _Plan:
         """Release all held values and reserved memory."""
         if self._held:
             self._values.release(list(self._held.values()))
-        if self._room is not None:
-            self._room.release()
+        if self._inline_reservation is not None:
+            self._inline_reservation.release()
 
     def run(self, steps: Sequence[RunStep]) -> PlannedRun:
         """Return the run of these steps."""
         # Bytes of the values sent along are those that arrived: `read` checks them against the
         # shapes.
-        room = 0
+        inline_bytes = 0
         uses: dict[int, tuple[int, int]] = {}
         for number, step in enumerate(steps):
             for index, argument in enumerate(step.arguments):
                 if isinstance(argument, HandleArgument):
                     uses.setdefault(argument.handle, (number, index))
                 elif isinstance(argument, InlineArgument):
-                    room += argument.byte_size
+                    inline_bytes += argument.byte_size
         if uses:
             self._hold(uses)
-        if room:
-            self._room = self._values.reserve(room, "values sent along")
+        if inline_bytes:
+            self._inline_reservation = self._values.reserve(inline_bytes, "values sent along")
         for number, step in enumerate(steps):
             with part_of_request(f"step {number}"):
                 self._steps.append(self._step(number, step))
@@ -107,7 +107,7 @@ class _Plan:
             self._steps,
             self._held,
             self._donated,
-            self._room,
+            self._inline_reservation,
             self._outputs.sent_back,
         )
 

@@ -73,7 +73,7 @@ class PlannedRun:
     """The arguments that are values of the session, by their handles."""
     _donated: list[int]
     """The handles that it donates."""
-    _room: Reservation | None
+    _inline_reservation: Reservation | None
     """Memory of the values sent along, if any."""
     sent_back_bytes: int
     """Bytes of the results that are sent back, by their shapes."""
@@ -147,15 +147,15 @@ class PlannedRun:
 
     @contextlib.contextmanager
     def executing(
-        self, cancellation: Cancellation, room: Reservation | None = None
+        self, cancellation: Cancellation, reservation: Reservation | None = None
     ) -> Iterator[list[StepOutcome]]:
-        """Run the steps in the reservation `room`; yield the outcomes, to be kept in the block.
+        """Run the steps in `reservation`; yield the outcomes, to be kept in the block.
 
         Raises ValuePendingError for an argument that is not computed, the error of one that failed,
-        the errors of running, and without `room` as `reserve`.
+        the errors of running, and without `reservation` as `reserve`.
         """
         runner, results = self._grids.runner, dict[int, Buffer]()
-        room = self.reserve(cancellation) if room is None else room
+        reservation = self.reserve(cancellation) if reservation is None else reservation
         needs = self._needs()
         outcomes: list[StepOutcome] = []
         time_slicer = runner.engine.time_slicer
@@ -177,21 +177,21 @@ class PlannedRun:
                     raise self._located(number, error) from error.__cause__
                 for done in step.done_with:
                     results.pop(done, None)
-                room.shrink(max(needs[number + 1 :]))
+                reservation.shrink(max(needs[number + 1 :]))
             results.clear()
             yield outcomes
         finally:
             if time_slice is not None:
                 time_slicer.end(time_slice)
-            room.release()
+            reservation.release()
 
     def close(self) -> None:
         """Release the arguments; no effect when done before."""
         held, self._held = self._held, {}
         if held:
             self._values.release(list(held.values()))
-        if self._room is not None:
-            self._room.release()
+        if self._inline_reservation is not None:
+            self._inline_reservation.release()
         # A launched run is remembered after its end, and must not keep the memory of arguments.
         for step in self.steps:
             step.arguments = []

@@ -136,13 +136,13 @@ def test_nothing_is_made_without_room(answers: SessionResponseMemory) -> None:
     def make() -> bytes:
         raise AssertionError("made")
 
-    room = answers.take(LIMIT)
+    reservation = answers.take(LIMIT)
     with pytest.raises(ResourceExhaustedError, match=f"take {LIMIT} bytes"):
         held(answers, len(LARGE), make)
     literal = Literal.from_numpy(np.zeros(LARGE_BYTES, np.float32))
     with pytest.raises(ResourceExhaustedError, match=f"got {4 * LARGE_BYTES} bytes more"):
         accounted_literal(answers, xla_pb2.TransferToClientResponse(), literal)
-    room.release()
+    reservation.release()
     with pytest.raises(AssertionError):
         held(answers, len(LARGE), make)
     assert answers.used_bytes == 0
@@ -151,7 +151,7 @@ def test_nothing_is_made_without_room(answers: SessionResponseMemory) -> None:
 def test_an_answer_without_room_is_an_error(
     boundary: Boundary, answers: SessionResponseMemory
 ) -> None:
-    room, context = answers.take(2 * LIMIT), Context()
+    reservation, context = answers.take(2 * LIMIT), Context()
     with pytest.raises(RuntimeError, match="aborted"):
         unary(boundary, context, lambda *_: LARGE)
     assert context.status is not None
@@ -160,7 +160,7 @@ def test_an_answer_without_room_is_an_error(
     sent = deferred(boundary, context, lambda *call: call[-1].done(LARGE))
     assert sent == [None]
     assert context.code is grpc.StatusCode.RESOURCE_EXHAUSTED
-    room.release()
+    reservation.release()
     assert answers.used_bytes == 0
 
 
@@ -215,7 +215,7 @@ def test_an_answer_of_many_parts_takes_what_it_is_found_to_take(
     )
     with pytest.raises(ResourceExhaustedError):
         reservation_of(answers, response, size)
-    assert response.room is None
+    assert response.reservation is None
     assert answers.used_bytes == 2 * LIMIT
     beside.release()
 
