@@ -156,11 +156,11 @@ class RpcServer:
             boundary,
         )
         extension["Converse"] = Streaming(self._conversations.serve)
-        for name, rpcs, rows in (
+        for name, rpcs, specs in (
             (SERVICE_NAME, RPCS, METHODS),
             (EXTENSION_NAME, EXTENSION_RPCS, extension),
         ):
-            handler = ServiceHandler(name, rpcs, rows, self._pools, boundary)
+            handler = ServiceHandler(name, rpcs, specs, self._pools, boundary)
             self._server.add_generic_rpc_handlers((handler,))
         self._discovery = Discovery(self._server, self._pools, gate)
         try:

@@ -56,10 +56,10 @@ _Outgoing: TypeAlias = tuple[bytes, ResponseReservation | None]
 
 
 class MultiplexedStreams:
-    """The streams of Converse of one server. `rows` are by paths without the first slash."""
+    """The streams of Converse of one server. `specs` are by paths without the first slash."""
 
     def __init__(
-        self, rows: Mapping[str, tuple[Rpc, MethodSpec]], pools: Pools, boundary: Boundary
+        self, specs: Mapping[str, tuple[Rpc, MethodSpec]], pools: Pools, boundary: Boundary
     ) -> None:
         self.boundary = boundary
         self.threads = pools.threads[Pool.STREAM]
@@ -69,14 +69,14 @@ class MultiplexedStreams:
         self._is_draining = False
         self._lock = threading.Lock()
         self.methods: dict[str, tuple[Rpc, Begin]] = {
-            path: (rpc, _begin(rpc, row, pools, boundary))
-            for path, (rpc, row) in rows.items()
-            if isinstance(row, Unary | Deferred)
+            path: (rpc, _begin(rpc, spec, pools, boundary))
+            for path, (rpc, spec) in specs.items()
+            if isinstance(spec, Unary | Deferred)
         }
         self.without_session = {
             path
-            for path, (_, row) in rows.items()
-            if isinstance(row, Unary) and not row.has_session
+            for path, (_, spec) in specs.items()
+            if isinstance(spec, Unary) and not spec.has_session
         }
 
     def serve(self, session: SessionEntry, stream: Stream, cancellation: Cancellation) -> None:
@@ -110,10 +110,10 @@ class MultiplexedStreams:
             multiplexed.drain()
 
 
-def _begin(rpc: Rpc, row: Unary | Deferred, pools: Pools, boundary: Boundary) -> Begin:
-    executor = pools.threads[row.pool]
-    decode = row.decode
-    method = retry_when_ready(row.method, executor) if isinstance(row, Unary) else row.method
+def _begin(rpc: Rpc, spec: Unary | Deferred, pools: Pools, boundary: Boundary) -> Begin:
+    executor = pools.threads[spec.pool]
+    decode = spec.decode
+    method = retry_when_ready(spec.method, executor) if isinstance(spec, Unary) else spec.method
 
     def in_place(
         service: Any, request: bytes, cancellation: Cancellation, answer: Responder
@@ -128,7 +128,7 @@ def _begin(rpc: Rpc, row: Unary | Deferred, pools: Pools, boundary: Boundary) ->
     ) -> None:
         executor.submit_for(service.flow, in_place, service, request, cancellation, answer)
 
-    return in_place if row.pool in _IN_PLACE or isinstance(row, Deferred) else in_pool
+    return in_place if spec.pool in _IN_PLACE or isinstance(spec, Deferred) else in_pool
 
 
 @dataclasses.dataclass(eq=False)

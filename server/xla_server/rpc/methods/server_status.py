@@ -30,8 +30,8 @@ class ServerRpcs:
     _started: float = dataclasses.field(default_factory=time.monotonic, init=False)
 
     @property
-    def rows(self) -> Mapping[str, MethodSpec]:
-        """The rows of the rpcs by name."""
+    def methods(self) -> Mapping[str, MethodSpec]:
+        """The methods by the names of the rpcs."""
         return {"DescribeServer": Unary(Pool.SHORT, self._describe, has_session=False)}
 
     def _describe(

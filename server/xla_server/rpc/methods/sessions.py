@@ -45,7 +45,7 @@ class SessionRpcs:
     _shared_memory_socket: str = ""
 
     @property
-    def rows(self) -> Mapping[str, MethodSpec]:
+    def methods(self) -> Mapping[str, MethodSpec]:
         """The methods by the names of the rpcs."""
         return {
             "OpenSession": Unary(Pool.SHORT, self._open, has_session=False),
