@@ -75,8 +75,8 @@ class Session:
             max_bytes=quotas.device_bytes,
             max_handles=quotas.handles,
         )
-        self.answers = SessionResponseMemory(
-            engine.answers,
+        self.response_memory = SessionResponseMemory(
+            engine.response_memory,
             max_bytes=quotas.answer_bytes,
             max_answer_bytes=engine.limits.max_message_bytes,
             caller=caller,
@@ -196,7 +196,7 @@ class Session:
             concurrent_executions=self.running.used,
             launched_executions=len(self.executions),
             compile_seconds=self.compiling.used,
-            answer_bytes=self.answers.used_bytes,
+            answer_bytes=self.response_memory.used_bytes,
         )
 
     @property

@@ -44,7 +44,7 @@ class SharedResources(RunResources):
         super().__init__(backend, limits, quotas, hosts)
         self.memory_use = CallerUse(limits.shares)
         """Bytes that each caller has on the devices."""
-        self.answers = ResponseMemory(limits.max_answer_bytes, limits.shares)
+        self.response_memory = ResponseMemory(limits.max_answer_bytes, limits.shares)
         self.blocks = BlockPool()
         """Memory that values arrive in."""
         self.arenas = ArenaPool(

@@ -182,7 +182,9 @@ class Handler:
             response = self.method(service, parsed, cancellation)
             data = boundary.serialize(self.rpc, response)
             if len(data) >= LARGE_BYTES:
-                at_end(context, reservation_of(service.answers, response, len(data)).release)
+                at_end(
+                    context, reservation_of(service.response_memory, response, len(data)).release
+                )
             return data
         finally:
             service.end_call(cancellation)

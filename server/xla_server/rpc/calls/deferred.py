@@ -103,7 +103,10 @@ class DeferredHandler:
                 response = make_response()
                 data = boundary.serialize(rpc, response)
                 if len(data) >= LARGE_BYTES and service is not None:
-                    at_end(context, reservation_of(service.answers, response, len(data)).release)
+                    at_end(
+                        context,
+                        reservation_of(service.response_memory, response, len(data)).release,
+                    )
             except BaseException as error:
                 # The boundary, as in Handler: for any exception the client gets a status of ours.
                 seconds = time.monotonic() - started

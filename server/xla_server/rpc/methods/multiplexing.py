@@ -186,7 +186,7 @@ class _Call:
             response.response = serialize(self._rpc, made)
             data = serialize(self._rpc, response)
             if len(data) >= LARGE_BYTES:
-                reservation = reservation_of(stream.answers, made, len(data))
+                reservation = reservation_of(stream.response_memory, made, len(data))
         except BaseException as error:
             discard(made)
             response.ClearField("response")
@@ -213,7 +213,7 @@ class MultiplexedStream:
         self._shared = shared
         self._session = session
         self._owner = session.token or session.connection
-        self.answers = session.service.answers
+        self.response_memory = session.service.response_memory
         self.peer = stream.silence.peer
         self._stream = stream
         self._cancellation = cancellation

@@ -13,7 +13,12 @@ from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.deferred import Responder
 from xla_server.rpc.calls.method_table import Deferred, MethodSpec, Unary
-from xla_server.rpc.calls.response_memory import LARGE_BYTES, AccountedResponse, Response, held
+from xla_server.rpc.calls.response_memory import (
+    LARGE_BYTES,
+    AccountedResponse,
+    Response,
+    accounted_response,
+)
 from xla_server.rpc.calls.retry import wait
 from xla_server.rpc.decode.runs import named_values, read_run, read_sharded
 from xla_server.rpc.encode import data_handles, fill_profile, profile_to_proto
@@ -40,8 +45,10 @@ def _run(
                 size = run.sent_back_bytes
                 if size < LARGE_BYTES:
                     return _execute(service, run, cancellation, memory)
-                return held(
-                    service.answers, size, lambda: _execute(service, run, cancellation, memory)
+                return accounted_response(
+                    service.response_memory,
+                    size,
+                    lambda: _execute(service, run, cancellation, memory),
                 )
             finally:
                 # A client that sees the run ended also sees its memory free.
@@ -106,7 +113,7 @@ def _run_batch(
     cancellation: Cancellation,
     answer: Responder,
 ) -> None:
-    reservation = ResponseReservation(service.answers)
+    reservation = ResponseReservation(service.response_memory)
     run_one = functools.partial(run_with_slot, service, reservation=reservation)
 
     def begin() -> None:

@@ -123,10 +123,10 @@ class SessionResponseMemory:
 class ResponseReservation:
     """Memory of one response, until `release`. Thread-safe."""
 
-    __slots__ = ("_answers", "_is_over", "byte_size")
+    __slots__ = ("_is_over", "_memory", "byte_size")
 
-    def __init__(self, answers: SessionResponseMemory) -> None:
-        self._answers = answers
+    def __init__(self, memory: SessionResponseMemory) -> None:
+        self._memory = memory
         self.byte_size = 0
         """Bytes it has now."""
         self._is_over = False
@@ -136,24 +136,24 @@ class ResponseReservation:
 
         Raises ResourceExhaustedError, with the limit and the use, if there is no room for them.
         """
-        answers = self._answers
-        with answers.lock:
-            answers.grow_locked(byte_size, self.byte_size, 2 if is_made else 1)
+        memory = self._memory
+        with memory.lock:
+            memory.grow_locked(byte_size, self.byte_size, 2 if is_made else 1)
             self.byte_size += byte_size
 
     def resize(self, byte_size: int) -> None:
         """Reserve exactly the bytes of a response that has been made; no effect after `release`."""
-        answers = self._answers
-        with answers.lock:
+        memory = self._memory
+        with memory.lock:
             if not self._is_over:
-                answers.change_locked(byte_size - self.byte_size)
+                memory.change_locked(byte_size - self.byte_size)
                 self.byte_size = byte_size
 
     def release(self) -> None:
         """Release all bytes; no effect when done before."""
-        answers = self._answers
-        with answers.lock:
+        memory = self._memory
+        with memory.lock:
             if not self._is_over:
                 self._is_over = True
-                answers.change_locked(-self.byte_size)
+                memory.change_locked(-self.byte_size)
                 self.byte_size = 0

@@ -28,8 +28,8 @@ from xla_server.rpc.calls.response_memory import (
     AccountedResponse,
     Response,
     accounted_literal,
+    accounted_response,
     discard,
-    held,
     reservation_of,
 )
 from xla_server.rpc.calls.response_turns import ResponseTurns
@@ -62,7 +62,7 @@ def service(boundary: Boundary) -> Session:
 
 @pytest.fixture
 def answers(service: Session) -> SessionResponseMemory:
-    return service.answers
+    return service.response_memory
 
 
 def unary(boundary: Boundary, context: Context, method: Callable[..., Response]) -> bytes:
@@ -86,7 +86,7 @@ def test_an_answer_has_room_until_its_call_ends(
     boundary: Boundary, answers: SessionResponseMemory
 ) -> None:
     def method(service: Session, *_: object) -> Response:
-        return held(service.answers, len(LARGE), lambda: LARGE)
+        return accounted_response(service.response_memory, len(LARGE), lambda: LARGE)
 
     for answered in (lambda *_: LARGE, method):
         context = Context()
@@ -100,7 +100,7 @@ def test_a_deferred_answer_has_room_until_its_call_ends(
     boundary: Boundary, answers: SessionResponseMemory
 ) -> None:
     def method(service: Session, _: object, __: Cancellation, answer: Responder) -> None:
-        answer.done(held(service.answers, len(LARGE), lambda: LARGE))
+        answer.done(accounted_response(service.response_memory, len(LARGE), lambda: LARGE))
 
     context = Context()
     assert deferred(boundary, context, method) == [LARGE, None]
@@ -124,11 +124,14 @@ def test_a_call_that_has_ended_holds_no_room(
 
 def test_small_answers_are_not_counted(boundary: Boundary, answers: SessionResponseMemory) -> None:
     small = bytes(LARGE_BYTES - 1)
-    assert held(answers, len(small), lambda: small) is small
+    assert accounted_response(answers, len(small), lambda: small) is small
     context = Context()
     assert unary(boundary, context, lambda *_: small) == small
     # Those that might have been large give back what they had.
-    assert unary(boundary, context, lambda *_: held(answers, len(LARGE), lambda: small)) == small
+    assert (
+        unary(boundary, context, lambda *_: accounted_response(answers, len(LARGE), lambda: small))
+        == small
+    )
     assert answers.used_bytes == 0
 
 
@@ -138,13 +141,13 @@ def test_nothing_is_made_without_room(answers: SessionResponseMemory) -> None:
 
     reservation = answers.take(LIMIT)
     with pytest.raises(ResourceExhaustedError, match=f"take {LIMIT} bytes"):
-        held(answers, len(LARGE), make)
+        accounted_response(answers, len(LARGE), make)
     literal = Literal.from_numpy(np.zeros(LARGE_BYTES, np.float32))
     with pytest.raises(ResourceExhaustedError, match=f"got {4 * LARGE_BYTES} bytes more"):
         accounted_literal(answers, xla_pb2.TransferToClientResponse(), literal)
     reservation.release()
     with pytest.raises(AssertionError):
-        held(answers, len(LARGE), make)
+        accounted_response(answers, len(LARGE), make)
     assert answers.used_bytes == 0
 
 
@@ -169,7 +172,7 @@ def test_an_answer_that_is_not_sent_gives_its_room_back(
 ) -> None:
     def twice(service: Session, _: object, __: Cancellation, answer: Responder) -> None:
         for _ in range(2):
-            answer.done(held(service.answers, len(LARGE), lambda: LARGE))
+            answer.done(accounted_response(service.response_memory, len(LARGE), lambda: LARGE))
 
     context = Context()
     assert deferred(boundary, context, twice) == [LARGE, None]
@@ -179,7 +182,7 @@ def test_an_answer_that_is_not_sent_gives_its_room_back(
     huge = bytes(boundary.max_bytes + 1)
     context = Context()
     with pytest.raises(RuntimeError, match="aborted"):
-        unary(boundary, context, lambda *_: held(answers, len(huge), lambda: huge))
+        unary(boundary, context, lambda *_: accounted_response(answers, len(huge), lambda: huge))
     assert answers.used_bytes == 0
 
 
@@ -232,7 +235,7 @@ def test_large_values_are_encoded_in_turns_and_nothing_else_is(
     monkeypatch.setattr(response_memory.ANSWER_TURNS, "turn", turn)
     message = xla_pb2.TransferToClientResponse()
     # A program that runs makes its answer itself, and may take for ever.
-    discard(held(answers, SLOW_BYTES, lambda: LARGE))
+    discard(accounted_response(answers, SLOW_BYTES, lambda: LARGE))
     discard(accounted_literal(answers, message, Literal.from_numpy(np.zeros(LIMIT, np.uint8))))
     assert not flows
     large = Literal.from_numpy(np.zeros(SLOW_BYTES, np.uint8))
