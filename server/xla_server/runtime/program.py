@@ -265,17 +265,17 @@ class Program:
                     collectives.wait(number)
                 self._walk(run.address, 0)
                 continue
-            thunk, following, reads, writes = self._hosts[row]
+            thunk, resume_row, reads, writes = self._hosts[row]
             thunk.run(
                 context.host,
                 [at(words[slot]) for slot, at in reads],
                 [at(words[slot]) for slot, at in writes],
             )
-            words[_ROW] = following
+            words[_ROW] = resume_row
             self._walk(run.address, 0)
 
-    def _host_row(self, thunk: HostThunk, following: int) -> _HostRow:
-        return thunk, following, self._views(thunk.reads), self._views(thunk.writes)
+    def _host_row(self, thunk: HostThunk, resume_row: int) -> _HostRow:
+        return thunk, resume_row, self._views(thunk.reads), self._views(thunk.writes)
 
     def _views(self, values: Sequence[Value]) -> _Views:
         slots, places = self._encoded.slots, self._assignment.places

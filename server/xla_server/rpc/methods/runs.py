@@ -87,9 +87,9 @@ def _execute(
             return response
         # The handles last, so that a failure before them leaves no values behind.
         handles = service.data.keep_all(kept_values)
-        following = iter(data_handles(handles))
+        remaining_handles = iter(data_handles(handles))
         for result, outcome in zip(response.results, outcomes, strict=True):
-            kept = list(itertools.islice(following, len(outcome.kept)))
+            kept = list(itertools.islice(remaining_handles, len(outcome.kept)))
             is_kept = [part.is_kept for part in outcome.parts]
             for part in reversed(list(itertools.compress(result.parts, is_kept))):
                 part.data.CopyFrom(kept.pop())

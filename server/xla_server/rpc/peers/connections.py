@@ -45,7 +45,7 @@ class Connections:
         self._channelz = grpc_internals.channelz()
         self._is_incremental = is_incremental
         self._by_peer: dict[str, list[int]] = {}
-        self._following = 0
+        self._next_number = 0
         """The first number above those of the connections in `_by_peer`."""
         self._lock = threading.Lock()
 
@@ -81,9 +81,11 @@ class Connections:
         """List the connections that are new since the last listing, or all. Under the lock."""
         if is_anew:
             self._by_peer.clear()
-        start = 0 if is_anew else self._following
+        start = 0 if is_anew else self._next_number
         servers = _server_numbers(self._channelz) if self._servers is None else self._servers
-        self._following = max([self._following, *(self._add(server, start) for server in servers)])
+        self._next_number = max(
+            [self._next_number, *(self._add(server, start) for server in servers)]
+        )
 
     def _add(self, server: int, start: int) -> int:
         """List connections with numbers from `start` on; return the first number after them."""

@@ -59,23 +59,23 @@ class _Switching:
     """The switch interval of Python's lock, which all servers of a process share."""
 
     def __init__(self) -> None:
-        self._quick: set[object] = set()
+        self._owners: set[object] = set()
         """Owners of programs that run for long; the short interval holds while there is one."""
-        self._usual = 0.0
+        self._default_interval = 0.0
         self._lock = threading.Lock()
 
     def set(self, owner: object, *, is_quick: bool) -> None:
         """Shorten the switch interval while `owner` has programs that run for long."""
-        if is_quick == (owner in self._quick):
+        if is_quick == (owner in self._owners):
             return
         with self._lock:
-            was_quick = bool(self._quick)
-            (self._quick.add if is_quick else self._quick.discard)(owner)
+            was_quick = bool(self._owners)
+            (self._owners.add if is_quick else self._owners.discard)(owner)
             if is_quick and not was_quick:
-                self._usual = sys.getswitchinterval()
-                sys.setswitchinterval(min(SWITCH_SECONDS, self._usual))
-            elif was_quick and not self._quick:
-                sys.setswitchinterval(self._usual)
+                self._default_interval = sys.getswitchinterval()
+                sys.setswitchinterval(min(SWITCH_SECONDS, self._default_interval))
+            elif was_quick and not self._owners:
+                sys.setswitchinterval(self._default_interval)
 
 
 _SWITCHING = _Switching()

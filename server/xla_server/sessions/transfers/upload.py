@@ -42,7 +42,7 @@ class Upload:
         self._checksum = 0
         self._owner: object = None
         self._notify_owner: Callable[[XlaError], object] | None = None
-        self._left_at: float | None = self._active_at
+        self._interrupted_at: float | None = self._active_at
         self._dropped: XlaError | None = None
         self._lock = threading.Lock()
 
@@ -69,7 +69,7 @@ class Upload:
             self._check_alive()
             notify_previous, self._notify_owner = self._notify_owner, on_lost
             self._owner = owner
-            self._left_at = None
+            self._interrupted_at = None
             self._active_at = now
             received = self.received
         if notify_previous is not None:
@@ -86,11 +86,11 @@ class Upload:
         with self._lock:
             if self._owner is owner:
                 self._owner = self._notify_owner = None
-                self._left_at = now
+                self._interrupted_at = now
 
     def was_left_before(self, moment: float) -> bool:
         """Return whether the upload has had no stream since before `moment`."""
-        return self._left_at is not None and self._left_at <= moment
+        return self._interrupted_at is not None and self._interrupted_at <= moment
 
     def was_silent_since(self, moment: float) -> bool:
         """Return whether a stream has the upload and sent no chunk since before `moment`."""

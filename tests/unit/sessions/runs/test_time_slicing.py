@@ -27,7 +27,7 @@ OLD = YOUNG_SECONDS + 1
 def _switching() -> Iterator[None]:
     """Schedulers of tests have nothing in common with those of what runs in this process."""
     # Those of tests before may still have Python's lock passed on quickly, for a moment.
-    until(lambda: not time_slicing._SWITCHING._quick)
+    until(lambda: not time_slicing._SWITCHING._owners)
     usual = sys.getswitchinterval()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time_slicing, "_SWITCHING", time_slicing._Switching())
