@@ -160,8 +160,8 @@ def require_shape(channel_id: int, sent: Shape, received: Shape) -> None:
     """Raise InvalidArgumentError unless the value that was sent has the shape that is received."""
     if not sent.fits(received):
         raise InvalidArgumentError(
-            f"both ends of channel {channel_id} must have one shape, got {sent} sent and {received} "
-            "received"
+            f"both ends of channel {channel_id} must have one shape, got {sent} sent and "
+            f"{received} received"
         )
 
 
