@@ -31,7 +31,6 @@ from xla_server.sessions.feeds.device_table import DeviceHandle, DeviceTable
 from xla_server.sessions.feeds.queue_entries import Done, Lent
 from xla_server.sessions.handle_listing import HandleListing
 from xla_server.sessions.limits.compile_budget import CompileBudget
-from xla_server.sessions.limits.memory_account import MemoryAccount
 from xla_server.sessions.limits.response_memory import SessionResponseMemory
 from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.limits.server_limits import Quotas
@@ -71,9 +70,10 @@ class Session:
         self.handles = handles
         self.data = ValueTable(
             handles,
-            MemoryAccount(engine.memory, engine.memory_use, caller),
+            engine.memory,
             max_bytes=quotas.device_bytes,
             max_handles=quotas.handles,
+            caller=caller,
         )
         self.response_memory = SessionResponseMemory(
             engine.response_memory,

@@ -11,7 +11,6 @@ from xla_server.sessions.limits.response_memory import ResponseMemory
 from xla_server.sessions.limits.semaphores import SharedSemaphore
 from xla_server.sessions.limits.server_limits import Limits, Quotas
 from xla_server.sessions.limits.shares.caller import Flow
-from xla_server.sessions.limits.shares.caller_shares import CallerUse
 from xla_server.sessions.runs.hosts import Hosts
 from xla_server.sessions.runs.run_resources import RunResources
 from xla_server.sessions.transfers.arena_pool import ArenaPool
@@ -42,8 +41,6 @@ class SharedResources(RunResources):
         hosts: Hosts | None = None,
     ) -> None:
         super().__init__(backend, limits, quotas, hosts)
-        self.memory_use = CallerUse(limits.shares)
-        """Bytes that each caller has on the devices."""
         self.response_memory = ResponseMemory(limits.max_answer_bytes, limits.shares)
         self.blocks = BlockPool()
         """Memory that values arrive in."""

@@ -105,7 +105,7 @@ class FeedQueue:
             return [item.shape for item in self._contents.first(MAX_FRONT)]
 
     def waiting(self) -> list[WaitState]:
-        """Return the waiting clients with reasons, consumers first, at most MAX_DESCRIBED_WAITERS."""
+        """Return at most MAX_DESCRIBED_WAITERS waiting clients with reasons, consumers first."""
         now = time.monotonic()
         with self._lock:
             # The holder of a loan is in the queue and waits for nothing.

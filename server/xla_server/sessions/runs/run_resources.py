@@ -24,7 +24,7 @@ class RunResources:
         """The processes that own devices; None if this process owns all."""
         self.limits = limits
         self.quotas = quotas or Quotas(device_bytes=limits.max_device_bytes)
-        self.memory = MemoryBudget(limits.max_device_bytes)
+        self.memory = MemoryBudget(limits.max_device_bytes, limits.shares)
         self.queue = MemoryQueue(
             self.memory,
             wait_seconds=limits.execution_wait_seconds,
