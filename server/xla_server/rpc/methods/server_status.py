@@ -57,7 +57,7 @@ class ServerRpcs:
             sessions=_usage(len(self._sessions), limits.max_sessions),
             executables=_usage(len(programs), limits.max_executables),
             idle_executables=_usage(programs.idle_count, limits.max_idle_executables),
-            executions=_usage(engine.executing.shares.used, limits.max_executions),
+            executions=_usage(engine.executing.used, limits.max_executions),
             launched_executions=_usage(len(engine.launched), limits.max_launches),
             waiting_executions=len(engine.queue),
             fusion_faults=FUSION_FAULTS.count,
