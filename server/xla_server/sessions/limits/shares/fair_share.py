@@ -40,7 +40,7 @@ class FairShare:
         return self._callers.exceeded(caller, 1, self.used, self.limit, self.reserve)
 
     def require(self, caller: Caller, noun: str, hint: str) -> None:
-        """Raise ResourceExhaustedError if a caller may not have one more; see `CallerUse.refusal`."""
+        """Raise ResourceExhaustedError if a caller may not have one more."""
         level = self.exceeded(caller)
         if level is not None:
             raise self._callers.refusal(level, 1, self.used, self.limit, noun, hint)
