@@ -95,19 +95,23 @@ class Boundary:
             )
         return data
 
-    def status(self, rpc: Rpc, error: BaseException, peer: str, seconds: float) -> grpc.Status:
-        """The status of an error; the cause of a server's fault is logged."""
-        return status_of(self._logged_error(rpc, error, peer, seconds))
+    def status(self, rpc: Rpc, error: BaseException, peer: str, started: float) -> grpc.Status:
+        """The status of an error of a call that began at `started`, by the monotonic clock.
 
-    def status_bytes(self, rpc: Rpc, error: BaseException, peer: str, seconds: float) -> bytes:
+        The cause of a server's fault is logged.
+        """
+        return status_of(self._logged_error(rpc, error, peer, started))
+
+    def status_bytes(self, rpc: Rpc, error: BaseException, peer: str, started: float) -> bytes:
         """Return `status` as a serialized google.rpc.Status."""
-        status = status_proto_of(self._logged_error(rpc, error, peer, seconds))
+        status = status_proto_of(self._logged_error(rpc, error, peer, started))
         data: bytes = status.SerializeToString()
         return data
 
-    def _logged_error(self, rpc: Rpc, error: BaseException, peer: str, seconds: float) -> XlaError:
+    def _logged_error(self, rpc: Rpc, error: BaseException, peer: str, started: float) -> XlaError:
         """Return the error that the client gets, after logging it."""
         logged = client_error(error, rpc.name).at(rpc.name)
+        seconds = time.monotonic() - started
         facts = {"rpc": rpc.name, "code": logged.code.name, "peer": peer, "seconds": seconds}
         if logged.incident:
             _LOG.error("incident %s", logged.incident, exc_info=error, extra=facts)
@@ -153,8 +157,7 @@ class Handler:
                 allocator.transferred(size)
         except BaseException as error:
             # The boundary: grpc would send the client the text of any exception that passes it.
-            seconds = time.monotonic() - started
-            status = self.boundary.status(self.rpc, error, context.peer(), seconds)
+            status = self.boundary.status(self.rpc, error, context.peer(), started)
         if status is not None:
             context.abort_with_status(status)
         if is_debug:

@@ -27,7 +27,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.identity.authorise import authorise
 from xla_server.rpc.calls.active_calls import shutting_down
 from xla_server.rpc.calls.boundary import Boundary
-from xla_server.rpc.calls.deferred import Responder
+from xla_server.rpc.calls.deferred import Responder, raising
 from xla_server.rpc.calls.method_table import Deferred, MethodSpec, Unary
 from xla_server.rpc.calls.response_memory import LARGE_BYTES, Response, discard, reservation_of
 from xla_server.rpc.calls.retry import retry_when_ready
@@ -154,7 +154,7 @@ class _StreamResponder(Responder):
         if threading.get_ident() == self._thread:
             super().failed(error)
         else:
-            self.later(lambda: _raise(error))
+            self.later(raising(error))
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -190,8 +190,9 @@ class _Call:
         except BaseException as error:
             discard(made)
             response.ClearField("response")
-            seconds = time.monotonic() - self._started
-            response.status = stream.boundary.status_bytes(self._rpc, error, stream.peer, seconds)
+            response.status = stream.boundary.status_bytes(
+                self._rpc, error, stream.peer, self._started
+            )
             data = response.SerializeToString()
         stream.answer(self._number, self, data, reservation)
         return True
@@ -387,7 +388,7 @@ class MultiplexedStream:
             if refusal is None:
                 self._calls[number] = call
         if refusal is not None:
-            call.finish(lambda: _raise(refusal))
+            call.finish(raising(refusal))
             return
         if self._cancellation.is_cancelled:
             self._cancel_all()
@@ -424,10 +425,6 @@ class MultiplexedStream:
             call.cancellation.cancel(error)
         self._has_room.set()
         self._over.set()
-
-
-def _raise(error: BaseException) -> Response:
-    raise error
 
 
 def _refuse(_: Any, __: bytes, ___: Cancellation, ____: Responder) -> None:
