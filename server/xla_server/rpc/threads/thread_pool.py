@@ -111,11 +111,9 @@ class ThreadPool(ThreadPoolExecutor):
         with self._changing:
             if self._is_closed:
                 raise RuntimeError("threads must be open to be given a job, got closed ones")
-            if not self._has_thread():
-                if not self._started:
-                    raise RuntimeError("a thread must be there for a job, got none of the system")
-                self._waiting.append(job)
-            elif self._waiting.start(job):
+            if not self._has_thread() and not self._started:
+                raise RuntimeError("a thread must be there for a job, got none of the system")
+            if self._spare > 0 and self._waiting.start(job):
                 self._give(job)
             else:
                 self._waiting.append(job)
