@@ -76,7 +76,8 @@ class LoadedExecutable:
     work: ProgramWork | None
     kept_bytes: int
     cache_hit: bool
-    compile_time_ns: int
+    compile_time_ms: int
+    """Time of the compilation, rounded up."""
     shared: _Shared
     footprint: ExecutionFootprint
     caller: Caller = LOCAL
@@ -91,11 +92,6 @@ class LoadedExecutable:
     def program(self) -> WireProgram:
         """The source that its code is compiled from."""
         return self.shared.program
-
-    @property
-    def compile_time_ms(self) -> int:
-        """Time of the compilation in milliseconds, rounded up."""
-        return -(-self.compile_time_ns // 1_000_000)
 
 
 class ExecutableCache:
@@ -151,7 +147,7 @@ class ExecutableCache:
         try:
             started = time.perf_counter_ns()
             code, is_ours = self._begin(shared, compile_program, cancellation, caller)
-            spent = time.perf_counter_ns() - started if is_ours else 0
+            spent_ns = time.perf_counter_ns() - started if is_ours else 0
             executable, signature = _compiled(code)
             self.end_use(code)
             shape, memory = executable.program_shape, executable.memory
@@ -162,7 +158,7 @@ class ExecutableCache:
                 executable.work,
                 executable.kept_bytes,
                 not is_ours,
-                spent,
+                -(-spent_ns // 1_000_000),
                 shared,
                 ExecutionFootprint(memory, shape),
                 caller,
