@@ -37,10 +37,10 @@ class Encoded:
         constants = of_kind("constant", [*named, *assignment.results])
         arena = of_kind("arena", named)
         order = [_CANCELLATION_LOCATION, *parameters, *results, *constants, *arena]
-        self.slots = {place: number for number, place in enumerate(order)}
-        self.results = tuple(place.number for place in results)
-        self.constants = tuple(place.number for place in constants)
-        self.offsets = np.array([place.number for place in arena], np.int64)
+        self.slots = {location: number for number, location in enumerate(order)}
+        self.results = tuple(location.number for location in results)
+        self.constants = tuple(location.number for location in constants)
+        self.offsets = np.array([location.number for location in arena], np.int64)
         self.walked = tuple(row for row in rows if not isinstance(row, thunks.Label))
         self.hosts: dict[int, tuple[thunks.HostThunk, int]] = {}
         self.meetings: list[thunks.MeetThunk] = []
@@ -105,11 +105,11 @@ class Encoded:
                 chunk = chunk_of(row.work_items, row.work, row.prologue, self._chunks)
                 return self._loop(address, row.arguments, row.work_items, chunk)
             case thunks.CopyThunk():
-                size, places = row.target.byte_size, (row.target, row.source)
+                size, operands = row.target.byte_size, (row.target, row.source)
                 if size > 2 * COPY_BYTES:
                     copier = self._native(copy_range)
-                    return self._loop(copier, places, size, COPY_BYTES)
-                return [executor.COPY, *map(self._slot, places), size]
+                    return self._loop(copier, operands, size, COPY_BYTES)
+                return [executor.COPY, *map(self._slot, operands), size]
             case thunks.Jump():
                 return [executor.JUMP, self._labels[row.label]]
             case thunks.Branch():

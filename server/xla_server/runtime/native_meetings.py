@@ -84,12 +84,12 @@ def arrive(record: int, words: int, slots: int, refers: int) -> int:
         return -1
     area = _area(member, stamp)
     for number in range(_word(record, COPIED), _word(words, 0)):
-        place = 1 + OPERAND_WORDS * number
-        source, size = _word(slots, _word(words, place)), _word(words, place + 1)
+        operand = 1 + OPERAND_WORDS * number
+        source, size = _word(slots, _word(words, operand)), _word(words, operand + 1)
         if refers == 1:
             _set_word(_word(member, SEAT), SEAT_OPERANDS + number, source)
             continue
-        target = area + _word(words, place + 2)
+        target = area + _word(words, operand + 2)
         if refers == 2:
             first = _word(record + 8 * MEMBERS, SEAT)
             target, source = source, _word(first, SEAT_OPERANDS + number)

@@ -234,12 +234,12 @@ class Program:
         run, blocks = self._begin(addresses, options.cancellation, position)
         cycles = self._walked(run, context, ALONE_RUN)
         results: list[Array] = []
-        for place, shape in zip(self.results, shapes, strict=True):
-            if place.kind == "parameter":
-                results.append(arrays[place.number].reshape(shape.dimensions))
+        for location, shape in zip(self.results, shapes, strict=True):
+            if location.kind == "parameter":
+                results.append(arrays[location.number].reshape(shape.dimensions))
             else:
-                owners = blocks if place.kind == "result" else self.constants
-                results.append(owners[place.number].array(shape))
+                owners = blocks if location.kind == "result" else self.constants
+                results.append(owners[location.number].array(shape))
         return results, cycles
 
     @property

@@ -58,9 +58,9 @@ def run_loop(
     if chunk < work_items and board != 0 and read(board, _HELPERS) > 0:
         _lock((board + 8 * _MUTEX,))
         for number in range(SLOTS):
-            place = _HEADER_WORDS + number * _SLOT_WORDS
-            if read(board, place + _STATE) == 0:
-                slot = place
+            candidate = _HEADER_WORDS + number * _SLOT_WORDS
+            if read(board, candidate + _STATE) == 0:
+                slot = candidate
                 break
         if slot >= 0:
             write(board, slot + _FUNCTION, function)
