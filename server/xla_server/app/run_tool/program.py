@@ -35,7 +35,7 @@ _PRINTED_ELEMENTS = 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class RunOptions:
+class ToolOptions:
     """The options of a run."""
 
     target: str | None
@@ -75,7 +75,7 @@ def read_program(
 
 
 def run_program(
-    module: HloModule, arguments: Sequence[Literal], options: RunOptions
+    module: HloModule, arguments: Sequence[Literal], options: ToolOptions
 ) -> Iterator[tuple[str, bool]]:
     """Run a program; yield lines to print, each with False if it reports a result that differs.
 
@@ -102,7 +102,7 @@ def run_program(
         yield from compared(ours, _reference(module, arguments, options.compare), options.compare)
 
 
-def _run(module: HloModule, arguments: Sequence[Literal], options: RunOptions) -> Outcome:
+def _run(module: HloModule, arguments: Sequence[Literal], options: ToolOptions) -> Outcome:
     repeats = 2 if options.is_timed else 1
     if options.target is None:
         backend = _backend(options.platform, module.grid)
