@@ -23,6 +23,7 @@ from xla_contract.types.literal import Literal
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.decode.programs import read_compile_request
+from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.requests import ShardedOutput, ShardedRequest, ShardsArgument
 from xla_server.sessions.session import Session
@@ -184,7 +185,9 @@ class _Ours:
 def several_devices(rounds: int = 15) -> Iterator[Comparison]:
     """The rows: AllReduce by size and devices, and the time of a step on two devices by one's."""
     peer = _Peer()
-    session = Session(SharedResources(Cpu(DEVICES), Limits(max_device_bytes=2**33)))
+    session = Session(
+        SharedResources(Cpu(DEVICES), Limits(max_device_bytes=2**33), ThreadPool(1, "execution"))
+    )
     try:
         medians: dict[str, tuple[float, float]] = {}
         for told in list(peer.programs()):

@@ -18,6 +18,7 @@ from xla_contract.wire.literals.decoding import UndecodedLiteral
 from xla_server.backends.platform import Backend
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.decode.programs import read_compile_request
+from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import Session
 from xla_server.sessions.shared_resources import SharedResources
@@ -179,7 +180,9 @@ class Runner:
     """Runs programs on a platform, through the service that every platform stands behind."""
 
     def __init__(self, backend: Backend) -> None:
-        self._service = Session(SharedResources(backend, Limits(max_device_bytes=1 << 26)))
+        self._service = Session(
+            SharedResources(backend, Limits(max_device_bytes=1 << 26), ThreadPool(1, "execution"))
+        )
         self._arguments: dict[str, int] = {}
 
     def refused(self, programs: Sequence[Stated]) -> list[ElementType]:

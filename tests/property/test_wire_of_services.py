@@ -44,6 +44,7 @@ from xla_contract.wire.literals.value_proto import value_to_proto
 from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc.server import RpcOptions, serving
+from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.server_limits import Limits, Quotas
 from xla_server.sessions.session_registry import SessionEntry, SessionRegistry
 from xla_server.sessions.shared_resources import SharedResources
@@ -146,7 +147,7 @@ def faults() -> Iterator[Faults]:
 
 @pytest.fixture(scope="module")
 def target(faults: Faults) -> Iterator[Target]:
-    engine = SharedResources(Interpreter(), LIMITS, QUOTAS)
+    engine = SharedResources(Interpreter(), LIMITS, ThreadPool(64, "execution"), QUOTAS)
     sessions = SessionRegistry(engine)
     options = RpcOptions(listen=("127.0.0.1:0",), max_message_bytes=LIMITS.max_message_bytes)
     with serving(sessions, options) as server:
@@ -154,7 +155,7 @@ def target(faults: Faults) -> Iterator[Target]:
         yield found
         found.close()
         # Running calls end once they notice that their session has ended.
-        until(lambda: not (engine.memory.used_bytes or engine.launched.value))
+        until(lambda: not (engine.memory.used_bytes or engine.launched))
         until(lambda: not engine.arenas.lent_bytes)
     assert faults.found == []
 

@@ -89,7 +89,7 @@ class Run(Environment):
             values[slot] = argument
         cancellation = self.options.cancellation
         for step in plan.steps:
-            if cancellation.is_called:
+            if cancellation.needs_checkpoint:
                 cancellation.checkpoint()
             operands = [values[slot] for slot in step.operands]
             value: Value = yield self._evaluate(step, operands)  # type: ignore[arg-type]

@@ -15,22 +15,22 @@ class Cancellation(Completion):
 
     A waiting thread registers a callback to be woken. The first call of `cancel` decides the error.
     A run calls `checkpoint` between its instructions, and waits there while it is paused; native
-    code polls the flag at the address `word`. It is done, as a Completion, once it is cancelled.
+    code polls the flag at `flag_address`. It is done, as a Completion, once it is cancelled.
     """
 
-    __slots__ = ("_gate", "_word", "error", "is_called")
+    __slots__ = ("_flag", "_gate", "error", "needs_checkpoint")
 
     add_callback = Completion.when_done
 
     def __init__(self) -> None:
         super().__init__()
-        self.is_called = False
+        self.needs_checkpoint = False
         """True if the run must stop or wait, so that `checkpoint` does something."""
         self._gate: threading.Event | None = None
         """Open unless the run is paused; None until the first pause."""
         self.error: XlaError | None = None
         """The error given to `cancel`; None before. `check` raises a copy of it."""
-        self._word: ctypes.c_int64 | None = None
+        self._flag: ctypes.c_int64 | None = None
 
     def cancel(self, error: XlaError | None = None) -> bool:
         """Ask the run to stop with `error`, by default CancelledError.
@@ -41,10 +41,10 @@ class Cancellation(Completion):
             if self.error is not None:
                 return False
             self.error = CancelledError("the caller gave up") if error is None else error
-            self.is_called = True
+            self.needs_checkpoint = True
             if self._gate is not None:
                 self._gate.set()
-            self._tell(STOP)
+            self._set_flag(STOP)
         return self.finish()
 
     @property
@@ -53,23 +53,23 @@ class Cancellation(Completion):
         return self.error is not None
 
     @property
-    def word(self) -> int:
+    def flag_address(self) -> int:
         """The address of an int64 with a value of `cancellation_flag`.
 
         The value says whether the run continues, stops or waits. Native code reads it; it lives as
         long as this object.
         """
-        word = self._word
-        if word is None:
+        flag = self._flag
+        if flag is None:
             with self._lock:
-                if self._word is None:
-                    self._word = ctypes.c_int64(GO)
+                if self._flag is None:
+                    self._flag = ctypes.c_int64(GO)
                     if self.error is not None:
-                        self._tell(STOP)
+                        self._set_flag(STOP)
                     elif self._gate is not None and not self._gate.is_set():
-                        self._tell(WAIT)
-                word = self._word
-        return ctypes.addressof(word)
+                        self._set_flag(WAIT)
+                flag = self._flag
+        return ctypes.addressof(flag)
 
     def check(self) -> None:
         """Raise the error given to `cancel`, if it was called."""
@@ -87,15 +87,15 @@ class Cancellation(Completion):
                 if self._gate is None:
                     self._gate = threading.Event()
                 self._gate.clear()
-                self.is_called = True
-                self._tell(WAIT)
+                self.needs_checkpoint = True
+                self._set_flag(WAIT)
 
     def proceed(self) -> None:
         """Resume the run after `pause`."""
         with self._lock:
             if self.error is None:
-                self.is_called = False
-                self._tell(GO)
+                self.needs_checkpoint = False
+                self._set_flag(GO)
                 if self._gate is not None:
                     self._gate.set()
 
@@ -109,13 +109,24 @@ class Cancellation(Completion):
             gate.wait()
         self.check()
 
-    def _tell(self, what: int) -> None:
-        """Tell native code. Under the lock."""
-        word = self._word
-        if word is not None and (what != WAIT or FUTEX):
-            word.value = what
-            if what != WAIT:
-                wake(word)
+    def wait_for(self, event: Completion) -> None:
+        """Wait for an event; raise the error given to `cancel`, if it is called meanwhile."""
+        woken = threading.Event()
+        forget = event.when_done(woken.set)
+        try:
+            with self.calling(woken.set):
+                woken.wait()
+        finally:
+            forget()
+        self.check()
+
+    def _set_flag(self, value: int) -> None:
+        """Set the flag that native code polls. Under the lock."""
+        flag = self._flag
+        if flag is not None and (value != WAIT or FUTEX):
+            flag.value = value
+            if value != WAIT:
+                wake(flag)
 
     @contextlib.contextmanager
     def followed(self) -> Iterator["Cancellation"]:

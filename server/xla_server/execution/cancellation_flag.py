@@ -27,7 +27,7 @@ if FUTEX:
     _syscall.argtypes = [ctypes.c_long, ctypes.c_void_p, ctypes.c_long, ctypes.c_long]
 
 
-def wake(word: ctypes.c_int64) -> None:
+def wake(flag: ctypes.c_int64) -> None:
     """Wake native code that waits, which then reads its flag again."""
     if FUTEX:
-        _syscall(FUTEX, ctypes.addressof(word), FUTEX_WAKE, _ALL)
+        _syscall(FUTEX, ctypes.addressof(flag), FUTEX_WAKE, _ALL)

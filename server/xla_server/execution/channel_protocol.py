@@ -156,12 +156,12 @@ def channel_ends(entry: HloComputation) -> tuple[frozenset[int], frozenset[int]]
     return frozenset(sent), frozenset(received)
 
 
-def require_shape(channel_id: int, sent: Shape, asked: Shape) -> None:
+def require_shape(channel_id: int, sent: Shape, received: Shape) -> None:
     """Raise InvalidArgumentError unless the value that was sent has the shape that is received."""
-    if not sent.fits(asked):
+    if not sent.fits(received):
         raise InvalidArgumentError(
-            f"both ends of channel {channel_id} must have one shape, got {sent} sent and {asked} "
-            "received"
+            f"both ends of channel {channel_id} must have one shape, got {sent} sent and "
+            f"{received} received"
         )
 
 

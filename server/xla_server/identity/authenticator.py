@@ -131,5 +131,5 @@ class Authenticator:
         roles = self.sources.roles
         if roles is None:
             return identity
-        otherwise = roles.value.get(EVERYBODY, identity.role)
-        return dataclasses.replace(identity, role=roles.value.get(identity.name, otherwise))
+        default_role = roles.value.get(EVERYBODY, identity.role)
+        return dataclasses.replace(identity, role=roles.value.get(identity.name, default_role))

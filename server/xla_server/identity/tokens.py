@@ -104,7 +104,7 @@ def _digest(secret: str) -> bytes:
     return digest_of(secret)
 
 
-def kept_token(path: Path) -> bool:
+def ensure_token(path: Path) -> bool:
     """Make a token in a file unless the file exists; return whether it was made.
 
     Raises CredentialsError when it cannot be written, or when others may read it.

@@ -144,7 +144,7 @@ def verify(
             options={"require": required, "verify_aud": bool(rules.audience)},
         )
     except jwt.PyJWTError as error:
-        raise _told(error) from None
+        raise _error_of(error) from None
     except (ValueError, TypeError, RecursionError, OverflowError):
         raise refused("must be a JSON Web Token", "one that is malformed") from None
     expires_at = _expiry(claims["exp"])
@@ -170,7 +170,7 @@ def expired(expires_at: float) -> UnauthenticatedError:
     )
 
 
-def _told(error: jwt.PyJWTError) -> UnauthenticatedError:
+def _error_of(error: jwt.PyJWTError) -> UnauthenticatedError:
     for kind, rule in _RULES:
         if isinstance(error, kind):
             claim = getattr(error, "claim", "")

@@ -61,8 +61,8 @@ def _memory_error(context: str, subject: str, op: str) -> ResourceExhaustedError
 
 def status_of(error: XlaError) -> grpc.Status:
     """The status of an error, to end a call with."""
-    told: grpc.Status = rpc_status.to_status(status_proto_of(error))
-    return told
+    status: grpc.Status = rpc_status.to_status(status_proto_of(error))
+    return status
 
 
 def status_proto_of(error: XlaError) -> status_pb2.Status:

@@ -95,9 +95,9 @@ def known_function(name: str) -> Callable[..., Any] | None:
 def end_call(event: Any, state: Any, status: grpc.Status) -> None:
     """End a call with a status. Under grpc's lock on it."""
     server = importlib.import_module("grpc._server")
-    told: Any = status
-    state.code, state.details = told.code, told.details.encode()
-    state.trailing_metadata = told.trailing_metadata
+    untyped: Any = status
+    state.code, state.details = untyped.code, untyped.details.encode()
+    state.trailing_metadata = untyped.trailing_metadata
     # grpc sends the status that was set first.
     server._abort(state, event.call, server.cygrpc.StatusCode.unknown, b"")
 

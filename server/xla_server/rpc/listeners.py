@@ -71,7 +71,7 @@ class Listeners:
     def _bind(self, address: str, bind: Callable[[str], int]) -> None:
         path = socket_path(address)
         if path:
-            _make_way(address, path)
+            _remove_dead_socket(address, path)
         try:
             with _files_of_mode(self._socket_mode) if path else contextlib.nullcontext():
                 port = bind(address)
@@ -97,7 +97,7 @@ def socket_path(address: str) -> str:
     return ""
 
 
-def _make_way(address: str, path: str) -> None:
+def _remove_dead_socket(address: str, path: str) -> None:
     """Remove a dead server's socket; grpc would remove a live server's as well."""
     try:
         found = os.lstat(path)
@@ -144,9 +144,9 @@ def _reason(address: str) -> str:
         found = socket.getaddrinfo(
             host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        for family, kind, protocol, _, place in found:
+        for family, kind, protocol, _, socket_address in found:
             with socket.socket(family, kind, protocol) as probe:
-                probe.bind(place)
+                probe.bind(socket_address)
     except (OSError, ValueError) as error:
         return (error.strerror if isinstance(error, OSError) else None) or str(error)
     return "the address cannot be bound"

@@ -14,7 +14,7 @@ _LOG = logging.getLogger(__name__)
 _LOG_SECONDS = 1.0
 """Least seconds between two log lines about refused calls, whose rate clients choose."""
 
-_KEPT_STATUSES = 64
+_MAX_CACHED_STATUSES = 64
 """Number of cached statuses: repeated refusals are equal, and making a status costs more."""
 
 
@@ -23,20 +23,20 @@ class Refusals:
 
     def __init__(self) -> None:
         self._count = 0
-        self._told_at = -_LOG_SECONDS
+        self._logged_at = -_LOG_SECONDS
 
     def status(self, error: XlaError, path: str, peer: str) -> grpc.Status:
         """Return the status that refuses a call of the rpc at `path`, after logging it."""
         name = path.rpartition("/")[2]
         self._count += 1
         now = time.monotonic()
-        if now - self._told_at >= _LOG_SECONDS:
+        if now - self._logged_at >= _LOG_SECONDS:
             facts = {"rpc": name, "code": error.code.name, "peer": peer}
             _LOG.warning("refused %d calls, the last: %s", self._count, error, extra=facts)
-            self._count, self._told_at = 0, now
+            self._count, self._logged_at = 0, now
         return _status(error.code, name, error.message, error.hint)
 
 
-@functools.lru_cache(_KEPT_STATUSES)
+@functools.lru_cache(_MAX_CACHED_STATUSES)
 def _status(code: StatusCode, name: str, message: str, hint: str) -> grpc.Status:
     return status_of(ERROR_BY_CODE[code](message, hint=hint).at(name))

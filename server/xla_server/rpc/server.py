@@ -156,11 +156,11 @@ class RpcServer:
             boundary,
         )
         extension["Converse"] = Streaming(self._conversations.serve)
-        for name, rpcs, rows in (
+        for name, rpcs, specs in (
             (SERVICE_NAME, RPCS, METHODS),
             (EXTENSION_NAME, EXTENSION_RPCS, extension),
         ):
-            handler = ServiceHandler(name, rpcs, rows, self._pools, boundary)
+            handler = ServiceHandler(name, rpcs, specs, self._pools, boundary)
             self._server.add_generic_rpc_handlers((handler,))
         self._discovery = Discovery(self._server, self._pools, gate)
         try:
@@ -253,7 +253,7 @@ class RpcServer:
             _LOG.warning(
                 "the grace period is over, %d calls and %d launched executions are cancelled",
                 len(self._calls),
-                engine.launched.value,
+                len(engine.launched),
             )
         self._draining.linger(grace_seconds, self._is_cancelled)
         self.cancel()

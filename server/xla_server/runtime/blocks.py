@@ -10,7 +10,7 @@ from xla_server.buffers.assignment import ALIGNMENT
 
 Array = Any
 
-KEPT_BYTES = 256 << 20
+MAX_FREE_BYTES = 256 << 20
 """Upper bound of the free blocks that a pool keeps for reuse, in bytes; further ones are freed."""
 
 _STEPS = 8
@@ -32,7 +32,7 @@ class MemoryBlock:
         self._pool = pool
 
     def __del__(self) -> None:
-        self._pool.give_back(self._memory, self.address, self.size)
+        self._pool.release(self._memory, self.address, self.size)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -56,34 +56,34 @@ class BlockPool:
     Thread-safe. The content of a block is undefined until its user has written it.
     """
 
-    def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
-        self._limit = kept_bytes
+    def __init__(self, max_free_bytes: int = MAX_FREE_BYTES) -> None:
+        self._limit = max_free_bytes
         self._free: dict[int, list[tuple[Array, int]]] = {}
         self._lock = threading.Lock()
-        self.kept_bytes = 0
+        self.free_bytes = 0
         """Bytes of free blocks."""
 
     def take(self, size: int) -> MemoryBlock:
         """Return a block of `size` bytes, a size that `block_size` returned."""
         with self._lock:
-            waiting = self._free.get(size)
-            if waiting:
-                self.kept_bytes -= size
-                memory, address = waiting.pop()
+            free = self._free.get(size)
+            if free:
+                self.free_bytes -= size
+                memory, address = free.pop()
                 return MemoryBlock(self, memory, address, size)
         memory = np.empty(size + ALIGNMENT, np.uint8)
         start = memory.ctypes.data
         return MemoryBlock(self, memory, start + -start % ALIGNMENT, size)
 
-    def give_back(self, memory: Array, address: int, size: int) -> None:
+    def release(self, memory: Array, address: int, size: int) -> None:
         """Keep a freed block's memory for reuse if it fits into the limit."""
         # A garbage collection may free a block while this thread holds the lock.
         if not self._lock.acquire(False):
             return
         try:
-            kept = self.kept_bytes + size
-            if kept <= self._limit:
-                self.kept_bytes = kept
+            free_bytes = self.free_bytes + size
+            if free_bytes <= self._limit:
+                self.free_bytes = free_bytes
                 if size in self._free:
                     self._free[size].append((memory, address))
                 else:
@@ -91,7 +91,7 @@ class BlockPool:
             elif size <= self._limit:
                 # Blocks of sizes no longer requested give way to the one just used.
                 self._free = {size: [(memory, address)]}
-                self.kept_bytes = size
+                self.free_bytes = size
         finally:
             self._lock.release()
 

@@ -13,7 +13,7 @@ from xla_server.runtime import executor
 from xla_server.runtime.meetings import COUNT, GIVEN_WORDS, OF_RECORD, POSITION
 from xla_server.runtime.native import COPY_BYTES, copy_range
 
-_CANCELLATION_PLACE = Location("cancellation", 0)
+_CANCELLATION_LOCATION = Location("cancellation", 0)
 
 _OF_RECORD = {thunks.POSITION: POSITION, thunks.GROUP_SIZE: COUNT}
 """Index, in a meeting's record, of the number that a kernel reads as this argument."""
@@ -36,11 +36,11 @@ class Encoded:
         named = [assignment.places[value] for row in rows for value in addressed(row)]
         constants = of_kind("constant", [*named, *assignment.results])
         arena = of_kind("arena", named)
-        order = [_CANCELLATION_PLACE, *parameters, *results, *constants, *arena]
-        self.slots = {place: number for number, place in enumerate(order)}
-        self.results = tuple(place.number for place in results)
-        self.constants = tuple(place.number for place in constants)
-        self.offsets = np.array([place.number for place in arena], np.int64)
+        order = [_CANCELLATION_LOCATION, *parameters, *results, *constants, *arena]
+        self.slots = {location: number for number, location in enumerate(order)}
+        self.results = tuple(location.number for location in results)
+        self.constants = tuple(location.number for location in constants)
+        self.offsets = np.array([location.number for location in arena], np.int64)
         self.walked = tuple(row for row in rows if not isinstance(row, thunks.Label))
         self.hosts: dict[int, tuple[thunks.HostThunk, int]] = {}
         self.meetings: list[thunks.MeetThunk] = []
@@ -63,7 +63,7 @@ class Encoded:
 
     def _slot(self, value: thunks.Value) -> int:
         if is_given(value):
-            return self.slots[_CANCELLATION_PLACE]
+            return self.slots[_CANCELLATION_LOCATION]
         return self.slots[self._places[value]]
 
     def _meeting(self, row: thunks.MeetThunk) -> int:
@@ -105,11 +105,11 @@ class Encoded:
                 chunk = chunk_of(row.work_items, row.work, row.prologue, self._chunks)
                 return self._loop(address, row.arguments, row.work_items, chunk)
             case thunks.CopyThunk():
-                size, places = row.target.byte_size, (row.target, row.source)
+                size, operands = row.target.byte_size, (row.target, row.source)
                 if size > 2 * COPY_BYTES:
                     copier = self._native(copy_range)
-                    return self._loop(copier, places, size, COPY_BYTES)
-                return [executor.COPY, *map(self._slot, places), size]
+                    return self._loop(copier, operands, size, COPY_BYTES)
+                return [executor.COPY, *map(self._slot, operands), size]
             case thunks.Jump():
                 return [executor.JUMP, self._labels[row.label]]
             case thunks.Branch():
@@ -124,13 +124,13 @@ class Encoded:
             case thunks.MeetThunk():
                 self.hosts[at] = row.host, self._labels[row.end]
                 self.meetings.append(row)
-                copier, way = self._native(copy_range), executor.COPIES
+                copier, mode = self._native(copy_range), executor.COPIES
                 if row.is_referenced:
-                    way = executor.REFERS
+                    mode = executor.REFERS
                 number, leaving = len(self.meetings) - 1, self._labels[row.end] - 1
                 first = self._meeting(row)
                 once = leaving if row.is_made_once else 0
-                return [executor.MEET, number, first, copier, way, once]
+                return [executor.MEET, number, first, copier, mode, once]
             case thunks.LeaveThunk():
                 first, number = len(self._targets), self.meetings.index(row.meeting)
                 made = row.meeting.host.writes if row.meeting.is_made_once else ()

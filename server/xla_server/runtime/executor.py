@@ -15,13 +15,13 @@ from xla_server.runtime.meetings import OWN, RECORD_WORDS, YIELDS
 from xla_server.runtime.native import COPY_BYTES, callable_at, callee, copy_bytes, cycles, write
 from xla_server.runtime.native_meetings import (
     arrive,
-    doze,
     gather,
     has_first,
     has_sleeper,
     is_full,
     leave,
-    rest,
+    mark_asleep,
+    wait_between_polls,
 )
 from xla_server.runtime.rounding import flush_subnormals, restore_mode
 from xla_server.runtime.row_times import mark
@@ -58,14 +58,14 @@ participants run in turns. LEAVES, after the kernels of REFERS: wait until all m
 operands; a no-op unless participants run in turns.
 """
 
-CODE, TABLES, INDICES, COUNT, TARGETS, BOARD, TIMES, MEETINGS, LOOKS, CYCLES, ROW = range(11)
+CODE, TABLES, INDICES, COUNT, TARGETS, BOARD, TIMES, MEETINGS, POLLS, CYCLES, ROW = range(11)
 SLOTS = 11
 """Layout of a run, a block of int64 words: a header with these indices, then its slots from index
 SLOTS on. The first slot has the address of the cancellation flag.
 
 CODE, TABLES and INDICES have the addresses of the code, of the kernels' buffer addresses, and of
 the slot numbers that fill TABLES; COUNT is their number. TARGETS and BOARD are addresses. TIMES and
-MEETINGS are those of the times of rows and of the records of meetings, or 0. LOOKS bounds how often
+MEETINGS are those of the times of rows and of the records of meetings, or 0. POLLS bounds how often
 a meeting polls the seats before it returns to the host; it is negative if several participants run
 in turns in one thread. CYCLES has the cycles of the walk. ROW has the row to begin with, which the
 outcome replaces.
@@ -94,7 +94,7 @@ def _walk(
     board: int,
     times: int,
     meetings: int,
-    looks: int,
+    polls: int,
     row: int,
 ) -> int:
     while True:
@@ -132,7 +132,7 @@ def _walk(
             if chosen < 0 or chosen >= count:
                 chosen = count - 1
             row = _word(targets, _word(code, at + 3) + chosen)
-        elif kind == MEET and _word(code, at + 4) == LEAVES and looks >= 0:
+        elif kind == MEET and _word(code, at + 4) == LEAVES and polls >= 0:
             row += 1
         elif kind == MEET and meetings != 0:
             # A kernel that saw the cancellation flag has not computed all of its results.
@@ -142,9 +142,9 @@ def _walk(
             if _word(record, MEMBER_COUNT) == 0:
                 return row
             words = targets + 8 * _word(code, at + 2)
-            way = _word(code, at + 4)
-            refers = 1 if looks < 0 and way == REFERS else 0
-            if way == LEAVES:
+            mode = _word(code, at + 4)
+            refers = 1 if polls < 0 and mode == REFERS else 0
+            if mode == LEAVES:
                 refers = 2 if _word(record, OWN) != 0 and _word(words, 0) != 0 else 1
                 if refers == 2 and has_first(record) == 0:
                     return STUCK - row
@@ -153,16 +153,16 @@ def _walk(
                 function, buffers = _word(code, at + 3), record + 8 * COPY_TABLE
                 work_items, chunk = arrived, COPY_BYTES
             else:
-                left = looks + _word(record, YIELDS)
+                left = polls + _word(record, YIELDS)
                 while is_full(record) == 0:
                     if _is_to_stop(cancelled) != 0:
                         return CANCELLED
                     if left < 0:
                         return row if arrived == 0 else STUCK - row
-                    if left == 0 and doze(record) != 0:
+                    if left == 0 and mark_asleep(record) != 0:
                         return row
                     left -= 1
-                    rest(record, left)
+                    wait_between_polls(record, left)
                 if has_sleeper(record) != 0:
                     return row
                 if refers != 0 and _word(code, at + 5) != 0 and _word(record, OWN) != 0:
@@ -181,7 +181,7 @@ def _walk(
 
 
 @callee  # type: ignore[untyped-decorator]
-def _go_on(run: int) -> None:
+def _resume(run: int) -> None:
     slots = run + 8 * SLOTS
     tables, indices, row = _word(run, TABLES), _word(run, INDICES), _word(run, ROW)
     if row == 0:
@@ -199,7 +199,7 @@ def _go_on(run: int) -> None:
         _word(run, BOARD),
         _word(run, TIMES),
         _word(run, MEETINGS),
-        _word(run, LOOKS),
+        _word(run, POLLS),
         row,
     )
     _set_word(run, CYCLES, _word(run, CYCLES) + cycles() - begun)
@@ -207,7 +207,7 @@ def _go_on(run: int) -> None:
     write(run, ROW, outcome)
 
 
-def _enter(runs: int, count: int) -> None:
+def _run_all(runs: int, count: int) -> None:
     taken = count
     if count == 0:
         taken = 1
@@ -223,7 +223,7 @@ def _enter(runs: int, count: int) -> None:
                 row = STUCK - row
                 write(run, ROW, row)
             if row >= 0:
-                _go_on(run)
+                _resume(run)
                 outcome = _word(run, ROW)
                 if outcome == CANCELLED:
                     return
@@ -240,4 +240,4 @@ def walker(kernels: Kernels) -> Callable[[int, int], None]:
     turns, each until it waits for others, until all have FINISHED, one is CANCELLED, or none can
     continue. A run that waits has STUCK - row then.
     """
-    return callable_at(kernels.native(_enter), 2)
+    return callable_at(kernels.native(_run_all), 2)

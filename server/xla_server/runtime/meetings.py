@@ -68,7 +68,7 @@ class MemberAddresses(NamedTuple):
     stride: int
 
 
-LOOKS = 400
+POLLS = 400
 """Polls of the seats of a group, with a pause between, before a participant sleeps or yields."""
 
 POLLED_YIELDS = 2000
@@ -103,13 +103,13 @@ class Meetings:
         for number, native in enumerate(plan.meetings):
             i, seats = native.instruction, [member(each, number) for each in range(grid.size)]
             for each, (group, position) in enumerate(native.placements):
-                places = [found for other in group if (found := seats[other])]
-                if len(places) == len(group):
+                addresses = [found for other in group if (found := seats[other])]
+                if len(addresses) == len(group):
                     self._meetings[each, number] = Meeting(i.name, i.opcode, channel_of(i), group)
                     assert len(group) <= MAX_MEMBERS
                     words = self._records[each, number]
                     words[:STAMP] = len(group), group.index(each), position
-                    flat = np.array(places, np.int64).reshape(-1)
+                    flat = np.array(addresses, np.int64).reshape(-1)
                     words[MEMBERS : MEMBERS + len(flat)] = flat
 
     def begin(self, first_stamp: int = 0) -> None:
@@ -166,7 +166,7 @@ class Visit:
             if seat[SEAT_STAMP] < self.stamp
         ]
 
-    def rise(self, participant: int) -> None:
+    def mark_awake(self, participant: int) -> None:
         """Clear the mark that a member sleeps: the caller, or a member that it wakes."""
         self._seats[self.meeting.members.index(participant)][SEAT_SLEEPS] = 0
 

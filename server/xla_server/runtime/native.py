@@ -39,8 +39,8 @@ def call_kernel(builder: Any, function: Any, buffers: Any, start: Any, stop: Any
         returned = builder.alloca(_I64)
         raised = builder.alloca(_I64)
     target = builder.inttoptr(function, ir.PointerType(kind))
-    room = [builder.bitcast(place, pointer) for place in (returned, raised)]
-    builder.call(target, [*room, buffers, start, stop])
+    arguments = [builder.bitcast(argument, pointer) for argument in (returned, raised)]
+    builder.call(target, [*arguments, buffers, start, stop])
 
 
 def foreign(symbol: str, argument_count: int) -> Any:
@@ -59,22 +59,22 @@ def foreign(symbol: str, argument_count: int) -> Any:
 @instruction_of(types.int64(types.int64, types.int64, types.int64))
 def atomic_add(builder: Any, address: Any, index: Any, value: Any) -> Any:
     """Add to an int64 in memory and return the value before the addition."""
-    place = _pointer(builder, address, index)
-    return builder.atomic_rmw("add", place, value, "seq_cst")
+    pointer = _pointer(builder, address, index)
+    return builder.atomic_rmw("add", pointer, value, "seq_cst")
 
 
 @instruction_of(types.int64(types.int64, types.int64))
 def read(builder: Any, address: Any, index: Any) -> Any:
     """Return an int64 in memory that another thread may write."""
-    place = _pointer(builder, address, index)
-    return builder.load_atomic(place, "seq_cst", 8)
+    pointer = _pointer(builder, address, index)
+    return builder.load_atomic(pointer, "seq_cst", 8)
 
 
 @instruction_of(types.void(types.int64, types.int64, types.int64))
 def write(builder: Any, address: Any, index: Any, value: Any) -> None:
     """Set an int64 in memory that another thread may read."""
-    place = _pointer(builder, address, index)
-    builder.store_atomic(value, place, "seq_cst", 8)
+    pointer = _pointer(builder, address, index)
+    builder.store_atomic(value, pointer, "seq_cst", 8)
 
 
 @instruction_of(types.int64())
@@ -113,11 +113,11 @@ callee = njit(
 
 def callable_at(address: int, argument_count: int) -> Callable[..., Any]:
     """Return a Python function that calls native code of int64 arguments without the GIL."""
-    place = ctypes.c_void_p
-    kind = ctypes.CFUNCTYPE(ctypes.c_int32, place, place, *[ctypes.c_int64] * argument_count)
-    return functools.partial(kind(address), _NOWHERE, _NOWHERE)
+    pointer = ctypes.c_void_p
+    kind = ctypes.CFUNCTYPE(ctypes.c_int32, pointer, pointer, *[ctypes.c_int64] * argument_count)
+    return functools.partial(kind(address), _SCRATCH_ADDRESS, _SCRATCH_ADDRESS)
 
 
-_PLACE = (ctypes.c_int64 * 2)()
-_NOWHERE = ctypes.addressof(_PLACE)
+_SCRATCH = (ctypes.c_int64 * 2)()
+_SCRATCH_ADDRESS = ctypes.addressof(_SCRATCH)
 """Address for the result and exception that numba's convention writes; nothing reads them."""

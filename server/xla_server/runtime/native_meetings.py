@@ -43,14 +43,14 @@ from xla_server.runtime.native import (
 
 _word = MEMORY["peek_i64"]
 _set_word = MEMORY["poke_i64"]
-_give_way = foreign("sched_yield", 0)
+_sched_yield = foreign("sched_yield", 0)
 
 
 @callee  # type: ignore[untyped-decorator]
-def rest(record: int, left: int) -> None:
+def wait_between_polls(record: int, left: int) -> None:
     """Wait between two polls, `left` before the last: the last YIELDS of them yield the core."""
     if left < _word(record, YIELDS):
-        _give_way(())
+        _sched_yield(())
     else:
         pause()
 
@@ -84,12 +84,12 @@ def arrive(record: int, words: int, slots: int, refers: int) -> int:
         return -1
     area = _area(member, stamp)
     for number in range(_word(record, COPIED), _word(words, 0)):
-        place = 1 + OPERAND_WORDS * number
-        source, size = _word(slots, _word(words, place)), _word(words, place + 1)
+        operand = 1 + OPERAND_WORDS * number
+        source, size = _word(slots, _word(words, operand)), _word(words, operand + 1)
         if refers == 1:
             _set_word(_word(member, SEAT), SEAT_OPERANDS + number, source)
             continue
-        target = area + _word(words, place + 2)
+        target = area + _word(words, operand + 2)
         if refers == 2:
             first = _word(record + 8 * MEMBERS, SEAT)
             target, source = source, _word(first, SEAT_OPERANDS + number)
@@ -136,7 +136,7 @@ def has_sleeper(record: int) -> int:
 
 
 @callee  # type: ignore[untyped-decorator]
-def doze(record: int) -> int:
+def mark_asleep(record: int) -> int:
     """Return 1 and mark the seat as asleep; return 0, without the mark, if the visit is full.
 
     The member that completes the visit sets its stamp before it tests for sleepers. Here the mark

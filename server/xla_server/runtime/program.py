@@ -28,7 +28,7 @@ from xla_server.runtime import executor
 from xla_server.runtime.blocks import BlockPool, MemoryBlock, block_size
 from xla_server.runtime.encoding import Encoded
 from xla_server.runtime.host import RunContext, arrays_of
-from xla_server.runtime.meetings import LOOKS, meets_natively
+from xla_server.runtime.meetings import POLLS, meets_natively
 from xla_server.runtime.threads import KernelThreads
 
 Array = Any
@@ -39,11 +39,11 @@ _Views: TypeAlias = list[tuple[int, Callable[[int], Array]]]
 _HostRow: TypeAlias = tuple[HostThunk, int, _Views, _Views]
 """A thunk of the host, the row to resume at, and the values that the thunk reads and writes."""
 
-KEPT_RUNS = 16
+MAX_IDLE_RUNS = 16
 """Bound of idle runs that a program keeps for reuse; more executions at a time are rare."""
 
 _ROW, _CYCLES, _FINISHED = executor.ROW, executor.CYCLES, executor.FINISHED
-_GIVEN = 8 * executor.ROW
+_INPUTS_OFFSET = 8 * executor.ROW
 """Offset in bytes of the words that each run sets: the row, then the first slots."""
 
 MAX_TURN_BYTES = 1 << 24
@@ -57,7 +57,7 @@ MAX_TURN_FLOPS = CostClass.ACCESS * MAX_TURN_BYTES
 _NUMBERS = {Opcode.REPLICA_ID: 0, Opcode.PARTITION_ID: 1}
 """Index of each number of a participant in its (replica, partition) position."""
 
-KEPT_ARENA = 1 << 16
+MAX_IDLE_ARENA_BYTES = 1 << 16
 """Largest arena, in bytes, that an idle run keeps; larger ones return to the pool of blocks."""
 
 
@@ -104,8 +104,8 @@ class Program:
         results = self._encoded.results
         self._sizes = [(n, block_size(code.results[n].byte_size)) for n in results]
         self._arena_size = block_size(assignment.arena_bytes)
-        self._given = struct.Struct(f"={2 + len(code.parameters) + len(results)}q")
-        self._waiting: deque[_Run] = deque(maxlen=KEPT_RUNS)
+        self._inputs = struct.Struct(f"={2 + len(code.parameters) + len(results)}q")
+        self._idle_runs: deque[_Run] = deque(maxlen=MAX_IDLE_RUNS)
 
     def with_donated(self, donated: frozenset[int]) -> "Program":
         """Return this program for runs that may overwrite the parameters with these numbers."""
@@ -141,7 +141,7 @@ class Program:
         if times is not None:
             words[executor.TIMES] = times.address
         if self._meetings:
-            words[executor.LOOKS] = LOOKS
+            words[executor.POLLS] = POLLS
             words[executor.MEETINGS] = collectives.records(self.plan)
         self._walk(run.address, 0)
         if words[_ROW] != _FINISHED:
@@ -163,7 +163,7 @@ class Program:
             for number, each in enumerate(addresses)
         ]
         for (run, _), address in zip(begun, records, strict=True):
-            run.words[executor.LOOKS] = -1
+            run.words[executor.POLLS] = -1
             run.words[executor.MEETINGS] = address
         group = np.array([run.address for run, _ in begun], np.int64)
         self._walk(group.ctypes.data, len(begun))
@@ -201,27 +201,27 @@ class Program:
         """Return a run on these arguments at a position of the grid, and its results' memory."""
         take = self._blocks.take
         try:
-            run = self._waiting.pop()
+            run = self._idle_runs.pop()
         except IndexError:
             run = _Run(self._encoded, self.constants, self._threads.board)
-        given = [0, cancellation.word, *addresses]
+        inputs = [0, cancellation.flag_address, *addresses]
         for opcode in self.code.numbers:
-            given += [run.number(_NUMBERS[opcode], position)]
+            inputs += [run.number(_NUMBERS[opcode], position)]
         results: dict[int, MemoryBlock] = {}
         for number, size in self._sizes:
             block = results[number] = take(size)
-            given.append(block.address)
+            inputs.append(block.address)
         if run.arena is None:
             run.use(take(self._arena_size))
-        self._given.pack_into(run.memory, _GIVEN, *given)
+        self._inputs.pack_into(run.memory, _INPUTS_OFFSET, *inputs)
         return run, results
 
     def _end(self, run: "_Run") -> int:
         """Keep a finished run for reuse, and return the cycles that it took."""
         cycles = run.words[_CYCLES]
-        if self._arena_size > KEPT_ARENA:
+        if self._arena_size > MAX_IDLE_ARENA_BYTES:
             run.arena = None
-        self._waiting.append(run)
+        self._idle_runs.append(run)
         return cycles
 
     def run_on_arrays(
@@ -234,12 +234,12 @@ class Program:
         run, blocks = self._begin(addresses, options.cancellation, position)
         cycles = self._walked(run, context, ALONE_RUN)
         results: list[Array] = []
-        for place, shape in zip(self.results, shapes, strict=True):
-            if place.kind == "parameter":
-                results.append(arrays[place.number].reshape(shape.dimensions))
+        for location, shape in zip(self.results, shapes, strict=True):
+            if location.kind == "parameter":
+                results.append(arrays[location.number].reshape(shape.dimensions))
             else:
-                owners = blocks if place.kind == "result" else self.constants
-                results.append(owners[place.number].array(shape))
+                owners = blocks if location.kind == "result" else self.constants
+                results.append(owners[location.number].array(shape))
         return results, cycles
 
     @property
@@ -257,7 +257,7 @@ class Program:
                 cancellation.check()
             if row < 0:
                 return
-            if cancellation.is_called:
+            if cancellation.needs_checkpoint:
                 cancellation.checkpoint()
             number = self._meetings.get(row)
             if number is not None and meets_natively(words[executor.MEETINGS], number):
@@ -265,17 +265,17 @@ class Program:
                     collectives.wait(number)
                 self._walk(run.address, 0)
                 continue
-            thunk, following, reads, writes = self._hosts[row]
+            thunk, resume_row, reads, writes = self._hosts[row]
             thunk.run(
                 context.host,
                 [at(words[slot]) for slot, at in reads],
                 [at(words[slot]) for slot, at in writes],
             )
-            words[_ROW] = following
+            words[_ROW] = resume_row
             self._walk(run.address, 0)
 
-    def _host_row(self, thunk: HostThunk, following: int) -> _HostRow:
-        return thunk, following, self._views(thunk.reads), self._views(thunk.writes)
+    def _host_row(self, thunk: HostThunk, resume_row: int) -> _HostRow:
+        return thunk, resume_row, self._views(thunk.reads), self._views(thunk.writes)
 
     def _views(self, values: Sequence[Value]) -> _Views:
         slots, places = self._encoded.slots, self._assignment.places

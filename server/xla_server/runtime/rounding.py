@@ -22,19 +22,19 @@ _FLUSH_ARM = 1 << 24
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 
-def _mxcsr(builder: Any, name: str, place: Any) -> None:
+def _mxcsr(builder: Any, name: str, slot: Any) -> None:
     kind = ir.FunctionType(ir.VoidType(), [ir.PointerType(ir.IntType(8))])
     symbol = f"llvm.x86.sse.{name}"
     function = builder.module.globals.get(symbol) or ir.Function(builder.module, kind, symbol)
-    builder.call(function, [builder.bitcast(place, ir.PointerType(ir.IntType(8)))])
+    builder.call(function, [builder.bitcast(slot, ir.PointerType(ir.IntType(8)))])
 
 
 def _read(builder: Any) -> Any:
     if _IS_X86:
         with builder.goto_entry_block():
-            place = builder.alloca(_I32)
-        _mxcsr(builder, "stmxcsr", place)
-        return builder.zext(builder.load(place), _I64)
+            slot = builder.alloca(_I32)
+        _mxcsr(builder, "stmxcsr", slot)
+        return builder.zext(builder.load(slot), _I64)
     if _IS_ARM:
         return builder.asm(ir.FunctionType(_I64, []), "mrs $0, fpcr", "=r", [], True)
     return ir.Constant(_I64, 0)
@@ -43,9 +43,9 @@ def _read(builder: Any) -> Any:
 def _write(builder: Any, mode: Any) -> None:
     if _IS_X86:
         with builder.goto_entry_block():
-            place = builder.alloca(_I32)
-        builder.store(builder.trunc(mode, _I32), place)
-        _mxcsr(builder, "ldmxcsr", place)
+            slot = builder.alloca(_I32)
+        builder.store(builder.trunc(mode, _I32), slot)
+        _mxcsr(builder, "ldmxcsr", slot)
     elif _IS_ARM:
         builder.asm(ir.FunctionType(ir.VoidType(), [_I64]), "msr fpcr, $0", "r", [mode], True)
 

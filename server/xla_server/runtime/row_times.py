@@ -31,9 +31,9 @@ def mark(times: int, row: int) -> None:
     last = _word(times, _LAST)
     if last >= 0:
         since = _word(times, _SINCE)
-        place = _FIRST + 2 * last
-        _set_word(times, place, _word(times, place) + now - since)
-        _set_word(times, place + 1, _word(times, place + 1) + 1)
+        index = _FIRST + 2 * last
+        _set_word(times, index, _word(times, index) + now - since)
+        _set_word(times, index + 1, _word(times, index + 1) + 1)
         count = _word(times, _COUNT)
         if count < _word(times, _CAPACITY):
             span = _word(times, _SPANS) + 3 * count

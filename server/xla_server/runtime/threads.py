@@ -43,7 +43,7 @@ _lock = foreign("pthread_mutex_lock", 1)
 _unlock = foreign("pthread_mutex_unlock", 1)
 _wait = foreign("pthread_cond_wait", 2)
 _wake = foreign("pthread_cond_broadcast", 1)
-_give_way = foreign("sched_yield", 0)
+_sched_yield = foreign("sched_yield", 0)
 
 
 @callee  # type: ignore[untyped-decorator]
@@ -58,9 +58,9 @@ def run_loop(
     if chunk < work_items and board != 0 and read(board, _HELPERS) > 0:
         _lock((board + 8 * _MUTEX,))
         for number in range(SLOTS):
-            place = _HEADER_WORDS + number * _SLOT_WORDS
-            if read(board, place + _STATE) == 0:
-                slot = place
+            candidate = _HEADER_WORDS + number * _SLOT_WORDS
+            if read(board, candidate + _STATE) == 0:
+                slot = candidate
                 break
         if slot >= 0:
             write(board, slot + _FUNCTION, function)
@@ -82,13 +82,13 @@ def run_loop(
         return
     _take_chunks(board, slot, work_items)
     while read(board, slot + _DONE) < work_items:
-        _give_way(())
+        _sched_yield(())
     # A late helper may still read the slot, so the slot is freed when no helper is inside.
     _lock((board + 8 * _MUTEX,))
     write(board, slot + _STATE, 2)
     _unlock((board + 8 * _MUTEX,))
     while read(board, slot + _INSIDE) > 0:
-        _give_way(())
+        _sched_yield(())
     write(board, slot + _STATE, 0)
 
 
@@ -110,7 +110,7 @@ def _take_chunks(board: int, slot: int, count: int) -> None:
 
 
 @callee  # type: ignore[untyped-decorator]
-def _neediest(board: int) -> int:
+def _slot_with_fewest_helpers(board: int) -> int:
     """Return the slot with work left and the fewest helpers; -1 if no slot has work."""
     found, fewest = -1, SLOTS * _SLOT_WORDS
     for number in range(SLOTS):
@@ -129,7 +129,7 @@ def _help(board: int) -> None:
     flush_subnormals()
     _lock((board + 8 * _MUTEX,))
     while read(board, _STOP) == 0:
-        found = _neediest(board)
+        found = _slot_with_fewest_helpers(board)
         if found < 0:
             _wait((board + 8 * _CONDITION, board + 8 * _MUTEX))
             continue

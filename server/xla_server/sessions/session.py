@@ -6,7 +6,6 @@ documented where they are.
 
 import contextlib
 import itertools
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -24,6 +23,7 @@ from xla_contract.wire.literals.decoding import UndecodedLiteral
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.evaluator.cost_analysis import Cost, module_cost
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.cancellation_set import CancellationSet
 from xla_server.ir.verification.verifier import verify
 from xla_server.sessions.feeds.channel_table import ChannelTable
 from xla_server.sessions.feeds.device_feeds import DeviceFeeds
@@ -31,7 +31,6 @@ from xla_server.sessions.feeds.device_table import DeviceHandle, DeviceTable
 from xla_server.sessions.feeds.queue_entries import Done, Lent
 from xla_server.sessions.handle_listing import HandleListing
 from xla_server.sessions.limits.compile_budget import CompileBudget
-from xla_server.sessions.limits.memory_account import MemoryAccount
 from xla_server.sessions.limits.response_memory import SessionResponseMemory
 from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.limits.server_limits import Quotas
@@ -71,12 +70,13 @@ class Session:
         self.handles = handles
         self.data = ValueTable(
             handles,
-            MemoryAccount(engine.memory, engine.memory_use, caller),
+            engine.memory,
             max_bytes=quotas.device_bytes,
             max_handles=quotas.handles,
+            caller=caller,
         )
-        self.answers = SessionResponseMemory(
-            engine.answers,
+        self.response_memory = SessionResponseMemory(
+            engine.response_memory,
             max_bytes=quotas.answer_bytes,
             max_answer_bytes=engine.limits.max_message_bytes,
             caller=caller,
@@ -142,8 +142,7 @@ class Session:
             engine.limits.spared_device_bytes,
         )
         self.listing = HandleListing(handles, self.data, self.executables, self.executions)
-        self._calls: set[Cancellation] = set()
-        self._lock = threading.Lock()
+        self._calls = CancellationSet()
         self.is_closed = False
         """True after `close`."""
 
@@ -166,10 +165,9 @@ class Session:
 
     def begin_call(self, cancellation: Cancellation) -> None:
         """Begin a call as `calling` does; `end_call` ends it."""
-        # Each operation is atomic, so no lock: `close` sets its flag before it reads the set.
-        self._calls.add(cancellation)
         if self.is_closed:
             raise UnauthenticatedError("a session must be open to be used, got one that has ended")
+        self._calls.add(cancellation)
 
     def end_call(self, cancellation: Cancellation) -> None:
         """End what `begin_call` began, or tried to."""
@@ -177,11 +175,8 @@ class Session:
 
     def close(self) -> None:
         """End calls and executions, and free everything."""
-        with self._lock:
-            self.is_closed = True
-            calls = list(self._calls)
-        for cancellation in calls:
-            cancellation.cancel(CancelledError("the session of the call was closed"))
+        self.is_closed = True
+        self._calls.cancel_all(CancelledError("the session of the call was closed"))
         self.executions.close()
         self.uploads.close()
         self.shared_memory.close()
@@ -201,7 +196,7 @@ class Session:
             concurrent_executions=self.running.used,
             launched_executions=len(self.executions),
             compile_seconds=self.compiling.used,
-            answer_bytes=self.answers.used_bytes,
+            answer_bytes=self.response_memory.used_bytes,
         )
 
     @property
@@ -342,7 +337,7 @@ class Session:
                 self.data, use.added, purpose, cancellation, self.running
             )
 
-        with self.running.taken(), self.engine.turns.taken(cancellation, self.flow):
+        with self.running.taken(), self.engine.time_slicer.taken(cancellation, self.flow):
             return compute_constant(
                 program,
                 output_layout,

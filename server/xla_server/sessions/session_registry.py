@@ -48,7 +48,7 @@ class SessionEntry:
     """Calls in progress, streams among them."""
     attached: int = 0
     """Number of open streams that show that the client is connected."""
-    left_at: float = 0.0
+    last_used_at: float = 0.0
     """Time at which it was last seen in use."""
     has_been_used: bool = False
     """True once a call named it."""
@@ -98,7 +98,7 @@ class SessionRegistry:
     def idle_seconds(self, session: SessionEntry) -> float:
         """Return for how long a session has been unused; 0 while a client uses it."""
         is_used = session.users or session.attached
-        return 0.0 if is_used else max(0.0, self._clock() - session.left_at)
+        return 0.0 if is_used else max(0.0, self._clock() - session.last_used_at)
 
     def open(self, resume_token: str = "", caller: Caller = LOCAL) -> SessionEntry:
         """Open a session, or resume the one of a token.
@@ -123,7 +123,7 @@ class SessionRegistry:
                         hint="Open a session without resume_token and make everything anew: a "
                         f"session is kept for {self.grace_seconds:g} s after its client has gone.",
                     )
-                found.left_at = self._clock()
+                found.last_used_at = self._clock()
                 found.has_been_used = True
                 return found
             ended = self._make_room(caller)
@@ -222,7 +222,7 @@ class SessionRegistry:
         name = caller.connection or f"session {next(self._numbers)}"
         account = dataclasses.replace(caller, connection=name)
         session = SessionEntry(Session(self.engine, account), caller, token)
-        session.left_at = self._clock()
+        session.last_used_at = self._clock()
         self._use.add(caller, 1)
         return session
 
@@ -230,7 +230,7 @@ class SessionRegistry:
         """End a use that `enter` began."""
         with self._lock:
             session.users -= 1
-            session.left_at = self._clock()
+            session.last_used_at = self._clock()
         if session.is_temporary:
             session.service.close()
 
@@ -254,7 +254,7 @@ class SessionRegistry:
         finally:
             with self._lock:
                 session.attached -= 1
-                session.left_at = self._clock()
+                session.last_used_at = self._clock()
 
     def of(self, service: Session) -> SessionEntry:
         """The entry of a session; UnauthenticatedError if it has ended."""
@@ -296,11 +296,12 @@ class SessionRegistry:
         with self._lock:
             for session, name in kept:
                 if session.kept_by == name:
-                    session.left_at = now
+                    session.last_used_at = now
             ended = [
                 each
                 for each in self._by_token.values()
-                if not (each.users or each.attached) and now - each.left_at >= self.grace_seconds
+                if not (each.users or each.attached)
+                and now - each.last_used_at >= self.grace_seconds
             ]
             ended += [each for each in gone if not each.users]
             ended += [each for each in unused if not each.has_been_used]
@@ -368,7 +369,7 @@ class SessionRegistry:
 
         def order(session: SessionEntry) -> tuple[int, int, float]:
             identity, *rest = [self._use.used_by(each) for each in levels(session.caller)]
-            return -identity, -sum(rest), session.left_at
+            return -identity, -sum(rest), session.last_used_at
 
         return min(idle, key=order, default=None)
 

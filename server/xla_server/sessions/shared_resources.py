@@ -2,23 +2,18 @@
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from xla_server.backends.platform import Backend
+from xla_server.execution.cancellation_set import CancellationSet
 from xla_server.runtime.blocks import BlockPool
 from xla_server.sessions.limits.response_memory import ResponseMemory
 from xla_server.sessions.limits.semaphores import SharedSemaphore
 from xla_server.sessions.limits.server_limits import Limits, Quotas
 from xla_server.sessions.limits.shares.caller import Flow
-from xla_server.sessions.limits.shares.caller_shares import CallerUse
-from xla_server.sessions.runs.active_executions import ActiveExecutions
 from xla_server.sessions.runs.hosts import Hosts
 from xla_server.sessions.runs.run_resources import RunResources
 from xla_server.sessions.transfers.arena_pool import ArenaPool
-
-_EXECUTIONS = 256
-"""Threads for launched executions if the caller supplies no executor."""
 
 
 class ExecutionThreads(Protocol):
@@ -31,14 +26,6 @@ class ExecutionThreads(Protocol):
         """Refuse new jobs; as `Executor.shutdown`."""
 
 
-class _InOrder(ThreadPoolExecutor):
-    """Threads that serve the jobs of all flows in order of arrival."""
-
-    def submit_for(self, _: Flow, do: Callable[..., object], /, *arguments: Any) -> None:
-        """Call `do` in a thread."""
-        self.submit(do, *arguments)
-
-
 class SharedResources(RunResources):
     """Resources of all sessions: those of runs, memory of responses and transfers, threads.
 
@@ -49,14 +36,12 @@ class SharedResources(RunResources):
         self,
         backend: Backend,
         limits: Limits,
+        execution_threads: ExecutionThreads,
         quotas: Quotas | None = None,
-        execution_threads: ExecutionThreads | None = None,
         hosts: Hosts | None = None,
     ) -> None:
         super().__init__(backend, limits, quotas, hosts)
-        self.memory_use = CallerUse(limits.shares)
-        """Bytes that each caller has on the devices."""
-        self.answers = ResponseMemory(limits.max_answer_bytes, limits.shares)
+        self.response_memory = ResponseMemory(limits.max_answer_bytes, limits.shares)
         self.blocks = BlockPool()
         """Memory that values arrive in."""
         self.arenas = ArenaPool(
@@ -64,14 +49,13 @@ class SharedResources(RunResources):
             session_bytes=limits.session_shared_memory_bytes,
             shares=limits.shares,
         )
-        self.execution_threads: ExecutionThreads = execution_threads or _InOrder(
-            _EXECUTIONS, thread_name_prefix="xla-execution"
-        )
+        self.execution_threads = execution_threads
         self.executing = SharedSemaphore(limits.max_executions, limits.max_sessions, limits.shares)
         """The slots of the executions of all sessions."""
         self.launching = SharedSemaphore(limits.max_launches, limits.max_sessions, limits.shares)
         """The slots of executions that were launched and have not ended."""
-        self.launched = ActiveExecutions()
+        self.launched = CancellationSet()
+        """The executions that were launched and have not ended."""
 
     def close(self, timeout: float) -> bool:
         """Free the resources, after all sessions were closed.

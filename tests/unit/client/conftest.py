@@ -17,6 +17,7 @@ from xla_server.rpc.calls.method_table import ServiceHandler
 from xla_server.rpc.methods.xla_service import METHODS
 from xla_server.rpc.server import RpcOptions, serving
 from xla_server.rpc.threads.pools import Pools, PoolSizes
+from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.server_limits import Limits, Quotas
 from xla_server.sessions.session_registry import SessionRegistry
 from xla_server.sessions.shared_resources import SharedResources
@@ -32,7 +33,9 @@ def _sessions(shared_memory_bytes: int = 0) -> SessionRegistry:
         session_shared_memory_bytes=max(shared_memory_bytes // 4, 1),
     )
     quotas = Quotas(device_bytes=64 * MIB, handles=1000, queued_items=4)
-    return SessionRegistry(SharedResources(Interpreter(DEVICES), limits, quotas))
+    return SessionRegistry(
+        SharedResources(Interpreter(DEVICES), limits, ThreadPool(64, "execution"), quotas)
+    )
 
 
 @pytest.fixture(scope="session")

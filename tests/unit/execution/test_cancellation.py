@@ -59,25 +59,25 @@ def test_wakes_a_waiting_thread() -> None:
 
 def test_native_code_sees_the_cancellation_in_a_word() -> None:
     cancellation = Cancellation()
-    word = ctypes.c_int64.from_address(cancellation.word)
+    word = ctypes.c_int64.from_address(cancellation.flag_address)
     assert word.value == 0
     cancellation.cancel()
     assert word.value != 0
-    assert cancellation.word == ctypes.addressof(word)
+    assert cancellation.flag_address == ctypes.addressof(word)
 
 
 def test_a_word_asked_for_afterwards_is_set() -> None:
     cancellation = Cancellation()
     cancellation.cancel()
-    assert ctypes.c_int64.from_address(cancellation.word).value != 0
+    assert ctypes.c_int64.from_address(cancellation.flag_address).value != 0
 
 
 def test_a_paused_run_waits_at_its_checkpoint() -> None:
     cancellation, passed = Cancellation(), threading.Event()
-    assert not cancellation.is_called
+    assert not cancellation.needs_checkpoint
     cancellation.checkpoint()
     cancellation.pause()
-    assert cancellation.is_called
+    assert cancellation.needs_checkpoint
     assert not cancellation.is_cancelled
     thread = threading.Thread(target=lambda: (cancellation.checkpoint(), passed.set()))
     thread.start()
@@ -85,19 +85,19 @@ def test_a_paused_run_waits_at_its_checkpoint() -> None:
     assert not passed.is_set()
     cancellation.proceed()
     assert passed.wait(100)
-    assert not cancellation.is_called
+    assert not cancellation.needs_checkpoint
 
 
 def test_a_paused_run_can_be_cancelled_and_stays_so() -> None:
     cancellation = Cancellation()
-    word = ctypes.c_int64.from_address(cancellation.word)
+    word = ctypes.c_int64.from_address(cancellation.flag_address)
     cancellation.pause()
     assert word.value == WAIT
     cancellation.cancel()
     cancellation.pause()
     cancellation.proceed()
     assert word.value == STOP
-    assert cancellation.is_called
+    assert cancellation.needs_checkpoint
     with pytest.raises(CancelledError):
         cancellation.checkpoint()
 
@@ -105,7 +105,7 @@ def test_a_paused_run_can_be_cancelled_and_stays_so() -> None:
 def test_the_word_of_a_paused_run_says_so_when_it_is_made() -> None:
     cancellation = Cancellation()
     cancellation.pause()
-    word = ctypes.c_int64.from_address(cancellation.word)
+    word = ctypes.c_int64.from_address(cancellation.flag_address)
     assert word.value == WAIT
     cancellation.proceed()
     assert word.value == GO
@@ -117,7 +117,7 @@ def test_a_part_is_cancelled_with_the_whole_as_long_as_it_follows() -> None:
         pass
     with whole.followed() as part:
         part.pause()
-        assert not whole.is_called
+        assert not whole.needs_checkpoint
         whole.cancel(DeadlineExceededError("too late"))
         with pytest.raises(DeadlineExceededError, match="too late"):
             part.check()

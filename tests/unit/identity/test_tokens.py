@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from xla_server.identity.identity import Role
-from xla_server.identity.tokens import digest_of, kept_token, new_token, parse_tokens, token_line
+from xla_server.identity.tokens import digest_of, ensure_token, new_token, parse_tokens, token_line
 from xla_server.identity.watched_file import CredentialsError
 
 TOKEN = "abcdefghijklmnop"
@@ -67,12 +67,12 @@ def test_lines_that_are_none_and_no_secret_is_told(text: str, complaint: str):
 
 def test_a_token_is_made_once_and_kept_from_others(tmp_path: Path):
     path = tmp_path / "state" / "token"
-    assert kept_token(path)
+    assert ensure_token(path)
     token = path.read_text().strip()
     assert parse_tokens(path.read_bytes()).find(digest_of(token)) is not None
-    assert not kept_token(path)
+    assert not ensure_token(path)
     assert path.read_text().strip() == token
     assert path.stat().st_mode & 0o777 == 0o600
     path.chmod(0o644)
     with pytest.raises(CredentialsError, match="mode 0600, got mode 0644"):
-        kept_token(path)
+        ensure_token(path)

@@ -91,7 +91,7 @@ def draining(server: RpcServer, grace_seconds: float) -> Callable[[], bool]:
 def test_launched_executions_have_until_the_deadline(server: RpcServer, client: Plain) -> None:
     launch(client)
     assert draining(server, 0.2)()
-    assert server._sessions.engine.launched.value == 0
+    assert not server._sessions.engine.launched
     assert (server.device_bytes, server.shared_bytes) == (0, 0)
 
 
@@ -103,7 +103,7 @@ def test_the_server_goes_once_the_last_launched_execution_has_ended(
     until(lambda: not _is_served(client))
     # No call is in progress, and yet they go on.
     looks_again()
-    assert server._sessions.engine.launched.value == 2
+    assert len(server._sessions.engine.launched) == 2
     for session in server._sessions._all():
         session.service.close()
     assert drained()

@@ -284,11 +284,11 @@ def test_a_connection_keeps_its_session_attached(make, sessions):
     session = sessions.open()
     connection = connect(listening)
     os.close(arena_of(connection, session.token)[1])
-    session.left_at -= 1000
+    session.last_used_at -= 1000
     assert sessions.expire(lambda _: False) == 0
     connection.close()
     until(lambda: not session.attached)
-    session.left_at -= 1000
+    session.last_used_at -= 1000
     assert sessions.expire(lambda _: False) == 1
 
 

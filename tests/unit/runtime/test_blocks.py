@@ -30,9 +30,9 @@ def test_memory_is_reused_when_the_block_has_no_reference() -> None:
     size = block_size(1000)
     block = pool.take(size)
     address = block.address
-    assert pool.kept_bytes == 0
+    assert pool.free_bytes == 0
     del block
-    assert pool.kept_bytes == size
+    assert pool.free_bytes == size
     assert pool.take(size).address == address
 
 
@@ -44,26 +44,26 @@ def test_an_array_keeps_its_block() -> None:
     part = array[3:]
     del block, array
     gc.collect()
-    assert pool.kept_bytes == 0
+    assert pool.free_bytes == 0
     other = pool.take(block_size(1000)).array(Shape.parse("f32[250]"))
     other[...] = 0
     np.testing.assert_array_equal(part, np.full((7, 25), 7, np.float32))
 
 
 def test_no_more_is_kept_than_the_pool_may() -> None:
-    pool = BlockPool(kept_bytes=10_000)
+    pool = BlockPool(max_free_bytes=10_000)
     blocks = [pool.take(4096) for _ in range(4)]
     blocks.clear()
-    assert pool.kept_bytes <= 10_000
+    assert pool.free_bytes <= 10_000
     large = pool.take(block_size(20_000))
     del large
-    assert pool.kept_bytes <= 10_000
+    assert pool.free_bytes <= 10_000
 
 
 def test_sizes_that_are_not_requested_any_more_make_room() -> None:
-    pool = BlockPool(kept_bytes=10_000)
+    pool = BlockPool(max_free_bytes=10_000)
     old = pool.take(8192)
     del old
     new = pool.take(4096)
     del new
-    assert pool.kept_bytes == 4096
+    assert pool.free_bytes == 4096

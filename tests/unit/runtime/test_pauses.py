@@ -15,6 +15,7 @@ from xla_client import Computation
 from xla_contract.errors import CancelledError
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.execution.cancellation import Cancellation
+from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import Session
 from xla_server.sessions.shared_resources import SharedResources
@@ -26,7 +27,7 @@ from xla_server.sessions.shared_resources import SharedResources
 def test_a_paused_program_takes_no_time(
     endless: Callable[[], Computation], argument: object
 ) -> None:
-    service = Session(SharedResources(Cpu(), Limits(1 << 24)))
+    service = Session(SharedResources(Cpu(), Limits(1 << 24), ThreadPool(1, "execution")))
     handle, value = runs.compiled(service, endless()), runs.kept(service, argument)
     cancellation, clock = Cancellation(), list[int]()
     begun = threading.Event()

@@ -15,7 +15,7 @@ from xla_server.execution.execute_options import ExecuteOptions
 from xla_server.runtime.blocks import BlockPool, MemoryBlock
 from xla_server.runtime.encoding import chunk_of
 from xla_server.runtime.native import COPY_BYTES
-from xla_server.runtime.program import KEPT_RUNS
+from xla_server.runtime.program import MAX_IDLE_RUNS
 from xla_server.target.loop_tuning import Chunks
 
 X = np.linspace(-3, 3, 1 << 20, dtype=np.float32)
@@ -176,10 +176,10 @@ def test_runs_are_used_again_and_side_by_side_each_has_its_own(cpu: Cpu) -> None
     executable = compiled(cpu, lambda x: ops.dot(ops.tanh(x), ops.transpose(x, [1, 0])), rows)
     expected = run(cpu, executable, rows)
     program = executable._program
-    assert len(program._waiting) == 1
-    (waiting,) = program._waiting
+    assert len(program._idle_runs) == 1
+    (waiting,) = program._idle_runs
     run(cpu, executable, rows)
-    assert list(program._waiting) == [waiting]
+    assert list(program._idle_runs) == [waiting]
     found: list[object] = []
     threads = [
         threading.Thread(target=lambda: found.append(run(cpu, executable, rows))) for _ in range(20)
@@ -190,7 +190,7 @@ def test_runs_are_used_again_and_side_by_side_each_has_its_own(cpu: Cpu) -> None
         thread.join()
     for each in found:
         np.testing.assert_array_equal(each, expected)
-    assert 1 <= len(program._waiting) <= KEPT_RUNS
+    assert 1 <= len(program._idle_runs) <= MAX_IDLE_RUNS
 
 
 def test_memory_is_taken_for_results_and_once_for_everything_between(

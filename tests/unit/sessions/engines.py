@@ -3,6 +3,7 @@
 from typing import Any
 
 from xla_server.backends.interpreter import Interpreter
+from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.server_limits import Limits, Quotas
 from xla_server.sessions.shared_resources import SharedResources
 
@@ -11,7 +12,9 @@ def shared_resources(
     device_bytes: int = 1 << 20, quotas: Quotas | None = None, devices: int = 1, **limits: Any
 ) -> SharedResources:
     """Return resources of so many devices; `limits` are fields of `Limits`."""
-    return SharedResources(Interpreter(devices), Limits(device_bytes, **limits), quotas)
+    return SharedResources(
+        Interpreter(devices), Limits(device_bytes, **limits), ThreadPool(64, "execution"), quotas
+    )
 
 
 class Pool:
@@ -26,5 +29,5 @@ class Pool:
         self.most = max(self.most, self.lent)
         return self._can_lend
 
-    def take_back(self) -> None:
+    def reclaim(self) -> None:
         self.lent -= 1

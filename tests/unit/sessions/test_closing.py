@@ -31,6 +31,7 @@ from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.feed_protocol import FeedUse
 from xla_server.rpc.decode.runs import read_run
+from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.feeds.infeed_stream import Credit, ReceivedItem
 from xla_server.sessions.limits.server_limits import Limits, Quotas
 from xla_server.sessions.session import Session
@@ -156,7 +157,7 @@ class Caller:
 @pytest.mark.parametrize("seed", range(4))
 def test_nothing_is_left_of_a_session_that_ends_amid_calls(seed: int) -> None:
     choose = random.Random(seed)
-    engine = SharedResources(Interpreter(), LIMITS, QUOTAS)
+    engine = SharedResources(Interpreter(), LIMITS, ThreadPool(64, "execution"), QUOTAS)
     service = Session(engine)
     errors: list[BaseException] = []
 
@@ -177,7 +178,7 @@ def test_nothing_is_left_of_a_session_that_ends_amid_calls(seed: int) -> None:
         thread.join(100)
     assert not any(thread.is_alive() for thread in threads)
     assert errors == []
-    until(lambda: not (engine.launched.value or engine.memory.used_bytes or service.running.used))
+    until(lambda: not (engine.launched or engine.memory.used_bytes or service.running.used))
     assert service.data.reserved_bytes == 0
     assert engine.arenas.lent_bytes == 0
     assert engine.close(10)

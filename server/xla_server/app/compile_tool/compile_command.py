@@ -60,16 +60,16 @@ def compile_file(
     if capability:
         from xla_server.backends.cuda.offline import compile_for
 
-        compilation, written, told = compile_for(capability, module, dump)
+        compilation, written, notes = compile_for(capability, module, dump)
     else:
-        compilation, written, told = compile_module(module, observer=dump), {}, ()
+        compilation, written, notes = compile_module(module, observer=dump), {}, ()
     if files is not None:
         for name, data in written.items():
             files.write(name, data)
         files.write("module.dot", print_dot(compilation.module))
         files.write("module.html", print_html(compilation.module))
     yield from _summary(module, compilation)
-    yield from told
+    yield from notes
     if dump_to is not None:
         yield f"written to {dump_to}"
     if is_run or profile_to is not None:

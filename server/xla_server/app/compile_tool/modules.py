@@ -24,7 +24,7 @@ _MLIR_TEXT = re.compile(
 _CONVERTER = re.compile(r"^(?:[A-Z_]+: )?-:(\d+:\d+): (?:error: )?(.*)$")
 """The beginning of a converter's error: status, file, line and column."""
 
-_PLACE = re.compile(r" at (\d+:\d+)$")
+_POSITION = re.compile(r" at (\d+:\d+)$")
 
 
 def load_module(path: Path) -> HloModule:
@@ -55,9 +55,9 @@ def load_module(path: Path) -> HloModule:
 
 def _in_file(error: XlaError, name: str) -> XlaError:
     """Return the error with the file in front of its message, and with line and column if known."""
-    place = _PLACE.search(error.message)
-    where = f"{name}:{place[1]}" if place is not None else name
-    message = error.message[: place.start()] if place is not None else error.message
+    position = _POSITION.search(error.message)
+    where = f"{name}:{position[1]}" if position is not None else name
+    message = error.message[: position.start()] if position is not None else error.message
     return type(error)(f"{where}: {message}", hint=error.hint)
 
 

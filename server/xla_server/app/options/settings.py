@@ -434,9 +434,9 @@ def load_settings(flags: Mapping[str, Any], config: Path | None = None) -> Setti
 
 
 def _check_address(address: str) -> None:
-    prefix, _, place = address.partition(":")
+    prefix, _, path = address.partition(":")
     if prefix in ("unix", "unix-abstract"):
-        if not place.removeprefix("//"):
+        if not path.removeprefix("//"):
             raise ValueError(f"must name the socket, got {address!r}")
         return
     host, colon, port = address.rpartition(":")
@@ -450,8 +450,8 @@ def _check_address(address: str) -> None:
 def _sentence(fault: Any, flags: Mapping[str, Any], config: Path | None) -> str:
     """Return a sentence for a fault that pydantic found, with the origin of the value."""
     name = ".".join(map(str, fault["loc"][:1]))
-    place = origin(name, flags, os.environ, ENVIRONMENT_PREFIX, config)
+    source = origin(name, flags, os.environ, ENVIRONMENT_PREFIX, config)
     if fault["type"] == "extra_forbidden":
-        return f"{place}: there is no such option{nearest(name, Settings.model_fields)}"
+        return f"{source}: there is no such option{nearest(name, Settings.model_fields)}"
     reason = str(fault.get("ctx", {}).get("error", fault["msg"]))
-    return f"{place}: {reason} (got {fault['input']!r:.200})"
+    return f"{source}: {reason} (got {fault['input']!r:.200})"

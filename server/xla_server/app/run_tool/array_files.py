@@ -35,15 +35,15 @@ def read_arguments(
         else:
             in_order += [(str(file) if len(arrays) == 1 else f"{file}[{n}]", a) for n, a in arrays]
     random = None if seed is None else np.random.default_rng(seed)
-    following = iter(in_order)
+    remaining = iter(in_order)
     literals = []
     for number, (name, shape) in enumerate(zip(names, signature.parameters, strict=True)):
-        place = f"parameter {number} ({name})"
+        subject = f"parameter {number} ({name})"
         if name in by_name:
-            literals.append(_literal(by_name.pop(name), shape, place, name))
+            literals.append(_literal(by_name.pop(name), shape, subject, name))
             continue
-        literals.append(_next_literal(following, shape, place, random))
-    left = len(list(following)) + len(by_name)
+        literals.append(_next_literal(remaining, shape, subject, random))
+    left = len(list(remaining)) + len(by_name)
     if left:
         wanted = sum(1 for shape in signature.parameters for _ in shape.leaves())
         raise InvalidArgumentError(
@@ -107,38 +107,38 @@ def _arrays(file: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _next_literal(
-    following: Iterator[tuple[str, Any]],
+    remaining: Iterator[tuple[str, Any]],
     shape: Shape,
-    place: str,
+    subject: str,
     random: np.random.Generator | None,
 ) -> Literal:
     if shape.is_tuple:
-        parts = [_next_literal(following, each, place, random) for each in shape.tuple_shapes]
+        parts = [_next_literal(remaining, each, subject, random) for each in shape.tuple_shapes]
         return Literal.tuple_of(parts)
     if not shape.is_array:
         return Literal.token()
-    name, array = next(following, ("", None))
+    name, array = next(remaining, ("", None))
     if array is not None:
-        return _literal(array, shape, place, name)
+        return _literal(array, shape, subject, name)
     if random is None:
         raise InvalidArgumentError(
-            f"{place} must have an --input, got none for {shape.without_layout()}; --random SEED "
+            f"{subject} must have an --input, got none for {shape.without_layout()}; --random SEED "
             "makes values up"
         )
     return drawn(shape, random)
 
 
-def _literal(array: Any, shape: Shape, place: str, name: str) -> Literal:
+def _literal(array: Any, shape: Shape, subject: str, name: str) -> Literal:
     dtype = shape.element_type.dtype
     if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize:
         # numpy's files do not store the types of ml_dtypes.
         array = array.view(dtype)
     if array.dtype != dtype:
         raise InvalidArgumentError(
-            f"{place} must be {shape.without_layout()}, got {array.dtype}{list(array.shape)} of "
+            f"{subject} must be {shape.without_layout()}, got {array.dtype}{list(array.shape)} of "
             f"{name}"
         )
     try:
         return Literal.from_numpy(array, shape)
     except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"{place} from {name}: {error.message}") from None
+        raise InvalidArgumentError(f"{subject} from {name}: {error.message}") from None

@@ -92,16 +92,16 @@ def run(
     if compare is not None and compare not in _REFERENCES:
         fail(f"--compare must be {' or '.join(_REFERENCES)}, got {compare}", EXIT_USAGE, PROGRAM)
     # Loading the evaluator takes a while; help and wrong options do not wait for it.
-    from xla_server.app.run_tool.program import Wanted, read_program, run_program
+    from xla_server.app.run_tool.program import ToolOptions, read_program, run_program
 
     with ending(PROGRAM, failed=EXIT_USAGE):
-        wanted = Wanted(target, credentials, platform, compare, is_timed, outputs or [])
+        options = ToolOptions(target, credentials, platform, compare, is_timed, outputs or [])
         loaded, arguments = read_program(
             module, inputs or [], outputs or [], random, replicas, partitions
         )
     agrees = True
     with ending(PROGRAM):
-        for line, fits in run_program(loaded, arguments, wanted):
+        for line, fits in run_program(loaded, arguments, options):
             typer.echo(line)
             agrees = agrees and fits
     if not agrees:

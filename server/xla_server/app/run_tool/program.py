@@ -35,7 +35,7 @@ _PRINTED_ELEMENTS = 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
+class ToolOptions:
     """The options of a run."""
 
     target: str | None
@@ -62,10 +62,10 @@ def read_program(
     Raises as `load_module`, `read_compile_request`, `require_outputs` and `read_arguments` do.
     """
     module = load_module(path)
-    said = read_compile_request(
+    stated = read_compile_request(
         export_module(module), xla_pb2.ExecutionOptions(), header=module.grid
     ).grid
-    module.grid = DeviceGrid(replicas or said.replicas, partitions or said.partitions)
+    module.grid = DeviceGrid(replicas or stated.replicas, partitions or stated.partitions)
     verify(module)
     signature = module.entry_program_shape
     if module.grid.partitions > 1 and is_partitioned(module):
@@ -75,40 +75,40 @@ def read_program(
 
 
 def run_program(
-    module: HloModule, arguments: Sequence[Literal], wanted: Wanted
+    module: HloModule, arguments: Sequence[Literal], options: ToolOptions
 ) -> Iterator[tuple[str, bool]]:
     """Run a program; yield lines to print, each with False if it reports a result that differs.
 
     Raises XlaError if the program or the server fails, ConfigurationError for options, OSError for
     outputs.
     """
-    outcome = _run(module, arguments, wanted)
-    if wanted.is_timed:
+    outcome = _run(module, arguments, options)
+    if options.is_timed:
         yield (
             f"compile: {outcome.compile_ms:.3f} ms, first run: {outcome.first_ms:.3f} ms, second "
             f"run, computing alone: {outcome.compute_ms:.3f} ms",
             True,
         )
     leaves = [leaf for leaf in leaves_of(outcome.result) if leaf.shape.is_array]
-    if wanted.outputs:
-        write_results(wanted.outputs, outcome.result)
-    elif wanted.compare is None:
+    if options.outputs:
+        write_results(options.outputs, outcome.result)
+    elif options.compare is None:
         with np.printoptions(threshold=_PRINTED_ELEMENTS):
             for leaf in leaves:
                 yield f"{leaf.shape.without_layout()}", True
                 yield str(leaf.actual), True
-    if wanted.compare is not None:
+    if options.compare is not None:
         ours = [np.asarray(leaf.actual) for leaf in leaves]
-        yield from compared(ours, _reference(module, arguments, wanted.compare), wanted.compare)
+        yield from compared(ours, _reference(module, arguments, options.compare), options.compare)
 
 
-def _run(module: HloModule, arguments: Sequence[Literal], wanted: Wanted) -> Outcome:
-    repeats = 2 if wanted.is_timed else 1
-    if wanted.target is None:
-        backend = _backend(wanted.platform, module.grid)
+def _run(module: HloModule, arguments: Sequence[Literal], options: ToolOptions) -> Outcome:
+    repeats = 2 if options.is_timed else 1
+    if options.target is None:
+        backend = _backend(options.platform, module.grid)
         return run_on_backend(backend, module, arguments, repeats)
-    target = checked_target(wanted.target)
-    with Remote(target, credentials_for(target, wanted.credentials), None) as remote:
+    target = checked_target(options.target)
+    with Remote(target, credentials_for(target, options.credentials), None) as remote:
         return run_on_server(remote, module, arguments, repeats)
 
 

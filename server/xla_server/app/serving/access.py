@@ -18,7 +18,7 @@ from xla_server.identity.policy import (
     reach_of,
     trusts_sockets,
 )
-from xla_server.identity.tokens import kept_token, parse_tokens
+from xla_server.identity.tokens import ensure_token, parse_tokens
 from xla_server.identity.watched_file import CredentialsError, WatchedFile
 from xla_server.identity.web_tokens import (
     KEY_SET_ALGORITHMS,
@@ -102,7 +102,7 @@ def _access(settings: Settings) -> AccessControl:
     has_identity = has_tokens or bool(settings.client_ca_file)
     if needs_token(settings.listen, has_identity=has_identity, is_insecure=settings.insecure):
         path = directory / _TOKEN
-        made = MadeToken(path, kept_token(path))
+        made = MadeToken(path, ensure_token(path))
     token_file = str(made.path) if made is not None else settings.token_file
     certificates = _certificates(settings, directory) if is_tls else None
     sources = Sources(

@@ -27,7 +27,7 @@ _SETTLED = 254
 _FAILED = 255
 """Events beside signals: drained, further signals count, the platform cannot be loaded."""
 
-_TOGETHER_SECONDS = 0.25
+_SIGNAL_GROUP_SECONDS = 0.25
 """Signals within this time of the first count as one: timeout(1) sends SIGTERM to the process, and
 then once more to its group."""
 
@@ -165,7 +165,7 @@ class _Preparation:
 
 
 def _settle_later(events: Events) -> None:
-    timer = threading.Timer(_TOGETHER_SECONDS, events.put, (_SETTLED,))
+    timer = threading.Timer(_SIGNAL_GROUP_SECONDS, events.put, (_SETTLED,))
     timer.daemon = True
     timer.start()
 
@@ -193,12 +193,12 @@ def _drain(
     threading.Thread(target=drain, name="drain").start()
     settle(events)
     is_announced = False
-    while (word := events.get()) != _DRAINED:
-        if word == _SETTLED:
+    while (event := events.get()) != _DRAINED:
+        if event == _SETTLED:
             # A further signal counts from this line on.
             _LOG.info("draining after %s", signal_name)
             is_announced = True
-        elif is_announced and word != _FAILED:
+        elif is_announced and event != _FAILED:
             _LOG.warning("signalled again, what is in progress is cancelled")
             server.cancel()
     if not is_announced:

@@ -2,9 +2,7 @@
 
 import json
 import logging
-import sys
 import time
-from typing import TextIO
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -27,8 +25,8 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(entry, default=str, ensure_ascii=False)
 
 
-def configure_logs(level: str, stream: TextIO | None = None) -> None:
-    """Log to `stream`, by default standard error, from `level` on."""
-    handler = logging.StreamHandler(sys.stderr if stream is None else stream)
+def configure_logs(level: str) -> None:
+    """Log to standard error from `level` on."""
+    handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

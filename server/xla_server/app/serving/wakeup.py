@@ -38,14 +38,14 @@ class Events:
             os.close(self._reading)
             os.close(self._writing)
 
-    def put(self, word: int) -> None:
-        """Add a word, which must be no signal's number, from any thread; ignored after the end."""
+    def put(self, event: int) -> None:
+        """Add an event that is no signal's number, from any thread; ignored after the end."""
         with self._lock:
             if self._is_open:
-                os.write(self._writing, bytes([word]))
+                os.write(self._writing, bytes([event]))
 
     def get(self) -> int:
-        """Wait for the next signal or word."""
+        """Wait for the next signal or event."""
         while True:
             (number,) = os.read(self._reading, 1)
             # Numbers of other signals are ignored; they are written if they have a handler.

@@ -76,7 +76,7 @@ def create_server(
         socket_mode=access.socket_mode,
     )
     threads = ThreadPool(settings.execute_threads, "xla-execution", most_lent=executions)
-    engine = SharedResources(backend, limits, quotas, threads, hosts)
+    engine = SharedResources(backend, limits, threads, quotas, hosts)
     sessions = SessionRegistry(engine, grace_seconds=settings.session_grace_seconds)
     with serving(sessions, options) as server:
         yield server

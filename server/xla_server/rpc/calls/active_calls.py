@@ -7,6 +7,7 @@ import grpc
 
 from xla_contract.errors import CancelledError, DeadlineExceededError, UnavailableError, XlaError
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.cancellation_set import CancellationSet
 from xla_server.rpc.calls.completion import at_end
 
 
@@ -14,11 +15,10 @@ class ActiveCalls:
     """Every call while it runs. Thread-safe."""
 
     def __init__(self) -> None:
-        self._running: set[Cancellation] = set()
+        self._running = CancellationSet()
         self._open: set[Cancellation] = set()
         self._serves_others: dict[Cancellation, Callable[[], bool]] = {}
         self._answers: dict[Cancellation, Callable[[XlaError], object]] = {}
-        self._closed = False
         self.are_refused = False
         """True if new calls are refused."""
         self.refused_at = 0.0
@@ -41,10 +41,7 @@ class ActiveCalls:
         cancellation = Cancellation()
         running, opened = self._running, self._open
         opened.add(cancellation)
-        # Each operation is atomic, so no lock: `cancel_all` sets its flag before it reads the set.
         running.add(cancellation)
-        if self._closed:
-            cancellation.cancel(shutting_down())
 
         def on_end() -> None:
             opened.discard(cancellation)
@@ -89,13 +86,9 @@ class ActiveCalls:
         """Return whether no call is in progress, and no client waits for a response."""
         return not self._running and not self._open
 
-    def cancel_all(self) -> int:
-        """Cancel all calls, also later ones, with UnavailableError; return how many."""
-        self._closed = True
-        running = list(self._running)
-        for cancellation in running:
-            cancellation.cancel(shutting_down())
-        return len(running)
+    def cancel_all(self) -> None:
+        """Cancel all calls, also later ones, with UnavailableError."""
+        self._running.cancel_all(shutting_down())
 
 
 def _gone(context: grpc.ServicerContext) -> CancelledError | DeadlineExceededError:

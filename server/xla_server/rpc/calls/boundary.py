@@ -95,30 +95,34 @@ class Boundary:
             )
         return data
 
-    def status(self, rpc: Rpc, error: BaseException, peer: str, seconds: float) -> grpc.Status:
-        """The status of an error; the cause of a server's fault is logged."""
-        return status_of(self._told(rpc, error, peer, seconds))
+    def status(self, rpc: Rpc, error: BaseException, peer: str, started: float) -> grpc.Status:
+        """The status of an error of a call that began at `started`, by the monotonic clock.
 
-    def status_bytes(self, rpc: Rpc, error: BaseException, peer: str, seconds: float) -> bytes:
+        The cause of a server's fault is logged.
+        """
+        return status_of(self._logged_error(rpc, error, peer, started))
+
+    def status_bytes(self, rpc: Rpc, error: BaseException, peer: str, started: float) -> bytes:
         """Return `status` as a serialized google.rpc.Status."""
-        status = status_proto_of(self._told(rpc, error, peer, seconds))
+        status = status_proto_of(self._logged_error(rpc, error, peer, started))
         data: bytes = status.SerializeToString()
         return data
 
-    def _told(self, rpc: Rpc, error: BaseException, peer: str, seconds: float) -> XlaError:
+    def _logged_error(self, rpc: Rpc, error: BaseException, peer: str, started: float) -> XlaError:
         """Return the error that the client gets, after logging it."""
-        told = client_error(error, rpc.name).at(rpc.name)
-        facts = {"rpc": rpc.name, "code": told.code.name, "peer": peer, "seconds": seconds}
-        if told.incident:
-            _LOG.error("incident %s", told.incident, exc_info=error, extra=facts)
-        elif isinstance(told, CancelledError | DeadlineExceededError):
-            _LOG.debug("%s", told.message, extra=facts)
+        logged = client_error(error, rpc.name).at(rpc.name)
+        seconds = time.monotonic() - started
+        facts = {"rpc": rpc.name, "code": logged.code.name, "peer": peer, "seconds": seconds}
+        if logged.incident:
+            _LOG.error("incident %s", logged.incident, exc_info=error, extra=facts)
+        elif isinstance(logged, CancelledError | DeadlineExceededError):
+            _LOG.debug("%s", logged.message, extra=facts)
         else:
-            _LOG.info("%s", told.message, extra=facts)
+            _LOG.info("%s", logged.message, extra=facts)
         # The traceback's frames refer to the call and the request, and some to the error: a cycle,
         # which would keep all of it until a garbage collection.
         error.__traceback__ = None
-        return told
+        return logged
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -141,8 +145,8 @@ class Handler:
     def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         """Answer one call; any exception becomes a status and goes no further."""
         started = time.monotonic()
-        is_told = _LOG.isEnabledFor(logging.DEBUG)
-        if is_told:
+        is_debug = _LOG.isEnabledFor(logging.DEBUG)
+        if is_debug:
             _LOG.debug("called", extra={"rpc": self.rpc.name, "peer": context.peer()})
         status = None
         response = b""
@@ -153,11 +157,10 @@ class Handler:
                 allocator.transferred(size)
         except BaseException as error:
             # The boundary: grpc would send the client the text of any exception that passes it.
-            seconds = time.monotonic() - started
-            status = self.boundary.status(self.rpc, error, context.peer(), seconds)
+            status = self.boundary.status(self.rpc, error, context.peer(), started)
         if status is not None:
             context.abort_with_status(status)
-        if is_told:
+        if is_debug:
             facts = {"rpc": self.rpc.name, "peer": context.peer()}
             _LOG.debug("answered", extra=facts | {"seconds": time.monotonic() - started})
         return response
@@ -182,7 +185,9 @@ class Handler:
             response = self.method(service, parsed, cancellation)
             data = boundary.serialize(self.rpc, response)
             if len(data) >= LARGE_BYTES:
-                at_end(context, reservation_of(service.answers, response, len(data)).release)
+                at_end(
+                    context, reservation_of(service.response_memory, response, len(data)).release
+                )
             return data
         finally:
             service.end_call(cancellation)

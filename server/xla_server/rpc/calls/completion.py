@@ -22,10 +22,10 @@ SendResponse: TypeAlias = Callable[[bytes | None], None]
 def end_call(context: grpc.ServicerContext, send: SendResponse, status: grpc.Status | None) -> None:
     """End a call, with OK or `status`. Must be called once, after the last message."""
     if status is not None:
-        told: Any = status
-        context.set_code(told.code)
-        context.set_details(told.details)
-        context.set_trailing_metadata(told.trailing_metadata)
+        untyped: Any = status
+        context.set_code(untyped.code)
+        context.set_details(untyped.details)
+        context.set_trailing_metadata(untyped.trailing_metadata)
     send(None)
 
 

@@ -52,11 +52,7 @@ class Responder:
 
     def failed(self, error: BaseException) -> None:
         """Answer with an error. May wait as `done` does."""
-
-        def fail() -> Response:
-            raise error
-
-        self.finish(fail)
+        self.finish(raising(error))
 
     def later(self, make_response: Callable[[], Response]) -> None:
         """Respond with the result or error of `make_response`, in a thread of the rpc's pool.
@@ -66,6 +62,15 @@ class Responder:
         # The threads are closed only with the server, when no client is left.
         with contextlib.suppress(RuntimeError):
             self.executor.submit(self.finish, make_response)
+
+
+def raising(error: BaseException) -> Callable[[], Response]:
+    """Return a function that raises `error`, where one is expected to make a response."""
+
+    def fail() -> Response:
+        raise error
+
+    return fail
 
 
 @dataclasses.dataclass(eq=False)
@@ -103,11 +108,13 @@ class DeferredHandler:
                 response = make_response()
                 data = boundary.serialize(rpc, response)
                 if len(data) >= LARGE_BYTES and service is not None:
-                    at_end(context, reservation_of(service.answers, response, len(data)).release)
+                    at_end(
+                        context,
+                        reservation_of(service.response_memory, response, len(data)).release,
+                    )
             except BaseException as error:
                 # The boundary, as in Handler: for any exception the client gets a status of ours.
-                seconds = time.monotonic() - started
-                status = boundary.status(rpc, error, context.peer(), seconds)
+                status = boundary.status(rpc, error, context.peer(), started)
             uses.close()
             # Before the response, as its client may then call again.
             self.experimental_thread_pool.leave(context)

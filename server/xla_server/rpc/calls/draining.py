@@ -14,12 +14,12 @@ from typing import Any
 import grpc
 
 from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc
+from xla_server.execution.cancellation_set import CancellationSet
 from xla_server.rpc.calls.active_calls import ActiveCalls, shutting_down
 from xla_server.rpc.calls.completion import SendResponse, end_call
 from xla_server.rpc.errors import status_of
 from xla_server.rpc.grpc_internals import EndableCalls
 from xla_server.rpc.threads.pools import Pool, Pools
-from xla_server.sessions.runs.active_executions import ActiveExecutions
 
 _ROUND_SECONDS = 0.02
 """Seconds between two polls of the calls in progress, which need not report their ends."""
@@ -58,7 +58,7 @@ class DrainController:
     """The steps that drain a server. Not thread-safe."""
 
     _calls: ActiveCalls
-    _launched: ActiveExecutions
+    _launched: CancellationSet
     _pools: Pools
     _began_at: float = 0.0
 
@@ -104,14 +104,14 @@ class DrainController:
     def _is_over(self) -> bool:
         pools = self._pools
         # A call is counted by a thread pool before and, possibly, after it is in the set of calls.
-        is_over = pools.is_idle() and self._calls.are_over() and not self._launched.value
+        is_over = pools.is_idle() and self._calls.are_over() and not self._launched
         return is_over and pools.is_idle()
 
     def _end_left_alone(self) -> None:
         """End the feed streams once no program runs: a draining server starts no other."""
         pools = self._pools
         # A call is counted by a thread pool before it is in the set of calls.
-        if self._launched.value or not pools.is_idle(besides=Pool.STREAM):
+        if self._launched or not pools.is_idle(besides=Pool.STREAM):
             return
         left = self._calls.left_alone()
         if pools.is_idle(besides=Pool.STREAM):

@@ -50,19 +50,19 @@ MethodSpec: TypeAlias = Unary | Deferred | Streaming
 
 
 def rpc_handlers(
-    rpcs: Sequence[Rpc], rows: Mapping[str, MethodSpec], pools: Pools, boundary: Boundary
+    rpcs: Sequence[Rpc], specs: Mapping[str, MethodSpec], pools: Pools, boundary: Boundary
 ) -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
     """Return the map from the name of each of these rpcs to its handler for grpc.
 
-    Raises ValueError unless `rows` has exactly their names, with Streaming for those that stream.
+    Raises ValueError unless `specs` has exactly their names, with Streaming for those that stream.
     """
     names = {rpc.name for rpc in rpcs}
-    if set(rows) != names:
+    if set(specs) != names:
         raise ValueError(
-            f"the methods must be those of the contract, got {sorted(names ^ set(rows))} "
+            f"the methods must be those of the contract, got {sorted(names ^ set(specs))} "
             "on one side only"
         )
-    return {rpc.name: _handler(rpc, rows[rpc.name], pools, boundary) for rpc in rpcs}
+    return {rpc.name: _handler(rpc, specs[rpc.name], pools, boundary) for rpc in rpcs}
 
 
 class ServiceHandler(grpc.ServiceRpcHandler):
@@ -77,17 +77,17 @@ class ServiceHandler(grpc.ServiceRpcHandler):
         self,
         name: str,
         rpcs: Sequence[Rpc],
-        rows: Mapping[str, MethodSpec],
+        specs: Mapping[str, MethodSpec],
         pools: Pools,
         boundary: Boundary,
     ) -> None:
         self._name = name
-        handlers = rpc_handlers(rpcs, rows, pools, boundary)
+        handlers = rpc_handlers(rpcs, specs, pools, boundary)
         self._handlers = {rpc.path: handlers[rpc.name] for rpc in rpcs}
         self._waiting = {
-            rpc.path: _waiting_handler(rpc, row, pools, boundary)
+            rpc.path: _waiting_handler(rpc, spec, pools, boundary)
             for rpc in rpcs
-            if isinstance(row := rows[rpc.name], Unary) and row.has_session
+            if isinstance(spec := specs[rpc.name], Unary) and spec.has_session
         }
         self._refusals = {rpc.path: refusing_handler(rpc, boundary.calls, pools) for rpc in rpcs}
         self._calls = boundary.calls
@@ -104,7 +104,7 @@ class ServiceHandler(grpc.ServiceRpcHandler):
         path = handler_call_details.method
         if self._calls.are_refused:
             return self._refusals.get(path)
-        if self._launched.value:
+        if self._launched:
             waiting = self._waiting.get(path)
             if waiting is not None:
                 return waiting
@@ -112,31 +112,31 @@ class ServiceHandler(grpc.ServiceRpcHandler):
 
 
 def _waiting_handler(
-    rpc: Rpc, row: Unary, pools: Pools, boundary: Boundary
+    rpc: Rpc, spec: Unary, pools: Pools, boundary: Boundary
 ) -> "grpc.RpcMethodHandler[Any, Any]":
-    executor = pools.arrivals(row.pool)
-    method = retry_when_ready(row.method, executor)
+    executor = pools.arrivals(spec.pool)
+    method = retry_when_ready(spec.method, executor)
     deferred = DeferredHandler(
-        rpc, method, boundary, executor, is_stateless=row.is_stateless, decode=row.decode
+        rpc, method, boundary, executor, is_stateless=spec.is_stateless, decode=spec.decode
     )
     return grpc.unary_stream_rpc_method_handler(deferred)
 
 
 def _handler(
-    rpc: Rpc, row: MethodSpec, pools: Pools, boundary: Boundary
+    rpc: Rpc, spec: MethodSpec, pools: Pools, boundary: Boundary
 ) -> "grpc.RpcMethodHandler[Any, Any]":
     is_streaming = rpc.request_streaming or rpc.response_streaming
-    if isinstance(row, Streaming) is not is_streaming:
-        raise ValueError(f"{rpc.name} must stream as its contract says, got {row}")
-    if isinstance(row, Streaming):
-        return StreamHandler(rpc, row.method, boundary, pools).handler()
-    if isinstance(row, Deferred):
+    if isinstance(spec, Streaming) is not is_streaming:
+        raise ValueError(f"{rpc.name} must stream as its contract says, got {spec}")
+    if isinstance(spec, Streaming):
+        return StreamHandler(rpc, spec.method, boundary, pools).handler()
+    if isinstance(spec, Deferred):
         deferred = DeferredHandler(
-            rpc, row.method, boundary, pools.arrivals(row.pool), decode=row.decode
+            rpc, spec.method, boundary, pools.arrivals(spec.pool), decode=spec.decode
         )
         return grpc.unary_stream_rpc_method_handler(deferred)
-    executor = pools.arrivals(row.pool)
+    executor = pools.arrivals(spec.pool)
     handler = Handler(
-        rpc, row.method, boundary, executor, row.has_session, row.is_stateless, row.decode
+        rpc, spec.method, boundary, executor, spec.has_session, spec.is_stateless, spec.decode
     )
     return grpc.unary_unary_rpc_method_handler(handler)

@@ -23,7 +23,7 @@ class AccountedResponse:
     """A response whose memory was reserved before it was made. Serialized as a message is."""
 
     message: Message | bytes
-    room: ResponseReservation | None
+    reservation: ResponseReservation | None
     """The reservation; None once it is released."""
 
     def SerializeToString(self) -> bytes:  # noqa: N802
@@ -39,8 +39,8 @@ Response: TypeAlias = Message | bytes | AccountedResponse
 """The response of an rpc, serialized or not."""
 
 
-def held(
-    answers: SessionResponseMemory, byte_size: int, make: Callable[[], Message | bytes]
+def accounted_response(
+    memory: SessionResponseMemory, byte_size: int, make: Callable[[], Message | bytes]
 ) -> Response:
     """The response of `make`, of about `byte_size` bytes, which are reserved before.
 
@@ -48,20 +48,20 @@ def held(
     """
     if byte_size < LARGE_BYTES:
         return make()
-    room = answers.take(byte_size)
+    reservation = memory.take(byte_size)
     try:
-        return AccountedResponse(make(), room)
+        return AccountedResponse(make(), reservation)
     except BaseException:
-        room.release()
+        reservation.release()
         raise
 
 
 def accounted_literal(
-    answers: SessionResponseMemory, message: Message, literal: Literal
+    memory: SessionResponseMemory, message: Message, literal: Literal
 ) -> Response:
-    """The bytes of `message` with `literal` in its field of that name; raises as `held`.
+    """The bytes of `message` with `literal` in its field of that name.
 
-    Large ones are made at their connection's turn.
+    Raises as `accounted_response`. Large ones are made at their connection's turn.
     """
     byte_size = literal.shape.byte_size
     if byte_size < LARGE_BYTES:
@@ -70,38 +70,38 @@ def accounted_literal(
     def made() -> bytes:
         if byte_size < SLOW_BYTES:
             return encode_literal_message(message, literal)
-        with ANSWER_TURNS.turn(answers.flow):
+        with ANSWER_TURNS.turn(memory.flow):
             return encode_literal_message(message, literal)
 
-    return held(answers, most_bytes(literal.shape), made)
+    return accounted_response(memory, most_bytes(literal.shape), made)
 
 
 def reservation_of(
-    answers: SessionResponseMemory, response: Response, byte_size: int
+    memory: SessionResponseMemory, response: Response, byte_size: int
 ) -> ResponseReservation:
     """The reservation of a large response of `byte_size` bytes, made now if it has none.
 
     Raises ResourceExhaustedError, and drops the response, if it exceeds twice the limit.
     """
-    room = response.room if isinstance(response, AccountedResponse) else None
-    if room is None:
-        return answers.take(byte_size, is_made=True)
-    more = byte_size - room.byte_size
+    reservation = response.reservation if isinstance(response, AccountedResponse) else None
+    if reservation is None:
+        return memory.take(byte_size, is_made=True)
+    more = byte_size - reservation.byte_size
     try:
         # Metadata of values is small, and its size unknown before. More than LARGE_BYTES of it
         # belong to a value of many small parts.
         if more > LARGE_BYTES:
-            room.grow(more, is_made=True)
+            reservation.grow(more, is_made=True)
         else:
-            room.resize(byte_size)
+            reservation.resize(byte_size)
     except BaseException:
         discard(response)
         raise
-    return room
+    return reservation
 
 
 def discard(response: Response) -> None:
     """Release the memory of a response that is not sent."""
-    if isinstance(response, AccountedResponse) and response.room is not None:
-        response.room.release()
-        response.room = None
+    if isinstance(response, AccountedResponse) and response.reservation is not None:
+        response.reservation.release()
+        response.reservation = None

@@ -59,13 +59,13 @@ class ResponseTurns:
 
     def _pass_on(self) -> None:
         with self._lock:
-            following = self._waiting.take()
-            if following is None:
+            next_waiting = self._waiting.take()
+            if next_waiting is None:
                 self._is_taken = False
             else:
                 # The queue counts running threads; `_is_taken` represents the one turn.
-                self._waiting.done(following)
-                following.is_next.set()
+                self._waiting.done(next_waiting)
+                next_waiting.is_next.set()
 
 
 ANSWER_TURNS = ResponseTurns()

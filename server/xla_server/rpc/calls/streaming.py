@@ -96,10 +96,7 @@ class Stream:
 
     def _refuse(self) -> None:
         """Raise the error that ends the call: the message came too late."""
-        is_told = threading.Event()
-        self._cancellation.add_callback(is_told.set)
-        is_told.wait()
-        self._cancellation.check()
+        self._cancellation.wait_for(self._cancellation)
 
     def send(self, response: Response) -> None:
         """Send a message, waiting for room; raises the error of the call's cancellation."""
@@ -146,8 +143,7 @@ class StreamHandler:
                 return
             status = None
             if error is not None:
-                seconds = time.monotonic() - started
-                status = boundary.status(self._rpc, error, context.peer(), seconds)
+                status = boundary.status(self._rpc, error, context.peer(), started)
             end_call(context, send_response_callback, status)
 
         try:

@@ -44,13 +44,13 @@ def _level(options: xla_pb2.ExecutionOptions) -> int:
 def _dump(debug: xla_pb2.DebugOptions) -> DumpOptions:
     if debug.HasField("xla_enable_dumping") and not debug.xla_enable_dumping:
         return DumpOptions()
-    asked = {
+    flags = {
         DumpFormat.TEXT: debug.xla_dump_hlo_as_text,
         DumpFormat.PROTO: debug.xla_dump_hlo_as_proto,
         DumpFormat.DOT: debug.xla_dump_hlo_as_dot,
         DumpFormat.HTML: debug.xla_dump_hlo_as_html,
     }
-    formats = frozenset(part for part, is_asked in asked.items() if is_asked)
+    formats = frozenset(name for name, is_set in flags.items() if is_set)
     return DumpOptions(
         debug.xla_dump_to,
         formats or frozenset({DumpFormat.TEXT}),

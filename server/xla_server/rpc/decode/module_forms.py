@@ -29,12 +29,8 @@ _CHARACTERS_PER_BYTE = 4
 MAX_TEXT_CHARACTERS = 1 << 26
 """Characters of HLO text: lists of numbers take some 25 times as many bytes while it is read."""
 
-_FORMATS: Mapping[int, DumpFormat] = {
-    extension_pb2.MODULE_FORMAT_UNSPECIFIED: DumpFormat.TEXT,
-    extension_pb2.MODULE_FORMAT_TEXT: DumpFormat.TEXT,
-    extension_pb2.MODULE_FORMAT_PROTO: DumpFormat.PROTO,
-    extension_pb2.MODULE_FORMAT_DOT: DumpFormat.DOT,
-    extension_pb2.MODULE_FORMAT_HTML: DumpFormat.HTML,
+_FORMATS: Mapping[int, DumpFormat] = {extension_pb2.MODULE_FORMAT_UNSPECIFIED: DumpFormat.TEXT} | {
+    extension_pb2.ModuleFormat.Value(f"MODULE_FORMAT_{each.name}"): each for each in DumpFormat
 }
 
 
@@ -119,16 +115,16 @@ def read_message(data: bytes) -> hlo_pb2.HloModuleProto:
     """
     # Field 1 is the name of an HloModuleProto and the module of an HloProto, so at most one reading
     # has computations.
-    alone = _parsed(hlo_pb2.HloModuleProto, data)
-    if alone is not None and alone.computations:
-        return alone
-    whole = _parsed(hlo_pb2.HloProto, data)
-    if whole is None or not whole.hlo_module.computations:
+    bare = _parsed(hlo_pb2.HloModuleProto, data)
+    if bare is not None and bare.computations:
+        return bare
+    wrapped = _parsed(hlo_pb2.HloProto, data)
+    if wrapped is None or not wrapped.hlo_module.computations:
         raise InvalidArgumentError(
             "a module must be a serialized HloModuleProto or HloProto with computations, got "
             f"{len(data)} bytes that are neither"
         )
-    return whole.hlo_module
+    return wrapped.hlo_module
 
 
 def _parsed(kind: type[M], data: bytes) -> M | None:

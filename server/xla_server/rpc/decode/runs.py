@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterator
 
-from xla_contract.errors import InvalidArgumentError, XlaError
+from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.types.devices.sharding import Sharding
 from xla_contract.types.shape import Shape
@@ -11,7 +11,7 @@ from xla_contract.wire.literals.value_proto import value_from_proto
 from xla_contract.wire.sharding_proto import sharding_from_proto
 from xla_server.rpc.decode.common import checked_device, handle_in, shape_in
 from xla_server.rpc.decode.programs import read_assignment
-from xla_server.sessions.error_context import part_of_request, with_context
+from xla_server.sessions.error_context import part_of_request
 from xla_server.sessions.runs.requests import (
     Argument,
     HandleArgument,
@@ -36,10 +36,8 @@ def read_run(request: extension_pb2.RunRequest) -> RunRequest:
     device = checked_device(request)
     steps = []
     for number, step in enumerate(request.steps):
-        try:
+        with part_of_request(f"step {number}"):
             steps.append(_step(step))
-        except XlaError as error:
-            raise with_context(f"step {number}", error) from error.__cause__
     return RunRequest(steps, device)
 
 
@@ -54,12 +52,12 @@ def read_sharded(request: extension_pb2.ExecuteShardedRequest) -> ShardedRequest
             arguments.append(_sharded_argument(argument))
     output = request.output
     with part_of_request("the output"):
-        fate = ShardedOutput(output.join, _sharding_in(output), output.flatten)
+        sharded_output = ShardedOutput(output.join, _sharding_in(output), output.flatten)
     return ShardedRequest(
         handle_in(request, "executable"),
         read_assignment(request, "the request's"),
         arguments,
-        fate,
+        sharded_output,
     )
 
 

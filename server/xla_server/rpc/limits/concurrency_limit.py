@@ -5,8 +5,8 @@ import dataclasses
 from collections.abc import Hashable, Iterator
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.sessions.limits.shares.caller import LOCAL_FLOW, Caller, Flow, flow_of
-from xla_server.sessions.limits.shares.caller_shares import EVERYTHING, CallerShares, CallerUse
+from xla_server.sessions.limits.shares.caller import LOCAL, Caller, Flow, flow_of
+from xla_server.sessions.limits.shares.caller_shares import EVERYTHING, CallerShares
 from xla_server.sessions.limits.shares.fair_share import FairShare
 
 
@@ -38,13 +38,12 @@ class ConcurrencyLimit:
         self._each = limits.each
         self._noun = noun
         self._hint = hint
-        self.shares = FairShare(limits.limit, limits.reserve)
+        self.shares = FairShare(limits.limit, limits.reserve, limits.shares)
         """The slots of all clients together."""
         self._used: dict[str, int] = {}
-        self._callers = CallerUse(limits.shares)
-        self._owners: dict[Hashable, tuple[str, Caller | None]] = {}
+        self._owners: dict[Hashable, tuple[str, Caller]] = {}
 
-    def enter(self, key: Hashable, owner: str, caller: Caller | None = None) -> None:
+    def enter(self, key: Hashable, owner: str, caller: Caller = LOCAL) -> None:
         """Take a slot for `key` until `leave`; it counts for `owner` and for `caller`.
 
         Raises ResourceExhaustedError, with the limits and the use, when there is none.
@@ -52,25 +51,17 @@ class ConcurrencyLimit:
         shares, used = self.shares, self._used
         with shares.lock:
             mine, others = used.get(owner, 0), shares.used
-            has_room = mine < self._each and shares.has_room(mine)
-            if has_room and caller is not None:
-                level = self._callers.exceeded(caller, 1, others, shares.limit, shares.reserve)
-                if level is not None:
-                    raise self._callers.refusal(
-                        level, 1, others, shares.limit, self._noun, self._hint
-                    )
-                self._callers.add(caller, 1)
-            if has_room:
-                used[owner] = mine + 1
-                shares.used = others + 1
-                self._owners[key] = owner, caller
-        if not has_room:
-            raise ResourceExhaustedError(
-                f"a session may have {self._each} {self._noun} at the same time, all sessions "
-                f"{shares.limit}, and one of them no more than are left, got one more with {mine} "
-                f"of the session's and {others} of all there",
-                hint=self._hint,
-            )
+            if mine >= self._each or not shares.has_room(mine):
+                raise ResourceExhaustedError(
+                    f"a session may have {self._each} {self._noun} at the same time, all sessions "
+                    f"{shares.limit}, and one of them no more than are left, got one more with "
+                    f"{mine} of the session's and {others} of all there",
+                    hint=self._hint,
+                )
+            shares.require(caller, self._noun, self._hint)
+            shares.count(caller, 1)
+            used[owner] = mine + 1
+            self._owners[key] = owner, caller
 
     def leave(self, key: Hashable) -> None:
         """Release the slot of `key`; no effect without one."""
@@ -81,9 +72,7 @@ class ConcurrencyLimit:
         owner, caller = found
         used, shares = self._used, self.shares
         with shares.lock:
-            shares.used -= 1
-            if caller is not None:
-                self._callers.add(caller, -1)
+            shares.count(caller, -1)
             left = used[owner] - 1
             if left:
                 used[owner] = left
@@ -92,11 +81,11 @@ class ConcurrencyLimit:
 
     def flow_of(self, key: Hashable) -> Flow:
         """Return the source of the job that has the slot of `key`: its caller and its owner."""
-        owner, caller = self._owners.get(key, ("", None))
-        return LOCAL_FLOW if caller is None else flow_of(caller, owner)
+        owner, caller = self._owners.get(key, ("", LOCAL))
+        return flow_of(caller, owner)
 
     @contextlib.contextmanager
-    def taken(self, owner: str, caller: Caller | None = None) -> Iterator[None]:
+    def taken(self, owner: str, caller: Caller = LOCAL) -> Iterator[None]:
         """Hold a slot for the block; raises as `enter`."""
         key = object()
         self.enter(key, owner, caller)

@@ -28,30 +28,28 @@ def never_idle() -> bool:
     return False
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class IdleTimer:
     """The time for which a stream's client has been silent, and the means to end the stream.
 
     Thread-safe. `cancel` ends the stream with an error, and does not wait; `reset` cuts it off.
     """
 
-    def __init__(
-        self, peer: str, cancel: Callable[[XlaError], object], reset: Callable[[], object]
-    ) -> None:
-        self.peer = peer
-        self.cancel = cancel
-        self.reset = reset
-        self.since: list[float] = []
-        """The time at which the server began to wait for a message; empty while it does not wait.
+    peer: str
+    cancel: Callable[[XlaError], object]
+    reset: Callable[[], object]
+    since: list[float] = dataclasses.field(default_factory=list)
+    """The time at which the server began to wait for a message; empty while it does not wait.
 
-        The thread that pops it decides: the receiver takes the message, or `end` refuses all later
-        ones.
-        """
-        self.has_begun = False
-        """True if a message has arrived."""
-        self.is_idle: Callable[[], bool] = never_idle
-        """Returns whether no work is in progress, so that only the stream itself would be lost."""
-        self.ended_at: float | None = None
-        """Time at which it was ended for its silence."""
+    The thread that pops it decides: the receiver takes the message, or `end` refuses all later
+    ones.
+    """
+    has_begun: bool = False
+    """True if a message has arrived."""
+    is_idle: Callable[[], bool] = never_idle
+    """Returns whether no work is in progress, so that only the stream itself would be lost."""
+    ended_at: float | None = None
+    """Time at which it was ended for its silence."""
 
     def received(self) -> bool:
         """Record the arrival of the awaited message, or the stream's end; False after `end`."""
@@ -98,7 +96,7 @@ class IdleStreams:
         self._known: dict[IdleTimer, tuple[float, Received | None]] = {}
         self._found: list[IdleTimer] = []
 
-    def look(self, *, is_short: bool) -> int:
+    def update(self, *, is_short: bool) -> int:
         """Update the silent streams; return how many of them may hold a part of a message for long.
 
         With `is_short`, received bytes are counted at any cost.

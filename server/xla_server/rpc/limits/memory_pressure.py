@@ -81,10 +81,10 @@ class MemoryPressure:
         if self._thread.is_alive():
             self._thread.join()
 
-    def look(self) -> int:
+    def end_slow_calls(self) -> int:
         """End some of the slow calls if memory is short; return how many."""
         is_short = self._resident() > self._limit
-        requests, streams = self._requests.look(), self._streams.look(is_short=is_short)
+        requests, streams = self._requests.update(), self._streams.update(is_short=is_short)
         used = self._used_too_much() if is_short and (requests or streams) else 0
         if not used:
             self._short_since = None
@@ -117,7 +117,7 @@ class MemoryPressure:
     def _watch(self) -> None:
         while not self._closed.wait(_ROUND_SECONDS):
             try:
-                self.look()
+                self.end_slow_calls()
             except Exception:
                 # A round that fails must not be the last.
                 _LOG.exception("looking for calls that send slowly failed")

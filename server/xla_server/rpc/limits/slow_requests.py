@@ -51,7 +51,7 @@ class SlowRequests:
         self._since: dict[Any, float] = {}
         self._slow: dict[Any, Any] = {}
 
-    def look(self) -> int:
+    def update(self) -> int:
         """Update the arriving requests; return how many of them are slow."""
         now, before = self._clock(), self._since
         events = self._expected.events.copy()

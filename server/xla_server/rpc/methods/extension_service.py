@@ -44,8 +44,8 @@ def extension_methods(
         capabilities.append(extension_pb2.CAPABILITY_SHARED_MEMORY)
         capabilities.append(extension_pb2.CAPABILITY_SHARED_PIECES)
     groups: Sequence[Mapping[str, MethodSpec]] = (
-        SessionRpcs(sessions, capabilities, max_message_bytes, shared_memory_socket).rows,
-        ServerRpcs(sessions, pools, max_resident_bytes).rows,
+        SessionRpcs(sessions, capabilities, max_message_bytes, shared_memory_socket).methods,
+        ServerRpcs(sessions, pools, max_resident_bytes).methods,
         transfers.METHODS,
         feeds.METHODS,
         runs.METHODS,

@@ -173,7 +173,7 @@ def _outfeed(session: SessionEntry, stream: Stream, cancellation: Cancellation) 
         listener.start()
         encoder = FeedItemEncoder(outfeed.declared)
         while (batch := outfeed.next_batch()) is not None:
-            with _room(session.service.answers, batch):
+            with _room(session.service.response_memory, batch):
                 stream.send(items_part((number, encoder.value(value)) for number, value in batch))
             cancellation.check()
     finally:

@@ -39,7 +39,7 @@ _WATCH_THREADS = 64
 """Number of concurrent Watch streams of health; each holds a thread while it is open."""
 
 
-def _heard(requests: Iterator[Any], silence: IdleTimer) -> Iterator[Any]:
+def _timed_messages(requests: Iterator[Any], silence: IdleTimer) -> Iterator[Any]:
     """Yield the messages of a stream; its timer runs while the next one is awaited."""
     while True:
         silence.since.append(time.monotonic())
@@ -117,13 +117,13 @@ class Discovery:
         self._health.enter_graceful_shutdown()
 
     def _check(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        asked = _parsed("Check", request, context)
-        found = self._health.Check(asked, context)
+        query = _parsed("Check", request, context)
+        found = self._health.Check(query, context)
         if found.status == health_pb2.HealthCheckResponse.UNKNOWN:
             # grpc ignores a code set on the context if the response is bytes.
             context.abort(
                 grpc.StatusCode.NOT_FOUND,
-                f"Check: the service must be one of this server's, got {asked.service!r:.200}",
+                f"Check: the service must be one of this server's, got {query.service!r:.200}",
             )
         answer: bytes = found.SerializeToString()
         return answer
@@ -141,8 +141,8 @@ class Discovery:
         silence.is_idle = lambda: True
         self._silences[silence] = None
         at_end(context, lambda: self._silences.pop(silence, None))
-        heard = _heard(requests, silence)
-        answers: Iterator[Any] = self._reflection.ServerReflectionInfo(heard, context)
+        messages = _timed_messages(requests, silence)
+        answers: Iterator[Any] = self._reflection.ServerReflectionInfo(messages, context)
         return answers
 
     def _require_admitted(self, context: grpc.ServicerContext, path: str) -> None:

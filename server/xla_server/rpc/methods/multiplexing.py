@@ -27,7 +27,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.identity.authorise import authorise
 from xla_server.rpc.calls.active_calls import shutting_down
 from xla_server.rpc.calls.boundary import Boundary
-from xla_server.rpc.calls.deferred import Responder
+from xla_server.rpc.calls.deferred import Responder, raising
 from xla_server.rpc.calls.method_table import Deferred, MethodSpec, Unary
 from xla_server.rpc.calls.response_memory import LARGE_BYTES, Response, discard, reservation_of
 from xla_server.rpc.calls.retry import retry_when_ready
@@ -56,10 +56,10 @@ _Outgoing: TypeAlias = tuple[bytes, ResponseReservation | None]
 
 
 class MultiplexedStreams:
-    """The streams of Converse of one server. `rows` are by paths without the first slash."""
+    """The streams of Converse of one server. `specs` are by paths without the first slash."""
 
     def __init__(
-        self, rows: Mapping[str, tuple[Rpc, MethodSpec]], pools: Pools, boundary: Boundary
+        self, specs: Mapping[str, tuple[Rpc, MethodSpec]], pools: Pools, boundary: Boundary
     ) -> None:
         self.boundary = boundary
         self.threads = pools.threads[Pool.STREAM]
@@ -69,28 +69,28 @@ class MultiplexedStreams:
         self._is_draining = False
         self._lock = threading.Lock()
         self.methods: dict[str, tuple[Rpc, Begin]] = {
-            path: (rpc, _begin(rpc, row, pools, boundary))
-            for path, (rpc, row) in rows.items()
-            if isinstance(row, Unary | Deferred)
+            path: (rpc, _begin(rpc, spec, pools, boundary))
+            for path, (rpc, spec) in specs.items()
+            if isinstance(spec, Unary | Deferred)
         }
         self.without_session = {
             path
-            for path, (_, row) in rows.items()
-            if isinstance(row, Unary) and not row.has_session
+            for path, (_, spec) in specs.items()
+            if isinstance(spec, Unary) and not spec.has_session
         }
 
     def serve(self, session: SessionEntry, stream: Stream, cancellation: Cancellation) -> None:
         """Answer the calls of one stream until it ends."""
-        conversation = MultiplexedStream(self, session, stream, cancellation)
+        multiplexed = MultiplexedStream(self, session, stream, cancellation)
         with self._lock:
-            self._open.add(conversation)
+            self._open.add(multiplexed)
             is_draining = self._is_draining
         if is_draining:
-            conversation.drain()
+            multiplexed.drain()
         try:
-            with self.boundary.sessions.attached(session), self.watch.watching(conversation):
+            with self.boundary.sessions.attached(session), self.watch.watching(multiplexed):
                 try:
-                    conversation.run()
+                    multiplexed.run()
                 finally:
                     if stream.silence.ended_at is not None:
                         # The client may not notice before its next call, and counts as attached
@@ -99,21 +99,21 @@ class MultiplexedStreams:
                         self.boundary.sessions.keep(session, name)
         finally:
             with self._lock:
-                self._open.discard(conversation)
+                self._open.discard(multiplexed)
 
     def drain(self) -> None:
         """Begin no more calls; streams end once the calls in progress have been answered."""
         with self._lock:
             self._is_draining = True
-            conversations = list(self._open)
-        for conversation in conversations:
-            conversation.drain()
+            streams = list(self._open)
+        for multiplexed in streams:
+            multiplexed.drain()
 
 
-def _begin(rpc: Rpc, row: Unary | Deferred, pools: Pools, boundary: Boundary) -> Begin:
-    executor = pools.threads[row.pool]
-    decode = row.decode
-    method = retry_when_ready(row.method, executor) if isinstance(row, Unary) else row.method
+def _begin(rpc: Rpc, spec: Unary | Deferred, pools: Pools, boundary: Boundary) -> Begin:
+    executor = pools.threads[spec.pool]
+    decode = spec.decode
+    method = retry_when_ready(spec.method, executor) if isinstance(spec, Unary) else spec.method
 
     def in_place(
         service: Any, request: bytes, cancellation: Cancellation, answer: Responder
@@ -128,11 +128,11 @@ def _begin(rpc: Rpc, row: Unary | Deferred, pools: Pools, boundary: Boundary) ->
     ) -> None:
         executor.submit_for(service.flow, in_place, service, request, cancellation, answer)
 
-    return in_place if row.pool in _IN_PLACE or isinstance(row, Deferred) else in_pool
+    return in_place if spec.pool in _IN_PLACE or isinstance(spec, Deferred) else in_pool
 
 
 @dataclasses.dataclass(eq=False)
-class _ConversationAnswer(Responder):
+class _StreamResponder(Responder):
     """A response, sent by the thread that made it or else by a thread for streams.
 
     A thread that all clients share must not wait for a client that does not read.
@@ -154,34 +154,20 @@ class _ConversationAnswer(Responder):
         if threading.get_ident() == self._thread:
             super().failed(error)
         else:
-            self.later(lambda: _raise(error))
+            self.later(raising(error))
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class _Call:
     """One call: its cancellation, and its response, which is sent once."""
 
-    __slots__ = (
-        "_conversation",
-        "_ending",
-        "_number",
-        "_rpc",
-        "_started",
-        "cancellation",
-        "deadline",
-    )
-
-    def __init__(
-        self, conversation: "MultiplexedStream", request: extension_pb2.ConverseRequest, rpc: Rpc
-    ) -> None:
-        self._conversation = conversation
-        self._number = request.id
-        self._rpc = rpc
-        self._started = time.monotonic()
-        self._ending = threading.Lock()
-        self.cancellation = Cancellation()
-        self.deadline: float | None = None
-        if request.timeout_milliseconds:
-            self.deadline = self._started + request.timeout_milliseconds / 1000
+    _stream: "MultiplexedStream"
+    _number: int
+    _rpc: Rpc
+    _started: float
+    deadline: float | None
+    cancellation: Cancellation = dataclasses.field(default_factory=Cancellation)
+    _ending: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
     def finish(self, make_response: Callable[[], Response]) -> bool:
         """Send the result or error of `make_response`, unless the call was answered.
@@ -190,26 +176,25 @@ class _Call:
         """
         if not self._ending.acquire(blocking=False):
             return False
-        conversation = self._conversation
+        stream = self._stream
         response = extension_pb2.ConverseResponse(id=self._number)
-        serialize = conversation.boundary.serialize
+        serialize = stream.boundary.serialize
         made: Response = b""
-        room = None
+        reservation = None
         try:
             made = make_response()
             response.response = serialize(self._rpc, made)
             data = serialize(self._rpc, response)
             if len(data) >= LARGE_BYTES:
-                room = reservation_of(conversation.answers, made, len(data))
+                reservation = reservation_of(stream.response_memory, made, len(data))
         except BaseException as error:
             discard(made)
             response.ClearField("response")
-            seconds = time.monotonic() - self._started
-            response.status = conversation.boundary.status_bytes(
-                self._rpc, error, conversation.peer, seconds
+            response.status = stream.boundary.status_bytes(
+                self._rpc, error, stream.peer, self._started
             )
             data = response.SerializeToString()
-        conversation.answer(self._number, self, data, room)
+        stream.answer(self._number, self, data, reservation)
         return True
 
 
@@ -225,16 +210,16 @@ class MultiplexedStream:
     ) -> None:
         self.boundary = shared.boundary
         self.answering = 0
-        """Number of the turn in which the reading thread is answering a call; 0 while it reads."""
+        """Number of the request that the reading thread is answering; 0 while it reads."""
         self._shared = shared
         self._session = session
         self._owner = session.token or session.connection
-        self.answers = session.service.answers
+        self.response_memory = session.service.response_memory
         self.peer = stream.silence.peer
         self._stream = stream
         self._cancellation = cancellation
         self._calls: dict[int, _Call] = {}
-        self._turn = 0
+        self._request_count = 0
         self._unanswered = 0
         self._is_sending = False
         self._backlog: deque[_Outgoing] = deque()
@@ -263,10 +248,10 @@ class MultiplexedStream:
                 # call.
                 self._error = None
 
-    def hand_on(self, turn: int) -> None:
-        """Have another thread read, if the reading one is still answering in this turn."""
+    def hand_over(self, number: int) -> None:
+        """Have another thread read, if the reading one is still answering this request."""
         with self._lock:
-            if self.answering != turn or not self._has_room.is_set():
+            if self.answering != number or not self._has_room.is_set():
                 return
             self.answering = 0
         # The threads end only with the server.
@@ -275,7 +260,7 @@ class MultiplexedStream:
 
     def end_late_calls(self, now: float) -> float | None:
         """End calls whose deadline has passed; return the next deadline."""
-        following = None
+        next_deadline = None
         for call in list(self._calls.values()):
             deadline = call.deadline
             if deadline is None:
@@ -286,12 +271,12 @@ class MultiplexedStream:
                 # Cancelling may block on the client, and this thread serves all streams.
                 with contextlib.suppress(RuntimeError):
                     self._shared.threads.submit(call.cancellation.cancel, error)
-            elif following is None or deadline < following:
-                following = deadline
-        return following
+            elif next_deadline is None or deadline < next_deadline:
+                next_deadline = deadline
+        return next_deadline
 
     def answer(
-        self, number: int, call: _Call, response: bytes, room: ResponseReservation | None
+        self, number: int, call: _Call, response: bytes, reservation: ResponseReservation | None
     ) -> None:
         """Send an answer and release its room, unless another thread is sending, which then does.
 
@@ -305,24 +290,24 @@ class MultiplexedStream:
                 self._shared.calls.leave(call)
             if self._is_sending:
                 # The thread that is sending sends it.
-                self._backlog.append((response, room))
+                self._backlog.append((response, reservation))
                 self._backlog_bytes += len(response)
                 if self._is_backed_up():
                     self._has_room.clear()
                 return
             self._is_sending = True
-        following: _Outgoing | None = (response, room)
-        while following is not None:
-            response, room = following
+        outgoing: _Outgoing | None = (response, reservation)
+        while outgoing is not None:
+            response, reservation = outgoing
             with contextlib.suppress(XlaError):
                 self._stream.send(response)
-            if room is not None:
-                room.release()
+            if reservation is not None:
+                reservation.release()
             with self._lock:
                 self._unanswered -= 1
                 is_over = self._is_half_closed and not self._unanswered
                 is_drained = self._is_draining and not self._unanswered
-                following = self._next_of_backlog()
+                outgoing = self._next_of_backlog()
         if is_over:
             self._over.set()
         elif is_drained:
@@ -355,13 +340,13 @@ class MultiplexedStream:
         watch, lock = self._shared.watch, self._lock
         try:
             while (data := self._receive()) is not None:
-                turn = self._turn = self._turn + 1
-                self.answering = turn
+                number = self._request_count = self._request_count + 1
+                self.answering = number
                 if watch.is_asleep:
                     watch.wake()
-                self._take(self._stream.parse(data))
+                self._begin_call(self._stream.parse(data))
                 with lock:
-                    if self.answering != turn:
+                    if self.answering != number:
                         return
                     self.answering = 0
         except BaseException as error:
@@ -382,7 +367,7 @@ class MultiplexedStream:
             self._has_room.wait()
         return self._stream.receive_bytes()
 
-    def _take(self, request: extension_pb2.ConverseRequest) -> None:
+    def _begin_call(self, request: extension_pb2.ConverseRequest) -> None:
         number = request.id
         if request.cancel:
             stopped = self._calls.get(number)
@@ -390,7 +375,9 @@ class MultiplexedStream:
                 stopped.cancellation.cancel(CancelledError("the client gave the call up"))
             return
         rpc, begin = self._shared.methods.get(request.method, (_CONVERSE, _refuse))
-        call = _Call(self, request, rpc)
+        started, timeout = time.monotonic(), request.timeout_milliseconds
+        deadline = started + timeout / 1000 if timeout else None
+        call = _Call(self, number, rpc, started, deadline)
         refusal = None
         try:
             self._admit(request, call, rpc)
@@ -401,11 +388,11 @@ class MultiplexedStream:
             if refusal is None:
                 self._calls[number] = call
         if refusal is not None:
-            call.finish(lambda: _raise(refusal))
+            call.finish(raising(refusal))
             return
         if self._cancellation.is_cancelled:
             self._cancel_all()
-        answer = _ConversationAnswer(call.finish, self._shared.threads)
+        answer = _StreamResponder(call.finish, self._shared.threads)
         has_session = request.method not in self._shared.without_session
         subject = self._session.service if has_session else self._stream.caller
         begin(subject, request.request, call.cancellation, answer)
@@ -438,10 +425,6 @@ class MultiplexedStream:
             call.cancellation.cancel(error)
         self._has_room.set()
         self._over.set()
-
-
-def _raise(error: BaseException) -> Response:
-    raise error
 
 
 def _refuse(_: Any, __: bytes, ___: Cancellation, ____: Responder) -> None:

@@ -22,8 +22,8 @@ class MonitoredStream(Protocol):
 
     answering: int
 
-    def hand_on(self, turn: int) -> None:
-        """Have another thread read the stream, unless the turn is over."""
+    def hand_over(self, number: int) -> None:
+        """Have another thread read the stream, unless the request with this number was answered."""
 
     def end_late_calls(self, now: float) -> float | None:
         """End calls whose deadline has passed; return the next deadline."""
@@ -69,7 +69,7 @@ class StreamWatchdog:
                 if not streams:
                     self._thread = None
                     return
-            is_busy, deadline = self._look(streams)
+            is_busy, deadline = self._poll(streams)
             quiet = 0 if is_busy else quiet + 1
             if quiet < _PATIENCE:
                 time.sleep(_PERIOD)
@@ -87,22 +87,22 @@ class StreamWatchdog:
             self._woken.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
         self.is_asleep = False
 
-    def _look(self, streams: list[tuple[MonitoredStream, int]]) -> tuple[bool, float | None]:
+    def _poll(self, streams: list[tuple[MonitoredStream, int]]) -> tuple[bool, float | None]:
         now = time.monotonic()
         is_busy = False
-        following = None
+        next_deadline = None
         for stream, seen in streams:
-            turn = stream.answering
+            number = stream.answering
             deadline = stream.end_late_calls(now)
-            if deadline is not None and (following is None or deadline < following):
-                following = deadline
-            if not turn:
+            if deadline is not None and (next_deadline is None or deadline < next_deadline):
+                next_deadline = deadline
+            if not number:
                 continue
             is_busy = True
-            if turn == seen:
-                stream.hand_on(turn)
+            if number == seen:
+                stream.hand_over(number)
             elif stream in self._seen:
                 with self._lock:
                     if stream in self._seen:
-                        self._seen[stream] = turn
-        return is_busy, following
+                        self._seen[stream] = number
+        return is_busy, next_deadline

@@ -9,7 +9,7 @@ from xla_server.backends.compile_options import DumpFormat, Pattern
 from xla_server.buffers.work import Work
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import MethodSpec, Unary
-from xla_server.rpc.calls.response_memory import Response, held
+from xla_server.rpc.calls.response_memory import Response, accounted_response
 from xla_server.rpc.decode.common import handle_in
 from xla_server.rpc.decode.module_forms import converted, format_of, read_source
 from xla_server.rpc.decode.programs import read_compile_request
@@ -91,7 +91,7 @@ def _explain_executable(
             response.files.add(name=name, data=data)
         return response
 
-    return held(service.answers, limit, made)
+    return accounted_response(service.response_memory, limit, made)
 
 
 METHODS: Mapping[str, MethodSpec] = {

@@ -13,7 +13,12 @@ from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.deferred import Responder
 from xla_server.rpc.calls.method_table import Deferred, MethodSpec, Unary
-from xla_server.rpc.calls.response_memory import LARGE_BYTES, AccountedResponse, Response, held
+from xla_server.rpc.calls.response_memory import (
+    LARGE_BYTES,
+    AccountedResponse,
+    Response,
+    accounted_response,
+)
 from xla_server.rpc.calls.retry import wait
 from xla_server.rpc.decode.runs import named_values, read_run, read_sharded
 from xla_server.rpc.encode import data_handles, fill_profile, profile_to_proto
@@ -40,8 +45,10 @@ def _run(
                 size = run.sent_back_bytes
                 if size < LARGE_BYTES:
                     return _execute(service, run, cancellation, memory)
-                return held(
-                    service.answers, size, lambda: _execute(service, run, cancellation, memory)
+                return accounted_response(
+                    service.response_memory,
+                    size,
+                    lambda: _execute(service, run, cancellation, memory),
                 )
             finally:
                 # A client that sees the run ended also sees its memory free.
@@ -54,15 +61,16 @@ def run_with_slot(
     service: Session,
     request: extension_pb2.RunRequest,
     cancellation: Cancellation,
-    room: ResponseReservation | None = None,
+    reservation: ResponseReservation | None = None,
 ) -> extension_pb2.RunResponse:
-    """A run in a slot of `service.running` that the caller has taken; `room` is its response's.
+    """A run in a slot of `service.running` that the caller has taken.
 
-    Raises ResourceExhaustedError, before anything runs, if the response may take no more memory.
+    `reservation` is the memory of its response. Raises ResourceExhaustedError, before anything
+    runs, if the response may take no more memory.
     """
     with contextlib.closing(service.planner.plan(read_run(request))) as run:
-        if run.sent_back_bytes and room is not None:
-            room.grow(run.sent_back_bytes)
+        if run.sent_back_bytes and reservation is not None:
+            reservation.grow(run.sent_back_bytes)
         memory = run.reserve(cancellation, service.running)
         return _execute(service, run, cancellation, memory)
 
@@ -79,9 +87,9 @@ def _execute(
             return response
         # The handles last, so that a failure before them leaves no values behind.
         handles = service.data.keep_all(kept_values)
-        following = iter(data_handles(handles))
+        remaining_handles = iter(data_handles(handles))
         for result, outcome in zip(response.results, outcomes, strict=True):
-            kept = list(itertools.islice(following, len(outcome.kept)))
+            kept = list(itertools.islice(remaining_handles, len(outcome.kept)))
             is_kept = [part.is_kept for part in outcome.parts]
             for part in reversed(list(itertools.compress(result.parts, is_kept))):
                 part.data.CopyFrom(kept.pop())
@@ -105,8 +113,8 @@ def _run_batch(
     cancellation: Cancellation,
     answer: Responder,
 ) -> None:
-    room = ResponseReservation(service.answers)
-    run_one = functools.partial(run_with_slot, service, room=room)
+    reservation = ResponseReservation(service.response_memory)
+    run_one = functools.partial(run_with_slot, service, reservation=reservation)
 
     def begin() -> None:
         try:
@@ -129,14 +137,14 @@ def _run_batch(
         forget()
         if cancellation.is_cancelled:
             # Whichever is seen first, the call ends with the cancellation's error.
-            room.release()
+            reservation.release()
             answer.later(cancelled)
             return
         response = extension_pb2.RunBatchResponse(outcomes=map(_outcome, outcomes))
-        if room.byte_size >= LARGE_BYTES:
-            answer.done(AccountedResponse(response, room))
+        if reservation.byte_size >= LARGE_BYTES:
+            answer.done(AccountedResponse(response, reservation))
         else:
-            room.release()
+            reservation.release()
             answer.done(response)
 
     def cancelled() -> extension_pb2.RunBatchResponse:

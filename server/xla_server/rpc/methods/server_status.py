@@ -30,8 +30,8 @@ class ServerRpcs:
     _started: float = dataclasses.field(default_factory=time.monotonic, init=False)
 
     @property
-    def rows(self) -> Mapping[str, MethodSpec]:
-        """The rows of the rpcs by name."""
+    def methods(self) -> Mapping[str, MethodSpec]:
+        """The methods by the names of the rpcs."""
         return {"DescribeServer": Unary(Pool.SHORT, self._describe, has_session=False)}
 
     def _describe(
@@ -50,13 +50,15 @@ class ServerRpcs:
             devices=[str(device) for device in engine.backend.devices],
             device_bytes=_usage(engine.memory.used_bytes, engine.memory.max_bytes),
             shared_bytes=_usage(engine.arenas.lent_bytes, engine.arenas.max_bytes),
-            answer_bytes=_usage(engine.answers.used_bytes, engine.answers.max_bytes),
+            answer_bytes=_usage(
+                engine.response_memory.used_bytes, engine.response_memory.max_bytes
+            ),
             resident_bytes=_usage(resident_bytes(), self._max_resident_bytes),
             sessions=_usage(len(self._sessions), limits.max_sessions),
             executables=_usage(len(programs), limits.max_executables),
             idle_executables=_usage(programs.idle_count, limits.max_idle_executables),
-            executions=_usage(engine.executing.shares.used, limits.max_executions),
-            launched_executions=_usage(engine.launched.value, limits.max_launches),
+            executions=_usage(engine.executing.used, limits.max_executions),
+            launched_executions=_usage(len(engine.launched), limits.max_launches),
             waiting_executions=len(engine.queue),
             fusion_faults=FUSION_FAULTS.count,
         )

@@ -45,7 +45,7 @@ class SessionRpcs:
     _shared_memory_socket: str = ""
 
     @property
-    def rows(self) -> Mapping[str, MethodSpec]:
+    def methods(self) -> Mapping[str, MethodSpec]:
         """The methods by the names of the rpcs."""
         return {
             "OpenSession": Unary(Pool.SHORT, self._open, has_session=False),
@@ -87,7 +87,7 @@ class SessionRpcs:
             server_device_bytes=service.engine.memory.used_bytes,
             server_sessions=len(self._sessions),
             server_shared_bytes=service.engine.arenas.lent_bytes,
-            server_answer_bytes=service.engine.answers.used_bytes,
+            server_answer_bytes=service.engine.response_memory.used_bytes,
             server_waiting_executions=len(service.engine.queue),
         )
 

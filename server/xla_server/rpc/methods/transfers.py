@@ -1,6 +1,5 @@
 """The rpcs of chunked transfers."""
 
-import threading
 from collections.abc import Mapping
 
 from xla_contract.errors import InvalidArgumentError
@@ -77,7 +76,7 @@ def _download(session: SessionEntry, stream: Stream, cancellation: Cancellation)
                 _send_chunks(download, stream, cancellation)
             return
         except ValuePendingError as error:
-            _wait(error, cancellation)
+            cancellation.wait_for(error.awaited)
 
 
 def _send_chunks(download: Download, stream: Stream, cancellation: Cancellation) -> None:
@@ -88,18 +87,6 @@ def _send_chunks(download: Download, stream: Stream, cancellation: Cancellation)
         # Concatenated serialized messages are one message with the fields of all.
         stream.send(head + encode_chunk(*chunk))
         head = b""
-
-
-def _wait(pending: ValuePendingError, cancellation: Cancellation) -> None:
-    """Wait for a value that a call needs, in the thread of a stream."""
-    woken = threading.Event()
-    forget_value = pending.awaited.when_done(woken.set)
-    try:
-        with cancellation.calling(woken.set):
-            woken.wait()
-    finally:
-        forget_value()
-    cancellation.check()
 
 
 def _data(handle: int) -> xla_data_pb2.GlobalDataHandle:

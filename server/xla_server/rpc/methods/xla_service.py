@@ -79,7 +79,7 @@ def _transfer_to_client(
 ) -> Response:
     shape = shape_in(request, "shape_with_layout")
     literal = service.transfer_to_client(data_handle(request, "data"), shape)
-    return accounted_literal(service.answers, xla_pb2.TransferToClientResponse(), literal)
+    return accounted_literal(service.response_memory, xla_pb2.TransferToClientResponse(), literal)
 
 
 def _transfer_to_server(
@@ -126,7 +126,7 @@ def _transfer_from_outfeed(
         try:
             message = xla_pb2.TransferFromOutfeedResponse()
             literal = literal_of(lent.items, shape)
-            response = accounted_literal(service.answers, message, literal)
+            response = accounted_literal(service.response_memory, message, literal)
             cancellation.check()
         except BaseException:
             discard(response)
@@ -153,7 +153,7 @@ def _compute_constant_graph(
     if request.HasField("output_layout"):
         layout = layout_from_proto(request.output_layout)
     literal = service.compute_constant_graph(read_program(program), layout, cancellation)
-    return accounted_literal(service.answers, xla_pb2.ComputeConstantResponse(), literal)
+    return accounted_literal(service.response_memory, xla_pb2.ComputeConstantResponse(), literal)
 
 
 def _get_device_handles(

@@ -14,7 +14,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import grpc
 
@@ -32,17 +32,6 @@ _EMPTY = b'{"end":true,"socketRef":[]}'
 """The usual response to a request for new connections."""
 
 
-class Live(NamedTuple):
-    """The connections open at one time: their names, and the addresses of their clients."""
-
-    names: frozenset[str]
-    peers: frozenset[str]
-
-    def has(self, name: str) -> bool:
-        """Return whether a connection is open, or one from an address."""
-        return name in self.names or name in self.peers
-
-
 class Connections:
     """Accepted connections of the grpc servers with `server_numbers`, or of all. Thread-safe.
 
@@ -56,7 +45,7 @@ class Connections:
         self._channelz = grpc_internals.channelz()
         self._is_incremental = is_incremental
         self._by_peer: dict[str, list[int]] = {}
-        self._following = 0
+        self._next_number = 0
         """The first number above those of the connections in `_by_peer`."""
         self._lock = threading.Lock()
 
@@ -76,25 +65,27 @@ class Connections:
                 numbers = self._by_peer.get(peer, ())
         return str(numbers[0]) if len(numbers) == 1 else ""
 
-    def live(self) -> Live:
-        """Return the open connections."""
+    def live(self) -> frozenset[str]:
+        """Return the names of the open connections, and the addresses of their clients."""
         with self._lock:
             self._list(is_anew=True)
-            names = frozenset(str(each) for found in self._by_peer.values() for each in found)
-            return Live(names, frozenset(self._by_peer))
+            names = (str(each) for found in self._by_peer.values() for each in found)
+            return frozenset((*names, *self._by_peer))
 
     def when_asked(self) -> Callable[[str], bool]:
-        """Return `Live.has` of the connections that are open at the first call of it."""
+        """Return a test for names and addresses in `live`, as of the first call of the test."""
         live = functools.cache(self.live)
-        return lambda name: live().has(name)
+        return lambda name: name in live()
 
     def _list(self, *, is_anew: bool) -> None:
         """List the connections that are new since the last listing, or all. Under the lock."""
         if is_anew:
             self._by_peer.clear()
-        start = 0 if is_anew else self._following
+        start = 0 if is_anew else self._next_number
         servers = _server_numbers(self._channelz) if self._servers is None else self._servers
-        self._following = max([self._following, *(self._add(server, start) for server in servers)])
+        self._next_number = max(
+            [self._next_number, *(self._add(server, start) for server in servers)]
+        )
 
     def _add(self, server: int, start: int) -> int:
         """List connections with numbers from `start` on; return the first number after them."""

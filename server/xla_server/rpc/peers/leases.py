@@ -73,7 +73,7 @@ class Leases:
         if self._thread.is_alive():
             self._thread.join()
 
-    def look(self) -> None:
+    def recheck(self) -> None:
         """Read files that changed, and end streams whose credentials no longer let them in."""
         has_changed = self._gate.authenticator.refresh()
         now = time.time()
@@ -97,7 +97,7 @@ class Leases:
                     return
                 self._changed.wait(self._pause())
             try:
-                self.look()
+                self.recheck()
             except Exception:
                 # A round that fails, perhaps for lack of descriptors, must not be the last.
                 _LOG.exception("looking at credentials failed")

@@ -65,18 +65,18 @@ class FairQueue(Generic[J]):
         """Count a job as running, until `done`; False if its caller has its whole share."""
         if not self._is_limited:
             return True
-        has_all = any(map(self._has_all, ("identity", "connection"), job.flow))
-        if not has_all:
+        is_at_limit = any(map(self._is_at_limit, ("identity", "connection"), job.flow))
+        if not is_at_limit:
             self._count(job.flow, 1)
-        return not has_all
+        return not is_at_limit
 
     def take(self) -> J | None:
         """Remove the next job that may run, and count it until `done`; None if none may."""
         for identity, connections in self._waiting.items():
-            if self._has_all("identity", identity):
+            if self._is_at_limit("identity", identity):
                 continue
             for connection, sessions in connections.items():
-                if self._has_all("connection", connection):
+                if self._is_at_limit("connection", connection):
                     continue
                 return self._taken(identity, connection, next(iter(sessions)))
         return None
@@ -118,7 +118,7 @@ class FairQueue(Generic[J]):
             self._count(job.flow, 1)
         return job
 
-    def _has_all(self, kind: str, name: str) -> bool:
+    def _is_at_limit(self, kind: str, name: str) -> bool:
         return bool(name) and self._running.get((kind, name), 0) >= self._limits[kind]
 
     def _count(self, flow: Flow, amount: int) -> None:

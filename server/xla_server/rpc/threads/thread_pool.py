@@ -111,11 +111,9 @@ class ThreadPool(ThreadPoolExecutor):
         with self._changing:
             if self._is_closed:
                 raise RuntimeError("threads must be open to be given a job, got closed ones")
-            if not self._has_thread():
-                if not self._started:
-                    raise RuntimeError("a thread must be there for a job, got none of the system")
-                self._waiting.append(job)
-            elif self._waiting.start(job):
+            if not self._has_thread() and not self._started:
+                raise RuntimeError("a thread must be there for a job, got none of the system")
+            if self._spare > 0 and self._waiting.start(job):
                 self._give(job)
             else:
                 self._waiting.append(job)
@@ -135,7 +133,7 @@ class ThreadPool(ThreadPoolExecutor):
         self._jobs.put(job)
 
     def lend(self) -> bool:
-        """Allow one thread more until `take_back`, as one waits; False beyond the limit."""
+        """Allow one thread more until `reclaim`, as one waits; False beyond the limit."""
         with self._changing:
             if self._lent >= self._most_lent:
                 return False
@@ -149,7 +147,7 @@ class ThreadPool(ThreadPoolExecutor):
         if self._has_thread() and (job := self._waiting.take()) is not None:
             self._give(job)
 
-    def take_back(self) -> None:
+    def reclaim(self) -> None:
         """Allow one thread less; a surplus thread ends after its job."""
         with self._changing:
             self._lent -= 1

@@ -87,7 +87,7 @@ class ChannelQueues:
                 raise AbortedError(
                     f"the devices were reset while {shape} waited for room on channel {channel_id}"
                 )
-            channel.items.append((shape, _own(value)))
+            channel.items.append((shape, _detached(value)))
             self._items += 1
             self._bytes += size
 
@@ -284,10 +284,10 @@ class CallChannels:
         self._queues.wake()
 
 
-def _own(value: Value) -> Value:
+def _detached(value: Value) -> Value:
     """The value, copied if it is a view: a queued value must not keep a larger array alive."""
     if isinstance(value, tuple):
-        return tuple(map(_own, value))
+        return tuple(map(_detached, value))
     if isinstance(value, np.ndarray) and value.base is not None:
         return value.copy()
     return value

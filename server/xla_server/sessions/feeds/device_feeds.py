@@ -185,7 +185,7 @@ class ProgramFeeds:
         """
         queue = self._pair(use.channel_id, ChannelType.HOST_TO_DEVICE).infeed.queue
         arrays = arrays_of(shape, queue.name)
-        user = self._asking(use.instruction)
+        user = self._client(use.instruction)
         items: tuple[Item, ...] = _wait(lambda done: queue.take(arrays, cancellation, done, user))
         return tuple(item.value for item in items) if shape.is_tuple else items[0].value
 
@@ -199,7 +199,7 @@ class ProgramFeeds:
         """
         queue = self._pair(use.channel_id, ChannelType.DEVICE_TO_HOST).outfeed.queue
         items = items_of_value(value, shape)
-        user = self._asking(use.instruction)
+        user = self._client(use.instruction)
         if not items:
             return
 
@@ -211,7 +211,7 @@ class ProgramFeeds:
     def _pair(self, channel_id: int | None, kind: ChannelType) -> FeedPair:
         return self._feeds if channel_id is None else self._feeds.channel(channel_id, kind)
 
-    def _asking(self, instruction: str) -> FeedClient:
+    def _client(self, instruction: str) -> FeedClient:
         user = self._users.get(instruction)
         if user is None:
             user = FeedClient(self._name, instruction, self._execution)

@@ -46,7 +46,7 @@ from xla_server.sessions.feeds.queue_entries import (
 MAX_FRONT = 16
 """Number of first items whose shapes are described."""
 
-MAX_TOLD = 256
+MAX_DESCRIBED_WAITERS = 256
 """Largest number of waiting clients that are described."""
 
 _Calls: TypeAlias = list[Callable[[], None]]
@@ -61,30 +61,30 @@ class FeedQueue:
         self.max_bytes = max_bytes
         self.observer: Callable[[], None] | None = None
         """Called after items or room have changed, with no lock held."""
-        self._stock = QueueContents()
-        self._lent: QueueConsumer | None = None
+        self._contents = QueueContents()
+        self._borrower: QueueConsumer | None = None
         self.is_closed = False
         """True after `close`, until `open` or `clear`."""
         self._fitting: tuple[Shape, Shape] | None = None
-        self._putters: deque[QueueWaiter] = deque()
-        self._takers: deque[QueueWaiter] = deque()
+        self._producers: deque[QueueProducer] = deque()
+        self._consumers: deque[QueueConsumer] = deque()
         self._drainers: deque[QueueWaiter] = deque()
         self._lock = threading.Lock()
 
     # State ----------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self._stock)
+        return len(self._contents)
 
     @property
     def size(self) -> tuple[int, int]:
         """Number and bytes of items, those held for a stream included."""
-        return self._stock.used
+        return self._contents.used
 
     @property
     def consumed(self) -> int:
         """The largest number of a value that was taken, or dropped by `clear`."""
-        return self._stock.consumed
+        return self._contents.consumed
 
     def room(self) -> tuple[int, int]:
         """Free capacity in items and bytes: at least 1 of both if a consumer lacks items."""
@@ -102,22 +102,22 @@ class FeedQueue:
     def front(self) -> list[Shape]:
         """The shapes of the first items."""
         with self._lock:
-            return [item.shape for item in self._stock.first(MAX_FRONT)]
+            return [item.shape for item in self._contents.first(MAX_FRONT)]
 
     def waiting(self) -> list[WaitState]:
-        """Return the waiting clients with reasons, consumers first, at most MAX_TOLD."""
+        """Return at most MAX_DESCRIBED_WAITERS waiting clients with reasons, consumers first."""
         now = time.monotonic()
         with self._lock:
             # The holder of a loan is in the queue and waits for nothing.
-            places = (
+            positions = (
                 (each, before)
-                for line in (self._takers, self._putters, self._drainers)
-                for before, each in enumerate(line)
+                for wait_queue in (self._consumers, self._producers, self._drainers)
+                for before, each in enumerate(wait_queue)
                 if not each.is_settled
             )
             return [
                 WaitState(each.user, each.shape, now - each.since, self._reason(each, before))
-                for each, before in itertools.islice(places, MAX_TOLD)
+                for each, before in itertools.islice(positions, MAX_DESCRIBED_WAITERS)
             ]
 
     # Putting --------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class FeedQueue:
         `done` may get an error instead: that of `cancellation`, or AbortedError if the queue is
         emptied or closed meanwhile. `done` is called once, possibly before this returns.
         """
-        self._enter(QueueProducer(user, done, self._putters, items), cancellation)
+        self._enter(QueueProducer(user, done, self._producers, items), cancellation)
 
     def offer(self, values: Sequence[Sequence[Item]]) -> list[InvalidArgumentError | None]:
         """Append values that have credit, each in one step, without waiting for room.
@@ -148,8 +148,8 @@ class FeedQueue:
                     refusal = self._refusal(items)
                     refusals.append(refusal)
                     if refusal is None:
-                        self._stock.append(items)
-                        calls += self._pump()
+                        self._contents.append(items)
+                        calls += self._serve_waiters()
         finally:
             self._run(calls)
         return refusals
@@ -174,7 +174,7 @@ class FeedQueue:
         `cancellation`, InvalidArgumentError if a queued item has another shape, AbortedError if the
         queue is closed without the items.
         """
-        self._enter(QueueConsumer(user, done, self._takers, shapes, holds=holds), cancellation)
+        self._enter(QueueConsumer(user, done, self._consumers, shapes, holds=holds), cancellation)
 
     def lend(
         self,
@@ -184,20 +184,22 @@ class FeedQueue:
         user: FeedClient,
     ) -> None:
         """Take items as `take` does, but keep them in the queue until the loan is ended."""
-        self._enter(QueueConsumer(user, done, self._takers, shapes, is_lending=True), cancellation)
+        self._enter(
+            QueueConsumer(user, done, self._consumers, shapes, is_lending=True), cancellation
+        )
 
     def release(self, items: int, byte_size: int) -> None:
         """Give back the room of items that were held."""
         with self._lock:
-            self._stock.release(items, byte_size)
-            calls = self._pump()
+            self._contents.release(items, byte_size)
+            calls = self._serve_waiters()
         self._run(calls)
 
     def put_back(self, items: Sequence[Item]) -> None:
         """Return held items to the front of the queue."""
         with self._lock:
-            self._stock.put_back(items)
-            calls = self._pump()
+            self._contents.put_back(items)
+            calls = self._serve_waiters()
         self._run(calls)
 
     # The whole ------------------------------------------------------------------------------
@@ -210,23 +212,25 @@ class FeedQueue:
         """Empty the queue, refuse the waiting producers, and open it if it was closed."""
         with self._lock:
             self.is_closed = False
-            self._stock.drop()
-            calls = self._turn_away(
-                lambda putter: AbortedError(
-                    f"the device was reset while {putter.shape} waited for room in its "
+            self._contents.drop()
+            calls = self._refuse_producers(
+                lambda producer: AbortedError(
+                    f"the device was reset while {producer.shape} waited for room in its "
                     f"{self.name} queue"
                 )
             )
-            calls += self._pump()
+            calls += self._serve_waiters()
         self._run(calls)
 
     def close(self, *, discard: bool = False) -> int:
         """Refuse items until `open` or `clear`; return the number of items that were dropped."""
         with self._lock:
             self.is_closed = True
-            dropped = self._stock.drop() if discard else 0
-            calls = self._turn_away(lambda putter: self._closed(f"{putter.shape} waited for room"))
-            calls += self._pump()
+            dropped = self._contents.drop() if discard else 0
+            calls = self._refuse_producers(
+                lambda producer: self._closed(f"{producer.shape} waited for room")
+            )
+            calls += self._serve_waiters()
         self._run(calls)
         return dropped
 
@@ -237,90 +241,93 @@ class FeedQueue:
 
     # Under the lock -------------------------------------------------------------------------
 
-    def _pump(self) -> _Calls:
+    def _serve_waiters(self) -> _Calls:
         """Serve all waiters that can be served; return the callbacks to run without the lock."""
         calls: _Calls = []
-        while self._admit(calls) or self._serve(calls):
+        while self._admit_producer(calls) or self._serve_consumer(calls):
             pass
-        if not any(self.size) and self._lent is None:
+        if not any(self.size) and self._borrower is None:
             for drainer in list(self._drainers):
                 calls.append(_settled(drainer, None))
         return calls
 
-    def _admit(self, calls: _Calls) -> bool:
-        if not self._putters:
+    def _admit_producer(self, calls: _Calls) -> bool:
+        if not self._producers:
             return False
-        putter = self._putters[0]
-        assert isinstance(putter, QueueProducer)
+        producer = self._producers[0]
         if self.is_closed:
-            calls.append(_settled(putter, self._closed(f"{putter.shape} came")))
+            calls.append(_settled(producer, self._closed(f"{producer.shape} came")))
             return True
-        if not self._has_room(putter):
+        if not self._has_room(producer):
             return False
-        self._stock.append(putter.items)
-        calls.append(_settled(putter, None))
+        self._contents.append(producer.items)
+        calls.append(_settled(producer, None))
         return True
 
-    def _serve(self, calls: _Calls) -> bool:
-        if not self._takers or self._lent is not None:
+    def _serve_consumer(self, calls: _Calls) -> bool:
+        consumer = self._next_consumer
+        if consumer is None:
             return False
-        taker = self._takers[0]
-        assert isinstance(taker, QueueConsumer)
-        error: XlaError | None = self._mismatch(taker)
-        count = self._count_for(taker)
+        error: XlaError | None = self._mismatch(consumer)
+        count = self._count_for(consumer)
         if error is None and count is None and self.is_closed:
-            error = self._closed(f"{taker.user} waited for {taker.shape or 'an item'}")
+            error = self._closed(f"{consumer.user} waited for {consumer.shape or 'an item'}")
         if error is not None:
-            calls.append(_settled(taker, error))
+            calls.append(_settled(consumer, error))
             return True
         if count is None:
             return False
-        if taker.is_lending:
-            calls.append(taker.telling(self._lend(taker, count)))
+        if consumer.is_lending:
+            calls.append(consumer.notification(self._lend(consumer, count)))
         else:
-            calls.append(_settled(taker, self._stock.take(count, holds=taker.holds)))
+            calls.append(_settled(consumer, self._contents.take(count, holds=consumer.holds)))
         return True
 
-    def _lend(self, taker: QueueConsumer, count: int) -> BorrowedItems:
+    def _lend(self, consumer: QueueConsumer, count: int) -> BorrowedItems:
         """Lend the first items; the consumer stays in the queue until the loan ends."""
-        self._lent = taker
-        taker.is_settled = True
-        items, epoch = self._stock.first(count), self._stock.epoch
-        return BorrowedItems(items, lambda is_kept: self._end_loan(taker, items, epoch, is_kept))
+        self._borrower = consumer
+        consumer.is_settled = True
+        items, epoch = self._contents.first(count), self._contents.epoch
+        return BorrowedItems(items, lambda is_kept: self._end_loan(consumer, items, epoch, is_kept))
 
-    def _has_room(self, putter: QueueProducer) -> bool:
+    @property
+    def _next_consumer(self) -> QueueConsumer | None:
+        """The consumer to be served next; None while a loan keeps the first items."""
+        return self._consumers[0] if self._consumers and self._borrower is None else None
+
+    def _has_room(self, producer: QueueProducer) -> bool:
         items, byte_size = self.size
         if not items:
             return True
-        first = self._takers[0] if self._takers and self._lent is None else None
+        first = self._next_consumer
         if (
-            isinstance(first, QueueConsumer)
-            and len(self._stock) < first.wanted
+            first is not None
+            and len(self._contents) < first.min_items
             # A consumer that holds items gets more only after they are released.
-            and not (first.holds and self._stock.held_items)
+            and not (first.holds and self._contents.held_items)
         ):
             return True
         return (
-            items + len(putter.items) <= self.max_items
-            and byte_size + putter.byte_size <= self.max_bytes
+            items + len(producer.items) <= self.max_items
+            and byte_size + producer.byte_size <= self.max_bytes
         )
 
     def _lacking(self) -> int:
-        first = self._takers[0] if self._takers and self._lent is None else None
-        if isinstance(first, QueueConsumer):
-            return max(0, first.wanted - len(self._stock))
-        return 0 if self._stock.items else 1
+        first = self._next_consumer
+        if first is not None:
+            return max(0, first.min_items - len(self._contents))
+        return 0 if self._contents.items else 1
 
-    def _count_for(self, taker: QueueConsumer) -> int | None:
+    def _count_for(self, consumer: QueueConsumer) -> int | None:
         """Return the number of items for the consumer; None if too few are queued."""
-        if taker.shapes is not None:
-            return len(taker.shapes) if len(self._stock) >= len(taker.shapes) else None
-        return self._stock.value_count()
+        if consumer.shapes is not None:
+            return len(consumer.shapes) if len(self._contents) >= len(consumer.shapes) else None
+        return self._contents.value_count()
 
-    def _mismatch(self, taker: QueueConsumer) -> InvalidArgumentError | None:
+    def _mismatch(self, consumer: QueueConsumer) -> InvalidArgumentError | None:
         # The shapes are compared as items come in: waiting for the rest of a tuple that cannot
         # fit any more would hide the mistake.
-        for item, shape in zip(self._stock.items, taker.shapes or (), strict=False):
+        for item, shape in zip(self._contents.items, consumer.shapes or (), strict=False):
             if not self._fits(item.shape, shape):
                 return InvalidArgumentError(
                     f"the next value of the {self.name} queue must have the shape that is asked "
@@ -332,10 +339,10 @@ class FeedQueue:
 
     def _refusal(self, items: Sequence[Item]) -> InvalidArgumentError | None:
         """Return the error if items do not fit what remains of the first waiting consumer."""
-        first = self._takers[0] if self._takers and self._lent is None else None
-        if not isinstance(first, QueueConsumer) or first.shapes is None:
+        first = self._next_consumer
+        if first is None or first.shapes is None:
             return None
-        for item, shape in zip(items, first.shapes[len(self._stock) :], strict=False):
+        for item, shape in zip(items, first.shapes[len(self._contents) :], strict=False):
             if not self._fits(item.shape, shape):
                 return InvalidArgumentError(
                     f"an item of {self.name} must have the shape that is waited for, got "
@@ -344,17 +351,21 @@ class FeedQueue:
                 )
         return None
 
-    def _fits(self, shape: Shape, asked: Shape) -> bool:
+    def _fits(self, shape: Shape, requested: Shape) -> bool:
         # Usually it is the same two objects again and again.
-        if self._fitting is not None and shape is self._fitting[0] and asked is self._fitting[1]:
+        if (
+            self._fitting is not None
+            and shape is self._fitting[0]
+            and requested is self._fitting[1]
+        ):
             return True
-        fits = shape.fits(asked)
+        fits = shape.fits(requested)
         if fits:
-            self._fitting = shape, asked
+            self._fitting = shape, requested
         return fits
 
-    def _turn_away(self, error_of: Callable[[QueueWaiter], XlaError]) -> _Calls:
-        return [_settled(putter, error_of(putter)) for putter in list(self._putters)]
+    def _refuse_producers(self, error_of: Callable[[QueueWaiter], XlaError]) -> _Calls:
+        return [_settled(producer, error_of(producer)) for producer in list(self._producers)]
 
     def _closed(self, what: str) -> AbortedError:
         return AbortedError(
@@ -364,20 +375,20 @@ class FeedQueue:
 
     def _reason(self, waiter: QueueWaiter, before: int) -> str:
         """Return why a client waits behind `before` others: a sentence that explains deadlocks."""
-        stock = self._stock
-        (items, byte_size), queued = stock.used, len(stock)
+        contents = self._contents
+        (items, byte_size), queued = contents.used, len(contents)
         text = f"{self.name} {waiter.user} waits for "
         if isinstance(waiter, QueueConsumer):
             text += f"{waiter.shape or 'an item'}; "
-            if self._lent is not None or before:
+            if self._borrower is not None or before:
                 return f"{text}{before} before it in the queue"
             if not queued:
                 return f"{text}the queue is empty"
-            return f"{text}{queued} arrays are there, the first of them {stock.items[0].shape}"
+            return f"{text}{queued} arrays are there, the first of them {contents.items[0].shape}"
         if isinstance(waiter, QueueProducer):
-            held = stock.held_items
+            held = contents.held_items
             of_them = f", {held} of them sent and not acknowledged" if held else ""
-            first = f"; the first item of the queue is {stock.items[0].shape}" if queued else ""
+            first = f"; the first item of the queue is {contents.items[0].shape}" if queued else ""
             return (
                 f"{text}room for {waiter.shape}; the queue holds {items} of {self.max_items} items"
                 f"{of_them} and {byte_size} of {self.max_bytes} bytes{first}"
@@ -389,8 +400,8 @@ class FeedQueue:
     def _enter(self, waiter: QueueWaiter, cancellation: Cancellation) -> None:
         """Append a client to its wait queue; `cancellation` ends the wait, too."""
         with self._lock:
-            waiter.line.append(waiter)
-            calls = [] if cancellation.is_cancelled else self._pump()
+            waiter.wait_queue.append(waiter)
+            calls = [] if cancellation.is_cancelled else self._serve_waiters()
         self._run(calls)
         if waiter.is_settled:
             return
@@ -407,20 +418,20 @@ class FeedQueue:
         with self._lock:
             if waiter.is_settled:
                 return
-            calls = [_settled(waiter, copy_of(error)), *self._pump()]
+            calls = [_settled(waiter, copy_of(error)), *self._serve_waiters()]
         self._run(calls)
 
     def _end_loan(
-        self, taker: QueueConsumer, items: tuple[Item, ...], epoch: int, is_kept: bool
+        self, consumer: QueueConsumer, items: tuple[Item, ...], epoch: int, is_kept: bool
     ) -> None:
         with self._lock:
-            if self._lent is not taker:
+            if self._borrower is not consumer:
                 return
-            self._lent = None
-            self._takers.remove(taker)
-            if is_kept and self._stock.epoch == epoch:
-                self._stock.take(len(items))
-            calls = self._pump()
+            self._borrower = None
+            self._consumers.remove(consumer)
+            if is_kept and self._contents.epoch == epoch:
+                self._contents.take(len(items))
+            calls = self._serve_waiters()
         self._run(calls)
 
     def _run(self, calls: _Calls) -> None:
@@ -433,7 +444,7 @@ class FeedQueue:
 def _settled(waiter: QueueWaiter, outcome: object) -> Callable[[], None]:
     """End a wait; return what reports the outcome, to be called without the lock."""
     waiter.settle()
-    return waiter.telling(outcome)
+    return waiter.notification(outcome)
 
 
 def _shapes(items: Sequence[Item]) -> str:

@@ -19,7 +19,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.feeds.feed_queue import FeedQueue
 from xla_server.sessions.feeds.feed_side import FeedSide, FeedStream
 from xla_server.sessions.feeds.item_conversion import fit, infeed_arrays, items_of_literal
-from xla_server.sessions.feeds.queue_entries import FeedClient, Item, WaitState
+from xla_server.sessions.feeds.queue_entries import FeedClient, Item, WaitState, joined
 
 STREAM = FeedClient("Infeed")
 MAX_REFUSALS = 64
@@ -124,10 +124,10 @@ class InfeedStream(FeedStream):
         self._side = side
         self._arrays = arrays
         self._refusals = list(side.refused)
-        self._used_up_at = time.monotonic()
+        self._out_of_credit_at = time.monotonic()
         self._reported = side.sequence
         self._unreported_bytes = 0
-        self._is_asked = False
+        self._is_flush_requested = False
         self._fitting: Shape | None = None
         self.next_sequence = side.sequence + 1
         self.credit = Credit(self._credit_items, self._credit_bytes)
@@ -162,7 +162,7 @@ class InfeedStream(FeedStream):
     def flush(self) -> None:
         """Make a report of progress due at once."""
         with self._side.changed:
-            self._is_asked = True
+            self._is_flush_requested = True
             self._side.changed.notify_all()
 
     def reports(self) -> Iterator[Report]:
@@ -203,8 +203,8 @@ class InfeedStream(FeedStream):
             f"the Infeed stream has used its credit; the queue holds {items} of {queue.max_items} "
             f"items and {byte_size} of {queue.max_bytes} bytes"
         )
-        shape = None if self._arrays is None else _joined(self._arrays)
-        return [WaitState(STREAM, shape, time.monotonic() - self._used_up_at, reason)]
+        shape = None if self._arrays is None else joined(self._arrays)
+        return [WaitState(STREAM, shape, time.monotonic() - self._out_of_credit_at, reason)]
 
     # Under the lock of the side -------------------------------------------------------------
 
@@ -228,7 +228,7 @@ class InfeedStream(FeedStream):
         self._credit_bytes -= arrival.byte_size
         self._unreported_bytes += arrival.byte_size
         if not self._has_credit:
-            self._used_up_at = time.monotonic()
+            self._out_of_credit_at = time.monotonic()
 
     def _queue(self, arrivals: Sequence[ReceivedItem]) -> None:
         values: list[tuple[Item, ...]] = []
@@ -257,7 +257,7 @@ class InfeedStream(FeedStream):
         if shape is not self._fitting and not fit(parts, self._arrays):
             raise InvalidArgumentError(
                 "an item must have the shape that the stream declares, got "
-                f"{shape.without_layout()} for {_joined(self._arrays)}"
+                f"{shape.without_layout()} for {joined(self._arrays)}"
             )
         self._fitting = shape
         return items_of_literal(arrival.value, self._arrays, arrival.sequence)
@@ -268,7 +268,7 @@ class InfeedStream(FeedStream):
         self._side.refused.append(refused)
 
     def _is_due(self) -> bool:
-        if self._refusals or self._is_asked:
+        if self._refusals or self._is_flush_requested:
             return True
         queue = self._side.queue
         items, byte_size = self._grantable()
@@ -290,11 +290,7 @@ class InfeedStream(FeedStream):
         self._credit_bytes += byte_size
         self._reported = side.sequence
         self._unreported_bytes = 0
-        self._is_asked = False
+        self._is_flush_requested = False
         refusals, self._refusals = self._refusals, []
         progress = Progress(side.sequence, side.queue.consumed, Credit(items, byte_size))
         return [*refusals, progress]
-
-
-def _joined(arrays: Sequence[Shape]) -> Shape:
-    return arrays[0] if len(arrays) == 1 else Shape.tuple_of(arrays)

@@ -8,7 +8,7 @@ from xla_contract.errors import InvalidArgumentError, UnimplementedError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.ops.evaluation import Array, Value
-from xla_server.sessions.feeds.queue_entries import Item
+from xla_server.sessions.feeds.queue_entries import Item, joined
 
 MAX_ITEM_BYTES = 2**31 - 1
 """The largest array of an infeed, as in the reference."""
@@ -95,9 +95,7 @@ def literal_of(items: Sequence[Item], shape: Shape | None = None) -> Literal:
     Shares their memory.
     """
     if shape is None:
-        shape = items[0].shape
-        if items[0].in_tuple:
-            shape = Shape.tuple_of([item.shape for item in items])
+        shape = joined([item.shape for item in items], items[0].in_tuple)
     shape = shape.with_default_layout()
     arrays = shape.tuple_shapes if shape.is_tuple else (shape,)
     literals = [

@@ -118,7 +118,7 @@ class OutfeedSide(FeedSide["OutfeedStream"]):
         with self.changed:
             items = sum(len(held.items) for held in self.held)
             if self.stream is not None:
-                self.stream.forget_ahead()
+                self.stream.reset_unsent()
             self.acknowledge(self.sequence + len(self.held))
             return items
 
@@ -128,7 +128,7 @@ class OutfeedSide(FeedSide["OutfeedStream"]):
             byte_size = sum(item.byte_size for item in items)
             self.held.append(UnacknowledgedItem(self.next_sequence, items, byte_size))
             if self.stream is not None:
-                self.stream.count_ahead(len(items), byte_size)
+                self.stream.count_unsent(len(items), byte_size)
             self.changed.notify_all()
 
     def acknowledge(self, sequence: int) -> None:
@@ -164,10 +164,10 @@ class OutfeedStream(FeedStream):
         self._taking = Cancellation()
         self._is_taking = False
         self._cursor = begin
-        self._ahead_items = 0
-        self._ahead_bytes = 0
+        self._unsent_items = 0
+        self._unsent_bytes = 0
         for held in self.unsent():
-            self.count_ahead(len(held.items), held.byte_size)
+            self.count_unsent(len(held.items), held.byte_size)
         self._error: XlaError | None = None
         self._is_drained = False
         self.next_sequence = begin
@@ -229,14 +229,14 @@ class OutfeedStream(FeedStream):
             self._error = error
             self._side.changed.notify_all()
 
-    def count_ahead(self, items: int, byte_size: int) -> None:
+    def count_unsent(self, items: int, byte_size: int) -> None:
         """Count items taken from the queue and not yet sent. The caller holds `changed`."""
-        self._ahead_items += items
-        self._ahead_bytes += byte_size
+        self._unsent_items += items
+        self._unsent_bytes += byte_size
 
-    def forget_ahead(self) -> None:
+    def reset_unsent(self) -> None:
         """Reset the count of taken and unsent items. The caller holds the lock."""
-        self._ahead_items = self._ahead_bytes = 0
+        self._unsent_items = self._unsent_bytes = 0
 
     def _take_all(self) -> None:
         """Take the queued items, up to the credit and the size of one message."""
@@ -277,8 +277,8 @@ class OutfeedStream(FeedStream):
     def _may_take(self) -> bool:
         if self._is_taking or self._is_drained or self._is_ended or self._error is not None:
             return False
-        return self._ahead_items < min(self._credit_items, BATCH_ITEMS) and (
-            self._ahead_bytes < min(self._credit_bytes, BATCH_BYTES)
+        return self._unsent_items < min(self._credit_items, BATCH_ITEMS) and (
+            self._unsent_bytes < min(self._credit_bytes, BATCH_BYTES)
         )
 
     def unsent(self) -> "itertools.islice[UnacknowledgedItem]":
@@ -298,7 +298,7 @@ class OutfeedStream(FeedStream):
             items, byte_size = items + len(held.items), byte_size + size
             self._credit_items -= len(held.items)
             self._credit_bytes -= size
-            self.count_ahead(-len(held.items), -held.byte_size)
+            self.count_unsent(-len(held.items), -held.byte_size)
             self._cursor = held.sequence + 1
         return batch
 

@@ -64,8 +64,8 @@ class QueueWaiter:
     """A waiting producer, consumer or drain. The queue's lock guards it."""
 
     user: FeedClient
-    tell: Callable[[Any], None]
-    line: "deque[QueueWaiter]"
+    on_settled: Callable[[Any], None]
+    wait_queue: "deque[Any]"
     since: float = dataclasses.field(default_factory=time.monotonic, init=False)
     is_settled: bool = dataclasses.field(default=False, init=False)
     forget: Callable[[], None] | None = dataclasses.field(default=None, init=False)
@@ -78,15 +78,15 @@ class QueueWaiter:
     def settle(self) -> None:
         """Leave the wait queue: the wait is over."""
         self.is_settled = True
-        self.line.remove(self)
+        self.wait_queue.remove(self)
 
-    def telling(self, outcome: object) -> Callable[[], None]:
+    def notification(self, outcome: object) -> Callable[[], None]:
         """Return a function that reports the outcome, to be called without the lock."""
 
         def call() -> None:
             if self.forget is not None:
                 self.forget()
-            self.tell(outcome)
+            self.on_settled(outcome)
 
         return call
 
@@ -116,14 +116,14 @@ class QueueConsumer(QueueWaiter):
     holds: bool = dataclasses.field(default=False, kw_only=True)
 
     @property
-    def wanted(self) -> int:
+    def min_items(self) -> int:
         """The least number of items that it takes."""
         return 1 if self.shapes is None else len(self.shapes)
 
     @property
     def shape(self) -> Shape | None:
         """The requested shape; None for any."""
-        return None if self.shapes is None else joined(self.shapes, len(self.shapes) != 1)
+        return None if self.shapes is None else joined(self.shapes)
 
 
 class BorrowedItems:
@@ -142,6 +142,7 @@ class BorrowedItems:
         self._end(False)
 
 
-def joined(shapes: Sequence[Shape], in_tuple: bool) -> Shape:
-    """The shape of a value of these arrays."""
+def joined(shapes: Sequence[Shape], in_tuple: bool | None = None) -> Shape:
+    """The shape of a value of these arrays; by default one array alone is no tuple."""
+    in_tuple = len(shapes) != 1 if in_tuple is None else in_tuple
     return Shape.tuple_of(shapes) if in_tuple else shapes[0]

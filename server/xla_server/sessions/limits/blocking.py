@@ -15,20 +15,20 @@ class SlotPool(Protocol):
     """A pool of threads that can be one larger for a while."""
 
     def lend(self) -> bool:
-        """Allow one thread more until `take_back`; return False if that is impossible."""
+        """Allow one thread more until `reclaim`; return False if that is impossible."""
 
-    def take_back(self) -> None:
+    def reclaim(self) -> None:
         """End what one `lend` allowed."""
 
 
 class Worker:
     """A thread of a pool, with the program that it runs."""
 
-    __slots__ = ("is_waiting", "pool", "turn")
+    __slots__ = ("is_waiting", "pool", "time_slice")
 
     def __init__(self, pool: SlotPool | None) -> None:
         self.pool = pool
-        self.turn: Any = None
+        self.time_slice: Any = None
         """The program it runs, if `sessions.runs.time_slicing` schedules it."""
         self.is_waiting = False
         """True if it waits for others, and has lent its slot."""
@@ -56,12 +56,14 @@ def current_worker() -> Worker:
 def releasing_slot() -> Iterator[None]:
     """Lend the slot of the calling thread for the block, if it is a pool's thread."""
     worker = current_worker()
-    turn, pool = worker.turn, worker.pool
+    time_slice, pool = worker.time_slice, worker.pool
     worker.is_waiting = True
-    is_lent = pool is not None and not (turn is not None and turn.is_lent) and pool.lend()
+    is_lent = (
+        pool is not None and not (time_slice is not None and time_slice.is_lent) and pool.lend()
+    )
     try:
         yield
     finally:
         worker.is_waiting = False
         if is_lent and pool is not None:
-            pool.take_back()
+            pool.reclaim()

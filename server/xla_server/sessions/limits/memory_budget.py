@@ -1,15 +1,16 @@
 """The bytes that all sessions together keep on the devices."""
 
-import threading
 from collections.abc import Callable
 
 from xla_contract.errors import ResourceExhaustedError
+from xla_server.sessions.limits.shares.caller import Caller
+from xla_server.sessions.limits.shares.caller_shares import EVERYTHING, CallerShares, CallerUse
 
 
 class MemoryBudget:
-    """A count of bytes against a limit. Thread-safe."""
+    """A count of bytes against a limit, and against the shares of callers. Thread-safe."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, shares: CallerShares = EVERYTHING) -> None:
         self.max_bytes = max_bytes
         self.on_change: Callable[[], object] | None = None
         """Called, with locks held, if waiting executions may get memory: not for temporaries of
@@ -18,7 +19,7 @@ class MemoryBudget:
         self.used_bytes = 0
         """Bytes of the values kept, and of those set aside for values about to be made."""
         self._running = 0
-        self._lock = threading.Lock()
+        self._use = CallerUse(shares)
 
     @property
     def staying_bytes(self) -> int:
@@ -29,44 +30,63 @@ class MemoryBudget:
         """Return whether `byte_size` bytes are free."""
         return self.used_bytes + byte_size <= self.max_bytes
 
-    def take(self, byte_size: int, purpose: object, *, spared: int = 0, running: int = 0) -> None:
+    def take(
+        self,
+        byte_size: int,
+        purpose: object,
+        caller: Caller,
+        *,
+        spared: int = 0,
+        running: int = 0,
+    ) -> None:
         """Reserve bytes, of which `running` are for executions; raises as `require`."""
-        with self._lock:
-            self._require(byte_size, purpose, spared)
-            self.used_bytes += byte_size
-            self._running += running
+        with self._use.lock:
+            self._require(byte_size, purpose, caller, spared)
+            self._count(byte_size, caller, running)
         if not running:
             self._changed()
 
-    def require(self, byte_size: int, purpose: object, *, spared: int = 0) -> None:
+    def require(self, byte_size: int, purpose: object, caller: Caller, *, spared: int = 0) -> None:
         """Raise ResourceExhaustedError if so many bytes more would leave fewer than `spared`.
 
-        The message has str(purpose), the limit and the use.
+        The same holds if the caller may not have so many more. The message has str(purpose), the
+        limit and the use.
         """
-        with self._lock:
-            self._require(byte_size, purpose, spared)
+        with self._use.lock:
+            self._require(byte_size, purpose, caller, spared)
 
-    def _require(self, byte_size: int, purpose: object, spared: int) -> None:
-        if self.used_bytes + byte_size <= self.max_bytes - spared:
+    def _require(self, byte_size: int, purpose: object, caller: Caller, spared: int) -> None:
+        used, limit = self.used_bytes, self.max_bytes
+        level = self._use.exceeded(caller, byte_size, used, limit)
+        # Without any room at all, the error is that of the memory of all callers.
+        if level is not None and used + byte_size <= limit:
+            noun = "bytes on the devices"
+            hint = f"Unregister values that are no longer needed; they were for {purpose}."
+            raise self._use.refusal(level, byte_size, used, limit, noun, hint)
+        if used + byte_size <= limit - spared:
             return
         if spared:
             raise ResourceExhaustedError(
-                f"uploads in progress leave {spared} of {self.max_bytes} bytes on the devices to "
-                f"others, got {byte_size} bytes more for {purpose} with {self.used_bytes} in use",
+                f"uploads in progress leave {spared} of {limit} bytes on the devices to others, "
+                f"got {byte_size} bytes more for {purpose} with {used} in use",
                 hint="Unregister values that are no longer needed, or upload later.",
             )
         raise ResourceExhaustedError(
-            f"values may take {self.max_bytes} bytes on the devices, got {byte_size} bytes more "
-            f"for {purpose} with {self.used_bytes} in use",
+            f"values may take {limit} bytes on the devices, got {byte_size} bytes more for "
+            f"{purpose} with {used} in use",
             hint="Unregister values that are no longer needed, or raise max_device_bytes.",
         )
 
-    def change(self, byte_size: int, *, running: int = 0) -> None:
+    def change(self, byte_size: int, caller: Caller, *, running: int = 0) -> None:
         """Count bytes added without reservation, or (negative) released; `running` as `take`."""
-        with self._lock:
-            self.used_bytes += byte_size
-            self._running += running
+        with self._use.lock:
+            self._count(byte_size, caller, running)
         self._changed()
+
+    def _count(self, byte_size: int, caller: Caller, running: int) -> None:
+        self.used_bytes += byte_size
+        self._running += running
+        self._use.add(caller, byte_size)
 
     def _changed(self) -> None:
         on_change = self.on_change

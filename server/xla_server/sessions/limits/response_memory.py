@@ -7,7 +7,6 @@ are done, would be lost if it were refused: such responses may take up to twice 
 
 import contextlib
 import dataclasses
-import threading
 from collections.abc import Iterator
 
 from xla_contract.errors import ResourceExhaustedError
@@ -18,7 +17,7 @@ _HINT = "Read the answers to calls made before, or download large values in chun
 
 
 class ResponseMemory:
-    """The bytes of the responses of all sessions. Thread-safe.
+    """The bytes of the responses of all sessions.
 
     Args:
         max_bytes: The limit of all responses together.
@@ -30,36 +29,31 @@ class ResponseMemory:
         self.used_bytes = 0
         """Bytes of responses that were not read, and of those being made."""
         self._use = CallerUse(shares)
-        self._lock = self._use.lock
+        self.lock = self._use.lock
+        """Held while bytes are counted, those of sessions too."""
 
-    def take(self, byte_size: int, own: int, mine: int, times: int, caller: Caller) -> None:
-        """Count more bytes of a response that has `own`, of a session that has `mine` in all.
+    def require(self, byte_size: int, own: int, mine: int, times: int, caller: Caller) -> None:
+        """Raise ResourceExhaustedError if a response may not have so many bytes more. Under `lock`.
 
-        A session may have at most as much as is left, so that others have room. The only response
-        is always admitted. The same holds for the share of `caller`, and its only response. Raises
-        ResourceExhaustedError, with the limit and the use, beyond `times` the limit.
+        The response has `own` bytes, and its session has `mine` in all. A session may have at most
+        as much as is left of `times` the limit, so that others have room. The only response is
+        always admitted. The same holds for the share of `caller`, and its only response.
         """
-        with self._lock:
-            used, limit = self.used_bytes, times * self.max_bytes
-            if used > own and mine + byte_size > limit - used:
-                raise ResourceExhaustedError(
-                    f"answers of all sessions that were not read may take {self.max_bytes} bytes, "
-                    f"and those of one no more than are left, got {byte_size} bytes more with "
-                    f"{used} there, {mine} of them this session's",
-                    hint=_HINT,
-                )
-            level = self._use.exceeded(caller, byte_size, used, limit)
-            if level is not None and self._use.used_by(level) > own:
-                noun = "bytes of answers that were not read"
-                raise self._use.refusal(level, byte_size, used, limit, noun, _HINT)
-            self._count(byte_size, caller)
+        used, limit = self.used_bytes, times * self.max_bytes
+        if used > own and mine + byte_size > limit - used:
+            raise ResourceExhaustedError(
+                f"answers of all sessions that were not read may take {self.max_bytes} bytes, "
+                f"and those of one no more than are left, got {byte_size} bytes more with "
+                f"{used} there, {mine} of them this session's",
+                hint=_HINT,
+            )
+        level = self._use.exceeded(caller, byte_size, used, limit)
+        if level is not None and self._use.used_by(level) > own:
+            noun = "bytes of answers that were not read"
+            raise self._use.refusal(level, byte_size, used, limit, noun, _HINT)
 
-    def change(self, byte_size: int, caller: Caller) -> None:
-        """Count bytes that a response takes beyond its reservation or, if negative, released."""
-        with self._lock:
-            self._count(byte_size, caller)
-
-    def _count(self, byte_size: int, caller: Caller) -> None:
+    def count(self, byte_size: int, caller: Caller) -> None:
+        """Count bytes that a response takes or, if negative, releases. Under `lock`."""
         self.used_bytes += byte_size
         self._use.add(caller, byte_size)
 
@@ -82,24 +76,24 @@ class SessionResponseMemory:
         """The flow by which turns for making large responses are fair."""
         self.used_bytes = 0
         """Bytes of responses that were not read, and of those being made."""
-        self.lock = threading.Lock()
+        self.lock = self._memory.lock
         """Held by a reservation that changes its bytes."""
 
     def take(self, byte_size: int, *, is_made: bool = False) -> "ResponseReservation":
         """Reserve memory for a response, made or not; raises as `ResponseReservation.grow`."""
-        room = ResponseReservation(self)
+        reservation = ResponseReservation(self)
         # A caller that knows only the largest possible size may state more than that.
-        room.grow(min(byte_size, self.max_answer_bytes), is_made=is_made)
-        return room
+        reservation.grow(min(byte_size, self.max_answer_bytes), is_made=is_made)
+        return reservation
 
     @contextlib.contextmanager
     def taking(self, byte_size: int) -> Iterator[None]:
         """Reserve memory for the block; raises as `ResponseReservation.grow`."""
-        room = self.take(byte_size)
+        reservation = self.take(byte_size)
         try:
             yield
         finally:
-            room.release()
+            reservation.release()
 
     def grow_locked(self, byte_size: int, own: int, times: int) -> None:
         """Count more bytes of a response that has `own` already. Under the lock."""
@@ -111,22 +105,22 @@ class SessionResponseMemory:
                 f"{byte_size} bytes more with {used} there",
                 hint=_HINT,
             )
-        self._memory.take(byte_size, own, used, times, self.caller)
-        self.used_bytes = used + byte_size
+        self._memory.require(byte_size, own, used, times, self.caller)
+        self.change_locked(byte_size)
 
     def change_locked(self, byte_size: int) -> None:
         """Count bytes more or less, without a limit. Under the lock."""
         self.used_bytes += byte_size
-        self._memory.change(byte_size, self.caller)
+        self._memory.count(byte_size, self.caller)
 
 
 class ResponseReservation:
     """Memory of one response, until `release`. Thread-safe."""
 
-    __slots__ = ("_answers", "_is_over", "byte_size")
+    __slots__ = ("_is_over", "_memory", "byte_size")
 
-    def __init__(self, answers: SessionResponseMemory) -> None:
-        self._answers = answers
+    def __init__(self, memory: SessionResponseMemory) -> None:
+        self._memory = memory
         self.byte_size = 0
         """Bytes it has now."""
         self._is_over = False
@@ -136,24 +130,24 @@ class ResponseReservation:
 
         Raises ResourceExhaustedError, with the limit and the use, if there is no room for them.
         """
-        answers = self._answers
-        with answers.lock:
-            answers.grow_locked(byte_size, self.byte_size, 2 if is_made else 1)
+        memory = self._memory
+        with memory.lock:
+            memory.grow_locked(byte_size, self.byte_size, 2 if is_made else 1)
             self.byte_size += byte_size
 
     def resize(self, byte_size: int) -> None:
         """Reserve exactly the bytes of a response that has been made; no effect after `release`."""
-        answers = self._answers
-        with answers.lock:
+        memory = self._memory
+        with memory.lock:
             if not self._is_over:
-                answers.change_locked(byte_size - self.byte_size)
+                memory.change_locked(byte_size - self.byte_size)
                 self.byte_size = byte_size
 
     def release(self) -> None:
         """Release all bytes; no effect when done before."""
-        answers = self._answers
-        with answers.lock:
+        memory = self._memory
+        with memory.lock:
             if not self._is_over:
                 self._is_over = True
-                answers.change_locked(-self.byte_size)
+                memory.change_locked(-self.byte_size)
                 self.byte_size = 0

@@ -8,12 +8,7 @@ from collections.abc import Callable, Iterator
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.sessions.limits.shares.caller import LOCAL, Caller
-from xla_server.sessions.limits.shares.caller_shares import (
-    EVERYTHING,
-    CallerShares,
-    CallerUse,
-    Level,
-)
+from xla_server.sessions.limits.shares.caller_shares import EVERYTHING, CallerShares
 from xla_server.sessions.limits.shares.fair_share import FairShare
 
 
@@ -35,37 +30,33 @@ class FairSemaphore:
 
     def __post_init__(self) -> None:
         self.used = 0
-        self._shares = self._shared.shares
         self._queue: deque[Callable[[], None]] = deque()
 
     def take(self) -> None:
         """Take a slot; raises ResourceExhaustedError when none is free."""
-        shares = self._shares
-        with shares.lock:
-            mine, used = self.used, shares.used
-            exceeded = self._shared.exceeded(self._caller)
-            if mine < self.limit and shares.has_room(mine) and exceeded is None:
-                self._count(1)
-                return
-        if mine >= self.limit:
-            raise ResourceExhaustedError(
-                f"a session may have {self.limit} {self._noun}, got one more with {mine} there",
-                hint=self._hint,
-            )
-        if exceeded is not None:
-            raise self._shared.refusal(exceeded, self._noun, self._hint)
-        raise ResourceExhaustedError(
-            f"all sessions may have {shares.limit} {self._noun}, and one of them no more than are "
-            f"left, got one more with {used} there, {mine} of them this session's",
-            hint=self._hint,
-        )
+        shared = self._shared
+        with shared.lock:
+            mine, used = self.used, shared.used
+            if mine >= self.limit:
+                raise ResourceExhaustedError(
+                    f"a session may have {self.limit} {self._noun}, got one more with {mine} there",
+                    hint=self._hint,
+                )
+            shared.require(self._caller, self._noun, self._hint)
+            if not shared.has_room(mine):
+                raise ResourceExhaustedError(
+                    f"all sessions may have {shared.limit} {self._noun}, and one of them no more "
+                    f"than are left, got one more with {used} there, {mine} of them this session's",
+                    hint=self._hint,
+                )
+            self._count(1)
 
     def acquire_async(self, callback: Callable[[], None]) -> None:
         """Take a slot as soon as one is free, then call `callback`.
 
         The callback may run in the thread that releases a slot: it must not raise or wait.
         """
-        with self._shares.lock:
+        with self._shared.lock:
             self._queue.append(callback)
             ready = self._admitted()
         for each in ready:
@@ -73,15 +64,15 @@ class FairSemaphore:
 
     def release(self) -> None:
         """Release a slot, to the first in the queue that may have it."""
-        shares = self._shares
-        with shares.lock:
+        shared = self._shared
+        with shared.lock:
             self._count(-1)
-            if not self._queue and not self._shared.held_up:
+            if not self._queue and not shared.held_up:
                 return
             ready = self._admitted()
-            for slots in list(self._shared.held_up):
+            for slots in list(shared.held_up):
                 # One slot was released; other sessions get the next one.
-                if ready or shares.used >= shares.limit:
+                if ready or shared.used >= shared.limit:
                     break
                 ready = slots._admitted()
         for each in ready:
@@ -99,12 +90,12 @@ class FairSemaphore:
     def _admitted(self) -> list[Callable[[], None]]:
         """Return the callbacks of the queue that have a slot now. Under the lock."""
         ready: list[Callable[[], None]] = []
-        shares, queue, held_up = self._shares, self._queue, self._shared.held_up
+        shared, queue, held_up = self._shared, self._queue, self._shared.held_up
         while (
             queue
             and self.used < self.limit
-            and shares.has_room(self.used)
-            and self._shared.exceeded(self._caller) is None
+            and shared.has_room(self.used)
+            and shared.exceeded(self._caller) is None
         ):
             self._count(1)
             ready.append(queue.popleft())
@@ -117,28 +108,15 @@ class FairSemaphore:
     def _count(self, amount: int) -> None:
         """Count a slot as taken (1) or released (-1). Under the lock."""
         self.used += amount
-        self._shares.used += amount
-        self._shared.use.add(self._caller, amount)
+        self._shared.count(self._caller, amount)
 
 
-class SharedSemaphore:
+class SharedSemaphore(FairShare):
     """A semaphore of all sessions, with the sessions that wait for slots of others."""
 
     def __init__(
         self, limit: int, reserve: int = 0, caller_shares: CallerShares = EVERYTHING
     ) -> None:
-        self.shares = FairShare(limit, reserve)
-        self.use = CallerUse(caller_shares)
-        """The use of each caller; under the lock of `shares`."""
+        super().__init__(limit, reserve, caller_shares)
         self.held_up: dict[FairSemaphore, None] = {}
-        """Sessions that wait for slots of others; changed under the lock of `shares`."""
-
-    def exceeded(self, caller: Caller) -> Level | None:
-        """Return the level of a caller that may not have one more. Under the lock."""
-        shares = self.shares
-        return self.use.exceeded(caller, 1, shares.used, shares.limit, shares.reserve)
-
-    def refusal(self, level: Level, noun: str, hint: str) -> ResourceExhaustedError:
-        """Return the error for a level that `exceeded` returned."""
-        with self.shares.lock:
-            return self.use.refusal(level, 1, self.shares.used, self.shares.limit, noun, hint)
+        """Sessions that wait for slots of others; changed under the lock."""

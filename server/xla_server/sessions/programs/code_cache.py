@@ -6,7 +6,6 @@ its share loses code of its own, never that of others. Code that an execution us
 does code that has a state.
 """
 
-import concurrent.futures
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import NamedTuple
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.backends.platform import Executable
+from xla_server.execution.completion import Completion
 from xla_server.passes.partitioning.signature import ShardedSignature
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.limits.shares.caller import Caller
@@ -36,11 +36,12 @@ class CachedCode:
     key: bytes
     owner: Caller
     on_evicted: Callable[[], None]
-    compiling: "concurrent.futures.Future[CompiledProgram]" = dataclasses.field(
-        default_factory=concurrent.futures.Future
-    )
+    compiling: Completion = dataclasses.field(default_factory=Completion)
+    """It is done once there is the code, or an error, or the compiling call was cancelled."""
     compiled: CompiledProgram | None = None
     """The result of compiling; None before."""
+    error: BaseException | None = None
+    """The error of compiling."""
     uses: int = 0
     """Number of calls that compile it, wait for it or run it."""
 
@@ -50,7 +51,7 @@ class CachedCode:
         return 0 if self.compiled is None else self.compiled.executable.kept_bytes
 
     @property
-    def may_go(self) -> bool:
+    def is_evictable(self) -> bool:
         """True if the code may be evicted now, and compiled again to the same effect."""
         done = self.compiled
         return not self.uses and done is not None and not done.executable.has_state
@@ -146,7 +147,7 @@ class CodeCache:
         """Evict the least recently used code, of one level or all; False if none may be evicted."""
         for code in self._codes.values():
             is_of_level = level is None or level in levels(code.owner)
-            if is_of_level and code is not spared and code.may_go:
+            if is_of_level and code is not spared and code.is_evictable:
                 self.remove(code)
                 code.on_evicted()
                 return True

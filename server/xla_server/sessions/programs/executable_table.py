@@ -1,6 +1,5 @@
 """Programs that handles name, shared by content; their code may be evicted and compiled again."""
 
-import concurrent.futures
 import dataclasses
 import threading
 import time
@@ -77,9 +76,10 @@ class LoadedExecutable:
     work: ProgramWork | None
     kept_bytes: int
     cache_hit: bool
-    compile_time_ns: int
+    compile_time_ms: int
+    """Time of the compilation, rounded up."""
     shared: _Shared
-    room: ExecutionFootprint
+    footprint: ExecutionFootprint
     caller: Caller = LOCAL
     name: str = ""
     """The program's."""
@@ -92,11 +92,6 @@ class LoadedExecutable:
     def program(self) -> WireProgram:
         """The source that its code is compiled from."""
         return self.shared.program
-
-    @property
-    def compile_time_ms(self) -> int:
-        """Time of the compilation in milliseconds, rounded up."""
-        return -(-self.compile_time_ns // 1_000_000)
 
 
 class ExecutableCache:
@@ -152,7 +147,7 @@ class ExecutableCache:
         try:
             started = time.perf_counter_ns()
             code, is_ours = self._begin(shared, compile_program, cancellation, caller)
-            spent = time.perf_counter_ns() - started if is_ours else 0
+            spent_ns = time.perf_counter_ns() - started if is_ours else 0
             executable, signature = _compiled(code)
             self.end_use(code)
             shape, memory = executable.program_shape, executable.memory
@@ -163,7 +158,7 @@ class ExecutableCache:
                 executable.work,
                 executable.kept_bytes,
                 not is_ours,
-                spent,
+                -(-spent_ns // 1_000_000),
                 shared,
                 ExecutionFootprint(memory, shape),
                 caller,
@@ -220,7 +215,11 @@ class ExecutableCache:
             try:
                 if is_ours:
                     self._compile(shared, code, compile_program, cancellation)
-                if code.compiled is not None or _await(code.compiling, cancellation):
+                if code.compiled is None:
+                    cancellation.wait_for(code.compiling)
+                if code.error is not None:
+                    raise code.error
+                if code.compiled is not None:
                     return code, is_ours
             except BaseException:
                 self.end_use(code)
@@ -247,15 +246,14 @@ class ExecutableCache:
                 self._cache.remove(code)
                 if shared.code is code:
                     shared.code = None
-            if cancellation.is_cancelled:
-                code.compiling.cancel()
-            else:
-                code.compiling.set_exception(error)
+            if not cancellation.is_cancelled:
+                code.error = error
+            code.compiling.finish()
             raise
         with self._lock:
             code.compiled = compiled
             self._cache.compiled(code)
-        code.compiling.set_result(compiled)
+        code.compiling.finish()
 
     def _join(self, program: WireProgram, caller: Caller) -> _Shared:
         with self._lock:
@@ -371,18 +369,3 @@ class ExecutableTable:
 def _compiled(code: CachedCode) -> CompiledProgram:
     assert code.compiled is not None, "the code is there once nobody waits for it"
     return code.compiled
-
-
-def _await(
-    compiling: "concurrent.futures.Future[CompiledProgram]", cancellation: Cancellation
-) -> bool:
-    """Wait for code; raises the error of compiling it. False if its compilation was cancelled."""
-    woken = threading.Event()
-    compiling.add_done_callback(lambda _: woken.set())
-    with cancellation.calling(woken.set):
-        woken.wait()
-    cancellation.check()
-    if compiling.cancelled():
-        return False
-    compiling.result(timeout=0)
-    return True

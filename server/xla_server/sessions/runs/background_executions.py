@@ -15,10 +15,10 @@ from typing import Any
 from xla_contract.errors import CancelledError, InvalidArgumentError, NotFoundError, XlaError
 from xla_server.backends.platform import Profile
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.cancellation_set import CancellationSet
 from xla_server.execution.completion import Completion
 from xla_server.sessions.error_context import copy_of, reported, with_context
 from xla_server.sessions.limits.semaphores import FairSemaphore
-from xla_server.sessions.runs.active_executions import ActiveExecutions
 from xla_server.sessions.runs.memory_queue import MemoryWaiter
 from xla_server.sessions.runs.planner import RunPlanner
 from xla_server.sessions.runs.requests import RunRequest
@@ -80,7 +80,7 @@ class BackgroundExecutions:
     handles: HandleTable[LaunchedExecution]
     _running: FairSemaphore
     _launched: FairSemaphore
-    _active: ActiveExecutions
+    _active: CancellationSet
     _submit: Callable[..., Any]
     """`submit(do, *arguments)` calls `do` in a thread for executions, in the session's turn."""
 
@@ -113,7 +113,7 @@ class BackgroundExecutions:
             run.label = execution.handle = self.handles.add(execution)
             run.free_donated()
             undo.pop_all()
-        self._active.begin(execution.cancellation)
+        self._active.add(execution.cancellation)
         execution.cancellation.add_callback(lambda: self._on_cancel(execution))
         execution.when_ready(lambda: self._enqueue(execution))
         return execution
@@ -194,21 +194,21 @@ class BackgroundExecutions:
         `waiter`, which has the memory.
         """
         error = None if waiter else self._error_of_arguments(execution)
-        room: Reservation | None = None
+        reservation: Reservation | None = None
         try:
             if error is None:
                 try:
                     entered = waiter.result() if waiter else self._enter(execution)
                     if entered is None:
                         return
-                    room = entered
+                    reservation = entered
                 except BaseException as caught:
                     error = self._named(execution, caught)
             if not execution.claim():
                 return
-            if room is not None:
+            if reservation is not None:
                 try:
-                    with execution.run.executing(execution.cancellation, room) as outcomes:
+                    with execution.run.executing(execution.cancellation, reservation) as outcomes:
                         execution.run.close()
                         self._keep(execution, outcomes)
                 except BaseException as caught:
@@ -216,8 +216,8 @@ class BackgroundExecutions:
                     error = self._named(execution, caught)
             self._end(execution, error)
         finally:
-            if room is not None:
-                room.release()
+            if reservation is not None:
+                reservation.release()
             self._running.release()
         execution.finish()
 
@@ -260,7 +260,7 @@ class BackgroundExecutions:
         # The values stay with their handles and with the executions that wait for them.
         execution.expected = []
         self._launched.release()
-        self._active.end(execution.cancellation)
+        self._active.discard(execution.cancellation)
 
     def _named(self, execution: LaunchedExecution, error: BaseException) -> XlaError:
         """The error, with the execution's name in front."""

@@ -44,7 +44,7 @@ class Batch(Generic[Q, R]):
         """Threads that have a slot and have not begun."""
         self._working = 0
         """Threads that have begun and have not left their slots."""
-        self._is_told = False
+        self._is_reported = False
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -120,9 +120,9 @@ class Batch(Generic[Q, R]):
             self._running.release()
         with self._lock:
             self._working -= 1
-            if self._left or self._working or self._is_told:
+            if self._left or self._working or self._is_reported:
                 return
-            self._is_told = True
+            self._is_reported = True
         self._done([each for each in self._outcomes if each is not None])
 
     def _outcome(self, request: Q) -> R | XlaError:

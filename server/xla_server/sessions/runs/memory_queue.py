@@ -108,7 +108,7 @@ class MemoryQueue:
             return entered
         try:
             with cancellation.calling(lambda: self.leave(entered)):
-                lent = contextlib.nullcontext() if slots is None else _given_back(slots)
+                lent = contextlib.nullcontext() if slots is None else _released(slots)
                 with releasing_slot(), lent:
                     left.wait()
                 cancellation.check()
@@ -163,7 +163,7 @@ class MemoryQueue:
     def _watch(self) -> None:
         while True:
             with self._lock:
-                left = self._look()
+                left = self._settle_ready()
                 if not self._waiters:
                     self._memory.on_change = None
                     self._thread = None
@@ -175,7 +175,7 @@ class MemoryQueue:
             self._changed.wait(max(0.0, next_deadline - time.monotonic()))
             self._changed.clear()
 
-    def _look(self) -> list[MemoryWaiter]:
+    def _settle_ready(self) -> list[MemoryWaiter]:
         """Settle all waiters that can be; return them. Called with the lock held."""
         now = time.monotonic()
         left: list[MemoryWaiter] = []
@@ -253,7 +253,7 @@ class MemoryQueue:
 
 
 @contextlib.contextmanager
-def _given_back(slots: FairSemaphore) -> Iterator[None]:
+def _released(slots: FairSemaphore) -> Iterator[None]:
     """Release a slot for the block, then wait for another one."""
     slots.release()
     try:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.types.shape import Shape
 from xla_server.backends.platform import Buffer, Device
-from xla_server.sessions.error_context import with_context
+from xla_server.sessions.error_context import part_of_request, with_context
 from xla_server.sessions.programs.executable_table import LoadedExecutable
 from xla_server.sessions.runs.grids.grid_runner import GridRunner
-from xla_server.sessions.runs.grids.shared_step import shared_step, taken_shape
+from xla_server.sessions.runs.grids.shared_step import parameter_shape, shared_step
 from xla_server.sessions.runs.program_runner import require_count, require_fitting
 from xla_server.sessions.runs.requests import (
     Argument,
@@ -22,7 +22,7 @@ from xla_server.sessions.runs.requests import (
     RunRequest,
     RunStep,
 )
-from xla_server.sessions.runs.run import FromStep, PlannedRun, PlannedStep, Source
+from xla_server.sessions.runs.run import PlannedRun, PlannedStep, Source
 from xla_server.sessions.runs.run_outputs import OutputReader, part_shape
 from xla_server.sessions.values.donation_check import Donations, Path, Root
 from xla_server.sessions.values.futures import ValueFuture
@@ -69,7 +69,7 @@ class _Plan:
         self._steps: list[PlannedStep] = []
         self._held: dict[int, Buffer | ValueFuture] = {}
         self._donated: list[int] = []
-        self._room: Reservation | None = None
+        self._inline_reservation: Reservation | None = None
         self._donations = Donations()
         self._last_use: dict[int, int] = {}
         self._outputs = OutputReader(grids.runner.engine.limits.max_message_bytes)
@@ -78,30 +78,28 @@ class _Plan:
         """Release all held values and reserved memory."""
         if self._held:
             self._values.release(list(self._held.values()))
-        if self._room is not None:
-            self._room.release()
+        if self._inline_reservation is not None:
+            self._inline_reservation.release()
 
     def run(self, steps: Sequence[RunStep]) -> PlannedRun:
         """Return the run of these steps."""
         # Bytes of the values sent along are those that arrived: `read` checks them against the
         # shapes.
-        room = 0
+        inline_bytes = 0
         uses: dict[int, tuple[int, int]] = {}
         for number, step in enumerate(steps):
             for index, argument in enumerate(step.arguments):
                 if isinstance(argument, HandleArgument):
                     uses.setdefault(argument.handle, (number, index))
                 elif isinstance(argument, InlineArgument):
-                    room += argument.byte_size
+                    inline_bytes += argument.byte_size
         if uses:
             self._hold(uses)
-        if room:
-            self._room = self._values.reserve(room, "values sent along")
+        if inline_bytes:
+            self._inline_reservation = self._values.reserve(inline_bytes, "values sent along")
         for number, step in enumerate(steps):
-            try:
+            with part_of_request(f"step {number}"):
                 self._steps.append(self._step(number, step))
-            except XlaError as error:
-                raise with_context(f"step {number}", error) from error.__cause__
         self._finish()
         return PlannedRun(
             self._grids,
@@ -109,7 +107,7 @@ class _Plan:
             self._steps,
             self._held,
             self._donated,
-            self._room,
+            self._inline_reservation,
             self._outputs.sent_back,
         )
 
@@ -146,11 +144,11 @@ class _Plan:
             sources.append(source)
             if argument is not None and argument.donate:
                 donated.append(index)
-            if isinstance(source, FromStep):
+            if isinstance(source, ResultArgument):
                 self._last_use[source.step] = number
         if donated or self._donations:
             self._check_donations(number, step, donated)
-        result, size = compiled.program_shape.result, compiled.room.byte_size
+        result, size = compiled.program_shape.result, compiled.footprint.byte_size
         if is_shared:
             shapes = [self._shape_of(source) for source in sources]
             result, size = shared_step(compiled, shapes)
@@ -161,13 +159,11 @@ class _Plan:
         self, argument: HandleArgument | ResultArgument | None, parameter: Shape | None
     ) -> Source:
         """Return the value that an argument names, which must fit `parameter`, if that is given."""
-        source: Source
         if argument is None:
             raise InvalidArgumentError("an argument must say its source, got none")
-        if isinstance(argument, HandleArgument):
-            source = self._held[argument.handle]
-        else:
-            source = FromStep(argument.step, argument.path)
+        source: Source = (
+            self._held[argument.handle] if isinstance(argument, HandleArgument) else argument
+        )
         shape = self._shape_of(source)
         if parameter is not None and shape is not parameter:
             require_fitting(shape, parameter, "it")
@@ -176,7 +172,7 @@ class _Plan:
     def _inline(self, argument: InlineArgument, compiled: LoadedExecutable, index: int) -> Buffer:
         """A value sent along; its layout describes the wire only."""
         literal = argument.read(max_bytes=self._runner.engine.quotas.device_bytes)
-        parameter = taken_shape(compiled, index, literal.shape)
+        parameter = parameter_shape(compiled, index, literal.shape)
         if not literal.shape.equal(parameter):
             if not literal.shape.compatible(parameter):
                 raise InvalidArgumentError(
@@ -187,7 +183,7 @@ class _Plan:
         return self._runner.engine.backend.to_device(literal, self._device)
 
     def _shape_of(self, source: Source) -> Shape:
-        if not isinstance(source, FromStep):
+        if not isinstance(source, ResultArgument):
             return source.shape
         done = len(self._steps)
         if not 0 <= source.step < done:
@@ -219,7 +215,7 @@ class _Plan:
             steps[self._last_use.get(number, number)].done_with.append(number)
             if not self._donations:
                 continue
-            if step.output.sees_whole:
+            if step.output.uses_whole:
                 self._donations.check(("step", number), (), f"the output of step {number}")
             for part in step.output.parts:
                 where = f"part {list(part.path)} of the output of step {number}"

@@ -99,12 +99,12 @@ class ProgramRunner:
         with self.reserve(compiled, cancellation) as reservation:
             self.running.take()
             try:
-                turn = self.engine.turns.begin(cancellation, self.flow)
+                time_slice = self.engine.time_slicer.begin(cancellation, self.flow)
                 try:
                     device = self.devices.default
                     execution = self.run(compiled, buffers, device, cancellation)
                 finally:
-                    self.engine.turns.end(turn)
+                    self.engine.time_slicer.end(time_slice)
                 return ExecutionResult(
                     reservation.keep(execution.output), profile_of(execution, compiled)
                 )
@@ -243,7 +243,7 @@ class ProgramRunner:
         with (
             self.reserve(compiled, cancellation),
             self.running.taken(),
-            self.engine.turns.taken(cancellation, self.flow),
+            self.engine.time_slicer.taken(cancellation, self.flow),
         ):
             device = self.devices.default
             executable.execute(
@@ -293,8 +293,8 @@ class ProgramRunner:
 
         Waits and raises as `MemoryQueue.reserve`.
         """
-        room = compiled.room
-        return self.engine.queue.reserve(self.data, room.byte_size, room, cancellation)
+        footprint = compiled.footprint
+        return self.engine.queue.reserve(self.data, footprint.byte_size, footprint, cancellation)
 
     def assigned(
         self, grid: DeviceGrid, assignments: Sequence[DeviceAssignment]

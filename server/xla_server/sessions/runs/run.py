@@ -16,8 +16,8 @@ from xla_server.sessions.programs.executable_table import ExecutionFootprint, Lo
 from xla_server.sessions.runs.grids.grid_runner import GridRunner
 from xla_server.sessions.runs.memory_queue import MemoryWaiter
 from xla_server.sessions.runs.program_runner import profile_of
+from xla_server.sessions.runs.requests import ResultArgument
 from xla_server.sessions.runs.run_outputs import PartOutcome, StepOutput, part_of, sent_back
-from xla_server.sessions.values.donation_check import Path
 from xla_server.sessions.values.futures import ValueFuture
 from xla_server.sessions.values.value_table import Reservation, ValueTable
 
@@ -25,15 +25,7 @@ MAX_RUNS = 1024
 """Largest number of runs of one batch, as the contract says."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FromStep:
-    """An argument that is the result of a step before, or a part of it."""
-
-    step: int
-    path: Path
-
-
-Source: TypeAlias = "Buffer | ValueFuture | FromStep"
+Source: TypeAlias = "Buffer | ValueFuture | ResultArgument"
 
 
 @dataclasses.dataclass(slots=True)
@@ -81,7 +73,7 @@ class PlannedRun:
     """The arguments that are values of the session, by their handles."""
     _donated: list[int]
     """The handles that it donates."""
-    _room: Reservation | None
+    _inline_reservation: Reservation | None
     """Memory of the values sent along, if any."""
     sent_back_bytes: int
     """Bytes of the results that are sent back, by their shapes."""
@@ -115,19 +107,19 @@ class PlannedRun:
 
         All at once, so that no run waits for memory while it holds some.
         """
-        size, room, number = self._need()
+        size, footprint, number = self._need()
         runner = self._grids.runner
         try:
-            return runner.engine.queue.reserve(runner.data, size, room, cancellation, slots)
+            return runner.engine.queue.reserve(runner.data, size, footprint, cancellation, slots)
         except ResourceExhaustedError as error:
             raise self._located(number, error) from error.__cause__
 
     def enter(self, on_left: Callable[[MemoryWaiter], None]) -> "Reservation | MemoryWaiter":
         """Reserve as `reserve` does, but wait without a thread; see `MemoryQueue.enter`."""
-        size, room, number = self._need()
+        size, footprint, number = self._need()
         runner = self._grids.runner
         try:
-            return runner.engine.queue.enter(runner.data, size, room, on_left)
+            return runner.engine.queue.enter(runner.data, size, footprint, on_left)
         except ResourceExhaustedError as error:
             raise self._located(number, error) from error.__cause__
 
@@ -139,7 +131,7 @@ class PlannedRun:
         """Return the bytes to reserve, their purpose, and the step that needs most."""
         needs = self._needs()[:-1]
         number = needs.index(max(needs))
-        return needs[number], self.steps[number].compiled.room, number
+        return needs[number], self.steps[number].compiled.footprint, number
 
     def _needs(self) -> list[int]:
         """Return the bytes that each step needs, earlier results included, and the total kept."""
@@ -155,51 +147,51 @@ class PlannedRun:
 
     @contextlib.contextmanager
     def executing(
-        self, cancellation: Cancellation, room: Reservation | None = None
+        self, cancellation: Cancellation, reservation: Reservation | None = None
     ) -> Iterator[list[StepOutcome]]:
-        """Run the steps in the reservation `room`; yield the outcomes, to be kept in the block.
+        """Run the steps in `reservation`; yield the outcomes, to be kept in the block.
 
         Raises ValuePendingError for an argument that is not computed, the error of one that failed,
-        the errors of running, and without `room` as `reserve`.
+        the errors of running, and without `reservation` as `reserve`.
         """
         runner, results = self._grids.runner, dict[int, Buffer]()
-        room = self.reserve(cancellation) if room is None else room
+        reservation = self.reserve(cancellation) if reservation is None else reservation
         needs = self._needs()
         outcomes: list[StepOutcome] = []
-        turns = runner.engine.turns
+        time_slicer = runner.engine.time_slicer
         # Participants take turns of their own; the run that waits for them must take none.
         is_shared = any(step.is_shared for step in self.steps)
-        turn = None if is_shared else turns.begin(cancellation, runner.flow)
+        time_slice = None if is_shared else time_slicer.begin(cancellation, runner.flow)
         try:
             for number, step in enumerate(self.steps):
                 try:
                     if not number:
                         self.free_donated()
                     cancellation.check()
-                    if turn is not None or step.is_shared:
+                    if time_slice is not None or step.is_shared:
                         outcomes.append(self._execute(number, step, results, cancellation))
                     else:
-                        with cancellation.followed() as own, turns.taken(own, runner.flow):
+                        with cancellation.followed() as own, time_slicer.taken(own, runner.flow):
                             outcomes.append(self._execute(number, step, results, own))
                 except XlaError as error:
                     raise self._located(number, error) from error.__cause__
                 for done in step.done_with:
                     results.pop(done, None)
-                room.shrink(max(needs[number + 1 :]))
+                reservation.shrink(max(needs[number + 1 :]))
             results.clear()
             yield outcomes
         finally:
-            if turn is not None:
-                turns.end(turn)
-            room.release()
+            if time_slice is not None:
+                time_slicer.end(time_slice)
+            reservation.release()
 
     def close(self) -> None:
         """Release the arguments; no effect when done before."""
         held, self._held = self._held, {}
         if held:
             self._values.release(list(held.values()))
-        if self._room is not None:
-            self._room.release()
+        if self._inline_reservation is not None:
+            self._inline_reservation.release()
         # A launched run is remembered after its end, and must not keep the memory of arguments.
         for step in self.steps:
             step.arguments = []
@@ -218,7 +210,7 @@ class PlannedRun:
             donated = [
                 each
                 for each in step.donated
-                if isinstance(step.arguments[each], FromStep)
+                if isinstance(step.arguments[each], ResultArgument)
                 or self._values.is_held_once(arguments[each])
             ]
             execution = self._grids.runner.run(
@@ -239,6 +231,6 @@ class PlannedRun:
 
 
 def _value_of(source: Source, results: dict[int, Buffer]) -> Buffer:
-    if isinstance(source, FromStep):
+    if isinstance(source, ResultArgument):
         return part_of(results[source.step], source.path)
     return source.result() if isinstance(source, ValueFuture) else source

@@ -39,10 +39,10 @@ class StepOutput:
     @property
     def is_used(self) -> bool:
         """True if the result, or a part of it, is kept or sent back."""
-        return self.sees_whole or bool(self.parts)
+        return self.uses_whole or bool(self.parts)
 
     @property
-    def sees_whole(self) -> bool:
+    def uses_whole(self) -> bool:
         """True if the whole result is kept or sent back."""
         return self.keep or self.fetch_as is not None
 
@@ -88,15 +88,15 @@ class OutputReader:
                 f"a step must have at most {MAX_PARTS} parts to be kept or sent back, got "
                 f"{len(output.parts)}"
             )
-        keep, fetch_as = self._fate(output, result)
+        keep, fetch_as = self._checked_use(output, result)
         parts = tuple(self._part(part, result) for part in output.parts)
         return StepOutput(keep, fetch_as, output.flatten, parts)
 
     def _part(self, part: PartRequest, result: Shape) -> StepPart:
         shape = part_shape(result, part.path)
-        return StepPart(part.path, shape, *self._fate(part, shape))
+        return StepPart(part.path, shape, *self._checked_use(part, shape))
 
-    def _fate(
+    def _checked_use(
         self, output: OutputRequest | PartRequest, result: Shape
     ) -> tuple[bool, Shape | None]:
         """Return whether a result or a part is kept, and the shape in which it is sent back."""

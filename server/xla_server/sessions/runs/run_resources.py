@@ -24,7 +24,7 @@ class RunResources:
         """The processes that own devices; None if this process owns all."""
         self.limits = limits
         self.quotas = quotas or Quotas(device_bytes=limits.max_device_bytes)
-        self.memory = MemoryBudget(limits.max_device_bytes)
+        self.memory = MemoryBudget(limits.max_device_bytes, limits.shares)
         self.queue = MemoryQueue(
             self.memory,
             wait_seconds=limits.execution_wait_seconds,
@@ -32,5 +32,5 @@ class RunResources:
         )
         """Executions that wait for memory."""
         self.compiling = CompileShare(limits.max_compile_seconds, limits.shares)
-        self.turns = TimeSlicer()
+        self.time_slicer = TimeSlicer()
         self.programs = ExecutableCache(limits)

@@ -59,23 +59,23 @@ class _Switching:
     """The switch interval of Python's lock, which all servers of a process share."""
 
     def __init__(self) -> None:
-        self._quick: set[object] = set()
+        self._owners: set[object] = set()
         """Owners of programs that run for long; the short interval holds while there is one."""
-        self._usual = 0.0
+        self._default_interval = 0.0
         self._lock = threading.Lock()
 
-    def set(self, who: object, *, is_quick: bool) -> None:
-        """Shorten the switch interval while `who` has programs that run for long."""
-        if is_quick == (who in self._quick):
+    def set(self, owner: object, *, is_quick: bool) -> None:
+        """Shorten the switch interval while `owner` has programs that run for long."""
+        if is_quick == (owner in self._owners):
             return
         with self._lock:
-            was_quick = bool(self._quick)
-            (self._quick.add if is_quick else self._quick.discard)(who)
+            was_quick = bool(self._owners)
+            (self._owners.add if is_quick else self._owners.discard)(owner)
             if is_quick and not was_quick:
-                self._usual = sys.getswitchinterval()
-                sys.setswitchinterval(min(SWITCH_SECONDS, self._usual))
-            elif was_quick and not self._quick:
-                sys.setswitchinterval(self._usual)
+                self._default_interval = sys.getswitchinterval()
+                sys.setswitchinterval(min(SWITCH_SECONDS, self._default_interval))
+            elif was_quick and not self._owners:
+                sys.setswitchinterval(self._default_interval)
 
 
 _SWITCHING = _Switching()
@@ -125,37 +125,37 @@ class TimeSlicer:
 
         The cancellation must be its own: it is what pauses it.
         """
-        turn = TimeSlice(cancellation, flow)
-        turn.worker.turn = turn
+        time_slice = TimeSlice(cancellation, flow)
+        time_slice.worker.time_slice = time_slice
         # Each operation is atomic, so no lock: the thread sets `_is_asleep` before its last look.
-        self._running.add(turn)
+        self._running.add(time_slice)
         if self._is_asleep:
             self._wake()
-        return turn
+        return time_slice
 
-    def end(self, turn: TimeSlice) -> None:
+    def end(self, time_slice: TimeSlice) -> None:
         """End what `begin` began; in the same thread."""
-        turn.worker.turn = None
-        self._running.discard(turn)
-        if not turn.since:
+        time_slice.worker.time_slice = None
+        self._running.discard(time_slice)
+        if not time_slice.since:
             return
         if self._has_paused:
             # It is the next one's turn.
             self._woken.set()
         # Only what was seen before is ever lent, and that under the lock.
         with self._lock:
-            if turn.is_lent and turn.worker.pool is not None:
-                turn.is_lent = False
-                turn.worker.pool.take_back()
+            if time_slice.is_lent and time_slice.worker.pool is not None:
+                time_slice.is_lent = False
+                time_slice.worker.pool.reclaim()
 
     @contextlib.contextmanager
     def taken(self, cancellation: Cancellation, flow: Flow = LOCAL_FLOW) -> Iterator[None]:
         """Count an execution of `flow` for the block."""
-        turn = self.begin(cancellation, flow)
+        time_slice = self.begin(cancellation, flow)
         try:
             yield
         finally:
-            self.end(turn)
+            self.end(time_slice)
 
     def _wake(self) -> None:
         with self._lock:
@@ -170,9 +170,9 @@ class TimeSlicer:
         while True:
             self._woken.wait(PERIOD)
             self._woken.clear()
-            turns = list(self._running)
-            quiet = 0 if turns else quiet + 1
-            self.look(turns, time.monotonic())
+            time_slices = list(self._running)
+            quiet = 0 if time_slices else quiet + 1
+            self.reschedule(time_slices, time.monotonic())
             if quiet >= _PATIENCE and not self._sleep():
                 return
 
@@ -190,64 +190,64 @@ class TimeSlicer:
             self._thread = None
             return False
 
-    def look(self, turns: list[TimeSlice], now: float) -> None:
+    def reschedule(self, time_slices: list[TimeSlice], now: float) -> None:
         """Lend slots, pause and resume executions as of time `now`."""
-        long: list[TimeSlice] = []
-        for turn in turns:
-            if turn.worker.is_waiting or not turn.since:
+        long_running: list[TimeSlice] = []
+        for time_slice in time_slices:
+            if time_slice.worker.is_waiting or not time_slice.since:
                 # A waiting program uses no core; it counts as new when it resumes.
-                turn.since = turn.last = now
-                turn.pause(False)
+                time_slice.since = time_slice.last = now
+                time_slice.pause(False)
                 continue
-            seconds = now - turn.since
+            seconds = now - time_slice.since
             if seconds >= NEW_SECONDS:
-                long.append(turn)
-            if seconds >= LENDING_SECONDS and not turn.is_lent:
-                self._lend(turn)
-        _SWITCHING.set(self, is_quick=bool(long))
-        self._let_run(long, now)
+                long_running.append(time_slice)
+            if seconds >= LENDING_SECONDS and not time_slice.is_lent:
+                self._lend(time_slice)
+        _SWITCHING.set(self, is_quick=bool(long_running))
+        self._let_run(long_running, now)
 
-    def _let_run(self, long: list[TimeSlice], now: float) -> None:
+    def _let_run(self, long_running: list[TimeSlice], now: float) -> None:
         """Resume the long-running executions whose turn it is, and pause the others."""
         at_once = self._at_once
         young = self._young_rotation.select(
-            [turn for turn in long if now - turn.since < YOUNG_SECONDS],
+            [time_slice for time_slice in long_running if now - time_slice.since < YOUNG_SECONDS],
             at_once,
             _flow,
-            lambda turn: -turn.since,
+            lambda time_slice: -time_slice.since,
         )
         beside = set(young)
-        long = [turn for turn in long if turn not in beside]
-        self._has_paused = len(long) > at_once
+        long_running = [time_slice for time_slice in long_running if time_slice not in beside]
+        self._has_paused = len(long_running) > at_once
         chosen: list[TimeSlice] = []
         if now - self._changed_at < PERIOD:
-            chosen = [turn for turn in long if not turn.is_paused][:at_once]
+            chosen = [each for each in long_running if not each.is_paused][:at_once]
         else:
             self._changed_at = now
         running = set(chosen)
-        others = [turn for turn in long if turn not in running]
+        others = [time_slice for time_slice in long_running if time_slice not in running]
         # Within a session, programs that have waited longest come first.
-        following = self._rotation.select(
-            others, at_once - len(chosen), _flow, lambda turn: turn.last
+        resumed = self._rotation.select(
+            others, at_once - len(chosen), _flow, lambda time_slice: time_slice.last
         )
-        flows = {turn.flow for turn in (*young, *long)}
+        flows = {time_slice.flow for time_slice in (*young, *long_running)}
         for rotation in (self._rotation, self._young_rotation):
             rotation.forget_others(flows)
-        for turn in following:
-            turn.last = now
-        running.update(following)
-        for turn in (*young, *running):
-            turn.pause(False)
-        for turn in others:
-            if turn not in running:
-                turn.pause(True)
+        for time_slice in resumed:
+            time_slice.last = now
+        running.update(resumed)
+        for time_slice in (*young, *running):
+            time_slice.pause(False)
+        for time_slice in others:
+            if time_slice not in running:
+                time_slice.pause(True)
 
-    def _lend(self, turn: TimeSlice) -> None:
-        pool = turn.worker.pool
+    def _lend(self, time_slice: TimeSlice) -> None:
+        pool = time_slice.worker.pool
         with self._lock:
-            if pool is not None and turn in self._running:
-                turn.is_lent = pool.lend()
+            if pool is not None and time_slice in self._running:
+                time_slice.is_lent = pool.lend()
 
 
-def _flow(turn: TimeSlice) -> Flow:
-    return turn.flow
+def _flow(time_slice: TimeSlice) -> Flow:
+    return time_slice.flow

@@ -59,10 +59,10 @@ class Arena:
         self._shrink = shrink
         self._parts = FreeList(capacity)
         self._users: dict[int, int] = {}
-        self._given_back: set[int] = set()
+        self._freed: set[int] = set()
         self._backed = 0
         self.stray_bytes = 0
-        """Bytes that the client has written outside all parts, as of the last `look`."""
+        """Bytes that the client has written outside all parts, as of the last `scan_strays`."""
         self._idle_since: float | None = time.monotonic()
         self._lock = threading.Lock()
         self._descriptor = _sealed_file(capacity)
@@ -82,10 +82,10 @@ class Arena:
     @property
     def backed_bytes(self) -> int:
         """Bytes with memory: up to the farthest end of a part since the last `trim`, and strays."""
-        self.look()
+        self.scan_strays()
         return self._backed + self.stray_bytes
 
-    def look(self, *, drops: bool = False) -> None:
+    def scan_strays(self, *, drops: bool = False) -> None:
         """Count the bytes that the client has written outside all parts, unless the lock is held.
 
         With `drops`, release their memory.
@@ -158,7 +158,7 @@ class Arena:
         with self._lock:
             self._mapped()
             self._size(offset)
-            self._given_back.add(offset)
+            self._freed.add(offset)
             self._release_if_unused(offset)
 
     def size(self, offset: int) -> int:
@@ -245,14 +245,14 @@ class Arena:
 
     def _size(self, offset: int) -> int:
         """The size of a part that was not freed; raises NotFoundError."""
-        return self._parts.size(_NO_PART if offset in self._given_back else offset)
+        return self._parts.size(_NO_PART if offset in self._freed else offset)
 
     def _leave(self, offset: int, *, free: bool = False) -> None:
         """End a use of a part, and free it if `free`."""
         with self._lock:
             self._users[offset] -= 1
             if free:
-                self._given_back.add(offset)
+                self._freed.add(offset)
             self._release_if_unused(offset)
             if self._memory is None and not self._users:
                 os.close(self._descriptor)
@@ -261,8 +261,8 @@ class Arena:
         if self._users.get(offset):
             return
         self._users.pop(offset, None)
-        if offset in self._given_back:
-            self._given_back.discard(offset)
+        if offset in self._freed:
+            self._freed.discard(offset)
             self._parts.release(offset)
             if not len(self._parts):
                 self._idle_since = time.monotonic()

@@ -37,7 +37,7 @@ class _Account:
     caller: Caller | None = None
     byte_size: int = 0
     stray_bytes: int = 0
-    """Bytes outside all parts, as of the last look."""
+    """Bytes outside all parts, as of the last scan."""
 
 
 class ArenaPool:
@@ -128,7 +128,7 @@ class ArenaPool:
         """Release most memory of arenas that have been idle for a while, and all stray bytes."""
         now = time.monotonic()
         for arena in self._lent():
-            arena.look(drops=True)
+            arena.scan_strays(drops=True)
             if arena.idle_seconds(now) >= IDLE_SECONDS:
                 arena.trim(self._warm_bytes, blocking=False)
 
@@ -177,7 +177,7 @@ class ArenaPool:
             self._drop_spare()
         # Callers beyond their shares take no memory that others keep warm.
         for arena in self._lent(greedy):
-            arena.look(drops=True)
+            arena.scan_strays(drops=True)
             arena.trim(0, blocking=False)
         if not self._take(account, byte_size):
             raise self._refusal(account, byte_size)
@@ -209,7 +209,7 @@ class ArenaPool:
     def _stray_bytes(self) -> int:
         """Count bytes that clients have written beyond their parts, and return how many."""
         for arena in self._lent():
-            arena.look()
+            arena.scan_strays()
         with self._lock:
             for arena, account in self._arenas.items():
                 self._count_strays(account, arena.stray_bytes)

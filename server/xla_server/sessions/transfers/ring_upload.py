@@ -146,7 +146,7 @@ def receive_ring(
     with cancellation.calling(lambda: shutdown_socket(channel)):
         for start in range(0, target.size, piece_bytes):
             if not slots:
-                slots += _told(channel, count, cancellation)
+                slots += _receive_slots(channel, count, cancellation)
             slot = slots.popleft()
             if slot >= count:
                 raise InvalidArgumentError(f"a piece must be in one of {count} slots, got {slot}")
@@ -163,7 +163,7 @@ def shutdown_socket(channel: socket.socket) -> None:
         channel.shutdown(socket.SHUT_RDWR)
 
 
-def _told(channel: socket.socket, most: int, cancellation: Cancellation) -> bytes:
+def _receive_slots(channel: socket.socket, most: int, cancellation: Cancellation) -> bytes:
     """Wait for pieces; return the numbers of their slots."""
     try:
         slots = recv_spinning(channel, most)

@@ -41,8 +41,8 @@ class Upload:
         self.received = 0
         self._checksum = 0
         self._owner: object = None
-        self._tell_owner: Callable[[XlaError], object] | None = None
-        self._left_at: float | None = self._active_at
+        self._notify_owner: Callable[[XlaError], object] | None = None
+        self._interrupted_at: float | None = self._active_at
         self._dropped: XlaError | None = None
         self._lock = threading.Lock()
 
@@ -58,7 +58,7 @@ class Upload:
             )
 
     def take_over(
-        self, owner: object, offset: int, tell: Callable[[XlaError], object], now: float
+        self, owner: object, offset: int, on_lost: Callable[[XlaError], object], now: float
     ) -> None:
         """Give the upload to another stream, and end the previous one.
 
@@ -67,29 +67,30 @@ class Upload:
         """
         with self._lock:
             self._check_alive()
-            before, self._tell_owner = self._tell_owner, tell
+            notify_previous, self._notify_owner = self._notify_owner, on_lost
             self._owner = owner
-            self._left_at = None
+            self._interrupted_at = None
             self._active_at = now
             received = self.received
-        if before is not None:
-            before(_taken_over())
+        if notify_previous is not None:
+            notify_previous(_taken_over())
         if offset != received:
             raise FailedPreconditionError(
-                f"an upload goes on where it broke off, got offset {offset} after {received} bytes",
-                hint="GetUpload tells the offset.",
+                f"an upload must be resumed at its progress, got offset {offset} after "
+                f"{received} bytes",
+                hint="GetUpload returns the offset.",
             )
 
     def leave(self, owner: object, now: float) -> None:
         """Record that a stream has ended; the upload then waits for another one."""
         with self._lock:
             if self._owner is owner:
-                self._owner = self._tell_owner = None
-                self._left_at = now
+                self._owner = self._notify_owner = None
+                self._interrupted_at = now
 
     def was_left_before(self, moment: float) -> bool:
         """Return whether the upload has had no stream since before `moment`."""
-        return self._left_at is not None and self._left_at <= moment
+        return self._interrupted_at is not None and self._interrupted_at <= moment
 
     def was_silent_since(self, moment: float) -> bool:
         """Return whether a stream has the upload and sent no chunk since before `moment`."""
@@ -148,10 +149,10 @@ class Upload:
                 return
             self._dropped = reason
             self._writer = None
-            tell, self._tell_owner = self._tell_owner, None
+            on_lost, self._notify_owner = self._notify_owner, None
             self._reservation.release()
-        if tell is not None:
-            tell(reason)
+        if on_lost is not None:
+            on_lost(reason)
 
     def _check_owner(self, owner: object) -> None:
         self._check_alive()
@@ -164,7 +165,7 @@ class Upload:
 
 
 def _taken_over() -> AbortedError:
-    return AbortedError("the upload goes on over another stream, which replaced this one")
+    return AbortedError("the upload continues over another stream, which replaced this one")
 
 
 def require_layout(shape: Shape) -> Shape:

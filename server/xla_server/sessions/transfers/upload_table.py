@@ -67,14 +67,14 @@ class UploadTable:
     """Clock for expiry, in seconds."""
 
     def __post_init__(self) -> None:
-        self._under_way: dict[bytes, Upload] = {}
+        self._in_progress: dict[bytes, Upload] = {}
         self._finished: OrderedDict[bytes, tuple[UploadState, float]] = OrderedDict()
         """The uploads whose values are on the device, and when they ended."""
         self._is_closed = False
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._under_way) + len(self._finished)
+        return len(self._in_progress) + len(self._finished)
 
     def begin(
         self,
@@ -82,11 +82,11 @@ class UploadTable:
         shape: Shape | None,
         device: DeviceHandle | None,
         offset: int,
-        on_taken_over: Callable[[XlaError], object],
+        on_lost: Callable[[XlaError], object],
     ) -> "UploadStream":
         """Begin or resume an upload, for a stream that must `leave` it in the end.
 
-        The previous stream of the upload gets AbortedError, through its `on_taken_over`, which
+        The previous stream of the upload gets AbortedError, through its `on_lost`, which
         must not wait. Raises InvalidArgumentError for an invalid id or shape or a changed shape,
         and FailedPreconditionError for an offset other than the upload's progress. Raises
         ResourceExhaustedError, before memory is allocated, for too many uploads or too little
@@ -105,13 +105,13 @@ class UploadTable:
             finished = self._finished.get(upload_id)
             if finished is not None:
                 return _FinishedUpload(finished[0], offset)
-            upload = self._under_way.get(upload_id)
+            upload = self._in_progress.get(upload_id)
             if upload is None:
                 upload = self._new(shape, device, offset)
-                self._under_way[upload_id] = upload
+                self._in_progress[upload_id] = upload
             else:
                 upload.check_same(shape, self._devices.resolve(device))
-        return UploadStream(self, upload_id, upload).take_over(offset, on_taken_over)
+        return UploadStream(self, upload_id, upload).take_over(offset, on_lost)
 
     def state(self, upload_id: bytes) -> UploadState:
         """Return the progress of an upload; NotFoundError if there is none of this id."""
@@ -120,7 +120,7 @@ class UploadTable:
             finished = self._finished.get(upload_id)
             if finished is not None:
                 return finished[0]
-            upload = self._under_way.get(upload_id)
+            upload = self._in_progress.get(upload_id)
         if upload is None:
             raise _unknown(upload_id)
         return UploadState(upload.received, upload.size)
@@ -134,7 +134,7 @@ class UploadTable:
         with self._lock:
             if self._finished.pop(upload_id, None) is not None:
                 return
-            upload = self._under_way.pop(upload_id, None)
+            upload = self._in_progress.pop(upload_id, None)
         if upload is None:
             raise _unknown(upload_id)
         upload.drop(AbortedError("the upload was abandoned"))
@@ -153,12 +153,16 @@ class UploadTable:
                 if ended > oldest and len(self._finished) <= MAX_FINISHED:
                     break
                 del self._finished[upload_id]
-            over = [key for key, each in self._under_way.items() if each.was_left_before(oldest)]
-            mute = [key for key, each in self._under_way.items() if each.was_silent_since(since)]
-            dropped = [self._under_way.pop(key) for key in over]
-            silent = [self._under_way.pop(key) for key in mute]
-        for upload in dropped:
-            upload.drop(AbortedError("the upload broke off and was not gone on with in time"))
+            interrupted_ids = [
+                key for key, each in self._in_progress.items() if each.was_left_before(oldest)
+            ]
+            silent_ids = [
+                key for key, each in self._in_progress.items() if each.was_silent_since(since)
+            ]
+            interrupted = [self._in_progress.pop(key) for key in interrupted_ids]
+            silent = [self._in_progress.pop(key) for key in silent_ids]
+        for upload in interrupted:
+            upload.drop(AbortedError("the upload was interrupted and not resumed in time"))
         for upload in silent:
             seconds = self._limits.upload_silence_seconds
             upload.drop(
@@ -173,8 +177,8 @@ class UploadTable:
         """Free all uploads and refuse new ones."""
         with self._lock:
             self._is_closed = True
-            dropped = list(self._under_way.values())
-            self._under_way.clear()
+            dropped = list(self._in_progress.values())
+            self._in_progress.clear()
             self._finished.clear()
         for upload in dropped:
             upload.drop(AbortedError("the session of the upload has ended"))
@@ -198,22 +202,23 @@ class UploadTable:
         upload.drop(reason)
 
     def _remove(self, upload_id: bytes, upload: Upload) -> None:
-        if self._under_way.get(upload_id) is upload:
-            del self._under_way[upload_id]
+        if self._in_progress.get(upload_id) is upload:
+            del self._in_progress[upload_id]
 
     def _new(self, shape: Shape | None, device: DeviceHandle | None, offset: int) -> Upload:
         if offset != 0:
             raise NotFoundError(
-                f"only an upload under way goes on, got offset {offset} for an id of none",
-                hint="Uploads that broke off are kept for the grace period of sessions.",
+                f"only an upload in progress can be resumed, got offset {offset} for an id "
+                "without one",
+                hint="Interrupted uploads are kept for the grace period of sessions.",
             )
         target = self._devices.resolve(device)
         checked = _checked(shape)
-        if len(self._under_way) >= MAX_UPLOADS:
+        if len(self._in_progress) >= MAX_UPLOADS:
             raise ResourceExhaustedError(
-                f"a session may have {MAX_UPLOADS} uploads under way, got one more with "
-                f"{len(self._under_way)} there",
-                hint="Abandon those that will not go on.",
+                f"a session may have {MAX_UPLOADS} uploads in progress, got one more with "
+                f"{len(self._in_progress)} there",
+                hint="Abandon those that will not be resumed.",
             )
         spared = self._limits.spared_device_bytes
         reservation = self._values.reserve_later(
@@ -239,10 +244,10 @@ class UploadStream:
         self._id = upload_id
         self._upload = upload
 
-    def take_over(self, offset: int, tell: Callable[[XlaError], object]) -> "UploadStream":
+    def take_over(self, offset: int, on_lost: Callable[[XlaError], object]) -> "UploadStream":
         """Become the upload's only stream; raises as `UploadTable.begin` does."""
         try:
-            self._upload.take_over(self, offset, tell, self._uploads.clock())
+            self._upload.take_over(self, offset, on_lost, self._uploads.clock())
         except BaseException:
             self.leave()
             raise
@@ -283,7 +288,7 @@ class _FinishedUpload(UploadStream):
     def __init__(self, finished: UploadState, offset: int) -> None:
         if offset != finished.size:
             raise FailedPreconditionError(
-                f"an upload goes on where it broke off, got offset {offset} for one that has "
+                f"an upload must be resumed at its progress, got offset {offset} for one that has "
                 f"finished with {finished.size} bytes",
                 hint="Begin another upload under another upload_id.",
             )
@@ -315,5 +320,5 @@ def _unknown(upload_id: bytes) -> NotFoundError:
     return NotFoundError(
         f"an upload of this session is needed, got id {upload_id[:MAX_ID_BYTES].hex()}, which "
         "there never was or which has ended",
-        hint="Uploads that broke off are kept for the grace period of sessions.",
+        hint="Interrupted uploads are kept for the grace period of sessions.",
     )

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
 from xla_contract.types.shape import Shape
 from xla_server.backends.platform import Buffer
-from xla_server.sessions.limits.memory_account import MemoryAccount
 from xla_server.sessions.limits.memory_budget import MemoryBudget
+from xla_server.sessions.limits.shares.caller import LOCAL, Caller
 from xla_server.sessions.values.futures import ValueFuture
 from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
 
@@ -48,7 +48,7 @@ class Reservation:
         excess = self._byte_size - byte_size
         if excess > 0:
             self._byte_size = byte_size
-            self._give_back(excess)
+            self._release_bytes(excess)
 
     def __enter__(self) -> "Reservation":
         return self
@@ -60,10 +60,10 @@ class Reservation:
         """Release the bytes unless a value was stored."""
         byte_size, self._byte_size = self._byte_size, 0
         if byte_size:
-            self._give_back(byte_size)
+            self._release_bytes(byte_size)
 
-    def _give_back(self, byte_size: int) -> None:
-        self._table.give_up(byte_size, self._is_running)
+    def _release_bytes(self, byte_size: int) -> None:
+        self._table.uncharge(byte_size, self._is_running)
         if self._on_release is not None:
             self._on_release(byte_size)
 
@@ -80,13 +80,15 @@ class ValueTable:
     def __init__(
         self,
         handles: HandleFactory,
-        memory: MemoryBudget | MemoryAccount,
+        memory: MemoryBudget,
         *,
         max_bytes: int,
         max_handles: int,
+        caller: Caller = LOCAL,
     ) -> None:
         self.max_bytes = max_bytes
         self._memory = memory
+        self._caller = caller
         self.handles: HandleTable[Buffer | ValueFuture] = HandleTable(
             handles, HandleKind.DATA, max_handles
         )
@@ -130,7 +132,7 @@ class ValueTable:
         """Raise as `reserve` if so many bytes have no room now."""
         with self._lock:
             self._require_room(byte_size, purpose)
-            self._memory.require(byte_size, purpose, spared=spared)
+            self._memory.require(byte_size, purpose, self._caller, spared=spared)
 
     def reserve_later(self, byte_size: int, purpose: object, *, spared: int) -> Reservation:
         """An empty reservation, to `grow` up to `byte_size` bytes as they arrive.
@@ -148,7 +150,7 @@ class ValueTable:
         with self._lock:
             self._require_room(byte_size, purpose)
             running = byte_size if is_running else 0
-            self._memory.take(byte_size, purpose, spared=spared, running=running)
+            self._memory.take(byte_size, purpose, self._caller, spared=spared, running=running)
             self.reserved_bytes += byte_size
             self._running += running
 
@@ -273,11 +275,11 @@ class ValueTable:
                 running = reserved if is_running else 0
                 self.reserved_bytes -= reserved
                 self._running -= running
-                self._memory.change(taken, running=-running)
+                self._memory.change(taken, self._caller, running=-running)
         return handle
 
     def _count(self, buffer: Buffer) -> None:
-        self._memory.change(self._added(buffer))
+        self._memory.change(self._added(buffer), self._caller)
 
     def _added(self, buffer: Buffer) -> int:
         """Count one more use of a value; return its bytes that were not counted before."""
@@ -298,15 +300,15 @@ class ValueTable:
             if not self._held[leaf]:
                 del self._held[leaf]
                 self.used_bytes -= leaf.byte_size
-                self._memory.change(-leaf.byte_size)
+                self._memory.change(-leaf.byte_size, self._caller)
 
-    def give_up(self, byte_size: int, is_running: bool) -> None:
+    def uncharge(self, byte_size: int, is_running: bool) -> None:
         """Free reserved bytes."""
         with self._lock:
             running = byte_size if is_running else 0
             self.reserved_bytes -= byte_size
             self._running -= running
-            self._memory.change(-byte_size, running=-running)
+            self._memory.change(-byte_size, self._caller, running=-running)
 
 
 def _buffer_of(entry: Buffer | ValueFuture) -> Buffer:

@@ -38,7 +38,7 @@ def test_ending_all_calls_ends_those_to_come():
     calls = ActiveCalls()
     with calls.running(Context()) as first:
         assert len(calls) == 1
-        assert calls.cancel_all() == 1
+        calls.cancel_all()
         with pytest.raises(UnavailableError):
             first.check()
     assert len(calls) == 0

@@ -25,12 +25,12 @@ from xla_contract.types.shape import Shape
 from xla_contract.wire.literals.proto import literal_to_proto
 from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.cancellation_set import CancellationSet
 from xla_server.rpc.calls import draining as draining_module
 from xla_server.rpc.calls.active_calls import ActiveCalls
 from xla_server.rpc.calls.draining import DrainController
 from xla_server.rpc.server import RpcOptions, RpcServer
 from xla_server.rpc.threads.pools import Pool, Pools, PoolSizes
-from xla_server.sessions.runs.active_executions import ActiveExecutions
 from xla_server.sessions.session_registry import SessionRegistry
 
 GRACE = 300
@@ -243,7 +243,7 @@ def test_a_second_wish_to_end_is_no_end_of_the_grace_period(
 
 
 def test_all_that_is_left_is_waited_for() -> None:
-    pools, calls, launched = Pools(PoolSizes(1, 1, 1, 1)), ActiveCalls(), ActiveExecutions()
+    pools, calls, launched = Pools(PoolSizes(1, 1, 1, 1)), ActiveCalls(), CancellationSet()
     draining, gate, begun = (
         DrainController(calls, launched, pools),
         threading.Event(),
@@ -271,19 +271,19 @@ def test_all_that_is_left_is_waited_for() -> None:
     assert draining.wait(100)
 
     execution = Cancellation()
-    launched.begin(execution)
+    launched.add(execution)
     assert not draining.wait(0)
     cut_short = threading.Event()
     cut_short.set()
     assert not draining.wait(GRACE, cut_short)
-    launched.end(execution)
+    launched.discard(execution)
     assert draining.wait(100)
     assert pools.close(20)
 
 
 def test_what_is_refused_is_no_work_that_is_left() -> None:
     pools, gate = Pools(PoolSizes(1, 1, 1, 1)), threading.Event()
-    draining = DrainController(ActiveCalls(), ActiveExecutions(), pools)
+    draining = DrainController(ActiveCalls(), CancellationSet(), pools)
     draining.begin()
     pools.refusals.submit(gate.wait, 20)
     assert draining.wait(0)
@@ -296,7 +296,7 @@ def test_lingering_ends_without_calls_or_soon(
     seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = ActiveCalls()
-    draining = DrainController(calls, ActiveExecutions(), Pools(PoolSizes(1, 1, 1, 1)))
+    draining = DrainController(calls, CancellationSet(), Pools(PoolSizes(1, 1, 1, 1)))
     started = time.monotonic()
     draining.begin()
     draining.linger(seconds, threading.Event())

@@ -28,8 +28,8 @@ from xla_server.rpc.calls.response_memory import (
     AccountedResponse,
     Response,
     accounted_literal,
+    accounted_response,
     discard,
-    held,
     reservation_of,
 )
 from xla_server.rpc.calls.response_turns import ResponseTurns
@@ -62,7 +62,7 @@ def service(boundary: Boundary) -> Session:
 
 @pytest.fixture
 def answers(service: Session) -> SessionResponseMemory:
-    return service.answers
+    return service.response_memory
 
 
 def unary(boundary: Boundary, context: Context, method: Callable[..., Response]) -> bytes:
@@ -86,7 +86,7 @@ def test_an_answer_has_room_until_its_call_ends(
     boundary: Boundary, answers: SessionResponseMemory
 ) -> None:
     def method(service: Session, *_: object) -> Response:
-        return held(service.answers, len(LARGE), lambda: LARGE)
+        return accounted_response(service.response_memory, len(LARGE), lambda: LARGE)
 
     for answered in (lambda *_: LARGE, method):
         context = Context()
@@ -100,7 +100,7 @@ def test_a_deferred_answer_has_room_until_its_call_ends(
     boundary: Boundary, answers: SessionResponseMemory
 ) -> None:
     def method(service: Session, _: object, __: Cancellation, answer: Responder) -> None:
-        answer.done(held(service.answers, len(LARGE), lambda: LARGE))
+        answer.done(accounted_response(service.response_memory, len(LARGE), lambda: LARGE))
 
     context = Context()
     assert deferred(boundary, context, method) == [LARGE, None]
@@ -124,11 +124,14 @@ def test_a_call_that_has_ended_holds_no_room(
 
 def test_small_answers_are_not_counted(boundary: Boundary, answers: SessionResponseMemory) -> None:
     small = bytes(LARGE_BYTES - 1)
-    assert held(answers, len(small), lambda: small) is small
+    assert accounted_response(answers, len(small), lambda: small) is small
     context = Context()
     assert unary(boundary, context, lambda *_: small) == small
     # Those that might have been large give back what they had.
-    assert unary(boundary, context, lambda *_: held(answers, len(LARGE), lambda: small)) == small
+    assert (
+        unary(boundary, context, lambda *_: accounted_response(answers, len(LARGE), lambda: small))
+        == small
+    )
     assert answers.used_bytes == 0
 
 
@@ -136,22 +139,22 @@ def test_nothing_is_made_without_room(answers: SessionResponseMemory) -> None:
     def make() -> bytes:
         raise AssertionError("made")
 
-    room = answers.take(LIMIT)
+    reservation = answers.take(LIMIT)
     with pytest.raises(ResourceExhaustedError, match=f"take {LIMIT} bytes"):
-        held(answers, len(LARGE), make)
+        accounted_response(answers, len(LARGE), make)
     literal = Literal.from_numpy(np.zeros(LARGE_BYTES, np.float32))
     with pytest.raises(ResourceExhaustedError, match=f"got {4 * LARGE_BYTES} bytes more"):
         accounted_literal(answers, xla_pb2.TransferToClientResponse(), literal)
-    room.release()
+    reservation.release()
     with pytest.raises(AssertionError):
-        held(answers, len(LARGE), make)
+        accounted_response(answers, len(LARGE), make)
     assert answers.used_bytes == 0
 
 
 def test_an_answer_without_room_is_an_error(
     boundary: Boundary, answers: SessionResponseMemory
 ) -> None:
-    room, context = answers.take(2 * LIMIT), Context()
+    reservation, context = answers.take(2 * LIMIT), Context()
     with pytest.raises(RuntimeError, match="aborted"):
         unary(boundary, context, lambda *_: LARGE)
     assert context.status is not None
@@ -160,7 +163,7 @@ def test_an_answer_without_room_is_an_error(
     sent = deferred(boundary, context, lambda *call: call[-1].done(LARGE))
     assert sent == [None]
     assert context.code is grpc.StatusCode.RESOURCE_EXHAUSTED
-    room.release()
+    reservation.release()
     assert answers.used_bytes == 0
 
 
@@ -169,7 +172,7 @@ def test_an_answer_that_is_not_sent_gives_its_room_back(
 ) -> None:
     def twice(service: Session, _: object, __: Cancellation, answer: Responder) -> None:
         for _ in range(2):
-            answer.done(held(service.answers, len(LARGE), lambda: LARGE))
+            answer.done(accounted_response(service.response_memory, len(LARGE), lambda: LARGE))
 
     context = Context()
     assert deferred(boundary, context, twice) == [LARGE, None]
@@ -179,7 +182,7 @@ def test_an_answer_that_is_not_sent_gives_its_room_back(
     huge = bytes(boundary.max_bytes + 1)
     context = Context()
     with pytest.raises(RuntimeError, match="aborted"):
-        unary(boundary, context, lambda *_: held(answers, len(huge), lambda: huge))
+        unary(boundary, context, lambda *_: accounted_response(answers, len(huge), lambda: huge))
     assert answers.used_bytes == 0
 
 
@@ -215,7 +218,7 @@ def test_an_answer_of_many_parts_takes_what_it_is_found_to_take(
     )
     with pytest.raises(ResourceExhaustedError):
         reservation_of(answers, response, size)
-    assert response.room is None
+    assert response.reservation is None
     assert answers.used_bytes == 2 * LIMIT
     beside.release()
 
@@ -232,7 +235,7 @@ def test_large_values_are_encoded_in_turns_and_nothing_else_is(
     monkeypatch.setattr(response_memory.ANSWER_TURNS, "turn", turn)
     message = xla_pb2.TransferToClientResponse()
     # A program that runs makes its answer itself, and may take for ever.
-    discard(held(answers, SLOW_BYTES, lambda: LARGE))
+    discard(accounted_response(answers, SLOW_BYTES, lambda: LARGE))
     discard(accounted_literal(answers, message, Literal.from_numpy(np.zeros(LIMIT, np.uint8))))
     assert not flows
     large = Literal.from_numpy(np.zeros(SLOW_BYTES, np.uint8))

@@ -88,5 +88,5 @@ def test_a_caller_cannot_take_all_slots_by_many_sessions() -> None:
     for number in range(7):
         places.leave(number)
     assert places.shares.used == 0
-    assert places._callers._used == {}
+    assert places.shares._callers._used == {}
     assert places.flow_of(5) == LOCAL_FLOW

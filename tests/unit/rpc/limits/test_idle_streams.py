@@ -54,7 +54,7 @@ class Watched:
 
     def look(self, seconds: float = 0.0, *, is_short: bool = False) -> int:
         self.seconds += seconds
-        return self.streams.look(is_short=is_short)
+        return self.streams.update(is_short=is_short)
 
     def end(self, *, is_all_alike: bool = False) -> list[str]:
         """The streams that are ended now, the first of them first; they go at once."""
@@ -254,14 +254,14 @@ class Pressed(Watched):
             received=self.count,
             clock=self.clock,
         )
-        self.pressure._requests.look = lambda: self.requests  # type: ignore[method-assign]
+        self.pressure._requests.update = lambda: self.requests  # type: ignore[method-assign]
         self.pressure._requests.end = self._end_requests  # type: ignore[method-assign]
 
     def round(self, seconds: float = 0.5) -> list[str]:
         """The streams that are ended so much later; they go at once."""
         self.seconds += seconds
         before = set(self.told)
-        self.pressure.look()
+        self.pressure.end_slow_calls()
         ended = [name for name in self.told if name not in before]
         for name in ended:
             del self.silences[self.named[name]]

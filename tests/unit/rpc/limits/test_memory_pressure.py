@@ -81,7 +81,7 @@ class Watched:
         """The calls that are ended so much later."""
         self.seconds += seconds
         before = set(self.calls.told)
-        count = self._pressure.look()
+        count = self._pressure.end_slow_calls()
         ended = [name for name in self.calls.told if name not in before]
         assert count == len(ended)
         return ended

@@ -10,12 +10,12 @@ class Stream:
 
     def __init__(self) -> None:
         self.answering = 0
-        self.handed_on: list[int] = []
+        self.handed_over: list[int] = []
         self.deadline: float | None = None
         self.was_late = threading.Event()
 
-    def hand_on(self, turn: int) -> None:
-        self.handed_on.append(turn)
+    def hand_over(self, number: int) -> None:
+        self.handed_over.append(number)
         self.answering = 0
 
     def end_late_calls(self, now: float) -> float | None:
@@ -29,8 +29,8 @@ def test_a_stream_that_answers_for_long_is_read_by_another_thread() -> None:
     watch, busy, idle = StreamWatchdog(), Stream(), Stream()
     with watch.watching(busy), watch.watching(idle):
         busy.answering = 7
-        until(lambda: busy.handed_on == [7])
-    assert idle.handed_on == []
+        until(lambda: busy.handed_over == [7])
+    assert idle.handed_over == []
 
 
 def test_it_sleeps_when_nothing_happens_until_it_is_woken_or_a_deadline_comes() -> None:
@@ -39,7 +39,7 @@ def test_it_sleeps_when_nothing_happens_until_it_is_woken_or_a_deadline_comes() 
         until(lambda: watch.is_asleep)
         stream.answering = 3
         watch.wake()
-        until(lambda: stream.handed_on == [3])
+        until(lambda: stream.handed_over == [3])
         stream.deadline = time.monotonic() + 0.3
         # A thread that adds a deadline does so: the watchdog may be asleep by now.
         watch.wake()
@@ -49,7 +49,7 @@ def test_it_sleeps_when_nothing_happens_until_it_is_woken_or_a_deadline_comes() 
     # The next stream finds a thread again.
     with watch.watching(stream):
         stream.answering = 4
-        until(lambda: stream.handed_on == [3, 4])
+        until(lambda: stream.handed_over == [3, 4])
 
 
 def test_a_deadline_later_than_any_clock_does_not_end_the_watch() -> None:
@@ -59,7 +59,7 @@ def test_a_deadline_later_than_any_clock_does_not_end_the_watch() -> None:
         until(lambda: watch.is_asleep)
         stream.answering = 1
         watch.wake()
-        until(lambda: stream.handed_on == [1])
+        until(lambda: stream.handed_over == [1])
 
 
 def _is_running() -> bool:

@@ -39,7 +39,7 @@ def zeros(count: int) -> UndecodedLiteral:
 def described(
     registry: SessionRegistry, pools: Pools | None = None, **fields: int
 ) -> extension_pb2.DescribeServerResponse:
-    row = ServerRpcs(registry, pools, 5).rows["DescribeServer"]
+    row = ServerRpcs(registry, pools, 5).methods["DescribeServer"]
     assert isinstance(row, Unary)
     # It belongs to no session: none is made for it.
     assert not row.has_session

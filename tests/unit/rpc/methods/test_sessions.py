@@ -44,7 +44,7 @@ def service(sessions: SessionRegistry) -> Session:
 
 @pytest.fixture
 def rows(sessions: SessionRegistry) -> Mapping[str, MethodSpec]:
-    return SessionRpcs(sessions, (), 1 << 20).rows
+    return SessionRpcs(sessions, (), 1 << 20).methods
 
 
 def _describe(

@@ -72,10 +72,10 @@ def test_each_connection_has_a_name_of_its_own_until_it_closes(
             assert name
             assert ask(channel) == (name, peer)
             live = listening.connections.live()
-            assert live.has(name)
-            assert live.has(peer)
+            assert name in live
+            assert peer in live
         names.add(name)
-        until(lambda name=name: not listening.connections.live().has(name))
+        until(lambda name=name: name not in listening.connections.live())
     assert len(names) == 3
 
 
@@ -101,8 +101,8 @@ def test_clients_of_a_unix_socket_are_not_told_apart(
         name, peer = ask(channel)
         assert name == ""
         # But they are there until the last leaves.
-        assert listening.connections.live().has(peer)
-    until(lambda: not listening.connections.live().has(peer))
+        assert peer in listening.connections.live()
+    until(lambda: peer not in listening.connections.live())
 
 
 def test_no_connection_is_told_while_two_have_the_address(
@@ -132,10 +132,10 @@ def test_a_call_whose_client_has_gone_is_not_taken_for_one_of_who_came_after(
         waiting = channel.unary_unary("/a/b").future(b"waits")
         assert listening.waits.wait(100)
     # Its socket is closed, and its call is there: so is its name, beside that of another.
-    assert listening.connections.live().has(name)
+    assert name in listening.connections.live()
     assert listening.connections.of(peer) == name
     listening.released.set()
-    until(lambda: not listening.connections.live().has(name))
+    until(lambda: name not in listening.connections.live())
     assert waiting.done()
 
 

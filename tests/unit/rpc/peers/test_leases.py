@@ -57,17 +57,17 @@ def test_streams_end_when_their_token_is_withdrawn_or_its_role_too_low(tmp_path:
         leases.holding(with_token(TOKEN), UPLOAD, ends),
         leases.holding(with_token(TOKEN), DOWNLOAD, stays) as lease,
     ):
-        leases.look()
+        leases.recheck()
         authorise(lease.identity, UPLOAD)
         (tmp_path / "tokens").write_text(f"alice viewer {TOKEN}\n")
-        leases.look()
+        leases.recheck()
         assert isinstance(error_of(ends), PermissionDeniedError)
         assert not stays.is_cancelled
         # Calls on it have the new role.
         with pytest.raises(PermissionDeniedError):
             authorise(lease.identity, UPLOAD)
         (tmp_path / "tokens").write_text("bob user the-token-of-bob\n")
-        leases.look()
+        leases.recheck()
         assert isinstance(error_of(stays), UnauthenticatedError)
     assert not over.is_cancelled
     assert not leases._leases

@@ -8,7 +8,7 @@ import pytest
 from xla_contract.errors import AbortedError, CancelledError, InvalidArgumentError
 from xla_contract.types.shape import Shape
 from xla_server.execution.cancellation import Cancellation
-from xla_server.sessions.feeds.feed_queue import MAX_TOLD, FeedQueue
+from xla_server.sessions.feeds.feed_queue import MAX_DESCRIBED_WAITERS, FeedQueue
 from xla_server.sessions.feeds.queue_entries import FeedClient, Item
 
 SCALAR = Shape.parse("s32[]")
@@ -155,13 +155,13 @@ def test_who_holds_items_is_not_let_more_in_than_fits():
 
 def test_offered_items_are_checked_against_what_is_waited_for():
     queue = _queue(items=1)
-    taker = _take(queue, SCALAR, VECTOR)
+    consumer = _take(queue, SCALAR, VECTOR)
     refusals = queue.offer([_vector(), _number(1), _number(2), _vector(), _vector()])
     assert [refusal is None for refusal in refusals] == [False, True, False, True, True]
     assert r"got f32[4] where %infeed.3 of module train waits for (s32[], f32[4])" in str(
         refusals[0]
     )
-    assert len(taker[0]) == 2
+    assert len(consumer[0]) == 2
     assert len(queue) == 1
 
 
@@ -169,9 +169,9 @@ def test_offered_items_are_checked_against_what_is_waited_for():
 def test_a_closed_queue_gives_what_it_has_and_turns_away_the_rest(discard):
     queue = _queue(items=1)
     _put(queue, _number(1))
-    putter = _put(queue, _number(2))
+    producer = _put(queue, _number(2))
     assert queue.close(discard=discard) == (1 if discard else 0)
-    assert isinstance(putter[0], AbortedError)
+    assert isinstance(producer[0], AbortedError)
     assert isinstance(_put(queue, _number(3))[0], AbortedError)
     with pytest.raises(AbortedError):
         queue.offer([_number(3)])
@@ -186,9 +186,9 @@ def test_a_closed_queue_gives_what_it_has_and_turns_away_the_rest(discard):
 
 def test_closing_ends_those_who_wait_for_what_cannot_come():
     queue = _queue()
-    taker = _take(queue, SCALAR)
+    consumer = _take(queue, SCALAR)
     queue.close()
-    assert isinstance(taker[0], AbortedError)
+    assert isinstance(consumer[0], AbortedError)
     queue.clear()
     assert not queue.is_closed
 
@@ -256,11 +256,11 @@ def test_everybody_who_waits_is_told_of_with_the_reason():
 
 def test_some_of_many_who_wait_are_told_of():
     queue = _queue(items=1)
-    for _ in range(MAX_TOLD + 5):
+    for _ in range(MAX_DESCRIBED_WAITERS + 5):
         _take(queue, VECTOR)
     told = queue.waiting()
-    assert len(told) == MAX_TOLD
-    assert f"{MAX_TOLD - 1} before it in the queue" in told[-1].reason
+    assert len(told) == MAX_DESCRIBED_WAITERS
+    assert f"{MAX_DESCRIBED_WAITERS - 1} before it in the queue" in told[-1].reason
 
 
 def test_the_observer_hears_of_room():

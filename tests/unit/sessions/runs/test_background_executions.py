@@ -48,7 +48,7 @@ def service() -> Iterator[Session]:
     made = Session(shared_resources(1 << 20, quotas))
     yield made
     made.close()
-    until(lambda: made.engine.launched.value == 0 and made.engine.memory.used_bytes == 0)
+    until(lambda: not made.engine.launched and made.engine.memory.used_bytes == 0)
 
 
 def there(awaited: Completion) -> None:

@@ -94,7 +94,7 @@ def test_slots_are_free_when_the_outcomes_are_reported(
         if not leaving.is_set():
             leaving.set()
             # Until the thread of the other one is back in its pool.
-            until(lambda: frames()[others[0]].f_code.co_name == "_worker")
+            until(lambda: frames()[others[0]].f_code.co_name == "_work")
         release()
 
     def run(*arguments: Any) -> extension_pb2.RunResponse:

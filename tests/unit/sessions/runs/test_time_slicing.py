@@ -27,7 +27,7 @@ OLD = YOUNG_SECONDS + 1
 def _switching() -> Iterator[None]:
     """Schedulers of tests have nothing in common with those of what runs in this process."""
     # Those of tests before may still have Python's lock passed on quickly, for a moment.
-    until(lambda: not time_slicing._SWITCHING._quick)
+    until(lambda: not time_slicing._SWITCHING._owners)
     usual = sys.getswitchinterval()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time_slicing, "_SWITCHING", time_slicing._Switching())
@@ -35,8 +35,8 @@ def _switching() -> Iterator[None]:
     sys.setswitchinterval(usual)
 
 
-def _running(turns: list[TimeSlice]) -> set[int]:
-    return {number for number, turn in enumerate(turns) if not turn.is_paused}
+def _running(time_slices: list[TimeSlice]) -> set[int]:
+    return {number for number, time_slice in enumerate(time_slices) if not time_slice.is_paused}
 
 
 def _turns(count: int) -> list[TimeSlice]:
@@ -44,51 +44,51 @@ def _turns(count: int) -> list[TimeSlice]:
 
 
 def test_what_has_just_begun_runs_however_much_does() -> None:
-    turns = _turns(20)
+    time_slices = _turns(20)
     scheduler = TimeSlicer(2)
     for now in (5.0, 5.0 + NEW_SECONDS / 2):
-        scheduler.look(turns, now)
-        assert _running(turns) == set(range(20))
+        scheduler.reschedule(time_slices, now)
+        assert _running(time_slices) == set(range(20))
 
 
 def test_no_more_run_than_there_are_cores_and_each_has_its_turn() -> None:
-    turns, seen = _turns(5), set[int]()
+    time_slices, seen = _turns(5), set[int]()
     scheduler = TimeSlicer(2)
-    scheduler.look(turns, 5.0)
+    scheduler.reschedule(time_slices, 5.0)
     for number in range(5):
-        scheduler.look(turns, 5.0 + OLD + PERIOD * 1.5 * number)
-        running = _running(turns)
+        scheduler.reschedule(time_slices, 5.0 + OLD + PERIOD * 1.5 * number)
+        running = _running(time_slices)
         assert len(running) == 2
         seen |= running
     assert seen == set(range(5))
     # A number of programs up to that of cores needs no turns.
-    scheduler.look(turns[:2], 5.0 + 2 * OLD)
-    assert _running(turns[:2]) == {0, 1}
+    scheduler.reschedule(time_slices[:2], 5.0 + 2 * OLD)
+    assert _running(time_slices[:2]) == {0, 1}
 
 
 def test_the_next_begins_when_one_ends_and_no_other_is_interrupted() -> None:
-    turns = _turns(4)
+    time_slices = _turns(4)
     scheduler = TimeSlicer(2)
-    scheduler.look(turns, 5.0)
-    scheduler.look(turns, 5.0 + OLD)
-    first, second = (turns[number] for number in _running(turns))
-    left = [turn for turn in turns if turn is not first]
-    scheduler.look(left, 5.0 + OLD + PERIOD / 2)
+    scheduler.reschedule(time_slices, 5.0)
+    scheduler.reschedule(time_slices, 5.0 + OLD)
+    first, second = (time_slices[number] for number in _running(time_slices))
+    left = [time_slice for time_slice in time_slices if time_slice is not first]
+    scheduler.reschedule(left, 5.0 + OLD + PERIOD / 2)
     assert not second.is_paused
     assert len(_running(left)) == 2
 
 
 def test_the_youngest_run_beside_those_that_take_turns() -> None:
     old, scheduler = _turns(6), TimeSlicer(2)
-    scheduler.look(old, 5.0)
-    scheduler.look(old, 5.0 + OLD)
+    scheduler.reschedule(old, 5.0)
+    scheduler.reschedule(old, 5.0 + OLD)
     young = _turns(3)
-    scheduler.look([*old, *young], 5.0 + OLD)
+    scheduler.reschedule([*old, *young], 5.0 + OLD)
     for number in range(1, 9):
-        scheduler.look([*old, *young], 5.0 + OLD + 2 * NEW_SECONDS * number)
-        assert sum(turn.is_paused for turn in young) <= 1
-        assert 4 <= sum(turn.is_paused for turn in old) <= 5
-    scheduler.look([*old, *young], 5.0 + 2 * OLD + 1)
+        scheduler.reschedule([*old, *young], 5.0 + OLD + 2 * NEW_SECONDS * number)
+        assert sum(time_slice.is_paused for time_slice in young) <= 1
+        assert 4 <= sum(time_slice.is_paused for time_slice in old) <= 5
+    scheduler.reschedule([*old, *young], 5.0 + 2 * OLD + 1)
     assert len(_running([*old, *young])) == 2
 
 
@@ -98,11 +98,11 @@ def _of(flow: Flow, count: int) -> list[TimeSlice]:
 
 def test_callers_take_turns_whatever_number_of_programs_they_run() -> None:
     greedy, modest = _of(Flow("greedy", "1", "a"), 9), _of(Flow("modest", "2", "b"), 1)
-    turns, scheduler, counts = [*greedy, *modest], TimeSlicer(1), [0] * 10
-    scheduler.look(turns, 5.0)
+    time_slices, scheduler, counts = [*greedy, *modest], TimeSlicer(1), [0] * 10
+    scheduler.reschedule(time_slices, 5.0)
     for number in range(20):
-        scheduler.look(turns, 5.0 + OLD + PERIOD * 1.5 * number)
-        (running,) = _running(turns)
+        scheduler.reschedule(time_slices, 5.0 + OLD + PERIOD * 1.5 * number)
+        (running,) = _running(time_slices)
         counts[running] += 1
     assert counts[9] == 10
     # Those of one caller still have the same number of turns each.
@@ -111,42 +111,45 @@ def test_callers_take_turns_whatever_number_of_programs_they_run() -> None:
 
 def test_connections_and_sessions_of_a_caller_take_turns_within_its_own() -> None:
     flows = [Flow("ada", "1", "a"), Flow("ada", "1", "b"), Flow("ada", "2", "c"), Flow("eve")]
-    turns, scheduler = [turn for flow in flows for turn in _of(flow, 2)], TimeSlicer(1)
+    time_slices, scheduler = (
+        [time_slice for flow in flows for time_slice in _of(flow, 2)],
+        TimeSlicer(1),
+    )
     counts = dict.fromkeys(flows, 0)
-    scheduler.look(turns, 5.0)
+    scheduler.reschedule(time_slices, 5.0)
     for number in range(16):
-        scheduler.look(turns, 5.0 + OLD + PERIOD * 1.5 * number)
-        (running,) = _running(turns)
-        counts[turns[running].flow] += 1
+        scheduler.reschedule(time_slices, 5.0 + OLD + PERIOD * 1.5 * number)
+        (running,) = _running(time_slices)
+        counts[time_slices[running].flow] += 1
     assert list(counts.values()) == [2, 2, 4, 8]
 
 
 def test_a_caller_that_begins_young_programs_for_ever_leaves_such_slots_to_others() -> None:
     scheduler = TimeSlicer(2)
     first = _of(Flow("modest", "2", "b"), 1)
-    scheduler.look(first, 5.0)
+    scheduler.reschedule(first, 5.0)
     for number in range(1, 9):
         # Younger than the first one, all of them.
         others = _of(Flow("greedy", "1", "a"), 6)
         now = 5.0 + 2 * NEW_SECONDS * number
-        scheduler.look([*first, *others], now)
-        scheduler.look([*first, *others], now + NEW_SECONDS)
+        scheduler.reschedule([*first, *others], now)
+        scheduler.reschedule([*first, *others], now + NEW_SECONDS)
         assert not first[0].is_paused
 
 
 def test_what_waits_for_others_takes_no_turn_and_is_new_when_it_goes_on() -> None:
-    turns, scheduler = _turns(4), TimeSlicer(1)
-    for turn in turns[1:]:
-        turn.worker = type(turn.worker)(None)
-    scheduler.look(turns, 5.0)
-    scheduler.look(turns, 5.0 + OLD)
-    waiting = next(turn for turn in turns if turn.is_paused)
+    time_slices, scheduler = _turns(4), TimeSlicer(1)
+    for time_slice in time_slices[1:]:
+        time_slice.worker = type(time_slice.worker)(None)
+    scheduler.reschedule(time_slices, 5.0)
+    scheduler.reschedule(time_slices, 5.0 + OLD)
+    waiting = next(time_slice for time_slice in time_slices if time_slice.is_paused)
     waiting.worker = type(waiting.worker)(None)
     waiting.worker.is_waiting = True
-    scheduler.look(turns, 5.0 + 2 * OLD)
+    scheduler.reschedule(time_slices, 5.0 + 2 * OLD)
     assert not waiting.is_paused
     waiting.worker.is_waiting = False
-    scheduler.look(turns, 5.0 + 2 * OLD + NEW_SECONDS / 2)
+    scheduler.reschedule(time_slices, 5.0 + 2 * OLD + NEW_SECONDS / 2)
     assert not waiting.is_paused
 
 
@@ -184,24 +187,28 @@ def test_short_executions_are_never_lent() -> None:
         for _ in range(1000):
             scheduler.end(scheduler.begin(Cancellation()))
         assert pool.lent == 0
-        assert current_worker().turn is None
+        assert current_worker().time_slice is None
     finally:
         worker_context(before)  # type: ignore[arg-type]
 
 
 def test_python_s_lock_is_passed_on_sooner_while_something_runs_for_long() -> None:
-    usual, turns, schedulers = sys.getswitchinterval(), _turns(1), [TimeSlicer(1), TimeSlicer(1)]
+    usual, time_slices, schedulers = (
+        sys.getswitchinterval(),
+        _turns(1),
+        [TimeSlicer(1), TimeSlicer(1)],
+    )
     assert usual > SWITCH_SECONDS
     for scheduler in schedulers:
-        scheduler.look(turns, 5.0)
+        scheduler.reschedule(time_slices, 5.0)
     assert sys.getswitchinterval() == usual
     for scheduler in schedulers:
-        scheduler.look(turns, 5.0 + OLD)
+        scheduler.reschedule(time_slices, 5.0 + OLD)
         assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
     # Also of another server in this process.
-    schedulers[0].look([], 5.0 + OLD)
+    schedulers[0].reschedule([], 5.0 + OLD)
     assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
-    schedulers[1].look([], 5.0 + OLD)
+    schedulers[1].reschedule([], 5.0 + OLD)
     assert sys.getswitchinterval() == usual
 
 
@@ -213,7 +220,7 @@ def test_many_loops_in_python_take_turns_and_end_at_once() -> None:
         with scheduler.taken(cancellation):
             try:
                 while True:
-                    if cancellation.is_called:
+                    if cancellation.needs_checkpoint:
                         cancellation.checkpoint()
             except CancelledError:
                 pass
@@ -221,7 +228,7 @@ def test_many_loops_in_python_take_turns_and_end_at_once() -> None:
     threads = [threading.Thread(target=loop, args=(each,)) for each in cancellations]
     for thread in threads:
         thread.start()
-    until(lambda: sum(each.is_called for each in cancellations) >= 28)
+    until(lambda: sum(each.needs_checkpoint for each in cancellations) >= 28)
     for each in cancellations:
         each.cancel()
     for thread in threads:

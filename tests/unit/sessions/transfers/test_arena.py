@@ -290,7 +290,7 @@ def test_what_the_other_side_writes_counts_from_the_first_byte(arena, account):
 def test_what_the_other_side_writes_beyond_its_parts_is_taken_back(arena, account):
     arena.allocate(MIB)
     write(arena, 0, 4 * MIB)
-    arena.look(drops=True)
+    arena.scan_strays(drops=True)
     assert pages(arena) == arena.backed_bytes == account.used == MIB
     with arena.using(0, MIB) as memory:
         assert (memory == ord("x")).all()

@@ -126,9 +126,9 @@ def test_another_stream_takes_over_and_the_one_before_is_told() -> None:
     case.upload.take_over(second, 10, lambda error: None, 5.0)
     assert [type(error) for error in told] == [AbortedError]
     assert "over another stream" in told[0].message
-    with pytest.raises(AbortedError, match="goes on over another stream"):
+    with pytest.raises(AbortedError, match="continues over another stream"):
         case.write(10)
-    with pytest.raises(AbortedError, match="goes on over another stream"):
+    with pytest.raises(AbortedError, match="continues over another stream"):
         case.upload.check_complete(before)
     # The end of a stream that has lost it says nothing of it.
     case.upload.leave(before, 50.0)
@@ -142,7 +142,7 @@ def test_who_takes_over_at_another_offset_has_it_and_is_told_to_ask() -> None:
     case.write(0, 10)
     second = object()
     with pytest.raises(
-        FailedPreconditionError, match="where it broke off, got offset 9 after 10 bytes"
+        FailedPreconditionError, match="resumed at its progress, got offset 9 after 10 bytes"
     ) as caught:
         case.upload.take_over(second, 9, lambda error: None, 5.0)
     assert "GetUpload" in caught.value.hint

@@ -20,6 +20,7 @@ from xla_contract.errors import (
 from xla_contract.types.shape import Shape
 from xla_contract.wire.chunk_codec import ChunkView
 from xla_server.backends.interpreter import Interpreter
+from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.feeds.device_table import DeviceHandle
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import Session
@@ -49,7 +50,7 @@ class Case:
             upload_silence_seconds=SILENCE,
             spared_device_bytes=spared,
         )
-        engine = SharedResources(Interpreter(2), limits)
+        engine = SharedResources(Interpreter(2), limits, ThreadPool(1, "execution"))
         self.service = service = Session(engine)
         self.clock = Clock()
         self.uploads = service.uploads = UploadTable(
@@ -132,7 +133,7 @@ def test_the_device_must_be_there(case: Case):
 def test_what_has_no_room_is_refused_before_it_is_allocated(case: Case):
     with pytest.raises(ResourceExhaustedError, match="may take 1000 bytes"):
         case.begin(shape=Shape.parse("f32[1000000000000]{0}"))
-    assert case.uploads._under_way == {}
+    assert case.uploads._in_progress == {}
     assert case.reserved == 0
 
 
@@ -143,7 +144,7 @@ def test_what_cannot_be_allocated_leaves_nothing_set_aside(monkeypatch, case: Ca
     monkeypatch.setattr(case.service.engine.blocks, "take", fail)
     with pytest.raises(MemoryError):
         case.begin()
-    assert (case.reserved, case.uploads._under_way) == (0, {})
+    assert (case.reserved, case.uploads._in_progress) == (0, {})
 
 
 def test_uploads_under_way_are_limited():
@@ -270,7 +271,7 @@ def test_a_chunk_without_room_gives_everything_back_at_once(case: Case):
         with pytest.raises(ResourceExhaustedError, match=r"16 bytes more .* after 16 of 32 bytes"):
             _write(upload, 16)
         assert case.reserved == 970
-    assert case.uploads._under_way == {}
+    assert case.uploads._in_progress == {}
     with pytest.raises(ResourceExhaustedError):
         upload.finish()
 

@@ -1,10 +1,16 @@
 """Slots that many users share, of which none can take those of all others."""
 
-import threading
+from xla_server.sessions.limits.shares.caller import Caller
+from xla_server.sessions.limits.shares.caller_shares import (
+    EVERYTHING,
+    CallerShares,
+    CallerUse,
+    Level,
+)
 
 
 class FairShare:
-    """A number of slots for users that come and go.
+    """A number of slots for users that come and go, and the shares of them that callers may have.
 
     A user that has slots may have another while it has fewer than are free: the dynamic thresholds
     of Choudhury and Hahne (IEEE/ACM Transactions on Networking 6, 1998). So n users that want all
@@ -14,16 +20,32 @@ class FairShare:
     Methods are called with `lock` held, which also guards the users' own counts.
     """
 
-    __slots__ = ("limit", "lock", "reserve", "used")
-
-    def __init__(self, limit: int, reserve: int = 0) -> None:
+    def __init__(
+        self, limit: int, reserve: int = 0, caller_shares: CallerShares = EVERYTHING
+    ) -> None:
         self.limit = limit
         self.reserve = reserve
         self.used = 0
-        self.lock = threading.Lock()
+        self._callers = CallerUse(caller_shares)
+        self.lock = self._callers.lock
 
     def has_room(self, mine: int) -> bool:
         """Return whether a user that has `mine` slots may have another."""
         if mine:
             return mine < self.limit - self.used
         return self.used < self.limit + self.reserve
+
+    def exceeded(self, caller: Caller) -> Level | None:
+        """Return the level of a caller that may not have one more; None if it may."""
+        return self._callers.exceeded(caller, 1, self.used, self.limit, self.reserve)
+
+    def require(self, caller: Caller, noun: str, hint: str) -> None:
+        """Raise ResourceExhaustedError if a caller may not have one more."""
+        level = self.exceeded(caller)
+        if level is not None:
+            raise self._callers.refusal(level, 1, self.used, self.limit, noun, hint)
+
+    def count(self, caller: Caller, amount: int) -> None:
+        """Count slots of a caller as taken or, if negative, released."""
+        self.used += amount
+        self._callers.add(caller, amount)

@@ -128,7 +128,7 @@ class GridRunner:
         joining = joining_of(request.output, compiled)
         cuts = [(each.sharding, each.value.shape) for each in sources if isinstance(each, _Cut)]
         size = execution_bytes(compiled, cuts, joining)
-        with runner.engine.queue.reserve(runner.data, size, compiled.room, cancellation):
+        with runner.engine.queue.reserve(runner.data, size, compiled.footprint, cancellation):
             participants = self._participants(compiled, devices, sources)
             with self._slots(participants):
                 executions = self._run(participants, grid, cancellation)
@@ -163,10 +163,12 @@ class GridRunner:
             grid = prepared[0][0].program.grid
             channels = None
             if len(requests) == 1 < len(devices):
-                (compiled, arguments), places = prepared[0], range(len(devices))
+                (compiled, arguments), numbers = prepared[0], range(len(devices))
                 participants = [
-                    _Participant(_place(grid, place), compiled, arguments, devices[place])
-                    for place in places
+                    _Participant(
+                        _participant_name(grid, number), compiled, arguments, devices[number]
+                    )
+                    for number in numbers
                 ]
             else:
                 participants = [
@@ -183,10 +185,10 @@ class GridRunner:
                     modules = [runner.module_of(each.compiled) for each in participants]
                     check_transfer_cycles(modules, grid)
             # For all at once, so that no participant waits while another holds slots.
-            rooms = [each.compiled.room for each in participants]
-            largest = max(rooms, key=lambda room: room.byte_size)
-            size = sum(room.byte_size for room in rooms)
-            with part_of_request(participants[rooms.index(largest)].name):
+            footprints = [each.compiled.footprint for each in participants]
+            largest = max(footprints, key=lambda each: each.byte_size)
+            size = sum(each.byte_size for each in footprints)
+            with part_of_request(participants[footprints.index(largest)].name):
                 room = runner.engine.queue.reserve(runner.data, size, largest, cancellation)
             stack.enter_context(room)
             with self._slots(participants):
@@ -241,7 +243,7 @@ class GridRunner:
             devices = [each.device for each in participants]
 
             def run(group: GridParticipants, own: Cancellation) -> list[Execution] | None:
-                with runner.engine.turns.taken(own, runner.flow):
+                with runner.engine.time_slicer.taken(own, runner.flow):
                     return in_turns(arguments, devices, own, group)
 
             in_turns = executable.in_turns
@@ -270,7 +272,7 @@ class GridRunner:
     ) -> list[_Participant]:
         return [
             _Participant(
-                _place(compiled.program.grid, number),
+                _participant_name(compiled.program.grid, number),
                 compiled,
                 [self._argument(source, number, device) for source in sources],
                 device,
@@ -321,7 +323,7 @@ class GridRunner:
         def run(collectives: Collectives, cancellation: Cancellation) -> Execution:
             with (
                 part_of_request(participant.name),
-                runner.engine.turns.taken(cancellation, runner.flow),
+                runner.engine.time_slicer.taken(cancellation, runner.flow),
             ):
                 execution = runner.run(
                     participant.compiled,
@@ -430,7 +432,7 @@ def _longest(executions: Sequence[Execution]) -> Execution:
     return max(executions, key=lambda each: each.profile.compute_time_ns)
 
 
-def _place(grid: DeviceGrid, number: int) -> str:
+def _participant_name(grid: DeviceGrid, number: int) -> str:
     replica, partition = grid.position(number)
     return f"replica {replica}, partition {partition}"
 

@@ -145,7 +145,7 @@ class Rendezvous:
         crosses = None
         if crossing is not None and not self._here.issuperset(meeting.members):
             crosses = crossing()
-        place = meeting.members.index(number)
+        index = meeting.members.index(number)
         me = self._participants[number]
         with self._lock:
             self._check()
@@ -154,7 +154,7 @@ class Rendezvous:
             if open_ is None:
                 here = sum(member in self._here for member in meeting.members)
                 open_ = self._open[key] = _Open(meeting, here)
-            open_.given[place] = given
+            open_.given[index] = given
             open_.arrived.add(number)
             is_last = len(open_.arrived) == open_.here
             if is_last:
@@ -170,7 +170,7 @@ class Rendezvous:
         if open_.error is not None:
             raise open_.error if is_last else _copy(open_.error)
         if work is not None:
-            self._work(me, open_, work, place, crosses)
+            self._work(me, open_, work, index, crosses)
         shared: SharedT = open_.shared
         return shared
 
@@ -223,11 +223,11 @@ class Rendezvous:
             self._check()
             open_ = self._open.get(key)
             if not visit.missing():
-                visit.rise(number)
+                visit.mark_awake(number)
                 if open_ is not None:
                     del self._open[key]
                     for sleeper in open_.arrived:
-                        visit.rise(sleeper)
+                        visit.mark_awake(sleeper)
                     open_.is_full = True
                     self._wake(open_)
                 return
@@ -319,11 +319,11 @@ class Rendezvous:
         me: _Participant,
         open_: _Open,
         work: Callable[[Any, int], None],
-        place: int,
+        index: int,
         crossing: Crossing | None,
     ) -> None:
         try:
-            work(open_.shared, place)
+            work(open_.shared, index)
         finally:
             with self._lock:
                 open_.working -= 1

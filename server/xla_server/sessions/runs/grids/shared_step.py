@@ -40,7 +40,7 @@ def shared_step(compiled: LoadedExecutable, arguments: Sequence[Shape]) -> tuple
     return result, execution_bytes(compiled, cuts, joining)
 
 
-def taken_shape(compiled: LoadedExecutable, number: int, given: Shape) -> Shape:
+def parameter_shape(compiled: LoadedExecutable, number: int, given: Shape) -> Shape:
     """The shape of a parameter that a value of shape `given` is an argument for.
 
     For a parameter that the program splits, that value may be a shard or the whole.
@@ -77,7 +77,7 @@ def execution_bytes(
     """Bytes of an execution on all devices, with its shards and a joined result."""
     size = compiled.program.grid.size
     return (
-        size * compiled.room.byte_size
+        size * compiled.footprint.byte_size
         + sum(cut_bytes(sharding, shape, size) for sharding, shape in cuts)
         + (0 if joining is None else joining[1].byte_size)
     )

@@ -330,7 +330,7 @@ def test_a_paused_product_goes_on_where_it_waited(columns: int) -> None:
     (thunk,) = kernels_of(compile_module(imported(lower(jnp.dot, left, right))).code)
     result, cancellation = np.zeros((90, columns), np.float32), Cancellation()
     addresses = [each.ctypes.data for each in (left, right, result)]
-    table = np.array([*addresses, cancellation.word])
+    table = np.array([*addresses, cancellation.flag_address])
     kernels = Kernels(machine=HOST)
     loaded = kernels.get(thunk.kernel)
     cancellation.pause()

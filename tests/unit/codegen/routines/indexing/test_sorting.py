@@ -129,5 +129,5 @@ def test_a_paused_sort_goes_on_where_it_waited() -> None:
     entries, cancellation = entries_of(np.arange(100)[::-1], 1), Cancellation()
     cancellation.pause()
     threading.Timer(0.1, cancellation.proceed).start()
-    found = Sorter(1, 4).sorted(entries, flag=cancellation.word)
+    found = Sorter(1, 4).sorted(entries, flag=cancellation.flag_address)
     np.testing.assert_array_equal(found, np.sort(entries))

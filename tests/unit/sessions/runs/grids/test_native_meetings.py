@@ -359,7 +359,7 @@ def test_a_listing_says_where_participants_meet() -> None:
 def test_no_one_is_left_asleep(
     looks: int, monkeypatch: pytest.MonkeyPatch, only_native: None
 ) -> None:
-    monkeypatch.setattr(program, "LOOKS", looks)
+    monkeypatch.setattr(program, "POLLS", looks)
     found = by_threads(LOOP, [[x, np.uint32(1500)] for (x,) in EACH])
     expected = in_turns(LOOP, [[x, np.uint32(1500)] for (x,) in EACH])
     same_bits(found, expected)

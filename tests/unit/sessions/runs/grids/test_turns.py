@@ -20,6 +20,7 @@ from xla_server.execution.collectives_protocol import (
     MeetingPlan,
 )
 from xla_server.rpc.decode.programs import read_compile_request
+from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.grids import grid_execution
 from xla_server.sessions.runs.requests import ShardedOutput, ShardedRequest, WholeArgument
@@ -32,7 +33,9 @@ def test_an_execution_of_a_small_program_takes_no_thread(monkeypatch: pytest.Mon
         raise AssertionError("a participant has a thread of its own")
 
     monkeypatch.setattr(grid_execution, "start", start)
-    session = Session(SharedResources(Cpu(3), Limits(max_device_bytes=1 << 20)))
+    session = Session(
+        SharedResources(Cpu(3), Limits(max_device_bytes=1 << 20), ThreadPool(1, "execution"))
+    )
     options = xla_pb2.ExecutionOptions(num_replicas=3)
     request = read_compile_request(parse_hlo(reducing()), options)
     executable = session.runner.compile(request, (), Cancellation())
