@@ -15,7 +15,6 @@ the turns, however many programs it runs.
 
 import contextlib
 import dataclasses
-import os
 import sys
 import threading
 import time
@@ -25,6 +24,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.limits.blocking import Worker, current_worker
 from xla_server.sessions.limits.shares.caller import LOCAL_FLOW, Flow
 from xla_server.sessions.limits.shares.rotation import Rotation
+from xla_server.target.available import available_cores
 
 PERIOD = 0.01
 """Seconds between two polls of the running programs, and the length of one turn."""
@@ -109,7 +109,7 @@ class TimeSlicer:
     """
 
     def __init__(self, at_once: int | None = None) -> None:
-        self._at_once = at_once or len(os.sched_getaffinity(0))
+        self._at_once = at_once or available_cores()
         self._running: set[TimeSlice] = set()
         self._changed_at = 0.0
         self._thread: threading.Thread | None = None
