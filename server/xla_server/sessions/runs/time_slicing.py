@@ -20,7 +20,9 @@ import threading
 import time
 from collections.abc import Iterator
 
+from xla_contract.errors import ResourceExhaustedError
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.start_thread import start_thread
 from xla_server.sessions.limits.blocking import Worker, current_worker
 from xla_server.sessions.limits.shares.caller import LOCAL_FLOW, Flow
 from xla_server.sessions.limits.shares.rotation import Rotation
@@ -160,8 +162,10 @@ class TimeSlicer:
     def _wake(self) -> None:
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, name="xla-turns", daemon=True)
-                self._thread.start()
+                try:
+                    self._thread = start_thread(self._watch, "xla-turns")
+                except ResourceExhaustedError:
+                    return  # Executions take no turns until one of them can start the thread.
             self._is_asleep = False
             self._woken.set()
 
