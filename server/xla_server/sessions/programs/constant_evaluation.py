@@ -50,13 +50,13 @@ def compute_constant(
         module = program.load(max_bytes)
         _check_constant(module)
         verify(module, max_value_bytes=max_bytes)
-    shape = _laid_out(module.entry.program_shape.result, output_layout)
-    if shape.byte_size > max_bytes:
-        raise ResourceExhaustedError(
-            f"a value may take {max_bytes} bytes, got {shape.byte_size} for the result {shape}"
-        )
-    plans = PlanCache(is_dynamic=has_dynamic_shapes(module))
-    use = MemoryUse(0, 0, shape.byte_size, temporary_bytes(module, plans))
+        shape = _laid_out(module.entry.program_shape.result, output_layout)
+        if shape.byte_size > max_bytes:
+            raise ResourceExhaustedError(
+                f"a value may take {max_bytes} bytes, got {shape.byte_size} for the result {shape}"
+            )
+        plans = PlanCache(is_dynamic=has_dynamic_shapes(module))
+        use = MemoryUse(0, 0, shape.byte_size, temporary_bytes(module, plans))
     with reserve(use):
         options = ExecuteOptions(cancellation=cancellation)
         return literal_of(evaluate(module, (), options=options, plans=plans), shape)

@@ -63,11 +63,14 @@ def call(service: Session, name: str, cancellation: Cancellation) -> Any:
     ("name", "walks"),
     [
         # Text is read, verified and written as a message, which is read and verified.
-        ("CompileModule", ("parse", "verify", "export", "import", "verify", "fingerprint")),
+        (
+            "CompileModule",
+            ("parse", "verify", "export", "import", "verify", "plan", "memory", "fingerprint"),
+        ),
         ("ConvertModule", ("parse", "verify", "export", "import", "verify", "print")),
         ("AnalyzeExecutable", ("import",)),
         ("GetComputationGraphStats", ("import", "verify")),
-        ("ComputeConstantGraph", ("import", "verify")),
+        ("ComputeConstantGraph", ("import", "verify", "plan", "memory")),
     ],
 )
 def test_reading_ends_at_the_next_instruction(
