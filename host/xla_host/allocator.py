@@ -5,6 +5,7 @@ page; keeping such blocks makes transfers two to four times as fast. Kept blocks
 system once nothing has been transferred for a while. C libraries other than glibc are left alone.
 """
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -202,8 +203,11 @@ class IdleTrimmer:
         """Start the thread; a second call does nothing."""
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, name="malloc-trim", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._watch, name="malloc-trim", daemon=True)
+                # Where the system refuses it, the next transfer starts it.
+                with contextlib.suppress(RuntimeError):
+                    thread.start()
+                    self._thread = thread
 
     def close(self) -> None:
         """End the thread, if there is one."""

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.plan import Plan, PlanCache, PlannedInstruction
 from xla_server.execution.memory_check import NO_MEMORY_OF_THEIR_OWN
+from xla_server.ir.compiling import checkpoint
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise.elementwise_table import ROWS
 
@@ -106,6 +107,7 @@ class _Walk:
     def summary(self) -> _Summary:
         """Walk all steps."""
         for step in self._plan.steps:
+            checkpoint()
             operands = [self._values[slot] for slot in step.operands]
             self._hold(step.result, self._evaluated(step, operands))
             self._peak = max(self._peak, self._live)

@@ -8,6 +8,7 @@ from xla_server.custom_calls.builtin_targets import BUILTIN
 from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.evaluator.dynamic_shapes import at_actual_sizes
 from xla_server.execution.memory_check import is_large
+from xla_server.ir.compiling import checkpoint
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import Evaluator
 from xla_server.ops.evaluators import evaluator
@@ -73,6 +74,7 @@ class PlanCache:
         last_reader = {operand: reader for reader in instructions for operand in reader.operands}
         frees: dict[HloInstruction, list[int]] = {}
         for instruction, slot in slots.items():
+            checkpoint()
             reader = last_reader.get(instruction, instruction)
             if instruction is not computation.root:
                 frees.setdefault(reader, []).append(slot)

@@ -13,7 +13,6 @@ from collections.abc import Collection
 from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.dimension_numbers import PaddingDimension, Window
 from xla_contract.types.opcode import Opcode
-from xla_server.execution.compiling import checkpoint
 from xla_server.fusion.analysis.fusible import (
     COSTLY,
     ONE_TO_ONE,
@@ -26,6 +25,7 @@ from xla_server.fusion.analysis.fusible import (
 from xla_server.fusion.analysis.index_maps import Evaluation, IndexMaps, copies
 from xla_server.fusion.analysis.windows import has_free_order, is_short_window
 from xla_server.fusion.fused_body import FusedBody
+from xla_server.ir.compiling import checkpoint
 from xla_server.ir.index_maps import MAPPED
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.traversal import in_post_order, reached

@@ -10,6 +10,7 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape
 from xla_contract.wire.shape_proto import shape_to_proto
+from xla_server.ir.compiling import checkpoint
 from xla_server.ir.module import HloComputation, HloModule
 from xla_server.ir.participants import transfer_pairs
 
@@ -37,6 +38,7 @@ def _add_computation(
     numbers = {part: number for number, part in enumerate(computation.instructions)}
     _add(digest, b"%d %d" % (len(numbers), numbers[computation.root]))
     for instruction in computation.instructions:
+        checkpoint()
         proto = hlo_pb2.HloInstructionProto(
             opcode=str(instruction.opcode),
             shape=shape_to_proto(instruction.shape.without_layout()),

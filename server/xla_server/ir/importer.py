@@ -14,6 +14,7 @@ from xla_contract.stubs import hlo_pb2, xla_data_pb2
 from xla_contract.types.opcode import VARIADIC, Opcode
 from xla_contract.types.shape import Shape
 from xla_contract.wire.shape_proto import program_shape_from_proto, shape_from_proto
+from xla_server.ir.compiling import checkpoint
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule, require_length
 from xla_server.ir.unmodelled_fields import decoration_of, present_fields
 
@@ -57,7 +58,7 @@ def import_module(
     numbering in use are read. Fields without meaning to the computation are kept as decoration.
     Raises InvalidArgumentError for anything malformed, UnimplementedError for an opcode without
     definition, ResourceExhaustedError for more than MAX_INSTRUCTIONS, and when the constants
-    together pass `max_literal_bytes`.
+    together pass `max_literal_bytes`, and as `checkpoint`.
     """
     if not proto.HasField("host_program_shape"):
         raise InvalidArgumentError(
@@ -117,6 +118,7 @@ class _Reader:
             )
         known: dict[int, HloInstruction] = {}
         for part in proto.instructions:
+            checkpoint()
             self._read_instruction(part, known, place)
         root = known.get(proto.root_id & _LOW_32_BITS)
         if root is None:

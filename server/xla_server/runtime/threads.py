@@ -6,13 +6,16 @@ helper takes chunks of the slot with the fewest helpers, so concurrent execution
 helper that the system preempts delays only the chunk that it executes.
 """
 
+import contextlib
 import threading
 
 import numpy as np
 
+from xla_contract.errors import ResourceExhaustedError
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel import Kernels
 from xla_server.execution.cancellation_flag import STOP
+from xla_server.execution.start_thread import start_thread
 from xla_server.runtime.native import (
     atomic_add,
     call_kernel,
@@ -178,12 +181,10 @@ class KernelThreads:
         with self._starting:
             if self._threads or self.count < 2:
                 return
-            self._threads = [
-                threading.Thread(target=self._work, name=f"kernels-{n}", daemon=True)
-                for n in range(self.count - 1)
-            ]
-            for thread in self._threads:
-                thread.start()
+            # With fewer of them, loops take longer.
+            with contextlib.suppress(ResourceExhaustedError):
+                for n in range(self.count - 1):
+                    self._threads.append(start_thread(self._work, f"kernels-{n}"))
             self._board[_HELPERS] = len(self._threads)
 
     def close(self) -> None:

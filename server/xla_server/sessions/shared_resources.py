@@ -1,11 +1,13 @@
 """Resources that the sessions of one server share."""
 
-import threading
+import functools
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from xla_contract.errors import ResourceExhaustedError
 from xla_server.backends.platform import Backend
 from xla_server.execution.cancellation_set import CancellationSet
+from xla_server.execution.start_thread import start_thread
 from xla_server.runtime.blocks import BlockPool
 from xla_server.sessions.limits.response_memory import ResponseMemory
 from xla_server.sessions.limits.semaphores import SharedSemaphore
@@ -61,12 +63,17 @@ class SharedResources(RunResources):
         """Free the resources, after all sessions were closed.
 
         Waits for the threads of executions; False when some are still busy after `timeout`
-        seconds.
+        seconds, or if the system refuses the thread that waits for them.
         """
-        closing = threading.Thread(
-            target=self.execution_threads.shutdown, kwargs={"cancel_futures": True}, daemon=True
-        )
-        closing.start()
-        closing.join(timeout)
+        threads = self.execution_threads
+        try:
+            closing = start_thread(
+                functools.partial(threads.shutdown, cancel_futures=True), "executions' end"
+            )
+        except ResourceExhaustedError:
+            threads.shutdown(wait=False, cancel_futures=True)
+            closing = None
+        else:
+            closing.join(timeout)
         self.arenas.close()
-        return not closing.is_alive()
+        return closing is not None and not closing.is_alive()

@@ -11,6 +11,7 @@ import os
 import platform
 
 from xla_host.environment_variables import CPU_FEATURES, CPU_NAME
+from xla_server.target.available import available_cores
 from xla_server.target.gpu import GPUS, Gpu
 
 
@@ -56,7 +57,7 @@ class Machine:
     @classmethod
     def host(cls) -> "Machine":
         """Return the host, or the processor that NUMBA_CPU_NAME and NUMBA_CPU_FEATURES name."""
-        return _host(CPU_NAME.value(), CPU_FEATURES.value(), len(os.sched_getaffinity(0)))
+        return _host(CPU_NAME.value(), CPU_FEATURES.value(), available_cores())
 
     @classmethod
     def sse2(cls, cores: int = 4) -> "Machine":

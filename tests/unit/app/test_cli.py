@@ -1,12 +1,8 @@
 import inspect
-import io
-import json
-import logging
 
 import pytest
 
 from xla_server.app.options.settings import Settings, described
-from xla_server.app.serving.logs import JsonFormatter
 from xla_server.app.serving.serve import serve
 
 
@@ -34,19 +30,3 @@ def test_help_says_the_default_of_every_option(name: str, end: str):
     [option] = inspect.signature(serve).parameters[name].annotation.__metadata__
     assert option.help == described(name)
     assert option.help.endswith(end)
-
-
-def test_a_log_line_is_one_json_object():
-    stream = io.StringIO()
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonFormatter())
-    logger = logging.Logger("test")
-    logger.addHandler(handler)
-    try:
-        raise ValueError("two\nlines")
-    except ValueError:
-        logger.exception("incident %s", "ab", extra={"rpc": "Execute"})
-    entry = json.loads(stream.getvalue())
-    assert stream.getvalue().count("\n") == 1
-    assert (entry["message"], entry["level"], entry["rpc"]) == ("incident ab", "error", "Execute")
-    assert "ValueError: two\nlines" in entry["exception"]

@@ -11,6 +11,7 @@ import pytest
 
 from tests.fault.plain import until
 from tests.unit.clock import Clock
+from tests.unit.threads import no_threads
 from xla_host import allocator as malloc
 from xla_host.allocator import LARGE_BYTES, IdleTrimmer
 
@@ -179,6 +180,16 @@ def test_nothing_is_given_back_for_little_or_for_what_is_in_use(process: Process
     process.changes.put(lambda: process.keep(1))
     process.settle()
     assert process.releases == 1
+
+
+def test_memory_is_given_back_once_there_is_a_thread_for_it() -> None:
+    process = Process()
+    trimmer = IdleTrimmer(process.release, process.look, process.resident, idle_seconds=0.02)
+    with no_threads():
+        trimmer.transferred(LARGE_BYTES)
+    trimmer.transferred(LARGE_BYTES)
+    until(lambda: process.releases > 0)
+    trimmer.close()
 
 
 def test_small_transfers_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

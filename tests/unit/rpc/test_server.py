@@ -20,6 +20,7 @@ from tests.unit.sessions.sample_runs import (
     step,
     value,
 )
+from tests.unit.threads import no_threads
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
 from xla_server.rpc.limits.concurrency_limit import ConcurrencyLimits
@@ -124,6 +125,17 @@ def test_what_is_in_progress_can_be_cancelled_before_the_deadline(
     assert "shutting down" in ends_unavailable(wait)
     assert drained()
     assert server.device_bytes == 0
+
+
+def test_calls_are_served_and_the_server_goes_where_the_system_refuses_threads(
+    server: RpcServer, client: Plain
+) -> None:
+    with no_threads():
+        client.describe()
+        client.close()
+        assert not server.drain(0)
+    # grpc's own end, which needed a thread.
+    assert server._server.stop(0).wait(100)
 
 
 def _is_served(client: Plain) -> bool:

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.unit.threads import no_threads
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.schedules.builders.launches.chunks import calls_of, chunk_of
 from xla_server.ir.text.parser import parse_module
-from xla_server.runtime.threads import KernelThreads
+from xla_server.runtime.threads import _HELPERS, KernelThreads
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 
@@ -93,6 +94,16 @@ def test_each_core_has_a_thread(cores: int) -> None:
     kernels = Kernels(machine=Machine.avx2(cores=cores))
     assert KernelThreads(kernels).count == cores
     assert KernelThreads(kernels, 3).count == 3
+
+
+def test_loops_have_helpers_once_the_system_gives_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KernelThreads, "_work", lambda _: None)
+    threads = KernelThreads(Kernels(machine=Machine.avx2()), 3)
+    with no_threads():
+        threads.start()
+    assert not threads._board[_HELPERS]
+    threads.start()
+    assert threads._board[_HELPERS] == 2
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

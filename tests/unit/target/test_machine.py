@@ -1,5 +1,4 @@
 import dataclasses
-import os
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -7,6 +6,7 @@ import pytest
 
 import xla_server
 from tests.processors import MACHINES
+from xla_server.target.available import available_cores
 from xla_server.target.gpu import GPUS, MAX_BLOCK_THREADS, STATIC_SHARED_BYTES
 from xla_server.target.machine import Architecture, Machine
 
@@ -17,7 +17,7 @@ def test_the_host_is_what_llvm_and_the_system_report(monkeypatch: pytest.MonkeyP
     host = Machine.host()
     assert host.name == llvm.get_host_cpu_name()
     assert all(host.has(name) == has for name, has in llvm.get_host_cpu_features().items())
-    assert host.cores == len(os.sched_getaffinity(0))
+    assert host.cores == available_cores()
     assert host.l2_bytes > 0
     assert host is Machine.host()
 
@@ -33,7 +33,7 @@ def test_variables_name_another_processor(name: str, monkeypatch: pytest.MonkeyP
 
 
 def test_cores_are_those_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(128)))
+    monkeypatch.setattr("xla_server.target.machine.available_cores", lambda: 128)
     assert Machine.host().cores == 128
 
 

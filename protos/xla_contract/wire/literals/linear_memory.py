@@ -134,7 +134,11 @@ def _copy(target: Array, source: Array) -> None:
     (first_target, second_target), (first_source, second_source) = halves
     # A thread takes some 50 us to start, which is little against the copy, so no pool is kept.
     helper = threading.Thread(target=np.copyto, args=(first_target, first_source), daemon=True)
-    helper.start()
+    try:
+        helper.start()
+    except RuntimeError:  # The system refuses a thread.
+        np.copyto(target, source)
+        return
     np.copyto(second_target, second_source)
     helper.join()
 

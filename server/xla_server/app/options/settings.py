@@ -23,10 +23,10 @@ from pydantic_settings import (
 
 from xla_host.environment_variables import CACHE_HOME, STATE_HOME, EnvironmentVariable
 from xla_server.app.endings import ConfigurationError
-from xla_server.app.options.available_memory import available_memory
 from xla_server.app.options.mistakes import nearest, origin, unknown_variables
 from xla_server.app.options.platform_names import DEFAULT, Platform
 from xla_server.app.options.sizes import format_size, parse_size
+from xla_server.target.available import available_memory
 
 ENVIRONMENT_PREFIX = "XLA_SERVER_"
 CONFIG_VARIABLE = f"{ENVIRONMENT_PREFIX}CONFIG"

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 
+from xla_contract.errors import ResourceExhaustedError
 from xla_host import allocator
 from xla_server.app.options.settings import Settings
 from xla_server.app.serving.access import AccessControl, connecting_line, prepare_access
@@ -17,6 +18,7 @@ from xla_server.app.serving.distribution import backend_of_all, follow, joined_w
 from xla_server.app.serving.wakeup import Events
 from xla_server.app.serving.wiring import create_server
 from xla_server.backends.platform import Backend
+from xla_server.execution.start_thread import start_thread
 from xla_server.identity.policy import Reach, reach_of
 from xla_server.rpc.server import RpcServer
 
@@ -167,7 +169,10 @@ class _Preparation:
 def _settle_later(events: Events) -> None:
     timer = threading.Timer(_SIGNAL_GROUP_SECONDS, events.put, (_SETTLED,))
     timer.daemon = True
-    timer.start()
+    try:
+        timer.start()
+    except RuntimeError:  # The system refuses a thread.
+        events.put(_SETTLED)
 
 
 def _drain(
@@ -190,8 +195,11 @@ def _drain(
         finally:
             events.put(_DRAINED)
 
-    threading.Thread(target=drain, name="drain").start()
     settle(events)
+    try:
+        start_thread(drain, "drain")
+    except ResourceExhaustedError:
+        drain()  # Further signals do not count then.
     is_announced = False
     while (event := events.get()) != _DRAINED:
         if event == _SETTLED:

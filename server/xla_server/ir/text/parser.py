@@ -16,6 +16,7 @@ from xla_contract.ops.definitions import definition, infer_shape
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import MAX_NESTING, ProgramShape, Shape
+from xla_server.ir.compiling import checkpoint
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule, require_length
 from xla_server.ir.text.asynchronous import split_opcode, wrap
 from xla_server.ir.text.attributes import Attributes, read_attributes
@@ -45,8 +46,8 @@ _UNSTATED = Shape.tuple_of(())
 def parse_module(text: str) -> HloModule:
     """The module written in HLO text, verified.
 
-    Raises InvalidArgumentError naming line:column, the rule and what was found, and as `verify`
-    does. Constants whose elements were left out ({...}) are refused.
+    Raises InvalidArgumentError naming line:column, the rule and what was found, and as `verify` and
+    `checkpoint` do. Constants whose elements were left out ({...}) are refused.
     """
     module = _Parser(text).module()
     verify(module)
@@ -110,6 +111,7 @@ class _Parser:
         known: dict[str, HloInstruction] = {}
         root = None
         while not reader.skip("}"):
+            checkpoint()
             place = reader.at
             marked = self._skip_word(_ROOT)
             if marked and root is not None:

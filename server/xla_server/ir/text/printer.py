@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
+from xla_server.ir.compiling import checkpoint
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.text.decorations import decoration_texts
 from xla_server.ir.text.forms.form import REQUIRED, Form
@@ -30,6 +31,7 @@ def _lines(module: HloModule) -> Iterator[str]:
         entry = "ENTRY " if computation is module.entry else ""
         yield f"{entry}%{names.of(computation)} {_signature(computation, names)} {{"
         for instruction in computation.instructions:
+            checkpoint()
             root = "ROOT " if instruction is computation.root else ""
             yield f"  {root}{_instruction_text(instruction, names)}"
         thread = computation.execution_thread

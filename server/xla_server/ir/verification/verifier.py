@@ -15,6 +15,7 @@ from xla_contract.ops.definitions import infer_shape
 from xla_contract.types.devices.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import UNBOUNDED, ProgramShape, Shape
+from xla_server.ir.compiling import checkpoint
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloComputation, HloInstruction, HloModule
 from xla_server.ir.participants import COLLECTIVES, check_participants_exist, transfers_of
 from xla_server.ir.side_effects import is_effectful
@@ -57,7 +58,7 @@ def verify(module: HloModule, *, max_value_bytes: int | None = None) -> None:
     Transfers: those inside the module do not wait for each other in a circle.
     Raises InvalidArgumentError (ShapeError for shapes) naming the instruction and both sides,
     UnimplementedError for values that no evaluator can hold, and ResourceExhaustedError for a
-    value of more than `max_value_bytes`.
+    value of more than `max_value_bytes`. Raises as `checkpoint`, too.
     """
     checker = _Checker(max_value_bytes, module.grid)
     for computation in module.computations:
@@ -108,6 +109,7 @@ class _Checker:
         seen: set[HloInstruction] = set()
         depth = applied = 1
         for instruction in computation.instructions:
+            checkpoint()
             if not instruction.name or instruction.name in self._names:
                 raise InvalidArgumentError(
                     "instruction names must be unique in the module and not empty, got "

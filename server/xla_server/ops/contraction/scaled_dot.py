@@ -1,6 +1,7 @@
 """The evaluator of scaled-dot: both operands multiplied by their scales, then a dot."""
 
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.contraction.dot import product
 from xla_server.ops.elementwise.convert import converted
-from xla_server.ops.evaluation import Array, of_operands
+from xla_server.ops.evaluation import Array, Frame, Value
 
 _Typed: TypeAlias = tuple[Array, ElementType]
 
@@ -17,12 +18,13 @@ _NARROWEST = 16
 """Least width of the operands of a product, in bits."""
 
 
-@of_operands
-def evaluate_scaled_dot(instruction: HloInstruction, *operands: Array) -> Array:
+def evaluate_scaled_dot(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Array:
     """The dot of the dequantized operands, in the wider of their type and the result's."""
     attributes: DotAttributes = instruction.attributes
     typed = [
-        (value, operand.shape.element_type)
+        (cast(Array, value), operand.shape.element_type)
         for value, operand in zip(operands, instruction.operands, strict=True)
     ]
     lhs, rhs = _dequantized(typed[0], typed[2]), _dequantized(typed[1], typed[3])
@@ -34,6 +36,7 @@ def evaluate_scaled_dot(instruction: HloInstruction, *operands: Array) -> Array:
         converted(*rhs, common),
         attributes.dimension_numbers,
         (common, common, wide),
+        frame.check_cancelled,
     )
     return converted(sums, wide, result)
 

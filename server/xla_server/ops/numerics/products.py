@@ -1,6 +1,6 @@
 """The type in which sums of products are computed, shared by dot and convolution."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -12,6 +12,10 @@ from xla_server.ops.numerics.scalar_function import round_to
 
 _EXACT_BITS = 53
 """Bits of the significand of F64, in which sums of products of integers are exact."""
+
+_FLOAT_STEPS, _INTEGER_STEPS = 1 << 34, 1 << 28
+"""Multiplications of floats, and of integers wider than `_EXACT_BITS`, that take about a second on
+two cores (interpreter, products of 2048 rows and columns)."""
 
 
 def accumulation_type(types: Sequence[ElementType]) -> ElementType | None:
@@ -42,14 +46,28 @@ def compute_type(types: Sequence[ElementType], depth: int) -> "np.dtype[Any]":
     return result.dtype
 
 
-def matrix_product(left: Array, right: Array) -> Array:
-    """The products (..., rows, depth) x (..., depth, columns) -> (..., rows, columns), summed.
+def matrix_product(left: Array, right: Array, check: Callable[[], None]) -> Array:
+    """The products (count, rows, depth) x (count, depth, columns) -> (count, rows, columns).
 
     A sum of one product is that product: XLA makes a multiplication of it, and adding it to zero
-    would turn -0 into 0.
+    would turn -0 into 0. `check` is called about once a second, and may raise.
     """
-    combine = np.multiply if left.shape[-1] == 1 else np.matmul
-    return cast(Array, combine(left, right))
+    count, rows, depth = left.shape
+    if depth == 1:
+        return cast(Array, np.multiply(left, right))
+    most = _FLOAT_STEPS if left.dtype.kind in "fc" else _INTEGER_STEPS
+    step = max(1, most // max(1, depth * right.shape[-1]))
+    if count * rows <= step:
+        return cast(Array, np.matmul(left, right))
+    result = np.empty((count, rows, right.shape[-1]), left.dtype)
+    for row in range(0, rows, step):
+        piece = slice(row, row + step)
+        matrices = max(1, step // min(step, rows))
+        for first in range(0, count, matrices):
+            check()
+            some = slice(first, first + matrices)
+            np.matmul(left[some, piece], right[some], out=result[some, piece])
+    return result
 
 
 def to_result(product: Array, types: Sequence[ElementType]) -> Array:

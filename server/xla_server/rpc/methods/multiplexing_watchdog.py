@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from typing import Protocol
 
+from xla_server.execution.start_thread import start_thread
+
 _PERIOD = 0.002
 """Seconds between two polls; a thread that was answering at both is busy."""
 
@@ -42,14 +44,11 @@ class StreamWatchdog:
 
     @contextlib.contextmanager
     def watching(self, stream: MonitoredStream) -> Iterator[None]:
-        """Watch a stream for the block."""
+        """Watch a stream for the block; raises as `start_thread`."""
         with self._lock:
-            self._seen[stream] = 0
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._watch, name="xla-conversations", daemon=True
-                )
-                self._thread.start()
+                self._thread = start_thread(self._watch, "xla-conversations")
+            self._seen[stream] = 0
         try:
             yield
         finally:

@@ -26,7 +26,7 @@ from xla_server.sessions.session import Session
 def _compile_module(
     service: Session, request: extension_pb2.CompileModuleRequest, cancellation: Cancellation
 ) -> extension_pb2.CompileModuleResponse:
-    with service.runner.counted_as_compiling():
+    with service.runner.counted_as_compiling(cancellation):
         proto, header = read_source(request.module)
     wanted = read_compile_request(proto, request.execution_options, header=header)
     shapes = [shape_from_proto(shape) for shape in request.input_shape_with_layout]
@@ -40,10 +40,10 @@ def _compile_module(
 
 
 def _convert_module(
-    service: Session, request: extension_pb2.ConvertModuleRequest, _: Cancellation
+    service: Session, request: extension_pb2.ConvertModuleRequest, cancellation: Cancellation
 ) -> extension_pb2.ConvertModuleResponse:
     limits = service.limits
-    with service.runner.counted_as_compiling():
+    with service.runner.counted_as_compiling(cancellation):
         return converted(
             request,
             max_bytes=limits.max_message_bytes,
@@ -52,9 +52,9 @@ def _convert_module(
 
 
 def _analyze_executable(
-    service: Session, request: extension_pb2.AnalyzeExecutableRequest, _: Cancellation
+    service: Session, request: extension_pb2.AnalyzeExecutableRequest, cancellation: Cancellation
 ) -> extension_pb2.AnalyzeExecutableResponse:
-    analysis = analyse(service.runner, handle_in(request, "executable"))
+    analysis = analyse(service.runner, handle_in(request, "executable"), cancellation)
     use = analysis.memory
     return extension_pb2.AnalyzeExecutableResponse(
         once=_work(analysis.once),
@@ -97,7 +97,7 @@ def _explain_executable(
 METHODS: Mapping[str, MethodSpec] = {
     "CompileModule": Unary(Pool.COMPILE, _compile_module),
     "ConvertModule": Unary(Pool.COMPILE, _convert_module, is_stateless=True),
-    "AnalyzeExecutable": Unary(Pool.SHORT, _analyze_executable),
+    "AnalyzeExecutable": Unary(Pool.COMPILE, _analyze_executable),
     # ExplainExecutable may run the program, which may take long.
     "ExplainExecutable": Unary(Pool.EXECUTE, _explain_executable),
 }

@@ -53,10 +53,10 @@ def _get_shape(
 
 
 def _get_computation_graph_stats(
-    service: Session, request: xla_pb2.ComputationGraphStatsRequest, _: Cancellation
+    service: Session, request: xla_pb2.ComputationGraphStatsRequest, cancellation: Cancellation
 ) -> xla_pb2.ComputationStatsResponse:
     program = request.computation if request.HasField("computation") else None
-    cost = service.get_computation_graph_stats(read_program(program))
+    cost = service.get_computation_graph_stats(read_program(program), cancellation)
     return xla_pb2.ComputationStatsResponse(
         stats=xla_data_pb2.ComputationStats(
             flop_count=cost.flops, transcendental_count=cost.transcendentals

@@ -53,6 +53,8 @@ _READY = 0.0
 class _NewCall:
     flow: Flow
     event: Any
+    deadline: float
+    """By time.monotonic: the system's clock, in which grpc states it, may be set meanwhile."""
 
 
 def start_server(server: grpc.Server) -> None:
@@ -132,7 +134,9 @@ class EventLoop:
                 peer = event.call.peer().decode()
                 if not len(self._waiting):
                     state.due.add(_WAITING)
-                self._waiting.append(_NewCall(Flow(host_of(peer), peer), event))
+                left = event.call_details.deadline - time.time()
+                deadline = time.monotonic() + left
+                self._waiting.append(_NewCall(Flow(host_of(peer), peer), event, deadline))
             self._request_next()
             return not self._has_stopped()
 
@@ -151,7 +155,7 @@ class EventLoop:
         state = self._state
         while (call := self._waiting.take()) is not None:
             self._waiting.done(call)
-            is_late = call.event.call_details.deadline < time.time()
+            is_late = call.deadline < time.monotonic()
             with state.lock:
                 if not len(self._waiting):
                     state.due.discard(_WAITING)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from xla_contract.errors import ResourceExhaustedError
+from xla_server.execution.start_thread import start_thread
 from xla_server.rpc.threads.fair_queue import FairQueue
 from xla_server.sessions.limits.blocking import worker_context
 from xla_server.sessions.limits.shares.caller import LOCAL_FLOW, Flow
@@ -209,14 +211,21 @@ class ThreadPool(ThreadPoolExecutor):
         """Start a thread; False at the limit, or if the system refuses one."""
         if len(self._started) >= self._size + self._lent:
             return False
-        thread = threading.Thread(target=self._work, name=next(self._names), daemon=True)
         try:
-            thread.start()
-        except RuntimeError as error:
+            self._started.append(start_thread(self._work, next(self._names)))
+        except ResourceExhaustedError as error:
             _LOG.warning("no thread could be started beside %d: %s", len(self._started), error)
             return False
-        self._started.append(thread)
         return True
+
+    def start_first(self) -> None:
+        """Start the first thread, for which jobs can wait where the system refuses others.
+
+        Raises as `start_thread`.
+        """
+        with self._changing:
+            self._started.append(start_thread(self._work, next(self._names)))
+            self._spare += 1
 
     def _work(self) -> None:
         worker_context(self)

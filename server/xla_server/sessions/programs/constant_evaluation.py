@@ -16,6 +16,7 @@ from xla_server.evaluator.peak_memory import temporary_bytes
 from xla_server.evaluator.plan import PlanCache
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.execute_options import ExecuteOptions
+from xla_server.ir.compiling import cancellable
 from xla_server.ir.module import HloModule
 from xla_server.ir.side_effects import SIDE_EFFECTS
 from xla_server.ir.verification.verifier import verify
@@ -45,16 +46,17 @@ def compute_constant(
         raise InvalidArgumentError(
             f"a constant program has no parameters, got {len(declared.parameters)}: {declared}"
         )
-    module = program.load(max_bytes)
-    _check_constant(module)
-    verify(module, max_value_bytes=max_bytes)
-    shape = _laid_out(module.entry.program_shape.result, output_layout)
-    if shape.byte_size > max_bytes:
-        raise ResourceExhaustedError(
-            f"a value may take {max_bytes} bytes, got {shape.byte_size} for the result {shape}"
-        )
-    plans = PlanCache(is_dynamic=has_dynamic_shapes(module))
-    use = MemoryUse(0, 0, shape.byte_size, temporary_bytes(module, plans))
+    with cancellable(cancellation.check):
+        module = program.load(max_bytes)
+        _check_constant(module)
+        verify(module, max_value_bytes=max_bytes)
+        shape = _laid_out(module.entry.program_shape.result, output_layout)
+        if shape.byte_size > max_bytes:
+            raise ResourceExhaustedError(
+                f"a value may take {max_bytes} bytes, got {shape.byte_size} for the result {shape}"
+            )
+        plans = PlanCache(is_dynamic=has_dynamic_shapes(module))
+        use = MemoryUse(0, 0, shape.byte_size, temporary_bytes(module, plans))
     with reserve(use):
         options = ExecuteOptions(cancellation=cancellation)
         return literal_of(evaluate(module, (), options=options, plans=plans), shape)

@@ -10,7 +10,7 @@ from xla_server.backends.platform import Buffer
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import Work, work_once
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.compiling import cancellable
+from xla_server.ir.compiling import cancellable
 from xla_server.sessions.runs.program_runner import ProgramRunner
 
 
@@ -40,14 +40,19 @@ class ExplanationRequest:
     max_bytes: int
 
 
-def analyse(runner: ProgramRunner, handle: int | None) -> Analysis:
-    """Return what an executable costs; raises as `ProgramRunner.compiled_under`."""
+def analyse(runner: ProgramRunner, handle: int | None, cancellation: Cancellation) -> Analysis:
+    """Return what an executable costs; raises as `ProgramRunner.compiled_under`.
+
+    The module of a program without code is read again, which raises as
+    `ProgramRunner.counted_as_compiling`.
+    """
     compiled = runner.compiled_under(handle)
     if compiled.work is not None:
         once, done = compiled.work.once, compiled.work.done
         return Analysis(once, done, compiled.memory, compiled.kept_bytes)
-    module = runner.module_of(compiled)
-    return Analysis(work_once(module), None, compiled.memory, compiled.kept_bytes)
+    with runner.counted_as_compiling(cancellation):
+        once = work_once(runner.module_of(compiled))
+    return Analysis(once, None, compiled.memory, compiled.kept_bytes)
 
 
 def explanation_bytes(max_bytes: int, max_message_bytes: int) -> int:

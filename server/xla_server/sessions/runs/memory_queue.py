@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 
 from xla_contract.errors import ResourceExhaustedError, XlaError
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.start_thread import start_thread
 from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.limits.memory_budget import MemoryBudget
 from xla_server.sessions.limits.semaphores import FairSemaphore
@@ -141,11 +142,10 @@ class MemoryQueue:
         with self._lock:
             if not self._may_fit(table, byte_size):
                 table.require(byte_size, purpose)
+            if self._thread is None:
+                self._thread = start_thread(self._watch, "memory")
             self._waiters.append(waiter)
             self._memory.on_change = self._changed.set
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, name="memory", daemon=True)
-                self._thread.start()
         self._changed.set()
         return waiter
 

@@ -15,8 +15,8 @@ from xla_server.backends.platform import Buffer, Device, Executable, Execution, 
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
-from xla_server.execution.compiling import checkpoint
 from xla_server.execution.execute_options import ExecuteOptions
+from xla_server.ir.compiling import cancellable, checkpoint
 from xla_server.ir.module import HloModule
 from xla_server.sessions.error_context import part_of_request
 from xla_server.sessions.feeds.device_table import DeviceTable
@@ -137,13 +137,13 @@ class ProgramRunner:
             yield
 
     @contextlib.contextmanager
-    def counted_as_compiling(self) -> Iterator[None]:
-        """Count the time of the block as the session's compiling.
+    def counted_as_compiling(self, cancellation: Cancellation) -> Iterator[None]:
+        """Count the time of the block as the session's compiling, which `cancellation` ends.
 
         Raises ResourceExhaustedError if the session may compile no more.
         """
         self._require_compiling()
-        with self._spending():
+        with self._spending(), cancellable(cancellation.check):
             yield
 
     def compile_once(

@@ -15,16 +15,18 @@ the turns, however many programs it runs.
 
 import contextlib
 import dataclasses
-import os
 import sys
 import threading
 import time
 from collections.abc import Iterator
 
+from xla_contract.errors import ResourceExhaustedError
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.start_thread import start_thread
 from xla_server.sessions.limits.blocking import Worker, current_worker
 from xla_server.sessions.limits.shares.caller import LOCAL_FLOW, Flow
 from xla_server.sessions.limits.shares.rotation import Rotation
+from xla_server.target.available import available_cores
 
 PERIOD = 0.01
 """Seconds between two polls of the running programs, and the length of one turn."""
@@ -109,7 +111,7 @@ class TimeSlicer:
     """
 
     def __init__(self, at_once: int | None = None) -> None:
-        self._at_once = at_once or len(os.sched_getaffinity(0))
+        self._at_once = at_once or available_cores()
         self._running: set[TimeSlice] = set()
         self._changed_at = 0.0
         self._thread: threading.Thread | None = None
@@ -160,8 +162,10 @@ class TimeSlicer:
     def _wake(self) -> None:
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, name="xla-turns", daemon=True)
-                self._thread.start()
+                try:
+                    self._thread = start_thread(self._watch, "xla-turns")
+                except ResourceExhaustedError:
+                    return  # Executions take no turns until one of them can start the thread.
             self._is_asleep = False
             self._woken.set()
 

@@ -1,5 +1,6 @@
 """The arenas of all sessions, within one limit and the share of each caller."""
 
+import contextlib
 import dataclasses
 import logging
 import threading
@@ -7,6 +8,7 @@ import time
 
 from xla_contract.errors import ResourceExhaustedError, XlaError
 from xla_server.execution.memory_check import LARGE, require_bytes
+from xla_server.execution.start_thread import start_thread
 from xla_server.sessions.limits.shares.caller import LOCAL, Caller
 from xla_server.sessions.limits.shares.caller_shares import (
     EVERYTHING,
@@ -258,8 +260,8 @@ class ArenaPool:
 
     def _start_warming(self) -> None:
         if self._warm_bytes and not (self._spare or self._warming or self._closed):
-            self._warming = threading.Thread(target=self._warm, name="arena warming", daemon=True)
-            self._warming.start()
+            with contextlib.suppress(ResourceExhaustedError):  # The next session finds a cold one.
+                self._warming = start_thread(self._warm, "arena warming")
 
     def _warm(self) -> None:
         """Make the arena that is kept ahead."""

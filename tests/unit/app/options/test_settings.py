@@ -3,7 +3,6 @@ from pathlib import Path
 import pytest
 
 from xla_server.app.endings import ConfigurationError
-from xla_server.app.options.available_memory import available_memory
 from xla_server.app.options.settings import (
     ALL_DEVICES,
     ENVIRONMENT_PREFIX,
@@ -13,6 +12,7 @@ from xla_server.app.options.settings import (
     load_settings,
 )
 from xla_server.app.serving.wiring import create_server
+from xla_server.target.available import available_memory
 
 
 @pytest.fixture(autouse=True)
@@ -128,14 +128,6 @@ def test_a_directory_for_dumps_is_made_and_must_be_one(tmp_path):
         create_server(Settings(listen="127.0.0.1:0", dump_dir=str(tmp_path / "file"))),
     ):
         pass
-
-
-def test_the_memory_of_a_container_counts(tmp_path):
-    small, unlimited = tmp_path / "small", tmp_path / "max"
-    small.write_text("12345\n")
-    unlimited.write_text("max\n")
-    assert available_memory([unlimited, tmp_path / "none", small]) == 12345
-    assert available_memory([unlimited]) > 12345
 
 
 def test_the_directory_of_kernels_is_the_users_own_by_default(monkeypatch):

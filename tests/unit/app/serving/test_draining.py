@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from tests.unit.threads import no_threads
 from xla_server.app.serving import lifecycle
 from xla_server.app.serving.wakeup import Events
 
@@ -64,3 +65,11 @@ def test_a_signal_after_that_cancels(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_drain_that_ends_before_is_told_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
     assert drained([], caplog).cancelled == 0
+
+
+def test_a_server_drains_where_the_system_refuses_threads() -> None:
+    server = Server()
+    server.may_end.set()
+    with Events([]) as events, no_threads():
+        assert lifecycle._drain(server, 100, "SIGTERM", events)  # type: ignore[arg-type]
+    assert server.cancelled == 0

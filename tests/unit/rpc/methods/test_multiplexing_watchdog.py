@@ -1,7 +1,11 @@
 import threading
 import time
 
+import pytest
+
 from tests.fault.plain import until
+from tests.unit.threads import no_threads
+from xla_contract.errors import ResourceExhaustedError
 from xla_server.rpc.methods.multiplexing_watchdog import StreamWatchdog
 
 
@@ -64,3 +68,14 @@ def test_a_deadline_later_than_any_clock_does_not_end_the_watch() -> None:
 
 def _is_running() -> bool:
     return any(thread.name == "xla-conversations" for thread in threading.enumerate())
+
+
+def test_a_stream_for_which_there_is_no_thread_is_refused_and_the_next_is_watched() -> None:
+    watch, stream = StreamWatchdog(), Stream()
+    refused = pytest.raises(ResourceExhaustedError, match="able to start threads, got can't start")
+    with no_threads(), refused, watch.watching(Stream()):
+        pass
+    with watch.watching(stream):
+        stream.answering = 7
+        until(lambda: stream.handed_on == [7])
+    until(lambda: not _is_running())

@@ -3,6 +3,8 @@
 import contextlib
 import socket
 import threading
+import time
+import types
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -113,6 +115,25 @@ def test_a_call_whose_deadline_passes_before_its_turn_does_not_begin(service: Se
         until(lambda: "next" in service.begun)
     assert service.begun == ["next"]
     assert service.loop.dropped == 1
+
+
+def test_no_deadline_passes_because_the_clock_is_set_meanwhile(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def now() -> float:
+        """The system's clock, which is set an hour ahead once a call has begun."""
+        return time.time() + (3600 if service.begun else 0)
+
+    clock = types.SimpleNamespace(time=now, monotonic=time.monotonic)
+    monkeypatch.setattr(event_loop, "time", clock)
+    monkeypatch.setattr(event_loop, "_TAKE_OVER_SECONDS", 60.0)
+    with peer(service, "patient", ("grpc-timeout", "60S")) as patient:
+        with held(service):
+            patient.call(NOTE)
+            patient.call(NOTE)
+            wait_until_read(patient)
+        until(lambda: len(service.begun) + service.loop.dropped == 2)
+    assert service.begun == ["patient"] * 2
 
 
 def test_a_call_with_more_headers_than_the_server_announces_does_not_begin(

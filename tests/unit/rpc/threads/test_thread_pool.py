@@ -7,6 +7,7 @@ import weakref
 import pytest
 
 from tests.fault.plain import until
+from tests.unit.threads import no_threads
 from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.limits.shares.caller import Flow
@@ -204,20 +205,17 @@ def test_closed_threads_take_nothing() -> None:
         threads.submit(print)
 
 
-def test_jobs_wait_for_the_threads_there_are_where_the_system_has_no_more(monkeypatch) -> None:
+def test_jobs_wait_for_the_threads_there_are_where_the_system_has_no_more() -> None:
     threads, gate, done = ThreadPool(4, "test"), threading.Event(), threading.Event()
-    threads.submit(gate.wait, 10)
-
-    def fail(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", fail)
-    threads.submit(done.set)
-    assert threads.waiting == 1
-    gate.set()
-    assert done.wait(100)
-    with pytest.raises(RuntimeError, match="none of the system"):
-        ThreadPool(4, "test").submit(done.set)
+    threads.start_first()
+    with no_threads():
+        threads.submit(gate.wait, 10)
+        threads.submit(done.set)
+        assert threads.waiting == 1
+        gate.set()
+        assert done.wait(100)
+        with pytest.raises(RuntimeError, match="none of the system"):
+            ThreadPool(4, "test").submit(done.set)
     threads.shutdown()
 
 

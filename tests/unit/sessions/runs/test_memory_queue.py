@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.unit.threads import no_threads
 from xla_contract.errors import (
     CancelledError,
     DeadlineExceededError,
@@ -266,4 +267,14 @@ def test_its_thread_ends_with_the_queue(case: Case) -> None:
         again = case.wait(60)
     assert case.next() is again
     again.release()
+    waiter.release()
+
+
+def test_who_finds_no_thread_is_refused_and_the_next_waits(case: Case) -> None:
+    running = case.run(60)
+    with no_threads(), pytest.raises(ResourceExhaustedError, match="able to start threads"):
+        case.wait(60)
+    waiter = case.wait(60)
+    running.release()
+    assert case.next() is waiter
     waiter.release()

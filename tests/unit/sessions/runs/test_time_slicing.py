@@ -6,6 +6,7 @@ import pytest
 
 from tests.fault.plain import until
 from tests.unit.sessions.engines import Pool
+from tests.unit.threads import no_threads
 from xla_contract.errors import CancelledError
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.limits.blocking import current_worker, releasing_slot, worker_context
@@ -234,3 +235,14 @@ def test_many_loops_in_python_take_turns_and_end_at_once() -> None:
     for thread in threads:
         thread.join(100)
         assert not thread.is_alive()
+
+
+def test_executions_run_without_turns_until_there_is_a_thread() -> None:
+    scheduler = TimeSlicer(1)
+    with no_threads():
+        first = scheduler.begin(Cancellation())
+    assert not first.since
+    second = scheduler.begin(Cancellation())
+    until(lambda: bool(first.since and second.since))
+    scheduler.end(first)
+    scheduler.end(second)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.fault.plain import until
+from tests.unit.threads import no_threads
 from tests.unit.waiting import waits
 from xla_contract.errors import (
     FailedPreconditionError,
@@ -151,6 +152,18 @@ def test_trimming_takes_memory_of_idle_arenas_alone(arena, account):
     assert pages(arena) == account.used == MIB
     arena.allocate(2 * MIB)
     assert pages(arena) == account.used == 2 * MIB
+
+
+def test_an_arena_is_kept_ahead_once_there_is_a_thread_for_it():
+    pool = ArenaPool(max_bytes=64 * MIB, session_bytes=16 * MIB, warm_bytes=MIB)
+    with no_threads():
+        first = pool.acquire()
+    assert not pool.is_warming
+    second = pool.acquire()
+    until(lambda: pool.used_bytes == MIB and not pool.is_warming)
+    pool.release(first)
+    pool.release(second)
+    pool.close()
 
 
 def test_the_next_arena_is_warm_and_unused():

@@ -1,8 +1,10 @@
+import contextlib
 import itertools
 
 import numpy as np
 import pytest
 
+from tests.unit.threads import no_threads
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.layout import Layout, PaddingValue
@@ -49,13 +51,15 @@ def test_every_type_and_layout_lies_as_the_literal_says(element_type, dimensions
         assert read_linear_memory(literal.shape, memory) == literal
 
 
+@pytest.mark.parametrize("threads", [contextlib.nullcontext, no_threads])
 @pytest.mark.parametrize("dimensions", [(7,), (1, 1, 5, 3), (2, 3, 4)])
-def test_large_arrays_are_copied_by_two_threads(monkeypatch, dimensions):
+def test_large_arrays_are_copied_by_two_threads_or_by_one(monkeypatch, dimensions, threads):
     monkeypatch.setattr(linear_memory, "SPLIT_BYTES", 1)
     monkeypatch.setattr(linear_memory, "_processors", lambda: 2)
     for order in itertools.permutations(range(len(dimensions))):
         literal = random_literal(ElementType.F64, dimensions, Layout(order))
-        memory = written(literal)
+        with threads():
+            memory = written(literal)
         assert memory.tobytes() == literal.linear_memory().tobytes()
         assert read_linear_memory(literal.shape, memory) == literal
 

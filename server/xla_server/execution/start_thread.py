@@ -1,0 +1,18 @@
+"""Threads of the server, which the system may refuse: containers and users have limits of them."""
+
+import threading
+from collections.abc import Callable
+
+from xla_contract.errors import ResourceExhaustedError
+
+
+def start_thread(target: Callable[[], object], name: str) -> threading.Thread:
+    """Start a daemon thread; raises ResourceExhaustedError if the system refuses it."""
+    thread = threading.Thread(target=target, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise ResourceExhaustedError(
+            f"the server must be able to start threads, got {error}", hint="Try again later."
+        ) from None
+    return thread

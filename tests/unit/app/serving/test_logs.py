@@ -1,0 +1,74 @@
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.unit.clock import Clock
+from xla_server.app.serving.logs import (
+    BURST_LINES,
+    LINES_PER_SECOND,
+    JsonFormatter,
+    RateLimit,
+    configure_logs,
+)
+
+
+def test_a_log_line_is_one_json_object() -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter())
+    logger = logging.Logger("test")
+    logger.addHandler(handler)
+    try:
+        raise ValueError("two\nlines")
+    except ValueError:
+        logger.exception("incident %s", "ab", extra={"rpc": "Execute"})
+    entry = json.loads(stream.getvalue())
+    assert stream.getvalue().count("\n") == 1
+    assert (entry["message"], entry["level"], entry["rpc"]) == ("incident ab", "error", "Execute")
+    assert "ValueError: two\nlines" in entry["exception"]
+
+
+@pytest.fixture
+def root() -> Iterator[logging.Logger]:
+    """The root logger, whose handlers and level are afterwards what they were."""
+    logger = logging.getLogger()
+    handlers, level = logger.handlers[:], logger.level
+    # A handler that is left to the logger would be closed.
+    logger.handlers.clear()
+    yield logger
+    logger.handlers[:] = handlers
+    logger.setLevel(level)
+
+
+def test_a_statement_logs_so_many_lines_at_once_and_for_each_second(root: logging.Logger) -> None:
+    stream, clock = io.StringIO(), Clock()
+    configure_logs("debug", stream)
+    [handler] = root.handlers
+    [limit] = handler.filters
+    assert isinstance(limit, RateLimit)
+    handler.filters[:] = [RateLimit(clock)]
+
+    def lines(count: int, level: int = logging.INFO) -> list[dict[str, Any]]:
+        stream.seek(0)
+        stream.truncate()
+        for _ in range(count):
+            root.log(level, "a client erred")
+        return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+    assert len(lines(BURST_LINES + 7)) == BURST_LINES
+    # Neither other statements nor lines for debugging have a part in it.
+    root.warning("another one")
+    assert "another one" in stream.getvalue()
+    assert len(lines(BURST_LINES + 1, logging.DEBUG)) == BURST_LINES + 1
+    assert not lines(5, logging.ERROR)
+    clock.now += 1
+    first, *others = lines(2 * LINES_PER_SECOND)
+    assert first["left_out"] == 7 + 5
+    assert len(others) == LINES_PER_SECOND - 1
+    assert not any("left_out" in line for line in others)
+    clock.now += 2 * BURST_LINES / LINES_PER_SECOND
+    assert len(lines(BURST_LINES + 7)) == BURST_LINES
