@@ -72,8 +72,9 @@ class SharedResources(RunResources):
             )
         except ResourceExhaustedError:
             threads.shutdown(wait=False, cancel_futures=True)
-            closing = None
+            is_over = False
         else:
             closing.join(timeout)
+            is_over = not closing.is_alive()
         self.arenas.close()
-        return closing is not None and not closing.is_alive()
+        return is_over
