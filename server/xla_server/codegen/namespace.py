@@ -10,6 +10,7 @@ from xla_server.codegen.functions.bits.half_floats import half_floats
 from xla_server.codegen.functions.called_functions import (
     CALLED,
     LIKELY,
+    REMAINDER,
     VARIANTS,
     WITH_BRANCHES,
     called,
@@ -48,6 +49,7 @@ _NAMES: Mapping[str, Any] = {
     **FUNCTIONS,
     **CALLED,
     **{name: CALLED[called(name)] for name in WITH_BRANCHES},
+    "rem": REMAINDER,
     **PRODUCTS,
     **COLUMN_SUMS,
     **CONCATENATION,

@@ -6,14 +6,19 @@ vectoriser, which calls one of them for all lanes of a vector. They are written 
 as inlined functions and have the same bits; each is compiled separately, once.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llvmlite import ir
 
 from xla_server.codegen.compiler.shared_functions import SharedFunction
+from xla_server.codegen.functions.real import remainder
 from xla_server.codegen.functions.table import FUNCTIONS
-from xla_server.codegen.functions.values import ElementaryFunction
+from xla_server.codegen.functions.values import ElementaryFunction, Value
+from xla_server.codegen.instructions.instruction import of_types
+from xla_server.codegen.instructions.intrinsics import ARITHMETIC
+from xla_server.codegen.instructions.memory import COMPUTED
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.routine import Routine, out_of_line
 from xla_server.ops.elementwise.elementwise_op import CostClass
@@ -47,6 +52,7 @@ class CalledFunction(_Variant):
     def __init__(self, function: ElementaryFunction) -> None:
         super().__init__(function, 1)
         self.__name__ = out_of_line(function.__name__)
+        self.type = function.type
         self.variants = [_Variant(function, lanes) for lanes in LANES[function.type]]
         operands = "v" * function.operands
         names = ",".join(
@@ -62,6 +68,16 @@ class CalledFunction(_Variant):
             kept = module.globals.get(_KEPT) or _Kept(module)
             kept.symbols += [variant.declare(module).name for variant in self.variants]
         return builder.call(self.declare(module, self._attributes), args)
+
+
+class _Remainder(CalledFunction):
+    """The remainder of floats, which is called unless the divisor is known to be a power of two."""
+
+    def _call(self, context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+        x, y = args
+        if isinstance(y, ir.Constant) and y.constant >= 1 and math.frexp(y.constant)[0] == 0.5:
+            return remainder.by_power_of_two(Value(builder, x, self.type), y.constant).code
+        return super()._call(context, builder, signature, args)
 
 
 class _Declaration(ir.Function):  # type: ignore[misc]
@@ -91,10 +107,17 @@ class _Kept(ir.GlobalVariable):  # type: ignore[misc]
         buf.append(f'appending global {form}, section "llvm.metadata"\n')
 
 
+WITH_BRANCHES = frozenset(
+    f"{name}_{kind}" for name in ("cos", "rem", "sin", "tan") for kind in LANES
+)
+"""Functions with a branch around code for rare arguments. Processors always call their vector
+variants: inlined, the vectoriser would compute both sides of the branch."""
+
 CALLED: dict[str, CalledFunction] = {
-    out_of_line(name): CalledFunction(function)
+    out_of_line(name): (_Remainder if name in remainder.FORMULAS else CalledFunction)(function)
     for name, function in FUNCTIONS.items()
-    if isinstance(function, ElementaryFunction) and cost_of(name) >= CostClass.TRANSCENDENTAL
+    if isinstance(function, ElementaryFunction)
+    and (cost_of(name) >= CostClass.TRANSCENDENTAL or name in WITH_BRANCHES)
 }
 """Functions that kernels can call out of line, by their names in kernels."""
 
@@ -110,10 +133,10 @@ LIKELY = frozenset(
 )
 """Symbols of functions that are compiled before a program needs them."""
 
-
-WITH_BRANCHES = frozenset(f"{name}_{kind}" for name in ("cos", "sin", "tan") for kind in LANES)
-"""Functions with a branch around code for rare arguments. Processors always call their vector
-variants: inlined, the vectoriser would compute both sides of the branch."""
+REMAINDER = of_types(
+    {COMPUTED[kind]: CALLED[out_of_line(f"rem_{kind}")] for kind in LANES}, ARITHMETIC["rem"]
+)
+"""The remainder of every type on processors: that of floats has a branch, and is called."""
 
 
 def called(name: str) -> str:

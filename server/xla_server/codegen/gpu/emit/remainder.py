@@ -4,7 +4,6 @@ Semantics: C's fmod, which XLA's remainder is; NaN where x is infinite or y is z
 """
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -18,7 +17,7 @@ from xla_server.codegen.functions.values import (
     select,
     with_sign,
 )
-from xla_server.codegen.instructions.instruction import Instruction
+from xla_server.codegen.instructions.instruction import of_types
 from xla_server.codegen.instructions.intrinsics import WORD_DIVISION, call
 from xla_server.codegen.instructions.memory import COMPUTED
 
@@ -102,16 +101,5 @@ _OF_FLOATS = {
     COMPUTED[name]: ElementaryFunction(f"rem_{name}", _remainder, 2, name) for name in FORMAT
 }
 
-
-def _defined(typing_context: Any, *operands: Any) -> Any:
-    found: Instruction = _OF_FLOATS.get(operands[0], WORD_DIVISION["rem"])
-    signature = found.signature(typing_context, tuple(operands))
-
-    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        return found.code(signature)(context, builder, signature, args)
-
-    return signature, generate
-
-
-DIVISION = {**WORD_DIVISION, "rem": Instruction(_defined)}
+DIVISION = {**WORD_DIVISION, "rem": of_types(_OF_FLOATS, WORD_DIVISION["rem"])}
 """Quotients and remainders of every type, by their names in kernels."""
