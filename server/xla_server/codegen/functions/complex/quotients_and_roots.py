@@ -15,8 +15,8 @@ from xla_server.codegen.functions.complex.complex_values import (
     magnitude,
     undefined,
 )
+from xla_server.codegen.functions.complex.sines import sines
 from xla_server.codegen.functions.real import inverse_trigonometric
-from xla_server.codegen.functions.real.trigonometric import cos_f64_inline, sin_f64_inline
 from xla_server.codegen.functions.values import Value, family, select, with_sign
 
 _ProductSum = Callable[[Value, Value, Value], Value]
@@ -136,7 +136,8 @@ def complex_rsqrt(z: Complex) -> Complex:
     size = 1 / real.sqrt(magnitude(z))
     turn = inverse_trigonometric.atan2(z.imag, z.real) * -0.5
     turn = select(z.is_zero(), turn.constant(0), turn)
-    root = Complex(size * cos_f64_inline(turn), size * sin_f64_inline(turn))
+    sine, cosine = sines(turn)
+    root = Complex(size * cosine, size * sine)
     zero = z.real.constant(0)
     return choose(z.is_infinite(), Complex(zero, zero), root)
 
