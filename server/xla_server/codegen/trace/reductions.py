@@ -8,13 +8,20 @@ from xla_contract.types.dimension_numbers import WindowDimension
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.codegen.trace import graph
-from xla_server.codegen.trace.elementwise import arithmetic, converted, zero
+from xla_server.codegen.trace.elementwise import (
+    arithmetic,
+    converted,
+    is_operand,
+    usual_nan,
+    zero,
+)
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.merging import groups_of, indices_in, merged
 from xla_server.codegen.trace.tracer import Index, Tracer
 from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
+from xla_server.ops.elementwise.elementwise_table import ROWS
 from xla_server.passes.framework.queries import combiner
 from xla_server.target.loop_tuning import MAX_UNROLLED_ITERATIONS
 
@@ -41,7 +48,15 @@ def trace_reduce(t: Tracer, i: HloInstruction, index: Index, number: int) -> Dee
     reduction = t.reductions.get(key)
     if reduction is None:
         reduction = t.reductions[key] = yield _reduced(t, i, index)
-    return graph.ReductionResult(reduction, number)
+    return _result(t, i, reduction, number)
+
+
+def _result(t: Tracer, i: HloInstruction, reduction: graph.Reduction, number: int) -> graph.Node:
+    """Return a result, an extreme of narrow floats with the usual NaN."""
+    result, (reducer,) = graph.ReductionResult(reduction, number), i.called
+    opcode, kind = combiner(reducer), reducer.parameters[0].shape.element_type
+    is_extreme = opcode is not None and is_operand(opcode, kind)
+    return usual_nan(t, result, kind) if is_extreme else result
 
 
 def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[graph.Reduction]:
@@ -109,7 +124,7 @@ def trace_reduce_window(
         read: list[graph.Node] = yield t.guarded(guard, elements)
         reduction = yield _reduction_of(t, i, loops, read, guard)
         t.reductions[(i, index, t.guard)] = reduction
-    return graph.ReductionResult(reduction, number)
+    return _result(t, i, reduction, number)
 
 
 def window_position(
@@ -197,7 +212,13 @@ def _reduction_of(
             elements, guard = [t.select(guard, elements[0], free.neutral)], None
         else:
             free = None
-    combined: tuple[graph.Node, ...] = yield t.called(reducer, [*held, *elements])
+    combined: tuple[graph.Node, ...]
+    if opcode is not None and is_operand(opcode, reducer.root.shape.element_type):
+        # An instruction alone, which LLVM vectorises: NaN of the result is replaced after the loop.
+        pair = held[0], elements[0]
+        combined = (t.apply(ROWS[opcode].kernel, pair, pair[0].type),)
+    else:
+        combined = yield t.called(reducer, [*held, *elements])
     if guard is not None:
         combined = tuple(t.select(guard, new, old) for new, old in zip(combined, held, strict=True))
     return graph.Reduction(loops, initial, accumulators, tuple(combined), free, elements[0])
