@@ -215,8 +215,7 @@ def _reduction_of(
     combined: tuple[graph.Node, ...]
     if opcode is not None and is_operand(opcode, reducer.root.shape.element_type):
         # An instruction alone, which LLVM vectorises: NaN of the result is replaced after the loop.
-        pair = held[0], elements[0]
-        combined = (t.apply(ROWS[opcode].kernel, pair, pair[0].type),)
+        combined = (t.apply(ROWS[opcode].kernel, [held[0], elements[0]], held[0].type),)
     else:
         combined = yield t.called(reducer, [*held, *elements])
     if guard is not None:

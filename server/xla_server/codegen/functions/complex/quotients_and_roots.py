@@ -47,7 +47,7 @@ def div_c64(x: Complex, y: Complex) -> Complex:
     )
     turned = abs(y.imag) > abs(y.real)
     longer = real.bits(select(turned, d, c)) & -(1 << 63)
-    # Of two infinite parts none is the larger one.
+    # Neither of two infinite parts is the larger one.
     negative = select(is_finite(y.real) | is_finite(y.imag), longer, 0)
     inverse = select(infinite, c.constant(0), 1 / real.fma(c, c, d * d))
     e, f, inverse = (real.of_bits(real.bits(part) ^ negative) for part in (e, f, inverse))
