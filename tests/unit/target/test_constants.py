@@ -121,9 +121,6 @@ LIMITS = {
 """Bounds on memory, and on the time and size of a compilation."""
 
 FACTS = {
-    "codegen/functions/compiler_library.py": {
-        *("_AHEAD_BYTES", "_PAGE_BYTES", "_STRING_BYTES", "_VECTOR_BYTES"),
-    },
     "codegen/functions/vector_variants.py": {"LANES"},
     "codegen/gpu/emit/instructions.py": {"GLOBAL", "SHARED"},
     "codegen/gpu/plans/convolution_plans.py": {"_LEAST_WORKSPACE_BYTES", "_MAX_WORKSPACE_BYTES"},

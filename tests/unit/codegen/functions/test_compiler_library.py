@@ -10,7 +10,7 @@ from tests.processors import HOST, MACHINES, assembles, runs
 from tests.unit.codegen.assembled import object_of
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.compiler.symbols import undefined_symbols
-from xla_server.codegen.functions.compiler_library import COPY, HALF_OF_F64
+from xla_server.codegen.functions.compiler_library import HALF_OF_F64
 from xla_server.codegen.namespace import vocabulary
 from xla_server.target.machine import Machine
 
@@ -43,32 +43,3 @@ def test_f64_is_rounded_to_f16_once(machine: Machine) -> None:
         narrow(x[number:].ctypes.data, result[number:].ctypes.data)
     with np.errstate(over="ignore"):
         assert_equal_bits(result, x.astype(np.float16))
-
-
-COPYING = """
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-define void @copying(ptr %to, ptr %from, i64 %count) {
-  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %count, i1 false)
-  ret void
-}
-"""
-
-
-@assembles
-def test_copies_change_their_bytes_alone_at_any_distance() -> None:
-    code = object_of(COPYING, HOST)
-    assert undefined_symbols(code) == {COPY}
-    base = Loader(HOST)
-    base.load(vocabulary(HOST).shared[COPY].object_code(HOST), COPY)
-    loader = Loader(HOST, base)
-    address = loader.load(code, "copying")
-    copy = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, ctypes.c_size_t)(address)
-    given = np.random.default_rng(3).integers(1, 256, 4 * 4096).astype(np.uint8)
-    for ahead in (-33, -1, 0, 1, 4, 31, 32, 100):
-        for count in (0, 5, 2111, *range(2112, 2112 + 65), 4096):
-            result, start = np.zeros_like(given), 4096
-            at = (given.ctypes.data + 64 - result.ctypes.data + ahead) % 4096 + start
-            copy(result[at:].ctypes.data, given[64:].ctypes.data, count)
-            np.testing.assert_array_equal(result[at : at + count], given[64 : 64 + count])
-            assert not result[:at].any()
-            assert not result[at + count :].any()
