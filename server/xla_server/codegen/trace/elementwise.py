@@ -31,26 +31,10 @@ def trace_elementwise(t: Tracer, i: HloInstruction, index: Index, number: int) -
         return t.apply("to_c64", [t.apply(function, operands, "c128")], "c64")
     function = row.kernel_function(element_type, operands[0].type)
     result = t.apply(function, operands, KERNEL_TYPE[i.shape.element_type].computed)
-    kind = i.shape.element_type
-    if row.is_exact and kind.bit_width >= 16:
+    if row.is_exact and i.shape.element_type.bit_width >= 16:
         # Narrower types may lack the next whole number, -0, or the positive of the smallest number.
         return result
-    return usual_nan(t, result, kind) if is_operand(i.opcode, kind) else t.rounded(result, kind)
-
-
-def is_operand(opcode: Opcode, kind: ElementType) -> bool:
-    """Return whether an operation on narrow floats has one of its operands as the result, or NaN.
-
-    The numbers of F8E8M0FNU are not all normal ones of F32, as which they are computed.
-    """
-    return opcode in (Opcode.CLAMP, Opcode.MAXIMUM, Opcode.MINIMUM) and kind.text in FORMATS
-
-
-def usual_nan(t: Tracer, node: Node, kind: ElementType) -> Node:
-    """Return a number of a narrow type, and for each NaN that of results."""
-    if not FORMATS[kind.text].has_many_nans:
-        return node
-    return t.apply(f"usual_nan_{kind.text}", [node], node.type)
+    return t.rounded(result, i.shape.element_type)
 
 
 def trace_compare(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:

@@ -7,20 +7,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from xla_contract.types.dimension_numbers import WindowDimension
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
+from xla_server.codegen.functions.bits.narrow_floats import FORMATS
 from xla_server.codegen.trace import graph
-from xla_server.codegen.trace.elementwise import (
-    arithmetic,
-    converted,
-    is_operand,
-    usual_nan,
-    zero,
-)
+from xla_server.codegen.trace.elementwise import arithmetic, converted, zero
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.merging import groups_of, indices_in, merged
 from xla_server.codegen.trace.tracer import Index, Tracer
 from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
-from xla_server.ir.module import HloInstruction
+from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ROWS
 from xla_server.passes.framework.queries import combiner
 from xla_server.target.loop_tuning import MAX_UNROLLED_ITERATIONS
@@ -51,12 +46,21 @@ def trace_reduce(t: Tracer, i: HloInstruction, index: Index, number: int) -> Dee
     return _result(t, i, reduction, number)
 
 
+def _is_unrounded(reducer: HloComputation) -> bool:
+    """Return whether a computation is an extreme of narrow floats: one of them, or NaN.
+
+    Numbers of F8E8M0FNU are not all normal ones of F32, as which they are computed.
+    """
+    is_extreme = combiner(reducer) in (Opcode.MAXIMUM, Opcode.MINIMUM)
+    return is_extreme and reducer.root.shape.element_type.text in FORMATS
+
+
 def _result(t: Tracer, i: HloInstruction, reduction: graph.Reduction, number: int) -> graph.Node:
-    """Return a result, an extreme of narrow floats with the usual NaN."""
+    """Return a result of a reduction. Rounding gives an unrounded NaN the bits of usual ones."""
     result, (reducer,) = graph.ReductionResult(reduction, number), i.called
-    opcode, kind = combiner(reducer), reducer.parameters[0].shape.element_type
-    is_extreme = opcode is not None and is_operand(opcode, kind)
-    return usual_nan(t, result, kind) if is_extreme else result
+    if not _is_unrounded(reducer):
+        return result
+    return t.rounded(result, reducer.root.shape.element_type)
 
 
 def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[graph.Reduction]:
@@ -213,9 +217,10 @@ def _reduction_of(
         else:
             free = None
     combined: tuple[graph.Node, ...]
-    if opcode is not None and is_operand(opcode, reducer.root.shape.element_type):
-        # An instruction alone, which LLVM vectorises: NaN of the result is replaced after the loop.
-        combined = (t.apply(ROWS[opcode].kernel, [held[0], elements[0]], held[0].type),)
+    if _is_unrounded(reducer):
+        # An instruction alone, which LLVM vectorises.
+        row = ROWS[reducer.root.opcode]
+        combined = (t.apply(row.kernel, [held[0], elements[0]], held[0].type),)
     else:
         combined = yield t.called(reducer, [*held, *elements])
     if guard is not None:

@@ -100,13 +100,6 @@ def nan_bits(code: int, format: NarrowFormat) -> int:
     return _NAN | (code & (format.sign - 1)) | (_SIGN if code & format.sign else 0)
 
 
-def usual_nan(value: Word, format: NarrowFormat) -> Word:
-    """Return a number of the format, and for a NaN the usual one of its sign."""
-    bits = value.as_bits()
-    is_nan = (bits & (_SIGN - 1)).unsigned(">", _INFINITY)
-    return is_nan.choose((bits & _SIGN) | nan_bits(format.nan, format), bits).bitcast(F32)
-
-
 def stored(value: Word, format: NarrowFormat) -> Word:
     """Return the code of a number of the format; for a NaN the code in its payload, if any."""
     code = narrowed(value, format)
@@ -228,11 +221,6 @@ FORMULAS: Mapping[str, Any] = {
     **_pair("bf16", "u16", _widened_bf16, _narrowed_bf16),
     **_pair("f8e8m0fnu", "u8", _widened_scale, _narrowed_scale),
     **{key: f for name, form in FORMATS.items() for key, f in _of_format(name, form).items()},
-    **{
-        f"usual_nan_{name}": function(["f32"], "f32", partial(usual_nan, format=form))
-        for name, form in FORMATS.items()
-        if form.has_many_nans
-    },
     "f64_to_odd_f32": function(["f64"], "f32", rounded_to_odd),
     "f64_to_f8e8m0fnu": function(["f64"], "f32", _scale_of_f64),
     "f8e8m0fnu_to_f64": function(["f32"], "f64", _f64_of_scale),
