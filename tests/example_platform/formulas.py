@@ -18,7 +18,7 @@ from numba.core.registry import cpu_target
 
 from tests.example_platform.memory import DTYPES
 from xla_server.codegen.compiler.python_values import FORMS
-from xla_server.codegen.functions.complex.sines import SIN_AND_COS, SINES
+from xla_server.codegen.functions.complex.complex_values import SIN_AND_COS, SINES
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.functions.values import ElementaryFunction
 from xla_server.codegen.instructions.instruction import Instruction

@@ -8,8 +8,8 @@ from typing import Any
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.functions.bits.half_floats import half_floats
 from xla_server.codegen.functions.called_functions import (
-    BEHIND_CALLS,
     CALLED,
+    ELEMENTARY,
     LIKELY,
     REMAINDER,
     WITH_BRANCHES,
@@ -94,8 +94,6 @@ def vocabulary(machine: Machine) -> Vocabulary:
     for table in _OF_MACHINES:
         names |= table(machine)
     functions = (f for f in names.values() if isinstance(f, SharedFunction))
-    shared = {**BEHIND_CALLS, **COMPILER_LIBRARY, **{each.symbol: each for each in functions}}
-    called = {function.symbol for function in CALLED.values()}
-    elementary = BEHIND_CALLS.keys() | called
-    prepared = [symbol for symbol in shared if symbol in LIKELY or symbol not in elementary]
+    shared = {**ELEMENTARY, **COMPILER_LIBRARY, **{each.symbol: each for each in functions}}
+    prepared = [symbol for symbol in shared if symbol in LIKELY or symbol not in ELEMENTARY]
     return Vocabulary(names, shared, prepared)

@@ -11,12 +11,11 @@ from typing import Any
 
 from llvmlite import ir
 
-from xla_server.codegen.compiler.shared_functions import SharedFunction
-from xla_server.codegen.functions.complex.sines import SINES
+from xla_server.codegen.compiler.shared_functions import LANES, CalledFunction, SharedFunction
+from xla_server.codegen.functions.complex.complex_values import SINES
 from xla_server.codegen.functions.real import remainder
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.functions.values import ElementaryFunction, Value
-from xla_server.codegen.functions.vector_variants import LANES, CalledFunction
 from xla_server.codegen.instructions.instruction import of_types
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC
 from xla_server.codegen.instructions.memory import COMPUTED
@@ -50,16 +49,12 @@ CALLED: dict[str, CalledFunction] = {
 }
 """Functions that kernels can call out of line, by their names in kernels."""
 
-BEHIND_CALLS: dict[str, SharedFunction] = {
-    SINES.symbol: SINES,
-    **{
-        variant.symbol: variant
-        for function in (SINES, *CALLED.values())
-        for variant in function.variants
-    },
+ELEMENTARY: dict[str, SharedFunction] = {
+    each.symbol: each
+    for function in (SINES, *CALLED.values())
+    for each in (function, *function.variants)
 }
-"""Functions without a name in kernels, by their symbols: what other functions call, and vector
-variants, which LLVM's vectoriser calls."""
+"""These, what other functions call, and the vector variants of both, by their symbols."""
 
 LIKELY = frozenset(
     each.symbol

@@ -8,10 +8,10 @@ from xla_server.codegen.functions.complex.complex_values import (
     is_finite,
     is_infinite,
     one,
+    sines,
     undefined,
 )
 from xla_server.codegen.functions.complex.quotients_and_roots import divided
-from xla_server.codegen.functions.complex.sines import sines
 from xla_server.codegen.functions.real import exponential
 from xla_server.codegen.functions.values import Value, family, select, with_sign
 

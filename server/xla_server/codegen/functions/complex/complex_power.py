@@ -9,8 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from xla_server.codegen.functions import values
-from xla_server.codegen.functions.complex.complex_values import Complex
-from xla_server.codegen.functions.complex.sines import sines
+from xla_server.codegen.functions.complex.complex_values import Complex, sines
 from xla_server.codegen.functions.real.exponential import exp_of_sum
 from xla_server.codegen.functions.real.irrational import HALF_PI_PARTS, LN2_PARTS, PI
 from xla_server.codegen.functions.real.power import logarithm_of

@@ -13,9 +13,9 @@ from xla_server.codegen.functions.complex.complex_values import (
     is_finite,
     is_infinite,
     magnitude,
+    sines,
     undefined,
 )
-from xla_server.codegen.functions.complex.sines import sines
 from xla_server.codegen.functions.real import inverse_trigonometric
 from xla_server.codegen.functions.values import Value, family, select, with_sign
 
@@ -30,7 +30,7 @@ def _rounded_twice(x: Value, y: Value, z: Value) -> Value:
 def div(x: Complex, y: Complex) -> Complex:
     """Return x / y, with infinities as in C's Annex G: infinite by zero, zero by infinity."""
     quotient = divided(x, y)
-    too_small = _is_undefined(quotient) & y.is_infinite() & _is_finite(x)
+    too_small = _is_undefined(quotient) & y.is_infinite() & x.is_finite()
     quotient = choose(too_small, _in_direction(0, x, _ends(y)), quotient)
     return _with_infinities(quotient, x, y)
 
@@ -61,17 +61,13 @@ def _wide(z: Complex) -> Complex:
     return Complex(real.to("f64", z.real), real.to("f64", z.imag))
 
 
-def _is_finite(z: Complex) -> Value:
-    return is_finite(z.real) & is_finite(z.imag)
-
-
 def _is_undefined(z: Complex) -> Value:
     return z.real.differs(z.real) & z.imag.differs(z.imag)
 
 
 def _with_infinities(quotient: Complex, x: Complex, y: Complex) -> Complex:
     """Replace an undefined quotient of an infinite number, or one by zero; a sum is in F64."""
-    is_undefined, too_large = _is_undefined(quotient), x.is_infinite() & _is_finite(y)
+    is_undefined, too_large = _is_undefined(quotient), x.is_infinite() & y.is_finite()
     ends, x, y = map(_wide, (_ends(x), x, y))
     quotient = choose(is_undefined & too_large, _in_direction(math.inf, ends, y), quotient)
     infinite = with_sign(y.real.constant(math.inf), y.real)

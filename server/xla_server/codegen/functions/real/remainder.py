@@ -18,7 +18,6 @@ from xla_server.codegen.functions.values import (
     with_sign,
     with_sign_bit,
 )
-from xla_server.codegen.instructions.intrinsics import library_remainder
 
 
 def rem(x: Value, y: Value) -> Value:
@@ -44,7 +43,11 @@ def by_power_of_two(x: Value, divisor: float) -> Value:
 
 def library(x: Value, y: Value) -> Value:
     """Return the same by the C library, for each lane of a vector by itself."""
-    return x.made(library_remainder(x.builder, x.code, y.code))
+    # The library's function knows nothing of the processor's mode for subnormal numbers, and its
+    # NaN has the sign of this one: a total order tells them apart.
+    product = x * y
+    rest = x.made(x.builder.frem(x.code, y.code))
+    return select(y.equals(0.0), product / product, rest)
 
 
 FORMULAS = family(rem, operands=2)
