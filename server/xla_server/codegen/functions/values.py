@@ -86,11 +86,15 @@ class Operand(abc.ABC):
     def __add__(self, other: Self | Number) -> Self:
         return self.arithmetic("add", other)
 
+    __radd__ = __add__
+
     def __sub__(self, other: Self | Number) -> Self:
         return self.arithmetic("sub", other)
 
     def __mul__(self, other: Self | Number) -> Self:
         return self.arithmetic("mul", other)
+
+    __rmul__ = __mul__
 
     def __and__(self, other: Self | int) -> Self:
         return self._binary("and_", other)
@@ -138,12 +142,6 @@ class Value(Operand):
         if self.is_float and relation == "!=":
             compare = b.fcmp_unordered
         return self.made(compare(relation, self.code, self.coerced(other)), "b1")
-
-    def __rmul__(self, other: Number) -> "Value":
-        return self.arithmetic("mul", other)
-
-    def __radd__(self, other: Number) -> "Value":
-        return self.arithmetic("add", other)
 
     def __rsub__(self, other: Number) -> "Value":
         return self.constant(other) - self

@@ -58,9 +58,7 @@ def _is_unrounded(reducer: HloComputation) -> bool:
 def _result(t: Tracer, i: HloInstruction, reduction: graph.Reduction, number: int) -> graph.Node:
     """Return a result of a reduction. Rounding gives an unrounded NaN the bits of usual ones."""
     result, (reducer,) = graph.ReductionResult(reduction, number), i.called
-    if not _is_unrounded(reducer):
-        return result
-    return t.rounded(result, reducer.root.shape.element_type)
+    return t.rounded(result, reducer.root.shape.element_type) if _is_unrounded(reducer) else result
 
 
 def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[graph.Reduction]:

@@ -45,11 +45,11 @@ def _remainder(x: Value, y: Value) -> Value:
     left.code.add_incoming((left - turn).code, inside)
     b.branch(test)
     b.position_at_end(after)
-    found = _joined(rest, exponent, form).resized(sizes[0].type)
+    word = _joined(rest, exponent, form).resized(sizes[0].type)
     product = x * y
     is_smaller = x.made(sizes[0].unsigned("<", sizes[1]).code, "b1")
     is_defined = (abs(x) < float("inf")) & y.differs(0.0) & y.equals(y)
-    found = with_sign(of_bits(x.made(found.code, form.bits)), x)
+    found = with_sign(of_bits(x.made(word.code, form.bits)), x)
     return select(is_defined, select(is_smaller, x, found), product / product)
 
 
