@@ -18,6 +18,7 @@ from numba.core.registry import cpu_target
 
 from tests.example_platform.memory import DTYPES
 from xla_server.codegen.compiler.python_values import FORMS
+from xla_server.codegen.functions.complex.complex_values import SIN_AND_COS, SINES
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.functions.values import ElementaryFunction
 from xla_server.codegen.instructions.instruction import Instruction
@@ -303,6 +304,8 @@ def _comparison(instruction: Any) -> Callable[..., Number]:
 def _called(instruction: Any) -> Callable[..., Number]:
     name = instruction.callee.name
     kinds = tuple(_type_of(operand.type) for operand in instruction.args)
+    if name == SINES.symbol:
+        return Formula(name, kinds, SIN_AND_COS)
     if not name.startswith("llvm."):
         return Formula(name.removeprefix("xla_"), kinds)
     _, family, *_ = name.split(".")

@@ -9,8 +9,9 @@ from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.functions.bits.half_floats import half_floats
 from xla_server.codegen.functions.called_functions import (
     CALLED,
+    ELEMENTARY,
     LIKELY,
-    VARIANTS,
+    REMAINDER,
     WITH_BRANCHES,
     called,
 )
@@ -48,6 +49,7 @@ _NAMES: Mapping[str, Any] = {
     **FUNCTIONS,
     **CALLED,
     **{name: CALLED[called(name)] for name in WITH_BRANCHES},
+    "rem": REMAINDER,
     **PRODUCTS,
     **COLUMN_SUMS,
     **CONCATENATION,
@@ -92,8 +94,6 @@ def vocabulary(machine: Machine) -> Vocabulary:
     for table in _OF_MACHINES:
         names |= table(machine)
     functions = (f for f in names.values() if isinstance(f, SharedFunction))
-    shared = {**VARIANTS, **COMPILER_LIBRARY, **{each.symbol: each for each in functions}}
-    called = {function.symbol for function in CALLED.values()}
-    elementary = VARIANTS.keys() | called
-    prepared = [symbol for symbol in shared if symbol in LIKELY or symbol not in elementary]
+    shared = {**ELEMENTARY, **COMPILER_LIBRARY, **{each.symbol: each for each in functions}}
+    prepared = [symbol for symbol in shared if symbol in LIKELY or symbol not in ELEMENTARY]
     return Vocabulary(names, shared, prepared)

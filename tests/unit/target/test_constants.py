@@ -121,7 +121,7 @@ LIMITS = {
 """Bounds on memory, and on the time and size of a compilation."""
 
 FACTS = {
-    "codegen/functions/called_functions.py": {"LANES"},
+    "codegen/compiler/shared_functions.py": {"LANES"},
     "codegen/gpu/emit/instructions.py": {"GLOBAL", "SHARED"},
     "codegen/gpu/plans/convolution_plans.py": {"_LEAST_WORKSPACE_BYTES", "_MAX_WORKSPACE_BYTES"},
     "codegen/gpu/plans/library_plans.py": {

@@ -16,6 +16,7 @@ from xla_server.codegen.functions.real import (
     inverse_trigonometric,
     logarithm,
     power,
+    remainder,
     trigonometric,
 )
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC
@@ -35,6 +36,7 @@ FUNCTIONS: dict[str, Any] = {
     **inverse_trigonometric.FORMULAS,
     **logarithm.FORMULAS,
     **power.FORMULAS,
+    **remainder.FORMULAS,
     **trigonometric.FORMULAS,
 }
 """Functions that kernels may call."""

@@ -86,11 +86,15 @@ class Operand(abc.ABC):
     def __add__(self, other: Self | Number) -> Self:
         return self.arithmetic("add", other)
 
+    __radd__ = __add__
+
     def __sub__(self, other: Self | Number) -> Self:
         return self.arithmetic("sub", other)
 
     def __mul__(self, other: Self | Number) -> Self:
         return self.arithmetic("mul", other)
+
+    __rmul__ = __mul__
 
     def __and__(self, other: Self | int) -> Self:
         return self._binary("and_", other)
@@ -138,12 +142,6 @@ class Value(Operand):
         if self.is_float and relation == "!=":
             compare = b.fcmp_unordered
         return self.made(compare(relation, self.code, self.coerced(other)), "b1")
-
-    def __rmul__(self, other: Number) -> "Value":
-        return self.arithmetic("mul", other)
-
-    def __radd__(self, other: Number) -> "Value":
-        return self.arithmetic("add", other)
 
     def __rsub__(self, other: Number) -> "Value":
         return self.constant(other) - self
@@ -407,21 +405,29 @@ class Table:
 class ElementaryFunction(Instruction):
     """The kernel instruction that computes `body` on operands of a float type.
 
+    `body` returns one value, or as many as there are `results`, for other functions.
+
     Its code is part of the kernel's module, as a function that LLVM always inlines.
     """
 
     def __init__(
-        self, name: str, body: Callable[..., Value], operands: int, type_name: str
+        self,
+        name: str,
+        body: Callable[..., Any],
+        operands: int,
+        type_name: str,
+        results: int = 1,
     ) -> None:
         computed = COMPUTED[type_name]
         self.type = type_name
         self.operands = operands
+        self._results = results
         self._signature = computed(*[computed] * operands)
         self._body = body
         self._symbol = f"xla_{name}"
 
         def define(_: Any, *given: Any) -> Any:
-            return self.checked(given), self._generate
+            return self.checked(given), lambda _context, b, _signature, args: self.call(b, args)
 
         define.__name__ = name
         super().__init__(define)
@@ -434,13 +440,20 @@ class ElementaryFunction(Instruction):
     def form(self, lanes: int = 1) -> Any:
         """Return the LLVM type of the function for vectors of `lanes` numbers."""
         form = REGISTERS[self.type] if lanes == 1 else Lanes(self.type, lanes)
-        return ir.FunctionType(form, [form] * self.operands)
+        result = form if self._results == 1 else ir.LiteralStructType([form] * self._results)
+        return ir.FunctionType(result, [form] * self.operands)
 
     def write(self, function: Any) -> None:
         """Write the code of an LLVM function of one of these types."""
         inside = ir.IRBuilder(function.append_basic_block("entry"))
         result = self._body(*(Value(inside, arg, self.type) for arg in function.args))
-        inside.ret(result.code)
+        if self._results == 1:
+            inside.ret(result.code)
+            return
+        returned = ir.Constant(function.function_type.return_type, ir.Undefined)
+        for number, part in enumerate(result):
+            returned = inside.insert_value(returned, part.code, number)
+        inside.ret(returned)
 
     @functools.cached_property
     def _text(self) -> KeptText | None:
@@ -453,7 +466,8 @@ class ElementaryFunction(Instruction):
         self.write(function)
         return function
 
-    def _generate(self, context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+    def call(self, builder: Any, args: Sequence[Any]) -> Any:
+        """Return the result for LLVM values: a struct of several results."""
         module = builder.module
         found = module.globals.get(self._symbol)
         if found is None:

@@ -1,6 +1,6 @@
 """The decorator that makes an instruction of kernels, from the parts of a numba intrinsic."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Generate = Callable[[Any, Any, Any, Sequence[Any]], Any]
@@ -59,6 +59,18 @@ def instruction_of(signature: Any) -> Callable[[Callable[..., Any]], Any]:
         return Instruction(define)
 
     return decorate
+
+
+def of_types(own: Mapping[Any, Instruction], other: Instruction) -> Instruction:
+    """An instruction that is another one for each numba type, of its first operand."""
+
+    def define(typing_context: Any, *operands: Any) -> tuple[Any, Generate]:
+        found = own.get(operands[0], other)
+        signature = found.signature(typing_context, operands)
+        return signature, found.code(signature)
+
+    define.__name__ = other.__name__
+    return Instruction(define)
 
 
 def check_count(count: int, operands: Sequence[Any]) -> None:

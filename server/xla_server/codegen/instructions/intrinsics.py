@@ -90,13 +90,8 @@ def _divide(widest: int, b: Builder, v: Values, t: Any) -> Any:
 
 
 def _remainder(widest: int, b: Builder, v: Values, t: Any) -> Any:
+    """Return the remainder of integers; that of floats is a function."""
     x, y = v
-    if is_float(t):
-        # The library's function knows nothing of the processor's mode for subnormal numbers.
-        by_zero = b.fcmp_ordered("==", y, ir.Constant(y.type, 0.0))
-        # The library's NaN, sign and all: a total order tells them apart.
-        product = b.fmul(x, y)
-        return b.select(by_zero, b.fdiv(product, product), b.frem(x, y))
     by_zero, safe = _safe_divisor(b, x, y, t)
     if _is_float_division(y, widest):
         rest = b.sub(x, b.mul(_quotient(b, x, safe, t), safe))

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from xla_contract.types.dimension_numbers import WindowDimension
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
+from xla_server.codegen.functions.bits.narrow_floats import FORMATS
 from xla_server.codegen.trace import graph
 from xla_server.codegen.trace.elementwise import arithmetic, converted, zero
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
@@ -14,7 +15,8 @@ from xla_server.codegen.trace.merging import groups_of, indices_in, merged
 from xla_server.codegen.trace.tracer import Index, Tracer
 from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
-from xla_server.ir.module import HloInstruction
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ops.elementwise.elementwise_table import ROWS
 from xla_server.passes.framework.queries import combiner
 from xla_server.target.loop_tuning import MAX_UNROLLED_ITERATIONS
 
@@ -41,7 +43,22 @@ def trace_reduce(t: Tracer, i: HloInstruction, index: Index, number: int) -> Dee
     reduction = t.reductions.get(key)
     if reduction is None:
         reduction = t.reductions[key] = yield _reduced(t, i, index)
-    return graph.ReductionResult(reduction, number)
+    return _result(t, i, reduction, number)
+
+
+def _is_unrounded(reducer: HloComputation) -> bool:
+    """Return whether a computation is an extreme of narrow floats: one of them, or NaN.
+
+    Numbers of F8E8M0FNU are not all normal ones of F32, as which they are computed.
+    """
+    is_extreme = combiner(reducer) in (Opcode.MAXIMUM, Opcode.MINIMUM)
+    return is_extreme and reducer.root.shape.element_type.text in FORMATS
+
+
+def _result(t: Tracer, i: HloInstruction, reduction: graph.Reduction, number: int) -> graph.Node:
+    """Return a result of a reduction. Rounding gives an unrounded NaN the bits of usual ones."""
+    result, (reducer,) = graph.ReductionResult(reduction, number), i.called
+    return t.rounded(result, reducer.root.shape.element_type) if _is_unrounded(reducer) else result
 
 
 def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[graph.Reduction]:
@@ -109,7 +126,7 @@ def trace_reduce_window(
         read: list[graph.Node] = yield t.guarded(guard, elements)
         reduction = yield _reduction_of(t, i, loops, read, guard)
         t.reductions[(i, index, t.guard)] = reduction
-    return graph.ReductionResult(reduction, number)
+    return _result(t, i, reduction, number)
 
 
 def window_position(
@@ -197,7 +214,13 @@ def _reduction_of(
             elements, guard = [t.select(guard, elements[0], free.neutral)], None
         else:
             free = None
-    combined: tuple[graph.Node, ...] = yield t.called(reducer, [*held, *elements])
+    combined: tuple[graph.Node, ...]
+    if _is_unrounded(reducer):
+        # An instruction alone, which LLVM vectorises.
+        row = ROWS[reducer.root.opcode]
+        combined = (t.apply(row.kernel, [held[0], elements[0]], held[0].type),)
+    else:
+        combined = yield t.called(reducer, [*held, *elements])
     if guard is not None:
         combined = tuple(t.select(guard, new, old) for new, old in zip(combined, held, strict=True))
     return graph.Reduction(loops, initial, accumulators, tuple(combined), free, elements[0])

@@ -73,6 +73,9 @@ class ElementwiseOp:
     widens_complex: bool = False
     """C64 is computed as C128 and rounded."""
 
+    has_c64: bool = False
+    """C64 has a kernel function of its own all the same, with F64 inside."""
+
     keeps_subnormals: bool = False
     """Subnormal operands and results are kept, not taken for zeros (`ops.subnormal_rule`)."""
 
@@ -96,8 +99,8 @@ class ElementwiseOp:
         return own or self.function
 
     def widens_to_c128(self, element_type: ElementType) -> bool:
-        """Return whether operands of this type are computed as C128, and the result rounded."""
-        return element_type is ElementType.C64 and self.widens_complex
+        """Return whether kernels compute operands of this type as C128, and round the result."""
+        return element_type is ElementType.C64 and self.widens_complex and not self.has_c64
 
     def kernel_function(self, element_type: ElementType, computed: str) -> str:
         """Return the name of the kernel function for operands of this type.

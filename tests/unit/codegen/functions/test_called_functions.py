@@ -13,13 +13,14 @@ from numba import types
 from tests import numba_front_end
 from tests.kept_kernels import kept_kernels
 from tests.processors import HOST
-from tests.ulps.functions import BINARY, OPERATIONS, REFERENCE
+from tests.ulps.functions import BINARY, REFERENCE
 from tests.ulps.samples import operands_of
 from xla_server.codegen import kernel as kernels
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
+from xla_server.codegen.compiler.shared_functions import LANES
 from xla_server.codegen.compiler.symbols import undefined_symbols
-from xla_server.codegen.functions.called_functions import CALLED, LANES, LIKELY, VARIANTS, called
+from xla_server.codegen.functions.called_functions import CALLED, ELEMENTARY, LIKELY, called
 from xla_server.codegen.kernel import Kernels, kernel_object, symbol_of
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop
 from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Load, Usage, plus, times
@@ -28,7 +29,7 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.namespace import vocabulary
 from xla_server.target.machine import Machine
 
-CHEAP = ("rsqrt", "sign", *OPERATIONS)
+CHEAP = ("rsqrt", "sign", "sqrt")
 NAMES = [name.removeprefix("called_") for name in CALLED]
 
 
@@ -145,7 +146,7 @@ def test_vectors_are_asked_for_at_once() -> None:
     for name in ("exp_f32", "log_f64", "pow_f32"):
         kernel = _rows(f"called_{name}", 16)
         (symbol,) = undefined_symbols(kernel_object(kernel, HOST))
-        assert symbol in VARIANTS
+        assert symbol in ELEMENTARY
         assert symbol.startswith(f"xla_shared_{name}_of_")
 
 
@@ -165,7 +166,7 @@ def test_numba_calls_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_likely_ones_are_prepared() -> None:
     of_one = {function.symbol for function in CALLED.values()}
-    elementary = {*VARIANTS, *of_one}
+    elementary = {*ELEMENTARY, *of_one}
     known = vocabulary(HOST)
     assert set(known.shared) >= elementary
     assert set(known.prepared) & elementary == LIKELY

@@ -1,9 +1,13 @@
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from tests.conformance.examples import scalar_function
-from tests.unit.codegen.compiled import assert_same, built
+from tests.conformance.oracle import assert_equal_bits
+from tests.unit.codegen.compiled import assert_same, both, built, texts_of
 from xla_client import Op, ops
+from xla_contract.types.element_type import ElementType
 from xla_server.backends.compiled.compilation import compile_module
 
 
@@ -49,3 +53,29 @@ def test_a_short_reduction_over_operands_evaluates_each_element_once() -> None:
     module = built(program, [np.zeros((30, 70), np.float32), np.float32(0)])
     work = compile_module(module).work
     assert work.done.cost == work.once.cost
+
+
+@pytest.mark.parametrize("kind", [ElementType.F8E5M2, ElementType.F8E4M3FN, ElementType.F8E8M0FNU])
+@pytest.mark.parametrize("extreme", [ops.max, ops.min])
+def test_extremes_of_narrow_floats_have_the_usual_nan(
+    kind: ElementType, extreme: Callable[[Op, Op], Op]
+) -> None:
+    codes = np.random.default_rng(5).integers(0, 256, (40, 100)).astype(np.uint8)
+    x = codes.view(kind.dtype)
+    x[:20] = np.where(np.isnan(x[:20].astype(np.float32)), kind.dtype.type(1), x[:20])
+
+    def program(x: Op, start: Op) -> Op:
+        return ops.reduce([x], [start], scalar_function(extreme, kind.text, kind.text), [1])
+
+    ((ours, expected),) = both(program, x, kind.dtype.type(1))
+    assert_equal_bits(ours[:20], expected[:20])
+    # The sign of NaN depends on the order.
+    assert_equal_bits(ours[20:].view(np.uint8) & 0x7F, expected[20:].view(np.uint8) & 0x7F)
+
+
+def test_extremes_of_narrow_floats_are_not_rounded_one_by_one() -> None:
+    largest = scalar_function(ops.max, "f8e5m2", "f8e5m2")
+    x, start = (np.zeros(size, ElementType.F8E5M2.dtype) for size in (1000, ()))
+    module = built(lambda x, start: ops.reduce([x], [start], largest, [0]), [x, start])
+    # Once, after the loop.
+    assert [text.count("round_f8e5m2(") for text in texts_of(module)] == [1]

@@ -8,15 +8,11 @@ from xla_server.codegen.functions.complex.complex_values import (
     is_finite,
     is_infinite,
     one,
+    sines,
     undefined,
 )
 from xla_server.codegen.functions.complex.quotients_and_roots import divided
 from xla_server.codegen.functions.real import exponential
-from xla_server.codegen.functions.real.trigonometric import (
-    cos_f64_inline,
-    sin_f64_inline,
-    tan_f64_inline,
-)
 from xla_server.codegen.functions.values import Value, family, select, with_sign
 
 
@@ -25,18 +21,24 @@ def exp(z: Complex) -> Complex:
     large = z.real > 709
     half = exponential.precise_exp(select(large, z.real * 0.5, z.real))
     again = select(large, half, half.constant(1))
-    x = half * cos_f64_inline(z.imag) * again
-    y = half * sin_f64_inline(z.imag) * again
+    sine, cosine = sines(z.imag)
+    x = half * cosine * again
+    y = half * sine * again
     result = Complex(x, select(z.imag.equals(0), z.imag, y))
     return undefined(~is_finite(z.imag), result)
 
 
 def expm1(z: Complex) -> Complex:
     """Return exp(z) - 1; real for real numbers, inf and NaN included."""
-    half_sine = sin_f64_inline(z.imag * 0.5)
-    x = exponential.expm1(z.real) * cos_f64_inline(z.imag) - half_sine * half_sine * 2
-    y = exponential.exp(z.real) * sin_f64_inline(z.imag)
+    sine, cosine = sines(z.imag)
+    x = exponential.expm1(z.real) * cosine - _versine(sine, cosine)
+    y = exponential.exp(z.real) * sine
     return Complex(x, select(z.imag.equals(0), z.imag, y))
+
+
+def _versine(sine: Value, cosine: Value) -> Value:
+    """Return 1 - cos, of small angles without cancellation."""
+    return select(cosine > 0, sine * sine / (cosine + 1), 1 - cosine)
 
 
 def logistic(x: Value) -> Value:
@@ -51,12 +53,12 @@ def complex_logistic(z: Complex) -> Complex:
     falling = exp(exponent)
     # The sum 1 + e^a cos b near a pole, with cos b = -1 and a = 0, as terms without cancellation.
     growth = exponential.expm1(exponent.real)
-    cosine, half = cos_f64_inline(exponent.imag), cos_f64_inline(exponent.imag * 0.5)
+    sine, cosine = sines(exponent.imag)
     near = (cosine < 0) & (abs(exponent.real) <= 1)
-    across = (growth + 1) * sin_f64_inline(exponent.imag)
+    across = (growth + 1) * sine
     below = falling.plus_one()
     below = Complex(
-        select(near, real.fma(half * 2, half, cosine * growth), below.real),
+        select(near, real.fma(cosine, growth, _versine(sine, -cosine)), below.real),
         select(near, across, below.imag),
     )
     above = choose(negative, falling, one(z))
@@ -66,23 +68,19 @@ def complex_logistic(z: Complex) -> Complex:
 
 def sin(z: Complex) -> Complex:
     """Return the sine, computed by parts, so that 0 times infinity is NaN."""
-    return Complex(
-        sin_f64_inline(z.real) * exponential.cosh(z.imag),
-        cos_f64_inline(z.real) * exponential.sinh(z.imag),
-    )
+    sine, cosine = sines(z.real)
+    return Complex(sine * exponential.cosh(z.imag), cosine * exponential.sinh(z.imag))
 
 
 def cos(z: Complex) -> Complex:
     """Return the cosine, computed by parts, so that 0 times infinity is NaN."""
-    return Complex(
-        cos_f64_inline(z.real) * exponential.cosh(z.imag),
-        -(sin_f64_inline(z.real) * exponential.sinh(z.imag)),
-    )
+    sine, cosine = sines(z.real)
+    return Complex(cosine * exponential.cosh(z.imag), -(sine * exponential.sinh(z.imag)))
 
 
 def sinh(z: Complex) -> Complex:
     """Return the hyperbolic sine; infinite for an infinite real part and any imaginary one."""
-    x, cosine, sine = exponential.sinh(z.real), cos_f64_inline(z.imag), sin_f64_inline(z.imag)
+    x, (sine, cosine) = exponential.sinh(z.real), sines(z.imag)
     along = select(is_infinite(z.real) & ~is_finite(z.imag), x, _grown(z.real, x, cosine))
     along = select(x.equals(0), x, along)
     across = _grown(abs(z.real), exponential.cosh(z.real), sine)
@@ -98,7 +96,7 @@ def _grown(x: Value, growth: Value, factor: Value) -> Value:
 
 def cosh(z: Complex) -> Complex:
     """Return the hyperbolic cosine; infinite for an infinite real part and any imaginary one."""
-    x, cosine, sine = exponential.cosh(z.real), cos_f64_inline(z.imag), sin_f64_inline(z.imag)
+    x, (sine, cosine) = exponential.cosh(z.real), sines(z.imag)
     along = select(is_infinite(z.real) & ~is_finite(z.imag), x, _grown(abs(z.real), x, cosine))
     across = _grown(z.real, exponential.sinh(z.real), sine)
     real_or_turned = z.imag.equals(0) | z.real.equals(0)
@@ -107,7 +105,8 @@ def cosh(z: Complex) -> Complex:
 
 def tanh(z: Complex) -> Complex:
     """Return the hyperbolic tangent; NaN for a non-finite imaginary part and a finite real one."""
-    tangent = tan_f64_inline(z.imag)
+    sine_of_one, cosine_of_one = sines(z.imag)
+    tangent = sine_of_one / cosine_of_one
     square = tangent * tangent + 1
     far = abs(z.real) > 20
     sine = exponential.sinh(select(far, z.real.constant(0), z.real))
@@ -117,11 +116,10 @@ def tanh(z: Complex) -> Complex:
     # The quotients of sinh 2x and sin 2y by cosh 2x + cos 2y have fewer roundings. They are used
     # unless that sum cancels.
     doubled = select(far, z.real.constant(0), z.real) * 2
-    turned = cos_f64_inline(z.imag * 2)
+    turned = real.fma(sine_of_one * -2, sine_of_one, 1)
     total = exponential.cosh(doubled) + turned
-    plain = Complex(exponential.sinh(doubled) / total, sin_f64_inline(z.imag * 2) / total)
-    # Twice the largest imaginary parts is infinite.
-    near = choose((turned > -0.25) | ((abs(z.real) > 1) & is_finite(turned)), plain, near)
+    plain = Complex(exponential.sinh(doubled) / total, sine_of_one * cosine_of_one * 2 / total)
+    near = choose((turned > -0.25) | (abs(z.real) > 1), plain, near)
     decay = exponential.exp(abs(z.real) * -2)
     end = Complex(with_sign(decay.constant(1), z.real), tangent / square * decay * 4)
     result = choose(far, end, near)

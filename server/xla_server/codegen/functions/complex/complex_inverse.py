@@ -11,7 +11,6 @@ from xla_server.codegen.functions.complex.complex_values import (
     Complex,
     choose,
     complex_family,
-    is_finite,
     is_infinite,
 )
 from xla_server.codegen.functions.complex.quotients_and_roots import divided, unadjusted_sqrt
@@ -138,7 +137,7 @@ def atan2(y: Complex, x: Complex) -> Complex:
     is_quotient = of_y < largest * 2.0**-40
     near = choose(is_quotient, divided(y, x), complex_arctangent.arctangent(a, b))
     precise = complex_arctangent.with_half_turn(near, a, b, formula)
-    return choose(is_finite(formula.real) & is_finite(formula.imag), precise, formula)
+    return choose(formula.is_finite(), precise, formula)
 
 
 FORMULAS = {

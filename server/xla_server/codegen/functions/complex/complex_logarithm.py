@@ -9,7 +9,6 @@ from xla_server.codegen.functions.complex.complex_values import (
     Complex,
     choose,
     complex_family,
-    is_finite,
     magnitude,
     one,
     undefined,
@@ -60,8 +59,7 @@ def log1p(z: Complex) -> Complex:
 
 def pow(base: Complex, exponent: Complex) -> Complex:
     """Return exp(exponent log(base)); real powers of 0 and infinity, and 1 for a base of 1."""
-    ordinary = is_finite(exponent.real) & is_finite(exponent.imag) & ~base.is_zero()
-    ordinary = ordinary & is_finite(base.real) & is_finite(base.imag)
+    ordinary = exponent.is_finite() & base.is_finite() & ~base.is_zero()
     result = undefined(~ordinary, complex_power.power(base, exponent))
     plain = base.imag.equals(0) & (base.real >= 0) & exponent.imag.equals(0)
     of_zero = base.is_zero() & (exponent.real >= 0)

@@ -9,11 +9,10 @@ from fractions import Fraction
 import numpy as np
 
 from xla_server.codegen.functions import values
-from xla_server.codegen.functions.complex.complex_values import Complex
+from xla_server.codegen.functions.complex.complex_values import Complex, sines
 from xla_server.codegen.functions.real.exponential import exp_of_sum
 from xla_server.codegen.functions.real.irrational import HALF_PI_PARTS, LN2_PARTS, PI
 from xla_server.codegen.functions.real.power import logarithm_of
-from xla_server.codegen.functions.real.trigonometric import cos_f64_inline, sin_f64_inline
 
 Pair = tuple[values.Value, values.Value]
 """A sum of two floats: the second is at most half an ULP of the first."""
@@ -137,9 +136,9 @@ def power(base: Complex, exponent: Complex) -> Complex:
     share = values.select(is_split, zero.constant(0.5), 1.0)
     part = exp_of_sum(values.clamped(size[0], -1490.0, 1419.5) * share, size[1] * share)
     again = values.select(is_split, part, part.constant(1))
-    cosine, sine = cos_f64_inline(turn[0]), sin_f64_inline(turn[0])
+    sine, cosine = sines(turn[0])
     # The second float of a large angle may be large, too, so its sine is not itself.
-    along, across = cos_f64_inline(turn[1]), sin_f64_inline(turn[1])
+    across, along = sines(turn[1])
     x = values.fma(-sine, across, cosine * along)
     y = values.fma(cosine, across, sine * along)
     y = values.select(turn[0].equals(0), values.with_sign(y, turn[0]), y)

@@ -8,7 +8,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xla_server.codegen.functions.values import Value, bits, exact_product, fma, select, sqrt, to
+from xla_server.codegen.compiler.shared_functions import CalledFunction
+from xla_server.codegen.functions.real.trigonometric import sin_and_cos
+from xla_server.codegen.functions.values import (
+    ElementaryFunction,
+    Value,
+    bits,
+    exact_product,
+    fma,
+    select,
+    sqrt,
+    to,
+)
 from xla_server.codegen.instructions.instruction import instruction_of
 from xla_server.codegen.instructions.memory import COMPUTED, complex_of
 
@@ -77,6 +88,10 @@ class Complex:
         """Return whether a part is infinite."""
         return is_infinite(self.real) | is_infinite(self.imag)
 
+    def is_finite(self) -> Value:
+        """Return whether both parts are finite."""
+        return is_finite(self.real) & is_finite(self.imag)
+
 
 def is_infinite(x: Value) -> Value:
     """Return whether a float is infinite."""
@@ -126,6 +141,22 @@ def magnitude(z: Complex) -> Value:
     excess = fma(-y, y, square - own) + rest - own_rest
     better = near - excess / (near + near)
     return select((near > 0) & is_finite(near), better, near) * back
+
+
+SIN_AND_COS = ElementaryFunction("sin_and_cos_f64", sin_and_cos, 1, "f64", results=2)
+SINES = CalledFunction(SIN_AND_COS)
+"""The sine and the cosine of an angle, inlined and called: a loop calls what has a branch."""
+
+
+def sines(angle: Value) -> tuple[Value, Value]:
+    """Return the sine and the cosine of an f64.
+
+    A module for a GPU has its triple from the beginning, and holds all functions that it calls.
+    """
+    b = angle.builder
+    function = SIN_AND_COS if b.module.triple.startswith("nvptx") else SINES
+    pair = function.call(b, [angle.code])
+    return angle.made(b.extract_value(pair, 0)), angle.made(b.extract_value(pair, 1))
 
 
 def _is_not_zero(z: Complex) -> Value:

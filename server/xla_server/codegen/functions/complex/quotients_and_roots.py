@@ -9,13 +9,14 @@ from xla_server.codegen.functions.complex.complex_values import (
     Complex,
     choose,
     complex_family,
+    function,
     is_finite,
     is_infinite,
     magnitude,
+    sines,
     undefined,
 )
 from xla_server.codegen.functions.real import inverse_trigonometric
-from xla_server.codegen.functions.real.trigonometric import cos_f64_inline, sin_f64_inline
 from xla_server.codegen.functions.values import Value, family, select, with_sign
 
 _ProductSum = Callable[[Value, Value, Value], Value]
@@ -29,17 +30,49 @@ def _rounded_twice(x: Value, y: Value, z: Value) -> Value:
 def div(x: Complex, y: Complex) -> Complex:
     """Return x / y, with infinities as in C's Annex G: infinite by zero, zero by infinity."""
     quotient = divided(x, y)
+    too_small = _is_undefined(quotient) & y.is_infinite() & x.is_finite()
+    quotient = choose(too_small, _in_direction(0, x, _ends(y)), quotient)
+    return _with_infinities(quotient, x, y)
+
+
+def div_c64(x: Complex, y: Complex) -> Complex:
+    """Return the same for C64, whose products and squares F64 has without overflow or underflow.
+
+    Both sums are rounded once, and one division is left. The larger part of the divisor is made
+    positive, so that zeros have the signs that Smith's method gives them.
+    """
+    infinite = y.is_infinite()
+    (a, b), (c, d), (e, f) = (
+        (z.real, z.imag) for z in map(_wide, (x, y, choose(infinite, _ends(y), y)))
+    )
+    turned = abs(y.imag) > abs(y.real)
+    longer = real.bits(select(turned, d, c)) & -(1 << 63)
+    # Neither of two infinite parts is the larger one.
+    negative = select(is_finite(y.real) | is_finite(y.imag), longer, 0)
+    inverse = select(infinite, c.constant(0), 1 / real.fma(c, c, d * d))
+    e, f, inverse = (real.of_bits(real.bits(part) ^ negative) for part in (e, f, inverse))
+    across = select(turned, a * f - b * e, b * e - a * f) * inverse
+    quotient = Complex(real.fma(a, e, b * f) * inverse, select(turned, -across, across))
+    quotient = _with_infinities(quotient, x, y)
+    return Complex(real.to("f32", quotient.real), real.to("f32", quotient.imag))
+
+
+def _wide(z: Complex) -> Complex:
+    return Complex(real.to("f64", z.real), real.to("f64", z.imag))
+
+
+def _is_undefined(z: Complex) -> Value:
+    return z.real.differs(z.real) & z.imag.differs(z.imag)
+
+
+def _with_infinities(quotient: Complex, x: Complex, y: Complex) -> Complex:
+    """Replace an undefined quotient of an infinite number, or one by zero; a sum is in F64."""
+    is_undefined, too_large = _is_undefined(quotient), x.is_infinite() & y.is_finite()
+    ends, x, y = map(_wide, (_ends(x), x, y))
+    quotient = choose(is_undefined & too_large, _in_direction(math.inf, ends, y), quotient)
     infinite = with_sign(y.real.constant(math.inf), y.real)
-    both_nan = x.real.differs(x.real) & x.imag.differs(x.imag)
-    by_zero = y.is_zero() & ~both_nan
-    is_undefined = quotient.real.differs(quotient.real) & quotient.imag.differs(quotient.imag)
-    quotient = choose(by_zero, Complex(infinite * x.real, infinite * x.imag), quotient)
-    is_undefined = is_undefined & ~by_zero
-    x_finite, y_finite = (is_finite(side.real) & is_finite(side.imag) for side in (x, y))
-    too_large = is_undefined & x.is_infinite() & y_finite
-    quotient = choose(too_large, _in_direction(math.inf, _ends(x), y), quotient)
-    too_small = is_undefined & y.is_infinite() & x_finite
-    return choose(too_small, _in_direction(0, x, _ends(y)), quotient)
+    by_zero = Complex(infinite * x.real, infinite * x.imag)
+    return choose(is_undefined & y.is_zero(), by_zero, quotient)
 
 
 def divided(x: Complex, y: Complex, product_sum: _ProductSum = _rounded_twice) -> Complex:
@@ -99,7 +132,8 @@ def complex_rsqrt(z: Complex) -> Complex:
     size = 1 / real.sqrt(magnitude(z))
     turn = inverse_trigonometric.atan2(z.imag, z.real) * -0.5
     turn = select(z.is_zero(), turn.constant(0), turn)
-    root = Complex(size * cos_f64_inline(turn), size * sin_f64_inline(turn))
+    sine, cosine = sines(turn)
+    root = Complex(size * cosine, size * sine)
     zero = z.real.constant(0)
     return choose(z.is_infinite(), Complex(zero, zero), root)
 
@@ -118,6 +152,7 @@ def complex_sign(z: Complex) -> Complex:
 
 FORMULAS = {
     **complex_family(div, operands=2),
+    "div_c64": function(["c64"] * 2, "c64", div_c64),
     **complex_family(sqrt, complex_rsqrt, complex_sign),
     **family(rsqrt, sign),
 }

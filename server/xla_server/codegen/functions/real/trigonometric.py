@@ -12,7 +12,7 @@ off, and 53 bits after.
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -220,22 +220,32 @@ def _finite(x: Value, result: Value) -> Value:
     return select(abs(x) < math.inf, result, math.nan)
 
 
-def sin(x: Value, reduced: Callable[[Value], Reduced] = _reduced) -> Value:
+def sin(x: Value) -> Value:
     """The sine."""
-    n, r, rest = reduced(x)
-    result = _of_quadrant(n, *_sin_and_cos(r, rest))
+    n, r, rest = _reduced(x)
+    return _sine(x, _of_quadrant(n, *_sin_and_cos(r, rest)))
+
+
+def _sine(x: Value, result: Value) -> Value:
     return select(abs(x) >= _STRAIGHT[x.type], _finite(x, result), x)
 
 
-def cos(x: Value, reduced: Callable[[Value], Reduced] = _reduced) -> Value:
+def cos(x: Value) -> Value:
     """The cosine."""
-    n, r, rest = reduced(x)
+    n, r, rest = _reduced(x)
     return _finite(x, _of_quadrant(n + 1, *_sin_and_cos(r, rest)))
 
 
-def tan(x: Value, reduced: Callable[[Value], Reduced] = _reduced) -> Value:
+def sin_and_cos(x: Value) -> tuple[Value, Value]:
+    """Return both, for one reduction."""
+    n, r, rest = _reduced(x)
+    parts = _sin_and_cos(r, rest)
+    return _sine(x, _of_quadrant(n, *parts)), _finite(x, _of_quadrant(n + 1, *parts))
+
+
+def tan(x: Value) -> Value:
     """Return the tangent: sine / cosine, or -cosine / sine, both as sums of two floats."""
-    n, r, rest = reduced(x)
+    n, r, rest = _reduced(x)
     (sine, sine_low), (cosine, cosine_low) = _sums_of_sin_and_cos(r, rest)
     odd = (n & 1).differs(0)
     top, bottom = select(odd, -cosine, sine), select(odd, sine, cosine)
@@ -243,8 +253,7 @@ def tan(x: Value, reduced: Callable[[Value], Reduced] = _reduced) -> Value:
     bottom_low = select(odd, sine_low, cosine_low)
     quotient = top / bottom
     error = fma(-quotient, bottom, top) + fma(-quotient, bottom_low, top_low)
-    result = quotient + error / bottom
-    return select(abs(x) >= _STRAIGHT[x.type], _finite(x, result), x)
+    return _sine(x, quotient + error / bottom)
 
 
 def _sums_of_sin_and_cos(r: Value, rest: Value) -> tuple[tuple[Value, Value], tuple[Value, Value]]:
@@ -256,11 +265,6 @@ def _sums_of_sin_and_cos(r: Value, rest: Value) -> tuple[tuple[Value, Value], tu
     lower = fma(z * z, polynomial(z, COS[r.type]), fma(-r, rest, error)) - z_low * 0.5
     return exact_sum_ordered(r, tail), exact_sum_ordered(near_one, lower)
 
-
-sin_f64_inline, cos_f64_inline, tan_f64_inline = (
-    functools.partial(body, reduced=_reduced_f64) for body in (sin, cos, tan)
-)
-"""Functions of f64 without a branch, for use in other formulas."""
 
 FORMULAS = family(sin, cos, tan)
 """Every function of this module by its name in kernels."""

@@ -127,6 +127,7 @@ ARITHMETIC: op.Rows = {
         integer=_integer_divide,
         complex=_complex_divide,
         widens_complex=True,
+        has_c64=True,
         neutral=1,
         workspace=0,
     ),

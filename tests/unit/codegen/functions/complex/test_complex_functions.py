@@ -4,7 +4,10 @@ import cmath
 
 import numpy as np
 
+from tests.unit.codegen.compiled import both
 from tests.unit.codegen.instructions.calls import called
+from xla_client import ops
+from xla_server.ops.numerics.complex_numbers import from_parts
 
 _RANDOM = np.random.default_rng(7)
 SIZES = np.exp(_RANDOM.uniform(-3, 3, 500))
@@ -53,3 +56,17 @@ def test_arc_tangents_near_their_poles() -> None:
     ones = np.ones(len(small), np.complex128)
     found = called("atan2_c128", np.complex128, ones * 1j * (1 - small), ones)
     np.testing.assert_allclose(found.imag, np.log((2 - small) / small) / 2, rtol=1e-14)
+
+
+def test_quotients_of_ends_are_those_of_the_definition() -> None:
+    numbers = np.finfo(np.float32)
+    sizes = [1, 3, float(numbers.max), float(numbers.tiny), 0, np.inf]
+    parts = [*sizes, *(-size for size in sizes), np.nan]
+    given = np.meshgrid(*[np.array(parts, np.float32)] * 4)
+    x, y = (from_parts(*pair).ravel() for pair in (given[:2], given[2:]))
+    with np.errstate(all="ignore"):
+        ((found, wanted),) = both(ops.div, x, y)
+    for ours, theirs in ((found.real, wanted.real), (found.imag, wanted.imag)):
+        np.testing.assert_array_equal(ours, theirs)
+    zeros = found.real == 0
+    np.testing.assert_array_equal(np.signbit(found.real[zeros]), np.signbit(wanted.real[zeros]))
