@@ -1,14 +1,14 @@
 """Elementwise operations: each row is one function. Semantics: XLA's operation of that opcode.
 
 Binary functions take Ops or one Op and one scalar, and `broadcast_dimensions` as
-`xla_client.programs.broadcasting` explains it.
+`xla_client.ops.elementwise.broadcasting` explains it.
 """
 
 from typing import Protocol
 
+from xla_client.ops.elementwise.binary import elementwise
 from xla_client.programs.builder import Dimensions, Op
 from xla_client.programs.checked import checked
-from xla_client.programs.elementwise import elementwise
 from xla_client.programs.scalars import Scalar
 from xla_contract.types.opcode import Opcode
 

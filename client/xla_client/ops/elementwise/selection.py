@@ -1,10 +1,10 @@
 """Choosing between values element by element. Semantics: XLA's Select and Clamp."""
 
 from xla_client.ops.control import get_tuple_element, tuple
-from xla_client.programs.broadcasting import plan_in_dim
+from xla_client.ops.elementwise.binary import stretch
+from xla_client.ops.elementwise.broadcasting import plan_in_dim
 from xla_client.programs.builder import Op, placed, promoted
 from xla_client.programs.checked import checked
-from xla_client.programs.elementwise import stretch
 from xla_client.programs.scalars import Scalar
 from xla_contract.errors import ShapeError
 from xla_contract.types.opcode import Opcode

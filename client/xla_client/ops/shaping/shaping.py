@@ -6,9 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from xla_client.coercion.numbers import flags
+from xla_client.ops.elementwise.binary import stretch
+from xla_client.ops.elementwise.broadcasting import plan_in_dim
 from xla_client.ops.elementwise.flooring import floor_mod
 from xla_client.ops.shaping.slicing import concat_in_dim, dynamic_slice, slice_in_dim
-from xla_client.programs.broadcasting import plan_in_dim
 from xla_client.programs.builder import (
     Dimensions,
     Op,
@@ -19,7 +20,6 @@ from xla_client.programs.builder import (
     promoted,
 )
 from xla_client.programs.checked import checked
-from xla_client.programs.elementwise import stretch
 from xla_client.programs.scalars import Scalar
 from xla_contract.errors import ShapeError
 from xla_contract.ops.shaping.broadcast import BroadcastAttributes

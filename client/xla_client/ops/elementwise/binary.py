@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from xla_client.programs.broadcasting import BroadcastSpec, plan_binary
+from xla_client.ops.elementwise.broadcasting import BroadcastSpec, plan_binary
 from xla_client.programs.builder import Builder, Dimensions, Op, builder_of, integers
 from xla_client.programs.scalars import Scalar, scalar_array
 from xla_contract.errors import ShapeError, XlaError
