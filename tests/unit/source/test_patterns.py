@@ -1,6 +1,6 @@
 """Compiler and runtime hand on records: patterns are for texts that others have written."""
 
-from tests.unit.test_import_circles import imported, sources
+from tests.unit.source.test_import_circles import imported, sources
 
 FOLDERS = ("backends", "buffers", "codegen", "fusion", "passes", "runtime")
 

@@ -4,7 +4,7 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 NODES = {"Apply", "Load", "Loop", "Quotient", "Reduction", "Stop", "Store"}
 """Nodes of a representation, which the next one has, too: scalar graph, loop IR, affine index."""

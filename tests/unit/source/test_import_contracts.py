@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+PROJECT = Path(__file__).parents[3] / "pyproject.toml"
 IGNORED = {"__main__", "_local_child", "health_check"}
 """Modules that are run by name, by Python or by a client."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PACKAGES = ("server/xla_server", "client/xla_client", "protos/xla_contract", "host/xla_host")
 ELSEWHERE = (ROOT / "server/xla_server/target", ROOT / "protos/xla_contract/stubs")
 """Fields of tuning records have a test of their own (`tests/unit/target`); stubs are generated."""

@@ -15,7 +15,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.shape import Shape
 from xla_contract.wire.shape_proto import MAX_NESTING, shape_from_proto, shape_to_proto
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PACKAGES = [
     *(
         ROOT / "server/xla_server" / name

@@ -24,7 +24,7 @@ from xla_server.codegen.compiler.kernel_compiler import target_machine
 from xla_server.rpc.grpc_internals import FUNCTIONS, VALUES
 from xla_server.target.machine import Machine
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PRESENT = None
 """The parameters of what need only be there."""
