@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from tests.corpus.jax.values import (
+from tests.corpus.jax.calls.values import (
     IMAGES,
     A,
     B,

@@ -1,6 +1,6 @@
 """Layers, models and steps of training in flax, made and applied in one program."""
 
-from tests.corpus.jax.values import HEADS, IMAGES, Group, K, T, X, reasons
+from tests.corpus.jax.calls.values import HEADS, IMAGES, Group, K, T, X, reasons
 
 SEQUENCES = T.astype("f4")
 """Cells keep states of f32, and loops want one type."""

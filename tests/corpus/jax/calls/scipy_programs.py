@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.corpus.jax.values import A, B, Group, N, S, U, V, W, X, Y, Z, each, reasons
+from tests.corpus.jax.calls.values import A, B, Group, N, S, U, V, W, X, Y, Z, each, reasons
 
 _TRIANGLE = np.tril(A) + 3 * np.eye(5)
 

@@ -1,6 +1,6 @@
 """Calls of jax.random, with each kind of keys."""
 
-from tests.corpus.jax.values import Builder, Group, P, S, U, V, X, reasons
+from tests.corpus.jax.calls.values import Builder, Group, P, S, U, V, X, reasons
 
 IMPLEMENTATIONS = ("threefry2x32", "rbg", "unsafe_rbg")
 NEWER = ("philox2x32", "philox4x32", "threefry4x32")

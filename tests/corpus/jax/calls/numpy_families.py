@@ -1,6 +1,6 @@
 """Calls of jax.numpy.linalg and jax.numpy.fft, and what in jax.numpy is no program."""
 
-from tests.corpus.jax.values import A, B, C, Group, H, S, T, V, W, X, Y, Z, each, reasons
+from tests.corpus.jax.calls.values import A, B, C, Group, H, S, T, V, W, X, Y, Z, each, reasons
 
 _SQUARE = "linalg.det linalg.inv linalg.slogdet linalg.eigvals linalg.cond linalg.matrix_rank"
 _ANY = (

@@ -1,6 +1,6 @@
 """Transformations of JAX: derivatives, batches, loops, branches, programs in programs."""
 
-from tests.corpus.jax.values import A, B, Group, K, N, P, S, U, V, W, X, Y
+from tests.corpus.jax.calls.values import A, B, Group, K, N, P, S, U, V, W, X, Y
 
 
 def derivatives() -> Group:

@@ -1,6 +1,6 @@
 """Calls of jax.nn, jax.nn.initializers and jax.image."""
 
-from tests.corpus.jax.values import (
+from tests.corpus.jax.calls.values import (
     HEADS,
     IMAGES,
     LOGICAL,

@@ -1,6 +1,6 @@
 """Calls of jax.scipy.special and of the distributions in jax.scipy.stats."""
 
-from tests.corpus.jax.values import SPECIAL, C, Group, K, M, N, P, Q, U, V, X, Y, Z, each
+from tests.corpus.jax.calls.values import SPECIAL, C, Group, K, M, N, P, Q, U, V, X, Y, Z, each
 
 _ONE = (
     "dawsn entr erf erfc erfcx expit gamma i0 i0e i1 i1e log_ndtr log_softmax logsumexp ndtr "

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.corpus.jax.values import (
+from tests.corpus.jax.calls.values import (
     LOGICAL,
     OTHER,
     SPECIAL,
