@@ -13,7 +13,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from tests.ulps.minimax import DIGITS, Function, remez
+from tests.ulps.fits.minimax import DIGITS, Function, remez
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,9 +6,9 @@ import pytest
 
 from tests.conformance.sweep.draws.depth import FULL
 from tests.elementwise_operations import FITS
-from tests.ulps.fitting import Fit, statement_of
-from tests.ulps.minimax import DIGITS
-from tests.ulps.polynomials import FOLDER
+from tests.ulps.fits.__main__ import FOLDER
+from tests.ulps.fits.fitting import Fit, statement_of
+from tests.ulps.fits.minimax import DIGITS
 
 WRITTEN = "".join(path.read_text(encoding="utf-8") for path in FOLDER.rglob("*.py"))
 SLOW = ("ERF_FAR", "ERF_NEAR")

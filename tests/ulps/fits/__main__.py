@@ -1,4 +1,4 @@
-"""`python -m tests.ulps.polynomials [NAME...]`: write the coefficients of kernel functions.
+"""`python -m tests.ulps.fits [NAME...]`: write the coefficients of kernel functions.
 
 Each polynomial (FITS of `tests.elementwise_operations`) has one statement, `NAME: Coefficients`,
 in the module of its formula. It is found by the name, and may be empty before. Without names all
@@ -11,8 +11,8 @@ from pathlib import Path
 import xla_server
 from tests.command_line import command_line
 from tests.elementwise_operations import FITS
-from tests.ulps.fitting import statement_of
-from tests.ulps.minimax import DIGITS
+from tests.ulps.fits.fitting import statement_of
+from tests.ulps.fits.minimax import DIGITS
 
 FOLDER = Path(xla_server.__file__).parent / "codegen/functions"
 
@@ -29,7 +29,7 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    parser = command_line("tests.ulps.polynomials", __doc__)
+    parser = command_line("tests.ulps.fits", __doc__)
     every = [fit.name for fit in FITS]
     parser.add_argument("names", metavar="NAME", nargs="*", default=every)
     main(parser.parse_args().names)

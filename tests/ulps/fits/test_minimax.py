@@ -6,7 +6,7 @@ from decimal import Decimal
 import numpy as np
 from numpy.polynomial.polynomial import polyval
 
-from tests.ulps.minimax import remez
+from tests.ulps.fits.minimax import remez
 
 
 def exp(x: Decimal) -> Decimal:
