@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from tests.example_platform import libraries
 from tests.example_platform.formulas import UnsupportedKernelError
-from tests.example_platform.fourier import FOURIER
 from tests.example_platform.memory import Arrays
-from tests.example_platform.products import WALKED, products
-from tests.example_platform.python_functions import PythonFunctions
-from tests.example_platform.winograd import WINOGRAD
+from tests.example_platform.routines import libraries
+from tests.example_platform.routines.fourier import FOURIER
+from tests.example_platform.routines.products import WALKED, products
+from tests.example_platform.routines.python_functions import PythonFunctions
+from tests.example_platform.routines.winograd import WINOGRAD
 from xla_server.codegen.compiler.shared_functions import PythonFunction
 from xla_server.codegen.namespace import vocabulary
 from xla_server.codegen.routines.contraction.direct_block import DIRECT_BLOCK
