@@ -7,8 +7,8 @@ from typing import Any
 import ml_dtypes
 
 from tests.building import scalars
-from tests.property.random_graphs import FLOATS, Graph, Node
-from tests.property.random_steps import dot_dimensions, window
+from tests.property.random_programs.graphs import FLOATS, Graph, Node
+from tests.property.random_programs.steps import dot_dimensions, window
 from xla_client import ops
 from xla_client.programs.builder import Op
 from xla_contract.types.dimension_numbers import ScatterDimensionNumbers

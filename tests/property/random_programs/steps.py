@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.building import scalars
-from tests.property.random_graphs import FLOATS, INTEGERS, KINDS, SMALLEST, Graph, Node
+from tests.property.random_programs.graphs import FLOATS, INTEGERS, KINDS, SMALLEST, Graph, Node
 from xla_client import ops
 from xla_client.programs.builder import Op
 from xla_contract.types.dimension_numbers import (

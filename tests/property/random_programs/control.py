@@ -3,9 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from tests.property import random_inexact as inexact
-from tests.property import random_steps as steps
-from tests.property.random_graphs import KINDS, Graph, Node, Step
+from tests.property.random_programs import inexact, steps
+from tests.property.random_programs.graphs import KINDS, Graph, Node, Step
 from xla_client import Computation, ops
 from xla_client.programs.builder import Op
 from xla_contract.types.element_type import ElementType as E
