@@ -1,14 +1,14 @@
 """One function per operation, under XlaBuilder's names in Python style.
 
-A name that is a Python keyword has an underscore behind it; others shadow builtins, so import the
-module with `from xla_client import ops`, not its names. XlaBuilder does not have `matmul`, `roll`,
-`floor_div` and `infeed`.
+A name that is a Python keyword has an underscore behind it. Some names are those of builtins, so
+import the module, `from xla_client import ops`, and not its names. XlaBuilder itself does not have
+`batch_dot`, `matmul`, `roll`, `floor_div` and `floor_mod`.
 
 Functions convert their arguments. A shape is a `Shape` or text ("f32[2,3]"), an element type an
 `ElementType`, a name or a numpy type. Numbers beside Ops become constants of the Op's element type.
 One Op, int or computation stands for a sequence of one; a computation may be a Python function.
-Everything else is an ArgumentTypeError that names the function and the parameter.
-Operands that do not fit the operation are a ShapeError.
+Any other type of argument raises ArgumentTypeError, which names the function and the parameter.
+Operands that do not fit the operation raise ShapeError.
 """
 
 from xla_client.ops.collectives import (

@@ -44,7 +44,8 @@ def subscript(operand: Op, index: Any) -> Op:
 
     Args:
         operand: An array or a tuple.
-        index: Ints, slices, None and `...`, alone or in a tuple, as numpy takes them.
+        index: Ints, slices, None and `...`, alone or in a tuple, as numpy takes them. An index may
+            also be an Op of integers, and one of them an array or a list of ints.
 
     Returns:
         The part or the element.
