@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, overload
+from typing import Any, NoReturn, Self, overload
 
 from xla_client.coercion.parameters import brief, parameter_class
 from xla_client.device import Device
@@ -471,6 +471,12 @@ class Client:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a Client is a connection and cannot be pickled or copied, got {self!r}: connect "
+            "again, or pickle Client.session_token, which resumes the session"
+        )
 
     def __repr__(self) -> str:
         return f"Client({self.target!r})"
