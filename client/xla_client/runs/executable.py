@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, cast, overload
 from xla_client.coercion.parameters import arguments_of_run, parameter_class
 from xla_client.display.tables import human_bytes, records
 from xla_client.runs import run_request as runs
-from xla_client.runs.arguments import Argument, on_device
+from xla_client.runs.arguments import Argument, on_device, without_executions
 from xla_client.runs.donation import donated_arguments, donated_in_batch
 from xla_client.runs.execution import CalledExecution, Execution, LaunchedExecution
 from xla_client.runs.gathered_runs import GatheredRuns
@@ -144,16 +144,16 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
         none. Raises InvalidArgumentError for arguments that do not fit, and the errors of the run.
         """
         result = self._program_shape.result
-        donate = self.donated(arguments, donate)
-        given: Any
-        if self._has(CAPABILITY_RUN) and (donate or not self._is_plain(arguments)):
-            step = self.step(arguments, donate, timeout)
+        given, donate = self._taken(arguments, donate)
+        kept: Any
+        if self._has(CAPABILITY_RUN) and (donate or not self._is_plain(given)):
+            step = self.step(given, donate, timeout)
             runs.keep(step.message, result)
             answer = self._run(step, timeout)
-            given = runs.kept(self._session, [each.handle for each in answer.outputs], result)
+            kept = runs.kept(self._session, [each.handle for each in answer.outputs], result)
         else:
-            given = unpacked(self.execute_whole(arguments, donate, timeout), timeout=timeout)
-        return cast(R, given)
+            kept = unpacked(self.execute_whole(given, donate, timeout), timeout=timeout)
+        return cast(R, kept)
 
     @overload
     def run(
@@ -183,14 +183,14 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
         The arguments are those of a call. With small arguments and a small result it is one call.
         """
         result = self._program_shape.result
-        donate = self.donated(arguments, donate)
+        given, donate = self._taken(arguments, donate)
         if not self._has(CAPABILITY_RUN):
-            return self.execute_whole(arguments, donate, timeout).to_numpy(timeout=timeout)
-        request = None if donate else self._plain_request(arguments)
+            return self.execute_whole(given, donate, timeout).to_numpy(timeout=timeout)
+        request = None if donate else self._plain_request(given)
         if request is not None:
             answer = self._session.call("Run", request, timeout)
             return runs.fetched(answer.results[0].value)
-        step = self.step(arguments, donate, timeout)
+        step = self.step(given, donate, timeout)
         if result.byte_size <= runs.FETCH_BYTES:
             runs.fetch(step.message, result)
             return runs.fetched(self._run(step, timeout).value)
@@ -226,18 +226,18 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
         Runs without a timeout that are begun in one turn of the event loop, as by `asyncio.gather`,
         share messages, and are answered together.
         """
-        donate = self.donated(arguments, donate)
-        if not self._has(CAPABILITY_RUN) or not self._is_small(arguments):
-            work = functools.partial(self.run, *arguments, donate=donate, timeout=timeout)
+        given, donate = self._taken(arguments, donate)
+        if not self._has(CAPABILITY_RUN) or not self._is_small(given):
+            work = functools.partial(self.run, *given, donate=donate, timeout=timeout)
             return await asyncio.to_thread(work)
         if self._generation is not self._session.generation:
             await asyncio.to_thread(self._compile_anew)
         if timeout is None and self._session.transport.timeout is None and not donate:
-            request = self._plain_request(arguments)
+            request = self._plain_request(given)
             if request is None:
-                request = self._fetching(arguments, (), None).request.SerializeToString()
+                request = self._fetching(given, (), None).request.SerializeToString()
             return runs.fetched((await self._gathered.run(request)).value)
-        step, is_freed = self._fetching(arguments, donate, timeout), False
+        step, is_freed = self._fetching(given, donate, timeout), False
         try:
             answer = await self._session.acall("Run", step.request, timeout)
             is_freed = True
@@ -305,9 +305,8 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
 
         An Execution may be an argument, as its buffers may, before it has a result.
         """
-        given = [one.buffers if isinstance(one, Execution) else one for one in arguments]
         session, result = self._session, self._program_shape.result
-        donate = self.donated(given, donate)
+        given, donate = self._taken(arguments, donate)
         if not self._has(CAPABILITY_LAUNCH):
             runs.require_numbers(donate, len(given))
             buffers = self._on_device(given, timeout)
@@ -332,9 +331,15 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
         if self._finalizer.detach() is not None and not is_lost:
             self._session.delete(self._handle, timeout)
 
-    def donated(self, arguments: Sequence[Argument], donate: Sequence[int] | None) -> Sequence[int]:
-        """The numbers of the arguments that a run donates: those requested, or the module's."""
-        return donated_arguments(self._donated, arguments) if donate is None else donate
+    def _taken(
+        self, arguments: Sequence[Argument], donate: Sequence[int] | None
+    ) -> tuple[list[Argument], Sequence[int]]:
+        """Return the arguments, and the numbers of those that a run donates.
+
+        They are the requested ones, or those that the module donates.
+        """
+        given = without_executions(arguments)
+        return given, donated_arguments(self._donated, given) if donate is None else donate
 
     @property
     def donated_parameters(self) -> frozenset[int]:
@@ -397,7 +402,8 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
     ) -> runs.RunStepMessage | Exception:
         """The step of one run of a batch, or the error of arguments that do not fit."""
         try:
-            step = self.step(arguments_of_run("each entry of batch", arguments), donate, timeout)
+            given = without_executions(arguments_of_run("each entry of batch", arguments))
+            step = self.step(given, donate, timeout)
         except _FAULTS as error:
             return error
         runs.fetch(step.message, self._program_shape.result)

@@ -357,12 +357,9 @@ class Shape:
         return f"Shape({str(self)!r}{f', {padded}' if padded else ''})"
 
     def __getitem__(self, number: object) -> NoReturn:
-        """Raise ArgumentTypeError: the shape of an array in numpy or JAX is a tuple, this is not."""
-        raise ArgumentTypeError(
-            f"a Shape is no sequence, got {self}; its sizes are shape.dimensions"
-            if self.is_array
-            else f"a Shape is no sequence, got {self}; its elements are shape.tuple_shapes"
-        )
+        """Raise ArgumentTypeError: unlike the shapes of numpy and JAX, it is no tuple of sizes."""
+        parts = "elements are shape.tuple_shapes" if self.is_tuple else "sizes are shape.dimensions"
+        raise ArgumentTypeError(f"a Shape is no sequence, got {self}; its {parts}")
 
     def _size_text(self, number: int) -> str:
         size = self.dimensions[number]

@@ -1,5 +1,6 @@
 """Compiled programs: the rounds that a run takes, and what it leaves behind."""
 
+import asyncio
 from typing import Any
 
 import numpy as np
@@ -215,3 +216,20 @@ def test_it_says_what_it_is(client: xc.Client) -> None:
     assert run.is_of(client._session)
     with xc.connect(client.target) as other:
         assert not run.is_of(other._session)
+
+
+def test_an_execution_is_an_argument_of_every_kind_of_run(
+    client: xc.Client, plain_client: xc.Client
+) -> None:
+    for connected in (client, plain_client):
+        run = connected.compile(double())
+        last = run.submit(ONES)
+        found = [
+            run(last).to_numpy(),
+            run.run(last),
+            asyncio.run(run.arun(last)),
+            *run.run_batch([(last,)]),
+            run.submit(last).result().to_numpy(),
+            connected.execute(double(), last).to_numpy(),
+        ]
+        np.testing.assert_array_equal(found, [4 * ONES] * len(found))
