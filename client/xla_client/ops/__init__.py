@@ -11,6 +11,8 @@ Any other type of argument raises ArgumentTypeError, which names the function an
 Operands that do not fit the operation raise ShapeError.
 """
 
+from typing import TYPE_CHECKING, NoReturn
+
 from xla_client.ops.collectives import (
     all_gather,
     all_reduce,
@@ -126,6 +128,7 @@ from xla_client.ops.shaping.slicing import (
 )
 from xla_client.ops.shaping.subscript import subscript
 from xla_client.programs import operators
+from xla_client.programs.familiar_names import FAMILIAR_NAMES
 
 __all__ = [
     "all_gather",
@@ -240,3 +243,12 @@ operators.provide(
         subscript=subscript,
     )
 )
+
+if not TYPE_CHECKING:  # Type checkers shall know of no other attribute.
+
+    def __getattr__(name: str) -> NoReturn:
+        found = FAMILIAR_NAMES.get(name)
+        advice = f"; the operation is {found}" if found else ""
+        raise AttributeError(
+            f"module 'xla_client.ops' has no attribute {name!r}{advice}", name=name
+        )

@@ -57,12 +57,13 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     ]
     rest = next((n for n, p in signature.parameters.items() if p.kind is p.VAR_POSITIONAL), "")
     needed = sum(signature.parameters[name].default is inspect.Parameter.empty for name in names)
+    is_method = names[:1] == ["self"]
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             if kwargs or len(args) < needed or (len(args) > len(names) and not rest):
-                require_bound(function, args, kwargs)
+                require_bound(function, args[is_method:], kwargs, is_method=is_method)
             given: Any = [takers[name](name, arg) for name, arg in zip(names, args, strict=False)]
             given += [takers[rest](rest, arg) for arg in args[len(names) :]]
             named: Any = {name: takers[name](name, arg) for name, arg in kwargs.items()}

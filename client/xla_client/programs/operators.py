@@ -12,6 +12,7 @@ from typing import Any, Never, NoReturn, Self, SupportsIndex, TypeAlias
 import numpy as np
 
 from xla_client.coercion.numbers import RunValue, described
+from xla_client.programs.familiar_names import FAMILIAR_NAMES
 from xla_client.programs.scalars import SCALAR_TYPES, Scalar
 from xla_contract.errors import ArgumentTypeError
 from xla_contract.types.element_type import ElementType, ElementTypeLike
@@ -204,7 +205,7 @@ class Operators(RunValue):
         return self._call("ge", self, other)
 
     def sum(self, dimensions: Axes = None, **unknown: Never) -> Self:
-        """`lib.arithmetic.sum`: the sum over these dimensions, by default all."""
+        """`lib.arithmetic.sum`: the sum over these dimensions, by default all; `any` for preds."""
         return self._fold("sum", dimensions, unknown)
 
     def prod(self, dimensions: Axes = None, **unknown: Never) -> Self:
@@ -308,9 +309,9 @@ class Operators(RunValue):
         # numpy's scalars and arrays come here with `scalar + op`, and numpy's own functions.
         found = _OF_UFUNC.get(ufunc.__name__)
         if found is None or method != "__call__" or options:
-            self._refuse_value(
-                f"numpy's {ufunc.__name__} (functions of Ops are in xla_client.ops and lib)"
-            )
+            place = _function_named(ufunc.__name__) if method == "__call__" else ""
+            told = f"the function of Ops is {place or 'in xla_client.ops or lib'}"
+            self._refuse_value(f"numpy's {ufunc.__name__} ({told})")
         sign, function = found
         if not function:
             self._refuse_comparison(sign, _COMPARISONS[sign])
@@ -333,8 +334,8 @@ class Operators(RunValue):
 
     def __getattr__(self, name: str) -> NoReturn:
         told = "operations are functions of xla_client.ops and xla_client.lib"
-        if name in _functions().operations:
-            told = f"the operation is ops.{name}"
+        if found := _function_named(name):
+            told = f"the operation is {found}"
         raise AttributeError(f"an Op has no attribute {name!r}; {told}", name=name, obj=self)
 
     def __repr__(self) -> str:
@@ -400,6 +401,11 @@ _COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": 
 
 def _functions() -> Functions:
     return _provided[0]
+
+
+def _function_named(name: str) -> str:
+    """Return where the function of Ops of this name is, or of its name in numpy; empty if none."""
+    return f"ops.{name}" if name in _functions().operations else FAMILIAR_NAMES.get(name, "")
 
 
 def _is_scalar_array(value: object) -> bool:

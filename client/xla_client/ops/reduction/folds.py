@@ -111,7 +111,8 @@ sum = _folds(
     "sum",
     "add",
     functools.partial(number_array, 0),
-    text="The sum over dimensions.",
+    text="The sum over dimensions; for preds, whether any is true.\n\n"
+    "To count preds, convert them first: `x.astype('s32').sum()`.",
     kind="numbers",
     results="sums",
     refusal="The element type has no zero, as f8e8m0fnu.",
@@ -120,7 +121,7 @@ prod = _folds(
     "prod",
     "multiply",
     functools.partial(number_array, 1),
-    text="The product over dimensions.",
+    text="The product over dimensions; for preds, whether all are true.",
     kind="numbers",
     results="products",
     refusal="The element type does not have 1, as s1.",
@@ -194,7 +195,9 @@ def mean(operand: Op, dimensions: Dimensions | None = None) -> Op:
     element_type = operand.shape.element_type
     if not (element_type.is_floating or element_type.is_complex):
         raise InvalidArgumentError(
-            f"a mean needs a floating or complex type, got {operand.shape}", op="mean"
+            f"a mean needs a floating or complex type, got {operand.shape}",
+            op="mean",
+            hint="convert first, as in x.astype('f32').mean()",
         )
     numbers = _numbers(operand, dimensions)
     wide = ElementType.F32 if element_type.bit_width < 32 else element_type
