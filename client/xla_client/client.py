@@ -27,7 +27,7 @@ from xla_client.session.contents import (
 from xla_client.session.description import SessionDescription
 from xla_client.session.public_methods import public, public_coroutine
 from xla_client.session.session import Session
-from xla_client.transfers.chunked import Progress
+from xla_client.transfers.progress import Progress
 from xla_client.transport.transport import Transport
 from xla_contract.errors import UnimplementedError
 from xla_contract.stubs import xla_data_pb2, xla_pb2

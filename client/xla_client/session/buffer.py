@@ -13,7 +13,7 @@ from xla_client.coercion.parameters import brief, parameter_class
 from xla_client.display.tables import human_bytes, table
 from xla_client.session.public_methods import public, public_coroutine
 from xla_client.session.session import Session
-from xla_client.transfers.chunked import Progress
+from xla_client.transfers.progress import Progress
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.types.layout import Layout
