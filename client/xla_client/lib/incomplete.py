@@ -1,7 +1,8 @@
 """The incomplete gamma and beta functions, by power series and continued fractions.
 
-All are computed in f64, as `special.in_double` says, and raise InvalidArgumentError for operands
-that are not of one floating type. The continued fractions are evaluated by Lentz's algorithm.
+Operands of any floating type are computed in f64, and the result is converted to their type.
+Operands that are not of one floating type raise InvalidArgumentError. The continued fractions are
+evaluated by Lentz's algorithm.
 """
 
 from collections.abc import Callable
