@@ -89,6 +89,11 @@ class Buffer:
         Returns:
             A read-only array, a tuple for a tuple, None for a token. Type checkers take it for an
             array.
+
+        Raises:
+            InvalidArgumentError: The buffer was deleted or donated.
+            LostError: The server was restarted.
+            XlaError: The run that computes the value failed.
         """
         value: Any = self.to_literal(timeout=timeout, progress=progress).to_numpy()
         return cast(Array, value)

@@ -17,7 +17,7 @@ from tests.unit.client.small_programs import (
     identity,
     pair,
 )
-from xla_client.runs import executable, run_request
+from xla_client.runs import gathered_runs, run_request
 from xla_client.transport.transport import Transport
 from xla_contract.errors import (
     DeadlineExceededError,
@@ -151,7 +151,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_given_up(
 
 
 def test_a_batch_keeps_its_order_and_its_errors(either: xc.Client, monkeypatch: Any) -> None:
-    monkeypatch.setattr(executable, "_BATCH", 2)
+    monkeypatch.setattr(gathered_runs, "_BATCH", 2)
     run = either.compile(double())
     gone = either.to_device(ONES)
     either.adopt(gone.handle).delete()
