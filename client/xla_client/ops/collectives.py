@@ -19,8 +19,8 @@ from xla_client.programs.builder import (
     Operands,
     as_sequence,
     builder_of,
+    errors_at,
     integers,
-    placed,
 )
 from xla_client.programs.checked import checked
 from xla_client.programs.functions import scalar_computation
@@ -248,7 +248,7 @@ def reduce_scatter(
         _participants(replica_groups, channel_id, use_global_device_ids),
     )
     builder = builder_of(*operands)
-    with placed(Opcode.REDUCE_SCATTER):
+    with errors_at(Opcode.REDUCE_SCATTER):
         shapes = [operands[0].shape] * 2
         reducer = scalar_computation(computation, builder, shapes, "computation")
     return builder.instruction(Opcode.REDUCE_SCATTER, operands, attributes, [reducer])
@@ -455,7 +455,7 @@ def _all_reduced(
     operands: Sequence[Op], computation: ComputationLike, attributes: AllReduceAttributes
 ) -> Op:
     builder = builder_of(*operands)
-    with placed(Opcode.ALL_REDUCE):
+    with errors_at(Opcode.ALL_REDUCE):
         shapes = [operands[0].shape] * 2
         reducer = scalar_computation(computation, builder, shapes, "computation")
     return builder.instruction(Opcode.ALL_REDUCE, operands, attributes, [reducer])

@@ -17,7 +17,7 @@ from xla_client.programs.builder import (
     Values,
     as_sequence,
     builder_of,
-    placed,
+    errors_at,
     promoted,
 )
 from xla_client.programs.checked import checked
@@ -69,7 +69,7 @@ def tuple(
     own = builder if isinstance(builder, Builder) else None
     if builder is not None and own is None:
         given = [elements, builder, *more]
-    with placed("ops.tuple"):
+    with errors_at("ops.tuple"):
         values = taken.values("elements", given)
         own = own or builder_of(*values)
         return own.instruction(Opcode.TUPLE, [promoted(own, value) for value in values])
@@ -185,7 +185,7 @@ def while_(condition: ComputationLike, body: ComputationLike, init: Any) -> Op:
 
     See https://openxla.org/xla/operation_semantics#while
     """
-    with placed(Opcode.WHILE):
+    with errors_at(Opcode.WHILE):
         given = taken.values("init", init)
         return loop(condition, body, given, not isinstance(init, Sequence))
 
@@ -223,7 +223,7 @@ def scan(
     """
     inputs = as_sequence(arrays)
     builder_of(*inputs)
-    with placed(Opcode.SCAN):
+    with errors_at(Opcode.SCAN):
         return scanned(inputs, init_values, step, dimension, is_reverse, is_associative)
 
 
@@ -260,7 +260,7 @@ def conditional(
 
     See https://openxla.org/xla/operation_semantics#conditional
     """
-    with placed(Opcode.CONDITIONAL):
+    with errors_at(Opcode.CONDITIONAL):
         return branches(branch_index, branch_computations, branch_operands, operands)
 
 
@@ -363,7 +363,7 @@ def _called(
     own = builder or builder_of(*given)
     parameters = computation.parameters if isinstance(computation, Computation) else ()
     likes = [*parameters, *[None] * len(given)]
-    with placed(Opcode.CALL):
+    with errors_at(Opcode.CALL):
         values = [promoted(own, each, like) for each, like in zip(given, likes, strict=False)]
         shapes = [value.shape for value in values]
         callee, around = call_computation(computation, own, shapes, "computation")

@@ -6,8 +6,8 @@ from xla_client.programs.builder import (
     Operands,
     as_sequence,
     builder_of,
+    errors_at,
     integers,
-    placed,
 )
 from xla_client.programs.checked import checked
 from xla_client.programs.functions import scalar_computation
@@ -96,7 +96,7 @@ def scatter(
     attributes = ScatterAttributes(dimension_numbers, indices_are_sorted, unique_indices)
     everything = [*inputs, scatter_indices, *sources]
     builder = builder_of(*everything)
-    with placed(Opcode.SCATTER):
+    with errors_at(Opcode.SCATTER):
         shapes = [each.shape for each in (*inputs, *sources)]
         combined = scalar_computation(update_computation, builder, shapes, "update_computation")
     return builder.instruction(Opcode.SCATTER, everything, attributes, [combined])

@@ -42,8 +42,8 @@ __all__ = [
     "Values",
     "as_sequence",
     "builder_of",
+    "errors_at",
     "integers",
-    "placed",
     "promoted",
 ]
 
@@ -456,7 +456,7 @@ def promoted(builder: Builder, value: Op | Scalar, like: Shape | None = None) ->
 
 
 @contextlib.contextmanager
-def placed(opcode: str) -> Iterator[None]:
+def errors_at(opcode: str) -> Iterator[None]:
     """Name the opcode or function in errors raised inside that do not name one yet."""
     try:
         yield

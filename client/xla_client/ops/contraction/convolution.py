@@ -14,7 +14,7 @@ from xla_client.coercion.records import (
     precisions,
 )
 from xla_client.coercion.shapes import optional_type
-from xla_client.programs.builder import Dimensions, Op, integers, placed
+from xla_client.programs.builder import Dimensions, Op, errors_at, integers
 from xla_client.programs.checked import checked
 from xla_client.programs.windows import PaddingLike, amounts_of, make_window
 from xla_contract.ops.contraction.convolution import ConvolutionAttributes
@@ -307,7 +307,7 @@ def conv_general_dilated(
     outer = None if rhs_dilation is None else integers(rhs_dilation)
     backwards = None if window_reversal is None else flags("window_reversal", window_reversal)
     numbers = convolution_numbers("dimension_numbers", dimension_numbers)
-    with placed(Opcode.CONVOLUTION):
+    with errors_at(Opcode.CONVOLUTION):
         base: list[int] = []
         if isinstance(padding, str):
             base = [lhs.shape.dimension(n) for n in numbers.input_spatial_dimensions]

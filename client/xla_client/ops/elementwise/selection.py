@@ -3,7 +3,7 @@
 from xla_client.ops.control import get_tuple_element, tuple
 from xla_client.ops.elementwise.binary import stretch
 from xla_client.ops.elementwise.broadcasting import plan_in_dim
-from xla_client.programs.builder import Op, placed, promoted
+from xla_client.programs.builder import Op, errors_at, promoted
 from xla_client.programs.checked import checked
 from xla_client.programs.scalars import Scalar
 from xla_contract.errors import ShapeError
@@ -39,7 +39,7 @@ def select(pred: Op, on_true: Op | Scalar, on_false: Op | Scalar) -> Op:
     if any(isinstance(side, Op) and side.shape.is_tuple for side in (on_true, on_false)):
         return _select_tuple(pred, on_true, on_false)
     like = next((side.shape for side in (on_true, on_false) if isinstance(side, Op)), None)
-    with placed(Opcode.SELECT):
+    with errors_at(Opcode.SELECT):
         lhs, rhs = (promoted(pred.builder, side, like) for side in (on_true, on_false))
     wide = _widest(pred, lhs, rhs)
     operands = [pred, _broadcast(lhs, wide), _broadcast(rhs, wide)]
@@ -69,7 +69,7 @@ def clamp(min: Op | Scalar, operand: Op, max: Op | Scalar) -> Op:
 
     See https://openxla.org/xla/operation_semantics#clamp
     """
-    with placed(Opcode.CLAMP):
+    with errors_at(Opcode.CLAMP):
         low, high = (promoted(operand.builder, each, operand.shape) for each in (min, max))
     operands = [low, operand, high]
     return operand.builder.instruction(Opcode.CLAMP, operands)

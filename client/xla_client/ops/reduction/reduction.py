@@ -12,8 +12,8 @@ from xla_client.programs.builder import (
     Values,
     as_sequence,
     builder_of,
+    errors_at,
     integers,
-    placed,
 )
 from xla_client.programs.checked import checked
 from xla_client.programs.functions import scalar_computation
@@ -57,7 +57,7 @@ def reduce(
     """
     arrays = as_sequence(operands)
     builder = builder_of(*arrays)
-    with placed(Opcode.REDUCE):
+    with errors_at(Opcode.REDUCE):
         initial = initial_values(arrays, init_values)
         reducer = scalar_computation(
             computation, builder, [each.shape for each in (*initial, *arrays)], "computation"
@@ -123,7 +123,7 @@ def map(
     builder = builder_of(*arrays)
     if dimensions is None:
         dimensions = range(arrays[0].shape.rank)
-    with placed(Opcode.MAP):
+    with errors_at(Opcode.MAP):
         mapped = scalar_computation(
             computation, builder, [each.shape for each in arrays], "computation"
         )
@@ -159,7 +159,7 @@ def sort(
     """
     arrays = as_sequence(operands)
     builder = builder_of(*arrays)
-    with placed(Opcode.SORT):
+    with errors_at(Opcode.SORT):
         number = arrays[0].shape.dimension_number(dimension)
         shapes = [each.shape for each in arrays for _ in range(2)]
         compared = scalar_computation(comparator, builder, shapes, "comparator")

@@ -8,8 +8,8 @@ from xla_client.programs.builder import (
     Values,
     as_sequence,
     builder_of,
+    errors_at,
     integers,
-    placed,
     promoted,
 )
 from xla_client.programs.checked import checked
@@ -103,7 +103,7 @@ def reduce_window_with_general_padding(
     builder = builder_of(*arrays)
     sizes, strides = integers(window_dimensions), integers(window_strides)
     base_spacing, spacing = _optional(base_dilations), _optional(window_dilations)
-    with placed(Opcode.REDUCE_WINDOW):
+    with errors_at(Opcode.REDUCE_WINDOW):
         base = arrays[0].shape.dimensions
         pairs = amounts_of(padding, base, sizes, strides, base_spacing, spacing)
         window = make_window(sizes, strides, pairs, base_spacing, spacing)
@@ -201,7 +201,7 @@ def select_and_scatter_with_general_padding(
     """
     builder = operand.builder
     sizes, strides = integers(window_dimensions), integers(window_strides)
-    with placed(Opcode.SELECT_AND_SCATTER):
+    with errors_at(Opcode.SELECT_AND_SCATTER):
         pairs = amounts_of(padding, operand.shape.dimensions, sizes, strides)
         window = make_window(sizes, strides, pairs)
         initial = promoted(builder, init_value, operand.shape)

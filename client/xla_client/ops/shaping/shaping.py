@@ -15,8 +15,8 @@ from xla_client.programs.builder import (
     Op,
     Operands,
     as_sequence,
+    errors_at,
     integers,
-    placed,
     promoted,
 )
 from xla_client.programs.checked import checked
@@ -363,7 +363,7 @@ def roll(operand: Op, shift: Op | int, dimension: int) -> Op:
         >>> ops.roll(x, 1, 0)
         %slice.3: f32[2,3]
     """
-    with placed("roll"):
+    with errors_at("roll"):
         number = operand.shape.dimension_number(dimension)
     size = operand.shape.dimensions[number]
     if not size:

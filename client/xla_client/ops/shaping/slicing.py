@@ -11,8 +11,8 @@ from xla_client.programs.builder import (
     Values,
     as_sequence,
     builder_of,
+    errors_at,
     integers,
-    placed,
     promoted,
 )
 from xla_client.programs.checked import checked
@@ -85,7 +85,7 @@ def slice_in_dim(
 
     See https://openxla.org/xla/operation_semantics#slice
     """
-    with placed(Opcode.SLICE):
+    with errors_at(Opcode.SLICE):
         dimension = operand.shape.dimension_number(dimension)
     starts = [0] * operand.shape.rank
     limits = list(operand.shape.dimensions)
@@ -203,7 +203,7 @@ def pad(operand: Op, padding_value: Op | Scalar, padding_config: PaddingAmounts)
     See https://openxla.org/xla/operation_semantics#pad
     """
     attributes = PadAttributes(as_padding_config("padding_config", padding_config))
-    with placed(Opcode.PAD):
+    with errors_at(Opcode.PAD):
         value = promoted(operand.builder, padding_value, operand.shape)
     return operand.builder.instruction(Opcode.PAD, [operand, value], attributes)
 
@@ -232,7 +232,7 @@ def pad_in_dim(operand: Op, padding_value: Op | Scalar, dimension: int, low: int
 
     See https://openxla.org/xla/operation_semantics#pad
     """
-    with placed(Opcode.PAD):
+    with errors_at(Opcode.PAD):
         dimension = operand.shape.dimension_number(dimension)
     amounts = [PaddingDimension()] * operand.shape.rank
     amounts[dimension] = PaddingDimension(low, high)
