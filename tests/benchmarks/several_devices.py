@@ -47,7 +47,7 @@ def _programs() -> dict[str, tuple[int, Callable[[], Any], list[Any]]]:
         map_over = functools.partial(jax.shard_map, mesh=mesh)
         return mesh, map_over
 
-    def errors_at(mesh: Any, array: np.ndarray, spec: Any) -> Any:
+    def placed(mesh: Any, array: np.ndarray, spec: Any) -> Any:
         return jax.device_put(array, NamedSharding(mesh, spec))
 
     found: dict[str, tuple[int, Callable[[], Any], list[Any]]] = {}

@@ -83,7 +83,7 @@ def test_memory_shared_by_two_buffers_has_no_sole_owner() -> None:
     assert not HostBuffer.of_literal(Literal.from_numpy(ROWS), DEVICE).is_sole_owner
 
 
-def errors_at(literal: Literal) -> HostBuffer:
+def placed(literal: Literal) -> HostBuffer:
     return HostBuffer.placed(literal, DEVICE, BlockPool())
 
 

@@ -42,7 +42,7 @@ def written(array: object) -> HostBuffer:
     return execute(compiled(lambda x: x + 0.0, array), placed(array))
 
 
-def errors_at(array: object) -> HostBuffer:
+def placed(array: object) -> HostBuffer:
     return CPU.to_device(Literal.from_numpy(array), DEVICE)
 
 

@@ -80,7 +80,7 @@ def platform() -> Iterator[Cuda]:
     made.close()
 
 
-def errors_at(platform: Cuda, array: Any, device: int = 0) -> CudaBuffer:
+def placed(platform: Cuda, array: Any, device: int = 0) -> CudaBuffer:
     return platform.to_device(Literal.from_numpy(array), platform.devices[device])
 
 
