@@ -9,7 +9,7 @@ from typing import Any
 
 from xla_client.coercion.numbers import data
 from xla_client.coercion.shapes import ShapeLike, as_shape
-from xla_client.programs import operands as taken
+from xla_client.programs import operands as operand_rules
 from xla_client.programs.builder import (
     Builder,
     Op,
@@ -70,7 +70,7 @@ def tuple(
     if builder is not None and own is None:
         given = [elements, builder, *more]
     with errors_at("ops.tuple"):
-        values = taken.values("elements", given)
+        values = operand_rules.values("elements", given)
         own = own or builder_of(*values)
         return own.instruction(Opcode.TUPLE, [promoted(own, value) for value in values])
 
@@ -186,7 +186,7 @@ def while_(condition: ComputationLike, body: ComputationLike, init: Any) -> Op:
     See https://openxla.org/xla/operation_semantics#while
     """
     with errors_at(Opcode.WHILE):
-        given = taken.values("init", init)
+        given = operand_rules.values("init", init)
         return loop(condition, body, given, not isinstance(init, Sequence))
 
 
@@ -329,7 +329,7 @@ def custom_call(
     See https://openxla.org/xla/operation_semantics#customcall
     """
     result = as_shape(shape)
-    given = taken.values("operands", operands)
+    given = operand_rules.values("operands", operands)
     own = builder or builder_of(*given)
     arrays = [promoted(own, each) for each in given]
     attributes = CustomCallAttributes(
@@ -359,7 +359,7 @@ def _called(
     builder: Builder | None,
     decoration: hlo_pb2.HloInstructionProto | None = None,
 ) -> Op:
-    given = taken.values("operands", operands)
+    given = operand_rules.values("operands", operands)
     own = builder or builder_of(*given)
     parameters = computation.parameters if isinstance(computation, Computation) else ()
     likes = [*parameters, *[None] * len(given)]
