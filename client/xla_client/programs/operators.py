@@ -18,8 +18,8 @@ from xla_contract.errors import ArgumentTypeError
 from xla_contract.types.element_type import ElementType, ElementTypeLike
 from xla_contract.types.shape import Shape
 
-_Place: TypeAlias = "SupportsIndex | slice | EllipsisType | Operators | Sequence[int] | None"
-Index: TypeAlias = "_Place | tuple[_Place, ...]"
+_OneIndex: TypeAlias = "SupportsIndex | slice | EllipsisType | Operators | Sequence[int] | None"
+Index: TypeAlias = "_OneIndex | tuple[_OneIndex, ...]"
 """Types of an index between the brackets of `x[...]`."""
 
 Axes: TypeAlias = int | Sequence[int] | None
