@@ -91,7 +91,7 @@ from xla_client.ops.feeds import (
 from xla_client.ops.indexing import gather, scatter
 from xla_client.ops.linear_algebra import cholesky, fft, triangular_solve
 from xla_client.ops.random import rng_bit_generator, rng_normal, rng_uniform
-from xla_client.ops.reduction import folds
+from xla_client.ops.reduction import standard_reductions
 from xla_client.ops.reduction.normalization import (
     batch_norm_grad,
     batch_norm_inference,
@@ -237,7 +237,7 @@ operators.provide(
     operators.Functions(
         operations={name: globals()[name] for name in __all__},
         reductions={
-            name: getattr(folds, name)
+            name: getattr(standard_reductions, name)
             for name in ("all", "any", "max", "mean", "min", "prod", "sum")
         },
         subscript=subscript,

@@ -206,31 +206,31 @@ class Operators(RunValue):
 
     def sum(self, dimensions: Axes = None, **unknown: Never) -> Self:
         """`lib.arithmetic.sum`: the sum over these dimensions, by default all; `any` for preds."""
-        return self._fold("sum", dimensions, unknown)
+        return self._reduced("sum", dimensions, unknown)
 
     def prod(self, dimensions: Axes = None, **unknown: Never) -> Self:
         """`lib.arithmetic.prod`: the product over these dimensions, by default all."""
-        return self._fold("prod", dimensions, unknown)
+        return self._reduced("prod", dimensions, unknown)
 
     def max(self, dimensions: Axes = None, **unknown: Never) -> Self:
         """`lib.arithmetic.max`: the largest over these dimensions, by default all."""
-        return self._fold("max", dimensions, unknown)
+        return self._reduced("max", dimensions, unknown)
 
     def min(self, dimensions: Axes = None, **unknown: Never) -> Self:
         """`lib.arithmetic.min`: the smallest over these dimensions, by default all."""
-        return self._fold("min", dimensions, unknown)
+        return self._reduced("min", dimensions, unknown)
 
     def mean(self, dimensions: Axes = None, **unknown: Never) -> Self:
         """`lib.arithmetic.mean`: the mean over these dimensions, by default all."""
-        return self._fold("mean", dimensions, unknown)
+        return self._reduced("mean", dimensions, unknown)
 
     def any(self, dimensions: Axes = None, **unknown: Never) -> Self:
         """`lib.arithmetic.any`: whether one of the preds holds."""
-        return self._fold("any", dimensions, unknown)
+        return self._reduced("any", dimensions, unknown)
 
     def all(self, dimensions: Axes = None, **unknown: Never) -> Self:
         """`lib.arithmetic.all`: whether all of the preds hold."""
-        return self._fold("all", dimensions, unknown)
+        return self._reduced("all", dimensions, unknown)
 
     def reshape(self, *sizes: int | Sequence[int]) -> Self:
         """`ops.reshape`: `x.reshape(2, -1)` or `x.reshape((2, -1))`."""
@@ -351,7 +351,7 @@ class Operators(RunValue):
                 _refuse(other, side, sign)
         return self._call(name, lhs, rhs)
 
-    def _fold(self, name: str, dimensions: Axes, unknown: dict[str, Never]) -> Self:
+    def _reduced(self, name: str, dimensions: Axes, unknown: dict[str, Never]) -> Self:
         for other in unknown:
             raise ArgumentTypeError(
                 f"{name} of an Op takes dimensions, got the unknown parameter {other!r}; "

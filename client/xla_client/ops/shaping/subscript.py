@@ -138,8 +138,8 @@ def _add_slice(plan: _Plan, number: int, size: int, index: Any) -> None:
     for bound in (index.start, index.stop, index.step):
         if isinstance(bound, Op):
             raise ArgumentTypeError(
-                f"the bounds of a slice must be ints, got {bound!r}; its size would be known when "
-                "the program runs alone: ops.dynamic_slice takes a start and a size"
+                f"the bounds of a slice must be ints, got {bound!r}; a size must be known while "
+                "the program is written: ops.dynamic_slice takes a start and a size"
             )
         if bound is not None and (isinstance(bound, bool) or not hasattr(bound, "__index__")):
             raise ArgumentTypeError(f"the bounds of a slice must be ints, got {described(bound)}")

@@ -51,7 +51,7 @@ def scalar_computation(name: str, element_type: ElementType) -> Computation:
     return builder.build(_FUNCTIONS[name](*terms))
 
 
-class Fold(Protocol):
+class Reduction(Protocol):
     """A reduction by one function, over some dimensions of an array."""
 
     def __call__(self, operand: Op, dimensions: Dimensions | None = None) -> Op:
@@ -82,14 +82,16 @@ _PAGE = "https://openxla.org/xla/operation_semantics#reduce"
 _HEADER = "https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmetic.h"
 
 
-def _folds(name: str, function: str, start: Callable[[ElementType], Array], **parts: str) -> Fold:
+def _standard(
+    name: str, function: str, start: Callable[[ElementType], Array], **parts: str
+) -> Reduction:
     """Return the reduction by a function of `scalar_computation`; `parts` complete its docstring.
 
     `start` returns the result for no elements, by element type.
     """
     is_logical = parts["kind"] == "preds"
 
-    def fold(operand: Op, dimensions: Dimensions | None = None) -> Op:
+    def reduction(operand: Op, dimensions: Dimensions | None = None) -> Op:
         element_type = operand.shape.element_type
         if is_logical and element_type is not ElementType.PRED:
             raise InvalidArgumentError(
@@ -101,13 +103,13 @@ def _folds(name: str, function: str, start: Callable[[ElementType], Array], **pa
         computation = scalar_computation(function, element_type)
         return reduce(operand, initial, computation, _numbers(operand, dimensions))
 
-    fold.__name__ = fold.__qualname__ = name
+    reduction.__name__ = reduction.__qualname__ = name
     details = {"element": "pred" if is_logical else "f32", "page": _PAGE}
-    fold.__doc__ = _DOC.format_map(details | parts | {"name": name})
-    return checked(fold)
+    reduction.__doc__ = _DOC.format_map(details | parts | {"name": name})
+    return checked(reduction)
 
 
-sum = _folds(
+sum = _standard(
     "sum",
     "add",
     functools.partial(number_array, 0),
@@ -117,7 +119,7 @@ sum = _folds(
     results="sums",
     refusal="The element type has no zero, as f8e8m0fnu.",
 )
-prod = _folds(
+prod = _standard(
     "prod",
     "multiply",
     functools.partial(number_array, 1),
@@ -126,7 +128,7 @@ prod = _folds(
     results="products",
     refusal="The element type does not have 1, as s1.",
 )
-max = _folds(
+max = _standard(
     "max",
     "max",
     functools.partial(extreme_array, sign=-1, finite=False),
@@ -136,7 +138,7 @@ max = _folds(
     results="largest elements",
     refusal="The operand is complex.",
 )
-min = _folds(
+min = _standard(
     "min",
     "min",
     functools.partial(extreme_array, sign=1, finite=False),
@@ -146,7 +148,7 @@ min = _folds(
     results="smallest elements",
     refusal="The operand is complex.",
 )
-any = _folds(
+any = _standard(
     "any",
     "or",
     lambda _: np.asarray(False),
@@ -156,7 +158,7 @@ any = _folds(
     refusal="The element type is not pred.",
     page=_HEADER,
 )
-all = _folds(
+all = _standard(
     "all",
     "and",
     lambda _: np.asarray(True),
