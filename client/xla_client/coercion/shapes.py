@@ -42,8 +42,8 @@ def as_shape(value: ShapeLike, parameter: str = "shape", depth: int = 0) -> Shap
         try:
             return Shape.parse(value)
         except InvalidArgumentError as error:
-            told = f"{parameter} must be a shape as 'f32[2,3]', got {value!r:.80}: {error.message}"
-            raise InvalidArgumentError(told, hint=_advice(value)) from None
+            message = f"{parameter} must be a shape as 'f32[2,3]', got {value!r:.80}"
+            raise InvalidArgumentError(f"{message}: {error.message}", hint=_advice(value)) from None
     if isinstance(value, tuple | list):
         if value and all(isinstance(part, int) for part in value):
             raise ArgumentTypeError(

@@ -52,7 +52,7 @@ def torch_gather(operand: Op, index: Op, dimension: int) -> Op:
         start_index_map=tuple(range(rank)),
         index_vector_dim=rank,
     )
-    return ops.gather(operand, _places(index, number), numbers, [1] * rank)
+    return ops.gather(operand, _index_vectors(index, number), numbers, [1] * rank)
 
 
 @checked
@@ -96,7 +96,7 @@ def torch_scatter_dense(
         scatter_dims_to_operand_dims=tuple(range(rank)),
         index_vector_dim=rank,
     )
-    return ops.scatter(operand, _places(index, number), source, combiner, numbers)
+    return ops.scatter(operand, _index_vectors(index, number), source, combiner, numbers)
 
 
 @checked
@@ -196,7 +196,7 @@ def _checked(function: str, operand: Op, index: Op, dimension: int) -> int:
     return number
 
 
-def _places(index: Op, number: int) -> Op:
+def _index_vectors(index: Op, number: int) -> Op:
     """Return the whole index vector of each element, as a new last dimension."""
     if index.shape.element_type.bit_width < 32:
         # A narrow type may not count the other dimensions.

@@ -376,9 +376,9 @@ def _check_constraint(operands: Sequence[Op], shapes: Sequence[Shape]) -> None:
         for shape, operand in zip(shapes, operands, strict=True)
     )
     if not fit:
-        said = ", ".join(map(str, shapes))
-        given = ", ".join(str(operand.shape) for operand in operands)
+        constrained = ", ".join(map(str, shapes))
+        actual = ", ".join(str(operand.shape) for operand in operands)
         raise ShapeError(
             "operand_shapes_with_layout must be the operands' shapes with their layouts, got "
-            f"({said}) for ({given})"
+            f"({constrained}) for ({actual})"
         ).at(Opcode.CUSTOM_CALL)

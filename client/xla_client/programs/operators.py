@@ -309,9 +309,9 @@ class Operators(RunValue):
         # numpy's scalars and arrays come here with `scalar + op`, and numpy's own functions.
         found = _OF_UFUNC.get(ufunc.__name__)
         if found is None or method != "__call__" or options:
-            place = _function_named(ufunc.__name__) if method == "__call__" else ""
-            told = f"the function of Ops is {place or 'in xla_client.ops or lib'}"
-            self._refuse_value(f"numpy's {ufunc.__name__} ({told})")
+            known = _function_named(ufunc.__name__) if method == "__call__" else ""
+            advice = f"the function of Ops is {known or 'in xla_client.ops or lib'}"
+            self._refuse_value(f"numpy's {ufunc.__name__} ({advice})")
         sign, function = found
         if not function:
             self._refuse_comparison(sign, _COMPARISONS[sign])
@@ -333,10 +333,10 @@ class Operators(RunValue):
         self._refuse_value("a complex number")
 
     def __getattr__(self, name: str) -> NoReturn:
-        told = "operations are functions of xla_client.ops and xla_client.lib"
-        if found := _function_named(name):
-            told = f"the operation is {found}"
-        raise AttributeError(f"an Op has no attribute {name!r}; {told}", name=name, obj=self)
+        advice = "operations are functions of xla_client.ops and xla_client.lib"
+        if known := _function_named(name):
+            advice = f"the operation is {known}"
+        raise AttributeError(f"an Op has no attribute {name!r}; {advice}", name=name, obj=self)
 
     def __repr__(self) -> str:
         return f"%{self.name}: {self.shape}"

@@ -29,8 +29,9 @@ def elementwise(
     builder = builder_of(lhs, rhs)
     try:
         lhs, rhs = _as_op(builder, lhs, rhs), _as_op(builder, rhs, lhs)
-        said = broadcast_dimensions
-        mapping = None if said is None else integers(said, "broadcast_dimensions")
+        mapping = None
+        if broadcast_dimensions is not None:
+            mapping = integers(broadcast_dimensions, "broadcast_dimensions")
         lhs_plan, rhs_plan = plan_binary(lhs.shape, rhs.shape, mapping)
     except XlaError as error:
         raise error.at(opcode) from error.__cause__
