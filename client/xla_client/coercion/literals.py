@@ -46,6 +46,11 @@ def as_literal(value: Any, shape: Shape | None = None, *, copy: bool = True) -> 
     if shape is None:
         return _of_unknown_type(value, copy, 0)
     value = _own_array(value)
+    if shape.is_tuple and isinstance(value, list):
+        raise InvalidArgumentError(
+            f"a value must fit its shape, got a list for {shape}",
+            hint="a tuple of values is a tuple, tuple(values); a list is an array",
+        )
     try:
         return Literal.from_numpy(value, shape, copy=copy)
     except InvalidArgumentError as error:
@@ -167,5 +172,5 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def element_type_of(value: Any) -> ElementType:
-    """Return the element type that a number has by the rule of this module."""
+    """Return the element type of a number, or of a list of them, by the rule of this module."""
     return ElementType.from_dtype(as_array(value).dtype)

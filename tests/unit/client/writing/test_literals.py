@@ -74,6 +74,13 @@ def test_tuples_nest_and_literals_stay() -> None:
     literal = Literal.from_numpy(np.zeros(2))
     assert as_literal(literal) is literal
     assert str(Builder().constant((1, 2)).shape) == "s32[2]"
+    with pytest.raises(
+        InvalidArgumentError, match=r"got a list for \(s32\[\], s32\[\]\)"
+    ) as caught:
+        as_literal([1, 2], Shape.parse("(s32[], s32[])"))
+    assert "tuple(values)" in caught.value.hint
+    with pytest.raises(ArgumentTypeError, match=r"by Literal\.from_numpy, got \[1, 2\] \(list\)"):
+        Literal([1, 2])  # type: ignore[arg-type]
 
 
 def test_memory_is_shared_where_a_copy_is_not_wanted() -> None:
