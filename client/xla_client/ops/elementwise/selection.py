@@ -1,5 +1,6 @@
 """Choosing between values element by element. Semantics: XLA's Select and Clamp."""
 
+from xla_client.coercion.literals import element_type_of
 from xla_client.ops.control import get_tuple_element, tuple
 from xla_client.ops.elementwise.binary import stretch
 from xla_client.ops.elementwise.broadcasting import plan_in_dim
@@ -8,6 +9,7 @@ from xla_client.programs.checked import checked
 from xla_client.programs.scalars import Scalar
 from xla_contract.errors import ShapeError
 from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 
 
 @checked
@@ -18,7 +20,8 @@ def select(pred: Op, on_true: Op | Scalar, on_false: Op | Scalar) -> Op:
 
     Args:
         pred: An array of preds.
-        on_true: An array, or a number, which takes the element type of `on_false`; or a tuple.
+        on_true: An array, or a number, which takes the element type of `on_false`; or a tuple. Two
+            numbers are of the wider type.
         on_false: An array, or a number, which takes the element type of `on_true`; or a tuple of
             the same structure, chosen from element by element.
 
@@ -40,6 +43,8 @@ def select(pred: Op, on_true: Op | Scalar, on_false: Op | Scalar) -> Op:
         return _select_tuple(pred, on_true, on_false)
     like = next((side.shape for side in (on_true, on_false) if isinstance(side, Op)), None)
     with errors_at(Opcode.SELECT):
+        if like is None:
+            like = Shape.scalar(element_type_of([on_true, on_false]))
         lhs, rhs = (promoted(pred.builder, side, like) for side in (on_true, on_false))
     wide = _widest(pred, lhs, rhs)
     operands = [pred, _broadcast(lhs, wide), _broadcast(rhs, wide)]

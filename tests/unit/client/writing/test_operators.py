@@ -138,6 +138,13 @@ def test_no_rank_is_promoted() -> None:
         x.lt(v)
 
 
+def test_two_numbers_to_select_from_are_of_the_wider_type() -> None:
+    x = Builder("program").parameter(0, "f32[3]")
+    pairs: list[tuple[Any, Any, str]] = [(1, 0, "s32"), (1.0, 0, "f32"), (0, np.int8(1), "s8")]
+    for on_true, on_false, element_type in pairs:
+        assert ops.select(x.gt(0), on_true, on_false).element_type.text == element_type
+
+
 def test_unknown_attributes_say_where_operations_are() -> None:
     x = Builder("program").parameter(0, "f32[3]")
     with pytest.raises(AttributeError, match=r"an Op has no attribute 'tanh'; .*ops.tanh"):
