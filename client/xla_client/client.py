@@ -318,10 +318,20 @@ class Client(Devices):
 
     @public
     def adopt_executable(self, handle: int, *, timeout: float | None = None) -> Executable:
-        """Return an Executable for an execution handle that Compile gave to this session.
+        """Return an Executable for a program that was compiled in this session.
 
-        It is for a client that has resumed a session; the executable is freed like any other.
-        Raises NotFoundError and InvalidArgumentError for handles that are none or were freed.
+        It is for a client that has resumed a session. The executable is freed like any other.
+
+        Args:
+            handle: The handle, as `describe` or `Executable.handle` tell.
+            timeout: Seconds until DeadlineExceededError; None for the client's own.
+
+        Returns:
+            The program.
+
+        Raises:
+            NotFoundError: The session has no such handle, or it was freed.
+            InvalidArgumentError: The handle is that of a value or an execution.
         """
         description = describe_handle(self._session, handle, "executable", timeout).executable
         shape = program_shape_from_proto(description.program_shape)
@@ -329,11 +339,21 @@ class Client(Devices):
 
     @public
     def adopt_execution(self, handle: int, *, timeout: float | None = None) -> Execution[Any]:
-        """Return a run that Launch began in this session (`Execution.handle`), as from `submit`.
+        """Return an Execution for a run that was submitted in this session.
 
-        `timeout` is for the call. The returned object owns the run and its buffers. Raises
-        NotFoundError for other handles, and for a run whose result was awaited before, as it is
-        from the start for a run with a timeout. The values of such a run still exist.
+        The returned object owns the run and its buffers.
+
+        Args:
+            handle: The handle, as `describe` or `Execution.handle` tell.
+            timeout: Seconds that the call may take; None for the client's own.
+
+        Returns:
+            The run, as from `submit`.
+
+        Raises:
+            NotFoundError: The session has no such handle, or another client has waited for the run,
+                which it does from the start for a run with a timeout. The values still exist.
+            InvalidArgumentError: The handle is that of a value or an executable.
         """
         description = describe_handle(self._session, handle, "execution", timeout).execution
         buffers: Any = adopted_buffers(self._session, description)

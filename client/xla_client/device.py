@@ -39,10 +39,15 @@ class Device:
     def to_infeed(
         self, value: Argument, shape: ShapeLike | None = None, *, timeout: float | None = None
     ) -> None:
-        """Queue one value, an array or a flat tuple of arrays, for the program's infeed.
+        """Queue one value for the program's infeed; wait while the queue is full.
 
-        `shape`, also as text such as "f32[2,3]", gives types to Python numbers and
-        lists. Waits while the queue is full.
+        Args:
+            value: An array or a flat tuple of arrays.
+            shape: The shape of the value, which gives Python numbers and lists their types.
+            timeout: Seconds until DeadlineExceededError; None for the client's own.
+
+        Raises:
+            InvalidArgumentError: The value does not fit the shape, or what the program waits for.
         """
         request = xla_pb2.TransferToInfeedRequest(device_handle=device_handle(self._ordinal))
         self._session.send(

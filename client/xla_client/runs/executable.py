@@ -129,8 +129,8 @@ class Executable(Explainable, ShardedRuns, BatchedRuns, Generic[R]):
         """Run the program, and leave its result on the server.
 
         Args:
-            arguments: One for each parameter: a Buffer, which is used in place, an Execution, or a
-                value, which is sent along, or uploaded first if it is large.
+            arguments: One for each parameter: a Buffer, an Execution, or a value, which is sent
+                along, or uploaded first if it is large.
             donate: The numbers of donated arguments: the result may take their memory, and Buffers
                 among them are deleted. `()` donates none, and None the Buffers for parameters that
                 the module permits (`input_output_alias`, `buffer_donor`: JAX's `donate_argnums`).
