@@ -426,7 +426,7 @@ class Builder:
 
 
 def builder_of(*operands: object) -> Builder:
-    """The builder of the first Op among `operands`; raises InvalidArgumentError without one."""
+    """Return the builder of the first Op among `operands`; raises ArgumentTypeError without one."""
     for operand in operands:
         if isinstance(operand, Op):
             return operand.builder
