@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from xla_client.coercion import literals
-from xla_client.runs.execution import Execution
 from xla_client.runs.step_result import StepResult
 from xla_client.session.buffer import Buffer
 from xla_client.session.session import Session
@@ -20,9 +19,19 @@ Python's numbers and lists of them take the element type of the parameter; see `
 """
 
 
+class RunUnderWay:
+    """Base of Execution. It is no abstract class, whose `isinstance` takes several times as long."""
+
+    __slots__ = ()
+
+
 def without_executions(arguments: Sequence[Argument]) -> list[Argument]:
     """Return the arguments, with the buffers of each Execution instead of it."""
-    return [each.buffers if isinstance(each, Execution) else each for each in arguments]
+    return [_buffers_of(each) if isinstance(each, RunUnderWay) else each for each in arguments]
+
+
+def _buffers_of(execution: Any) -> Argument:
+    return execution.buffers
 
 
 def on_device(

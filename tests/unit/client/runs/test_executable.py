@@ -232,4 +232,7 @@ def test_an_execution_is_an_argument_of_every_kind_of_run(
             run.submit(last).result().to_numpy(),
             connected.execute(double(), last).to_numpy(),
         ]
+        if connected is client:
+            sharded = connected.compile(double(), mesh=connected.mesh((2,), ("x",)))
+            found += [each.to_numpy() for each in sharded.execute_sharded(last)]
         np.testing.assert_array_equal(found, [4 * ONES] * len(found))
