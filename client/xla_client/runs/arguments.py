@@ -20,7 +20,7 @@ Python's numbers and lists of them take the element type of the parameter; see `
 
 
 class RunUnderWay:
-    """Base of Execution. It is no abstract class, whose `isinstance` takes several times as long."""
+    """Base of Execution. `isinstance` of an abstract class would take several times as long."""
 
     __slots__ = ()
 
