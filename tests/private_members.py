@@ -47,7 +47,8 @@ FOREIGN: dict[str, frozenset[str]] = {
     ),
 }
 """Private names of grpc, numba, llvmlite and jax that a module uses, for want of public ones.
-tests/unit/test_private_interfaces.py holds the first three to the versions that have them."""
+tests/unit/source/test_private_interfaces.py holds the first three to the versions that have
+them."""
 
 _PUBLIC = {"_asdict", "_exit", "_fields", "_replace", "_value_"}
 """Documented names of Python's library: of os, of named tuples, and of enumerations."""

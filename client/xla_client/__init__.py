@@ -20,9 +20,9 @@ Programs are written with a Builder and `xla_client.ops`, or loaded from HLO mad
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from xla_client.client import ChannelHandle, Client, ComputationStats
+from xla_client.client import Client, ComputationStats
 from xla_client.connecting import aconnect, connect
-from xla_client.device import Device
+from xla_client.device import ChannelHandle, Device
 from xla_client.feeds.infeed import Infeed
 from xla_client.feeds.outfeed import Outfeed
 from xla_client.feeds.state import FeedState, FeedStates, FeedWaiter

@@ -2,15 +2,14 @@
 
 import asyncio
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, overload
+from typing import Any, NoReturn, Self, overload
 
-from xla_client.coercion.parameters import brief, parameter_class
-from xla_client.device import Device
+from xla_client.coercion.parameters import parameter_class
+from xla_client.device import Devices
 from xla_client.pipelines.pipeline import Pipeline
-from xla_client.programs.compile_options import LayoutChoice, compiled_shape, execution_options
-from xla_client.programs.computation import Computation, ProgramLike, as_computation
+from xla_client.programs.compile_options import LayoutChoice
+from xla_client.programs.computation import ProgramLike, as_computation
 from xla_client.runs.arguments import Argument, as_literal
 from xla_client.runs.executable import Executable
 from xla_client.runs.execution import Execution, LaunchedExecution, adopted_buffers
@@ -19,15 +18,13 @@ from xla_client.runs.program import Program, Returns, require_returns
 from xla_client.runs.sharded import Mesh
 from xla_client.session.buffer import Buffer
 from xla_client.session.contents import (
-    count_devices,
     describe_handle,
     describe_session,
-    has_devices,
 )
 from xla_client.session.description import SessionDescription
 from xla_client.session.public_methods import public, public_coroutine
 from xla_client.session.session import Session
-from xla_client.transfers.chunked import Progress
+from xla_client.transfers.progress import Progress
 from xla_client.transport.transport import Transport
 from xla_contract.errors import UnimplementedError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
@@ -53,16 +50,8 @@ class ComputationStats:
     transcendental_count: float
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ChannelHandle:
-    """A channel made by the server; `type` is a number of ChannelHandle.ChannelType."""
-
-    handle: int
-    type: int
-
-
 @parameter_class
-class Client:
+class Client(Devices):
     """A connection, from `connect`. Safe to use from several threads.
 
     Every method that calls the server takes `timeout`, the seconds until DeadlineExceededError;
@@ -143,22 +132,32 @@ class Client:
         mesh: Mesh | None = None,
         timeout: float | None = None,
     ) -> Executable[Any]:
-        """Return a program compiled for the default device, or for those of a mesh.
+        """Compile a program for the default device, or for the devices of a mesh.
 
-        It may be a Computation, HLO text, a serialized module, StableHLO, or what JAX lowers and
-        exports: all that `xla_client.programs.computation.as_computation` takes, which raises
-        TypeError.
-        `returns` says what a call gives, for type checkers and for readers: `tuple` for a program
-        whose result is a tuple, Buffer for any other; raises InvalidArgumentError if it is not
-        so. Parameters whose layouts are not chosen have those of the computation's signature, and a
-        result is row-major unless `result_layout` says otherwise. `seed` starts its random
-        numbers (0: the server picks), `debug_options` are fields of DebugOptions. Without
-        `mesh` it has the replicas and partitions that it states. Raises
-        InvalidArgumentError or UnimplementedError naming the instruction that cannot be compiled.
+        Args:
+            computation: A Computation, a Builder, an Op, HLO text, a serialized module, StableHLO,
+                or what JAX lowers and exports.
+            returns: The type of a call's result, for type checkers and readers: `tuple` if it is a
+                tuple, else Buffer; with None it is not checked.
+            argument_layouts: A Layout for each parameter, or None for that of the computation.
+            result_layout: The layout of the result; row-major by default.
+            seed: The seed of each run's random numbers; with 0 every run has others.
+            debug_options: Fields of XLA's DebugOptions and their values.
+            mesh: The devices, from `mesh`; by default the replicas and partitions that the program
+                states run on the first devices.
+            timeout: Seconds until DeadlineExceededError; None for the client's own.
+
+        Returns:
+            The compiled program.
+
+        Raises:
+            ArgumentTypeError: `computation` is no program.
+            InvalidArgumentError: The program is wrong, which names the instruction, or an option.
+            UnimplementedError: The server cannot compile an instruction, which is named.
         """
         kept = as_computation(computation, self)
         require_returns(returns, kept.result)
-        program = _program(kept, argument_layouts, result_layout, seed, debug_options, mesh)
+        program = Program.made(kept, argument_layouts, result_layout, seed, debug_options, mesh)
         request = program.request()
         response = self._session.call("Compile", request, timeout)
         return program.executable(self._session, request, response)
@@ -207,7 +206,7 @@ class Client:
         """Compile as `compile` does, without blocking the event loop."""
         kept = await asyncio.to_thread(as_computation, computation, self)
         require_returns(returns, kept.result)
-        program = _program(kept, argument_layouts, result_layout, seed, debug_options, mesh)
+        program = Program.made(kept, argument_layouts, result_layout, seed, debug_options, mesh)
         request = program.request()
         response = await self._session.acall("Compile", request, timeout)
         return program.executable(self._session, request, response)
@@ -224,10 +223,16 @@ class Client:
         device: int = 0,
         timeout: float | None = None,
     ) -> Any:
-        """Return the result of a program that is compiled and run once, on any device.
+        """Compile a program and run it once, on any device.
 
-        It may be all that `compile` takes. The result stays on the server: a Buffer, or a tuple of
-        them for a flat tuple.
+        Args:
+            computation: A program, as for `compile`.
+            arguments: Its arguments, as in a call of an Executable.
+            device: The number of the device, or a Device.
+            timeout: Seconds until DeadlineExceededError; None for the client's own.
+
+        Returns:
+            The result, which stays on the server: a Buffer, or a tuple of them for a flat tuple.
         """
         return execute_launches(
             self._session, self, [Launch(computation, arguments, device)], timeout
@@ -237,7 +242,15 @@ class Client:
     def execute_parallel(
         self, launches: Sequence[Launch], *, timeout: float | None = None
     ) -> list[Buffer | tuple[Buffer, ...]]:
-        """Compile and run programs at the same time, each on its own device."""
+        """Compile and run programs at the same time, each on its own device.
+
+        Args:
+            launches: The programs with their arguments and devices.
+            timeout: Seconds until DeadlineExceededError; None for the client's own.
+
+        Returns:
+            The result of each, as of `execute`.
+        """
         return execute_launches(self._session, self, launches, timeout)
 
     @public
@@ -249,11 +262,24 @@ class Client:
         timeout: float | None = None,
         progress: Progress | None = None,
     ) -> Buffer:
-        """Return a Buffer that keeps an array, a Literal or a tuple of them on a device.
+        """Upload a value.
 
-        A Literal keeps its layout and its type; an array is stored row-major, in its type. Python's
-        numbers and lists of them become pred, s32, f32 and c64: see `xla_client.coercion.literals`.
-        `progress` is called now and then with the number of bytes sent, and of all.
+        Args:
+            value: An array, which keeps its type and is stored row-major; a Literal, which keeps
+                its layout, too; a tuple of them; or Python's numbers and lists of them, which
+                become pred, s32, f32 and c64.
+            device: The number of the device, or a Device.
+            timeout: Seconds until DeadlineExceededError; None for the client's own.
+            progress: A function that is called repeatedly with the bytes sent so far and in total;
+                through shared memory, from another thread.
+
+        Returns:
+            The value on the device.
+
+        Raises:
+            ArgumentTypeError: The value is no number or array of numbers.
+            InvalidArgumentError: XLA has no such type, or there is no such device.
+            ResourceExhaustedError: The session's memory does not suffice.
         """
         literal = as_literal(value)
         handle = self._session.upload(literal, device, timeout, progress)
@@ -282,17 +308,30 @@ class Client:
 
     @public
     def adopt(self, handle: int, *, timeout: float | None = None) -> Buffer:
-        """A Buffer for a data handle got by other means; it is freed like any other."""
+        """Return a Buffer for a data handle of this session, as `describe` or `Buffer.handle` tell.
+
+        It is freed like any other. Raises NotFoundError for handles that are none or were freed.
+        """
         data = xla_data_pb2.GlobalDataHandle(handle=handle)
         response = self._session.call("GetShape", xla_pb2.GetShapeRequest(data=data), timeout)
         return Buffer(self._session, handle, shape_from_proto(response.shape))
 
     @public
     def adopt_executable(self, handle: int, *, timeout: float | None = None) -> Executable:
-        """Return an Executable for an execution handle that Compile gave to this session.
+        """Return an Executable for a program that was compiled in this session.
 
-        It is for a client that has resumed a session; the executable is freed like any other.
-        Raises NotFoundError and InvalidArgumentError for handles that are none or were freed.
+        It is for a client that has resumed a session. The executable is freed like any other.
+
+        Args:
+            handle: The handle, as `describe` or `Executable.handle` tell.
+            timeout: Seconds until DeadlineExceededError; None for the client's own.
+
+        Returns:
+            The program.
+
+        Raises:
+            NotFoundError: The session has no such handle, or it was freed.
+            InvalidArgumentError: The handle is that of a value or an execution.
         """
         description = describe_handle(self._session, handle, "executable", timeout).executable
         shape = program_shape_from_proto(description.program_shape)
@@ -300,11 +339,21 @@ class Client:
 
     @public
     def adopt_execution(self, handle: int, *, timeout: float | None = None) -> Execution[Any]:
-        """Return a run that Launch began in this session (`Execution.handle`), as from `submit`.
+        """Return an Execution for a run that was submitted in this session.
 
-        `timeout` is for the call. The returned object owns the run and its buffers. Raises
-        NotFoundError for other handles, and for a run whose result was awaited before, as it is
-        from the start for a run with a timeout. The values of such a run still exist.
+        The returned object owns the run and its buffers.
+
+        Args:
+            handle: The handle, as `describe` or `Execution.handle` tell.
+            timeout: Seconds that the call may take; None for the client's own.
+
+        Returns:
+            The run, as from `submit`.
+
+        Raises:
+            NotFoundError: The session has no such handle, or another client has waited for the run,
+                which it does from the start for a run with a timeout. The values still exist.
+            InvalidArgumentError: The handle is that of a value or an executable.
         """
         description = describe_handle(self._session, handle, "execution", timeout).execution
         buffers: Any = adopted_buffers(self._session, description)
@@ -320,49 +369,13 @@ class Client:
 
     @public
     def unpack(self, buffer: Buffer, *, timeout: float | None = None) -> tuple[Buffer, ...]:
-        """The elements of a tuple, as from `Buffer.deconstruct`, by the older rpc."""
+        """Return the elements of a tuple, as `Buffer.deconstruct` does, by XLA's older rpc."""
         data = xla_data_pb2.GlobalDataHandle(handle=buffer.handle)
         response = self._session.call("Unpack", xla_pb2.UnpackRequest(data=data), timeout)
         return tuple(
             Buffer(self._session, element.handle, shape)
             for element, shape in zip(response.tied_data, buffer.shape.tuple_shapes, strict=True)
         )
-
-    @brief
-    def devices(self) -> tuple[Device, ...]:
-        """Return the devices of the server, the same objects at each call."""
-        return self._devices
-
-    @functools.cached_property
-    def _devices(self) -> tuple[Device, ...]:
-        return tuple(self.device(ordinal) for ordinal in range(self._count_devices()))
-
-    @public
-    def _count_devices(self) -> int:
-        return count_devices(functools.partial(has_devices, self._session))
-
-    @brief
-    def device(self, ordinal: int = 0) -> Device:
-        """The device with this number, unchecked; using one that does not exist raises."""
-        return Device(self._session, ordinal)
-
-    @brief
-    def mesh(
-        self,
-        sizes: Sequence[int],
-        names: Sequence[str],
-        *,
-        ordinals: Sequence[int] = (),
-        replicas: int = 1,
-    ) -> Mesh:
-        """Return a mesh of devices to compile programs for.
-
-        Its axes have these sizes and names, and its devices, row by row, these `ordinals`: by
-        default 0, 1, 2 and so on. `replicas` of them are copies of the program, which collectives
-        without a channel join; each has as many partitions as are left, of which JAX's programs
-        consist. Raises InvalidArgumentError for numbers that do not go together.
-        """
-        return Mesh(sizes, names, ordinals, replicas)
 
     @public
     def compute_constant(
@@ -372,7 +385,19 @@ class Client:
         *,
         timeout: float | None = None,
     ) -> Any:
-        """Evaluate a computation without parameters by the server's interpreter."""
+        """Evaluate a computation without parameters by the server's interpreter.
+
+        Args:
+            computation: A program, as for `compile`.
+            layout: The layout in which the server sends the result; row-major by default.
+            timeout: Seconds until DeadlineExceededError; None for the client's own.
+
+        Returns:
+            The result: an array, or a tuple of arrays.
+
+        Raises:
+            InvalidArgumentError: The computation has parameters, or depends on its run.
+        """
         request = xla_pb2.ComputeConstantGraphRequest()
         as_computation(computation, self).write_to(request.computation)
         if layout is not None:
@@ -383,31 +408,11 @@ class Client:
     def graph_stats(
         self, computation: ProgramLike, *, timeout: float | None = None
     ) -> ComputationStats:
-        """Estimate the work in a computation."""
+        """Estimate the work in a computation, before optimisation."""
         request = xla_pb2.ComputationGraphStatsRequest()
         as_computation(computation, self).write_to(request.computation)
         stats = self._session.call("GetComputationGraphStats", request, timeout).stats
         return ComputationStats(stats.flop_count, stats.transcendental_count)
-
-    @public
-    def create_channel_handle(self, type: int, *, timeout: float | None = None) -> ChannelHandle:
-        """Make a channel: 1 device to device, 2 device to host, 3 host to device.
-
-        Programs name it by the number `handle`, and so do `Device.outfeed` (2) and `Device.infeed`
-        (3). On each device it has a queue of its own.
-
-        Returns:
-            The channel.
-        """
-        request = xla_pb2.CreateChannelHandleRequest()
-        request.channel_type = type  # type: ignore[assignment]
-        channel = self._session.call("CreateChannelHandle", request, timeout).channel
-        return ChannelHandle(channel.handle, channel.type)
-
-    @public
-    def reset_device(self, *, timeout: float | None = None) -> None:
-        """Empty the feeds and channels of all devices."""
-        self._session.call("ResetDevice", xla_pb2.ResetDeviceRequest(), timeout)
 
     def free_unused(self) -> None:
         """Tell the server at once of everything that was garbage collected.
@@ -472,24 +477,11 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a Client is a connection and cannot be pickled or copied, got {self!r}: connect "
+            "again, or pickle Client.session_token, which resumes the session"
+        )
+
     def __repr__(self) -> str:
         return f"Client({self.target!r})"
-
-
-def _program(
-    computation: Computation,
-    argument_layouts: Sequence[LayoutChoice] | None,
-    result_layout: LayoutChoice,
-    seed: int,
-    debug_options: Mapping[str, Any] | None,
-    mesh: Mesh | None,
-) -> Program:
-    """A computation with the options that `Client.compile` was given."""
-    shape = compiled_shape(computation.program_shape, argument_layouts, result_layout)
-    options = execution_options(shape.result, seed, debug_options)
-    if mesh is not None:
-        mesh.write_to(options)
-    elif computation.grid is not None:
-        options.num_replicas = computation.grid.replicas
-        options.num_partitions = computation.grid.partitions
-    return Program(computation, shape, options)

@@ -1,5 +1,8 @@
-"""Devices of the server and their feeds."""
+"""Devices of the server, their feeds, and channels."""
 
+import dataclasses
+import functools
+from collections.abc import Sequence
 from typing import Any, cast
 
 from xla_client.coercion.parameters import brief, parameter_class
@@ -9,6 +12,8 @@ from xla_client.feeds.outfeed import DEFAULT_PREFETCH, Outfeed
 from xla_client.feeds.state import FeedAddress, FeedStates, states_from_proto
 from xla_client.runs.arguments import Argument, as_literal
 from xla_client.runs.execution import Execution
+from xla_client.runs.sharded import Mesh
+from xla_client.session.contents import count_devices, has_devices
 from xla_client.session.public_methods import public
 from xla_client.session.session import Session, device_handle
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
@@ -34,10 +39,15 @@ class Device:
     def to_infeed(
         self, value: Argument, shape: ShapeLike | None = None, *, timeout: float | None = None
     ) -> None:
-        """Queue one value, an array or a flat tuple of arrays, for the program's infeed.
+        """Queue one value for the program's infeed; wait while the queue is full.
 
-        `shape`, also as text such as "f32[2,3]", gives types to Python numbers and
-        lists. Waits while the queue is full.
+        Args:
+            value: An array or a flat tuple of arrays.
+            shape: The shape of the value, which gives Python numbers and lists their types.
+            timeout: Seconds until DeadlineExceededError; None for the client's own.
+
+        Raises:
+            InvalidArgumentError: The value does not fit the shape, or what the program waits for.
         """
         request = xla_pb2.TransferToInfeedRequest(device_handle=device_handle(self._ordinal))
         self._session.send(
@@ -147,3 +157,90 @@ class Device:
 
     def __repr__(self) -> str:
         return f"Device({self._ordinal})"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ChannelHandle:
+    """A channel made by the server.
+
+    `type` is 1 (device to device), 2 (device to host) or 3 (host to device).
+    """
+
+    handle: int
+    type: int
+
+
+class Devices:
+    """The methods of `Client` about the devices of its server, and the channels between them."""
+
+    _session: Session
+
+    @brief
+    def devices(self) -> tuple[Device, ...]:
+        """Return the devices of the server, the same objects at each call."""
+        return self._devices
+
+    @functools.cached_property
+    def _devices(self) -> tuple[Device, ...]:
+        return tuple(self.device(ordinal) for ordinal in range(self._count_devices()))
+
+    @public
+    def _count_devices(self) -> int:
+        return count_devices(functools.partial(has_devices, self._session))
+
+    @brief
+    def device(self, ordinal: int = 0) -> Device:
+        """The device with this number, unchecked; using one that does not exist raises."""
+        return Device(self._session, ordinal)
+
+    @brief
+    def mesh(
+        self,
+        sizes: Sequence[int],
+        names: Sequence[str],
+        *,
+        ordinals: Sequence[int] = (),
+        replicas: int = 1,
+    ) -> Mesh:
+        """Return a mesh of devices to compile programs for.
+
+        Args:
+            sizes: The size of each axis.
+            names: The name of each axis.
+            ordinals: The numbers of the devices, row by row; 0, 1, 2 and so on by default.
+            replicas: The number of copies of the program, which collectives without a channel join.
+                Each copy has the same number of partitions, of which JAX's programs consist.
+
+        Returns:
+            The mesh.
+
+        Raises:
+            InvalidArgumentError: There are more or fewer names or ordinals than the mesh has, or
+                `replicas` does not divide the number of its devices.
+        """
+        return Mesh(sizes, names, ordinals, replicas)
+
+    @public
+    def create_channel_handle(self, type: int, *, timeout: float | None = None) -> ChannelHandle:
+        """Make a channel.
+
+        Args:
+            type: 1 for device to device, 2 for device to host, 3 for host to device.
+            timeout: Seconds until DeadlineExceededError; None for the client's own.
+
+        Returns:
+            The channel. Programs name it by its number, `handle`, and so do `Device.outfeed` (for
+            type 2) and `Device.infeed` (3). On each device it has a queue of its own.
+
+        Raises:
+            InvalidArgumentError: There is no such type.
+        """
+        request = xla_pb2.CreateChannelHandleRequest()
+        request.channel_type = type  # type: ignore[assignment]
+        channel = self._session.call("CreateChannelHandle", request, timeout).channel
+        return ChannelHandle(channel.handle, channel.type)
+
+    @public
+    def reset_device(self, *, timeout: float | None = None) -> None:
+        """Empty the feeds and channels of all devices."""
+        self._session.call("ResetDevice", xla_pb2.ResetDeviceRequest(), timeout)

@@ -40,14 +40,25 @@ _TOKEN_BYTES = 32
 class Local:
     """A server in a child process, and a client connected to it.
 
-    `with Local(platform="cpu", devices=2) as client:` starts the server on a free port
-    and stops it at the end; `start` and `stop` do the same by hand. It needs the server's
-    dependencies (the extra `server` of the package). Further options are those of
-    `xla-server serve` with underscores: `max_message_bytes=2**20`, `prepare=False`; None leaves one
-    out, and the TypeError for an unknown name has the nearest one. The server does not outlive
-    this process, however that ends, and keeps running when this process is interrupted (Ctrl-C, a
-    notebook's interrupt): it has a process group of its own. Only this process may call it,
-    by a token that `connect` knows, unless the options say who may (`token_file`, `insecure`).
+    `with Local(platform="cpu", devices=2) as client:` starts the server on a free port and stops it
+    at the end; `start` and `stop` do the same by hand. It needs the server's dependencies (the
+    extra `server` of the package).
+
+    The server does not outlive this process, however that ends. It has a process group of its own,
+    so that it keeps running when this process is interrupted (Ctrl-C, a notebook's interrupt). Only
+    this process may call it, by a token that `connect` knows, unless the options `token_file` or
+    `insecure` say otherwise.
+
+    Args:
+        platform: "cpu", "cuda" or "interpreter".
+        devices: The number of devices.
+        timeout: The deadline of the client's calls that state none, in seconds; None for no
+            deadline.
+        options: Options of `xla-server serve` with underscores, as `max_message_bytes=2**20` or
+            `prepare=False`; None leaves one out.
+
+    Raises:
+        ArgumentTypeError: There is no such option; the message has the nearest name.
     """
 
     @brief

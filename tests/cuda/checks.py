@@ -17,7 +17,7 @@ from tests.cuda.outcomes import Check, assert_bits, assert_near
 from tests.cuda_twin.lowered import compiled
 from tests.cuda_twin.rows import plans
 from tests.platforms import compiled_platform
-from tests.property.random_graphs import Program, assert_alike
+from tests.property.random_programs.graphs import Program, assert_alike
 from tests.unit.codegen.compiled import built, interpreted, on_platform
 from tests.unit.codegen.trace import elementwise_rows as rows
 from tests.unit.codegen.trace.elementwise_rows import EVERY, UNSIGNED

@@ -10,9 +10,9 @@ import numpy as np
 from tests.conformance.sweep.draws import drawing
 from tests.corpus.jax.programs import lower
 from tests.kernels.corpora import CORPORA
-from tests.property.random_control import STEPS
-from tests.property.random_graphs import Program as Drawn
-from tests.property.random_graphs import grown
+from tests.property.random_programs.control import STEPS
+from tests.property.random_programs.graphs import Program as Drawn
+from tests.property.random_programs.graphs import grown
 from tests.unit.codegen.compiled import imported
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloModule

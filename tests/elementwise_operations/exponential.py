@@ -17,8 +17,8 @@ from tests.elementwise_operations.operation import (
     both,
 )
 from tests.ulps.exact_sums import from_parts, two_product, two_sum
-from tests.ulps.fitting import Fit, series
-from tests.ulps.minimax import DIGITS
+from tests.ulps.fits.fitting import Fit, series
+from tests.ulps.fits.minimax import DIGITS
 from xla_contract.types.opcode import Opcode
 
 _LOG_HIGH = (math.sqrt(2) - 1) / (math.sqrt(2) + 1)

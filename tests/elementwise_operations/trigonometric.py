@@ -7,7 +7,7 @@ import numpy as np
 
 from tests.elementwise_operations.operation import WAVES, Array, Operation, Ulps, both
 from tests.ulps.exact_sums import from_parts, sum_of_products
-from tests.ulps.fitting import Fit, series
+from tests.ulps.fits.fitting import Fit, series
 from xla_contract.types.opcode import Opcode
 
 

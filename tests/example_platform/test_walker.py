@@ -17,7 +17,7 @@ from tests.corpus.jax.programs import lower
 from tests.example_platform.formulas import UnsupportedKernelError, formula
 from tests.example_platform.instructions import INSTRUCTIONS
 from tests.example_platform.memory import DTYPES, AccessError
-from tests.example_platform.routines import is_defined
+from tests.example_platform.routines.table import is_defined
 from tests.example_platform.walker import EXPRESSIONS, STATEMENTS, run, supported
 from tests.kept_kernels import kept_kernels
 from tests.kernels.corpora import CORPORA

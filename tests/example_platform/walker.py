@@ -14,7 +14,7 @@ import numpy as np
 from tests.example_platform.formulas import UnsupportedKernelError, formula
 from tests.example_platform.instructions import INSTRUCTIONS
 from tests.example_platform.memory import TABLE, AccessError, Array, Arrays
-from tests.example_platform.routines import ADDRESSES, execute, is_defined
+from tests.example_platform.routines.table import ADDRESSES, execute, is_defined
 from xla_server.buffers.code import KernelCode
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.kernel_ir.expressions import (

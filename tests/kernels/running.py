@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.example_platform.routines import is_in_any_order
+from tests.example_platform.routines.table import is_in_any_order
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.kernel import LoadedKernel
 from xla_server.codegen.kernel_ir.expressions import Apply, Usage

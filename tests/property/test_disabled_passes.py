@@ -12,8 +12,8 @@ from tests.conformance.sweep.draws.depth import FULL, drawn
 from tests.corpus.jax.programs import lower
 from tests.corpus.jax.vocabulary import GROUPS
 from tests.processors import TARGET
-from tests.property.random_control import STEPS as RANDOM_STEPS
-from tests.property.random_graphs import assert_alike, programs
+from tests.property.random_programs.control import STEPS as RANDOM_STEPS
+from tests.property.random_programs.graphs import assert_alike, programs
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from xla_server.backends.compile_options import CompileOptions
 from xla_server.backends.compiled.compilation import steps_of

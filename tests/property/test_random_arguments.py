@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.conformance.sweep.draws.depth import drawn
 from tests.executing import execute
-from tests.property.random_control import STEPS
-from tests.property.random_graphs import assert_alike, programs
+from tests.property.random_programs.control import STEPS
+from tests.property.random_programs.graphs import assert_alike, programs
 from tests.unit.codegen.compiled import CPU, interpreted, laid
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import ProgramShape

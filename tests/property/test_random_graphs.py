@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conformance.sweep.draws.depth import drawn
-from tests.property.random_control import STEPS
-from tests.property.random_graphs import assert_alike, programs
+from tests.property.random_programs.control import STEPS
+from tests.property.random_programs.graphs import assert_alike, programs
 from tests.unit.codegen.compiled import interpreted, on_cpu
 from xla_server.ir.importer import import_module
 

@@ -1,6 +1,6 @@
 """Names that users import stay: a name less breaks programs, a name more is a promise.
 
-`public_names.txt` has them, one line a module. `client/test_xla_builder_names.py` holds
+`public_names.txt` has them, one line a module. `client/ops/test_xla_builder_names.py` holds
 those of `xla_client.ops` to XlaBuilder's.
 """
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from xla_client.coercion.numbers import described
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, XlaError
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.literal import Array, Literal
@@ -45,10 +46,17 @@ def as_literal(value: Any, shape: Shape | None = None, *, copy: bool = True) -> 
     if shape is None:
         return _of_unknown_type(value, copy, 0)
     value = _own_array(value)
+    if shape.is_tuple and isinstance(value, list):
+        raise InvalidArgumentError(
+            f"a value must fit its shape, got a list for {shape}",
+            hint="a tuple of values is a tuple, tuple(values); a list is an array",
+        )
     try:
         return Literal.from_numpy(value, shape, copy=copy)
     except InvalidArgumentError as error:
-        _raise_clearer(value, shape)
+        # The error of an int that is too large has the range of the type.
+        if not isinstance(error.__cause__, OverflowError):
+            _raise_clearer(value, shape)
         raise error from None
 
 
@@ -69,13 +77,29 @@ def _raise_clearer(value: Any, shape: Shape) -> None:
     if isinstance(value, tuple) or (value is None and shape.is_tuple):
         return
     array = as_array(value)
-    if shape.is_array and array.dtype != shape.element_type.dtype and hasattr(value, "dtype"):
+    if not shape.is_array or array.dtype == shape.element_type.dtype:
+        return
+    if hasattr(value, "dtype"):
         given = ElementType.from_dtype(array.dtype).text
         name = shape.element_type.dtype.name
         raise InvalidArgumentError(
             f"a value must fit its shape, got elements of {given} for {shape}",
             hint=f"array.astype({name!r}) converts; Python's numbers and lists take the type",
         )
+    # The kinds of Python's numbers, each of which has those before it.
+    if "bifc".index(array.dtype.kind) > "bifc".index(_kind_of(shape.element_type)):
+        raise InvalidArgumentError(
+            f"a value must fit its shape, got {described(value)} for {shape}",
+            hint=f"{shape.element_type.text} has no such numbers; only floats are rounded",
+        )
+
+
+def _kind_of(element_type: ElementType) -> str:
+    if element_type.is_complex:
+        return "c"
+    if element_type.is_floating:
+        return "f"
+    return "b" if element_type is ElementType.PRED else "i"
 
 
 def as_array(value: Any) -> Array:
@@ -148,5 +172,5 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def element_type_of(value: Any) -> ElementType:
-    """Return the element type that a number has by the rule of this module."""
+    """Return the element type of a number, or of a list of them, by the rule of this module."""
     return ElementType.from_dtype(as_array(value).dtype)

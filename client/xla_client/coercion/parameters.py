@@ -25,6 +25,14 @@ _CLASSES: dict[str, type] = {}
 """Classes of parameters by name, once their modules are loaded; before that no object of them
 exists."""
 
+_PUBLIC_CLASSES = {
+    "BatchedRuns": "Executable",
+    "Devices": "Client",
+    "Explainable": "Executable",
+    "ShardedRuns": "Executable",
+}
+"""The class that users know, by the base class that defines some of its methods."""
+
 T = TypeVar("T", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,7 +56,9 @@ class Parameters:
         code = function.__code__
         count = code.co_argcount
         self._function = function
-        self._place = function.__qualname__.removesuffix(".__call__").removesuffix(".__init__")
+        place = function.__qualname__.removesuffix(".__call__").removesuffix(".__init__")
+        owner, _, method = place.partition(".")
+        self._place = f"{_PUBLIC_CLASSES[owner]}.{method}" if owner in _PUBLIC_CLASSES else place
         names = code.co_varnames[: count + code.co_kwonlyargcount]
         self.is_method = names[:1] in (("self",), ("cls",))
         self._positional = names[self.is_method : count]

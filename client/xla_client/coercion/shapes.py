@@ -42,8 +42,8 @@ def as_shape(value: ShapeLike, parameter: str = "shape", depth: int = 0) -> Shap
         try:
             return Shape.parse(value)
         except InvalidArgumentError as error:
-            told = f"{parameter} must be a shape as 'f32[2,3]', got {value!r:.80}: {error.message}"
-            raise InvalidArgumentError(told) from None
+            message = f"{parameter} must be a shape as 'f32[2,3]', got {value!r:.80}"
+            raise InvalidArgumentError(f"{message}: {error.message}", hint=_advice(value)) from None
     if isinstance(value, tuple | list):
         if value and all(isinstance(part, int) for part in value):
             raise ArgumentTypeError(
@@ -61,6 +61,16 @@ def as_shape(value: ShapeLike, parameter: str = "shape", depth: int = 0) -> Shap
         f"{parameter} must be a Shape or text as 'f32[2,3]', got {value!r:.80} "
         f"({type(value).__name__}){also}"
     )
+
+
+def _advice(text: str) -> str:
+    """Return HLO's name of the type at the start of a text, if that is numpy's name."""
+    name = text.partition("[")[0]
+    try:
+        known = ElementType.of(name).text
+    except InvalidArgumentError:
+        return ""
+    return "" if known == name else f"HLO's name of {name} is {known}"
 
 
 def as_element_type(value: ElementTypeLike, parameter: str = "element_type") -> ElementType:

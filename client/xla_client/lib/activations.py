@@ -219,6 +219,6 @@ def _finite_largest(operand: Op, dimension: int) -> Op:
     return ops.select(ops.is_finite(largest), largest, constants.zeros_like(largest))
 
 
-def _kept(folded: Op, operand: Op, dimension: int) -> tuple[Op, list[int]]:
+def _kept(reduced: Op, operand: Op, dimension: int) -> tuple[Op, list[int]]:
     number = operand.shape.dimension_number(dimension)
-    return folded, [n for n in range(operand.shape.rank) if n != number]
+    return reduced, [n for n in range(operand.shape.rank) if n != number]

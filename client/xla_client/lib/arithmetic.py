@@ -7,7 +7,16 @@ holds each of them once.
 from typing import Protocol
 
 from xla_client.coercion.shapes import as_element_type
-from xla_client.ops.reduction.folds import all, any, max, mean, min, prod, scalar_computation, sum
+from xla_client.ops.reduction.standard_reductions import (
+    all,
+    any,
+    max,
+    mean,
+    min,
+    prod,
+    scalar_computation,
+    sum,
+)
 from xla_client.programs.checked import checked
 from xla_client.programs.computation import Computation
 from xla_contract.types.element_type import ElementTypeLike

@@ -99,14 +99,14 @@ def _parse(subscripts: str, operands: Sequence[Op]) -> tuple[list[_Labels], _Lab
     return inputs, output
 
 
-def _labels(term: str, rank: int, place: str) -> _Labels:
+def _labels(term: str, rank: int, evidence: str) -> _Labels:
     named, dots, rest = term.partition(_ELLIPSIS)
     _check_letters(named + rest, term)
     unnamed = rank - len(named) - len(rest)
     if unnamed < 0 or (unnamed and not dots):
         raise ShapeError(
             f"a term must have one label per dimension, got {len(named) + len(rest)} labels for "
-            f"{place}"
+            f"{evidence}"
         )
     return (*named, *(f"{_ELLIPSIS}{number}" for number in range(-unnamed, 0)), *rest)
 

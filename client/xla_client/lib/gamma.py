@@ -1,7 +1,7 @@
 """The logarithm of the gamma function, its derivatives, and the zeta function.
 
-All are computed in f64, as `special.in_double` says, and raise InvalidArgumentError for operands
-that are not of one floating type.
+Operands of any floating type are computed in f64, and the result is converted to their type.
+Operands that are not of one floating type raise InvalidArgumentError.
 """
 
 import math
@@ -38,8 +38,8 @@ def digamma(operand: Op) -> Op:
 
 
 @in_double_precision(
-    "For x > 1 and q > 0: inf at x = 1 and where q is 0, -1 ..., NaN elsewhere. XLA's Zeta also "
-    "has values between the poles.",
+    "It is defined for x > 1 and q > 0. At the poles, x = 1 or q = 0, -1 ..., it is inf, elsewhere "
+    "NaN. XLA's Zeta also has values between the poles of q.",
     x="the exponents",
 )
 def zeta(x: Op, q: Op) -> Op:
@@ -47,7 +47,11 @@ def zeta(x: Op, q: Op) -> Op:
     return _zeta(x, q)
 
 
-@in_double_precision("NaN for other n, and for n > 0 at negative x.", n="the orders")
+@in_double_precision(
+    "It is NaN for other n, and for n > 0 at negative x, except at the poles: x = 0, -1 ... give "
+    "inf or -inf.",
+    n="the orders",
+)
 def polygamma(n: Op, x: Op) -> Op:
     """The n-th derivative of `digamma`, for n = 0, 1 ..."""
     sign = ops.select(ops.eq(ops.rem(n, 2.0), 0.0), constants.full_like(n, -1.0), 1.0)

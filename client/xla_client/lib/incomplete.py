@@ -1,7 +1,8 @@
 """The incomplete gamma and beta functions, by power series and continued fractions.
 
-All are computed in f64, as `special.in_double` says, and raise InvalidArgumentError for operands
-that are not of one floating type. The continued fractions are evaluated by Lentz's algorithm.
+Operands of any floating type are computed in f64, and the result is converted to their type.
+Operands that are not of one floating type raise InvalidArgumentError. The continued fractions are
+evaluated by Lentz's algorithm.
 """
 
 from collections.abc import Callable
@@ -79,7 +80,7 @@ def regularized_incomplete_beta(a: Op, b: Op, x: Op) -> Op:
     # The fraction converges fast on this side; the other is its mirror image.
     mirrored = ops.gt(x, (a + 1.0) / (a + b + 2.0))
     first, second = ops.select(mirrored, b, a), ops.select(mirrored, a, b)
-    place = ops.select(mirrored, 1.0 - x, x)
+    argument = ops.select(mirrored, 1.0 - x, x)
     log_factor = (
         lgamma_of_double(a + b)
         - lgamma_of_double(a)
@@ -87,7 +88,7 @@ def regularized_incomplete_beta(a: Op, b: Op, x: Op) -> Op:
         + a * ops.log(x)
         + b * ops.log1p(-x)
     )
-    part = ops.exp(log_factor) * _beta_fraction(first, second, place) / first
+    part = ops.exp(log_factor) * _beta_fraction(first, second, argument) / first
     value = ops.select(mirrored, 1.0 - part, part)
     value = ops.select(ops.eq(x, 0.0), 0.0, ops.select(ops.eq(x, 1.0), 1.0, value))
     positive = ops.and_(ops.gt(a, 0.0), ops.gt(b, 0.0))

@@ -4,16 +4,14 @@ Indices that are out of range are moved to the edge where elements are read, and
 they are written, as `ops.gather` and `ops.scatter` do.
 """
 
-from collections.abc import Callable
-
 from xla_client import ops
 from xla_client.lib import constants
-from xla_client.programs.builder import Builder, Dimensions, Op, Operands, as_sequence, integers
+from xla_client.programs.builder import Dimensions, Op, Operands, as_sequence, integers
 from xla_client.programs.checked import checked
+from xla_client.programs.operands import ComputationLike
 from xla_contract.errors import ShapeError
 from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from xla_contract.types.element_type import ElementType
-from xla_contract.types.shape import Shape
 
 
 @checked
@@ -54,12 +52,12 @@ def torch_gather(operand: Op, index: Op, dimension: int) -> Op:
         start_index_map=tuple(range(rank)),
         index_vector_dim=rank,
     )
-    return ops.gather(operand, _places(index, number), numbers, [1] * rank)
+    return ops.gather(operand, _index_vectors(index, number), numbers, [1] * rank)
 
 
 @checked
 def torch_scatter_dense(
-    operand: Op, index: Op, source: Op, dimension: int, combiner: Callable[[Op, Op], Op]
+    operand: Op, index: Op, source: Op, dimension: int, combiner: ComputationLike
 ) -> Op:
     """The operand with each element of `source` combined into the element `torch_gather` reads.
 
@@ -71,7 +69,7 @@ def torch_scatter_dense(
         source: An array of the index's dimensions.
         dimension: The dimension; a negative number counts from the end.
         combiner: A function of the current element and the update, two scalars, whose result must
-            not depend on the order of several updates of one element.
+            not depend on the order of several updates of one element; or a Computation.
 
     Returns:
         The updated operand.
@@ -98,11 +96,7 @@ def torch_scatter_dense(
         scatter_dims_to_operand_dims=tuple(range(rank)),
         index_vector_dim=rank,
     )
-    builder = Builder("combiner")
-    scalar = Shape.scalar(operand.shape.element_type)
-    combined = combiner(builder.parameter(0, scalar), builder.parameter(1, scalar))
-    computation = builder.build(combined)
-    return ops.scatter(operand, _places(index, number), source, computation, numbers)
+    return ops.scatter(operand, _index_vectors(index, number), source, combiner, numbers)
 
 
 @checked
@@ -202,7 +196,7 @@ def _checked(function: str, operand: Op, index: Op, dimension: int) -> int:
     return number
 
 
-def _places(index: Op, number: int) -> Op:
+def _index_vectors(index: Op, number: int) -> Op:
     """Return the whole index vector of each element, as a new last dimension."""
     if index.shape.element_type.bit_width < 32:
         # A narrow type may not count the other dimensions.

@@ -10,7 +10,7 @@ from xla_client import ops
 from xla_client.coercion.shapes import as_element_type
 from xla_client.lib import constants
 from xla_client.programs import operands
-from xla_client.programs.builder import Op, Values, builder_of, placed, promoted
+from xla_client.programs.builder import Op, Values, builder_of, errors_at, promoted
 from xla_client.programs.checked import checked
 from xla_client.programs.control_flow import loop_of_functions
 from xla_client.programs.functions import check_arity
@@ -55,7 +55,7 @@ def while_loop(condition: Callable[..., Any], body: Callable[..., Any], initial:
 
     See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/loops.h
     """
-    with placed("while"):
+    with errors_at("while"):
         given = _initial(initial)
         builder = builder_of(*given)
         values = [promoted(builder, value) for value in given]
@@ -114,7 +114,7 @@ def for_each_index(
     """
     if count < 0:
         raise InvalidArgumentError(f"a loop needs a count from 0, got {count}", op="while")
-    with placed("while"):
+    with errors_at("while"):
         given = _initial(initial)
         builder = builder_of(*given)
         element_type = as_element_type(index_type)
@@ -122,7 +122,7 @@ def for_each_index(
         limit = constants.scalar(builder, count, element_type)
         values = [promoted(builder, value) for value in given]
     is_one = not isinstance(initial, Sequence)
-    with placed("while"):
+    with errors_at("while"):
         check_arity(body, (start, given), "body")
 
     def again(state: list[Op]) -> Op:
@@ -134,7 +134,7 @@ def for_each_index(
         several = isinstance(result, list | tuple)
         return [index + 1, limit, *(result if several else [result])]
 
-    with placed("while"):
+    with errors_at("while"):
         finished = loop_of_functions(again, once, [start, limit, *values], takes_list=True)
     return finished[2] if is_one else finished[2:]
 

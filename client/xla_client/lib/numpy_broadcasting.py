@@ -71,7 +71,6 @@ def broadcast_to(operand: Op, dimensions: Dimensions) -> Op:
 
     See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/broadcast.h
     """
-    dimensions = integers(dimensions)
     sizes = integers(dimensions)
     offset = len(sizes) - operand.shape.rank
     if offset < 0:

@@ -177,7 +177,6 @@ def avg_pool_grad(
 
     See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/pooling.h
     """
-    operand_dimensions = integers(operand_dimensions)
     window = integers(window)
     strides = integers(strides)
     sizes = integers(operand_dimensions)

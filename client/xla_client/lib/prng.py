@@ -189,7 +189,6 @@ def random_bits(key: Op, bit_width: int, dimensions: Dimensions) -> Op:
 
     See https://docs.jax.dev/en/latest/_autosummary/jax.random.bits.html
     """
-    dimensions = integers(dimensions)
     element_type = _UNSIGNED.get(bit_width)
     if element_type is None:
         raise InvalidArgumentError(
@@ -298,8 +297,7 @@ def bernoulli(key: Op, probability: float, dimensions: Dimensions) -> Op:
 
     See https://docs.jax.dev/en/latest/_autosummary/jax.random.bernoulli.html
     """
-    dimensions = integers(dimensions)
-    numbers = uniform(key, Shape.array(ElementType.F32, integers(dimensions)))
+    numbers = uniform(key, Shape.array(ElementType.F32, dimensions))
     return ops.lt(numbers, float(probability))
 
 

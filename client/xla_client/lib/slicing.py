@@ -71,7 +71,6 @@ def update_slice(operand: Op, update: Op, start: Dimensions) -> Op:
 
     See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/slicing.h
     """
-    start = integers(start)
     starts = integers(start)
     limits = [low + size for low, size in zip(starts, update.shape.dimensions, strict=False)]
     if (

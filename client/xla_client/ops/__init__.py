@@ -1,15 +1,17 @@
 """One function per operation, under XlaBuilder's names in Python style.
 
-A name that is a Python keyword has an underscore behind it; others shadow builtins, so import the
-module with `from xla_client import ops`, not its names. XlaBuilder does not have `matmul`, `roll`,
-`floor_div` and `infeed`.
+A name that is a Python keyword has an underscore behind it. Some names are those of builtins, so
+import the module, `from xla_client import ops`, and not its names. XlaBuilder itself does not have
+`batch_dot`, `matmul`, `roll`, `floor_div` and `floor_mod`.
 
 Functions convert their arguments. A shape is a `Shape` or text ("f32[2,3]"), an element type an
 `ElementType`, a name or a numpy type. Numbers beside Ops become constants of the Op's element type.
 One Op, int or computation stands for a sequence of one; a computation may be a Python function.
-Everything else is an ArgumentTypeError that names the function and the parameter.
-Operands that do not fit the operation are a ShapeError.
+Any other type of argument raises ArgumentTypeError, which names the function and the parameter.
+Operands that do not fit the operation raise ShapeError.
 """
+
+from typing import TYPE_CHECKING, NoReturn
 
 from xla_client.ops.collectives import (
     all_gather,
@@ -89,7 +91,7 @@ from xla_client.ops.feeds import (
 from xla_client.ops.indexing import gather, scatter
 from xla_client.ops.linear_algebra import cholesky, fft, triangular_solve
 from xla_client.ops.random import rng_bit_generator, rng_normal, rng_uniform
-from xla_client.ops.reduction import folds
+from xla_client.ops.reduction import standard_reductions
 from xla_client.ops.reduction.normalization import (
     batch_norm_grad,
     batch_norm_inference,
@@ -126,6 +128,7 @@ from xla_client.ops.shaping.slicing import (
 )
 from xla_client.ops.shaping.subscript import subscript
 from xla_client.programs import operators
+from xla_client.programs.familiar_names import FAMILIAR_NAMES
 
 __all__ = [
     "all_gather",
@@ -234,9 +237,18 @@ operators.provide(
     operators.Functions(
         operations={name: globals()[name] for name in __all__},
         reductions={
-            name: getattr(folds, name)
+            name: getattr(standard_reductions, name)
             for name in ("all", "any", "max", "mean", "min", "prod", "sum")
         },
         subscript=subscript,
     )
 )
+
+if not TYPE_CHECKING:  # Type checkers shall know of no other attribute.
+
+    def __getattr__(name: str) -> NoReturn:
+        found = FAMILIAR_NAMES.get(name)
+        advice = f"; the operation is {found}" if found else ""
+        raise AttributeError(
+            f"module 'xla_client.ops' has no attribute {name!r}{advice}", name=name
+        )

@@ -1,9 +1,13 @@
-"""Values exchanged between replicas.
+"""Values exchanged between the replicas and partitions that run a program.
 
-Semantics: XLA's AllReduce, AllGather, AllToAll and kin. Replica groups are sequences of ids; none
-means one group of all. A `channel_id` makes the ids count partitions instead (all_to_all,
-collective_*, ragged_all_to_all), replicas over all partitions, or, with `use_global_device_ids`,
-replicas and partitions numbered through.
+Semantics: XLA's AllReduce, AllGather, AllToAll and kin. Replica groups are sequences of ids; an
+empty sequence is one group of all. Without `channel_id` the ids are those of replicas, and each
+partition has an exchange of its own. With a `channel_id` other than 0 it depends on the operation:
+
+- `all_to_all`, `all_to_all_tuple`, `collective_*` and `ragged_all_to_all`: the ids are those of
+  partitions, and each replica has an exchange of its own.
+- `all_reduce`, `all_gather` and `reduce_scatter`: a group has all partitions of its replicas. With
+  `use_global_device_ids` an id is replica times number of partitions plus partition.
 """
 
 from collections.abc import Sequence
@@ -15,8 +19,8 @@ from xla_client.programs.builder import (
     Operands,
     as_sequence,
     builder_of,
+    errors_at,
     integers,
-    placed,
 )
 from xla_client.programs.checked import checked
 from xla_client.programs.functions import scalar_computation
@@ -57,7 +61,7 @@ def all_reduce(
         computation: An associative and commutative function of two scalars.
         replica_groups: Groups of ids, as [[0, 1], [2, 3]]; none is one group of all.
         channel_id: The number of the channel; see the head of this module.
-        use_global_device_ids: Whether the ids number replicas and partitions through.
+        use_global_device_ids: Whether an id names a partition of a replica; needs a channel.
 
     Returns:
         The combined array, of the operand's shape, or a tuple of them.
@@ -101,7 +105,7 @@ def all_reduce_tuple(
         computation: An associative and commutative function of two scalars.
         replica_groups: Groups of ids, as [[0, 1], [2, 3]]; none is one group of all.
         channel_id: The number of the channel; see the head of this module.
-        use_global_device_ids: Whether the ids number replicas and partitions through.
+        use_global_device_ids: Whether an id names a partition of a replica; needs a channel.
 
     Returns:
         The tuple of the combined arrays.
@@ -126,19 +130,17 @@ def all_reduce_tuple(
 
 @checked
 def cross_replica_sum(operand: Op, replica_groups: Groups = ()) -> Op:
-    """The sum over the operand's group; of pred, whether any is true.
-
-    The elements of a tuple must be of one element type.
+    """The sum of the operands of a group; for pred, whether any of them is true.
 
     Args:
         operand: An array, or a tuple of arrays of one element type.
         replica_groups: Groups of ids, as [[0, 1], [2, 3]]; none is one group of all.
 
     Returns:
-        The sum, of the operand's shape.
+        The sum, of the operand's shape; a tuple of sums for a tuple.
 
     Raises:
-        InvalidArgumentError: The operand is no array.
+        InvalidArgumentError: The operand is neither an array nor a tuple of arrays.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -166,18 +168,17 @@ def all_gather(
 ) -> Op:
     """The operands of the group, `shard_count` of them, joined along a dimension.
 
-    Several operands are gathered each for itself and give a tuple.
-
     Args:
-        operand: An array, or several in a sequence.
+        operand: An array, or several in a sequence, each of which is gathered by itself.
         all_gather_dimension: The dimension to join along.
         shard_count: The size of a group.
         replica_groups: Groups of ids, as [[0, 1], [2, 3]]; none is one group of all.
         channel_id: The number of the channel; see the head of this module.
-        use_global_device_ids: Whether the ids number replicas and partitions through.
+        use_global_device_ids: Whether an id names a partition of a replica; needs a channel.
 
     Returns:
-        The joined array, `shard_count` times as large in its dimension.
+        The joined array, `shard_count` times as large in that dimension; a tuple of them for
+            several operands.
 
     Raises:
         InvalidArgumentError: A size is negative or too large.
@@ -209,9 +210,9 @@ def reduce_scatter(
     channel_id: int = 0,
     use_global_device_ids: bool = False,
 ) -> Op:
-    """The operand combined as all_reduce does, of which each of the group keeps its part.
+    """The operands of a group combined as by `all_reduce`; each member gets one part of the result.
 
-    A dimension is divided into `shard_count` parts. Several operands give a tuple.
+    A dimension is divided into `shard_count` parts, the n-th for the n-th member.
 
     Args:
         operand: An array, or several in a sequence.
@@ -220,10 +221,11 @@ def reduce_scatter(
         shard_count: The size of a group.
         replica_groups: Groups of ids, as [[0, 1], [2, 3]]; none is one group of all.
         channel_id: The number of the channel; see the head of this module.
-        use_global_device_ids: Whether the ids number replicas and partitions through.
+        use_global_device_ids: Whether an id names a partition of a replica; needs a channel.
 
     Returns:
-        The part of this replica, `shard_count` times smaller in its dimension.
+        The part of this member, `shard_count` times smaller in that dimension; a tuple of them for
+            several operands.
 
     Raises:
         ShapeError: The operands do not fit the operation.
@@ -246,7 +248,7 @@ def reduce_scatter(
         _participants(replica_groups, channel_id, use_global_device_ids),
     )
     builder = builder_of(*operands)
-    with placed(Opcode.REDUCE_SCATTER):
+    with errors_at(Opcode.REDUCE_SCATTER):
         shapes = [operands[0].shape] * 2
         reducer = scalar_computation(computation, builder, shapes, "computation")
     return builder.instruction(Opcode.REDUCE_SCATTER, operands, attributes, [reducer])
@@ -261,9 +263,9 @@ def all_to_all(
     replica_groups: Groups = (),
     channel_id: int = 0,
 ) -> Op:
-    """The operand split along one dimension, the n-th part sent to the n-th of the group.
+    """The operand split along one dimension, its n-th part sent to the n-th member of the group.
 
-    The received parts are joined along `concat_dimension`.
+    The received parts are joined along `concat_dimension`, in the order of their senders.
 
     Args:
         operand: An array.
@@ -324,7 +326,7 @@ def all_to_all(
 
 @checked
 def all_to_all_tuple(operands: Operands, replica_groups: Groups = (), channel_id: int = 0) -> Op:
-    """The n-th operand sent to the n-th of the group; a tuple of what is received.
+    """The tuple of values received, when the n-th operand is sent to the n-th member of the group.
 
     Args:
         operands: One array for each member of the group.
@@ -332,7 +334,7 @@ def all_to_all_tuple(operands: Operands, replica_groups: Groups = (), channel_id
         channel_id: The number of the channel; see the head of this module.
 
     Returns:
-        The tuple of what is received.
+        The tuple of the arrays received, in the order of their senders.
 
     Raises:
         InvalidArgumentError: The number of the channel has more than 64 bits.
@@ -360,18 +362,17 @@ def ragged_all_to_all(
     replica_groups: Groups = (),
     channel_id: int = 0,
 ) -> Op:
-    """`output` with slices of the group's operands written into it.
+    """`output` with slices of rows written into it, which the members of the group send.
 
-    Row n of the tables belongs to the n-th of the group: where its slice starts here, how long it
-    is, where it goes there, and how much comes from there. The order of the operands is HLO's.
+    Entry n of the offsets and sizes is about the n-th member. The order of the operands is HLO's.
 
     Args:
         operand: The rows to send.
         output: The array to write into.
-        input_offsets: The first row for each member, integers.
-        send_sizes: The number of rows for each member.
-        output_offsets: The row at each member where they go.
-        recv_sizes: The number of rows that come from each member.
+        input_offsets: The index of the first row to send to each member, integers.
+        send_sizes: The number of rows to send to each member.
+        output_offsets: The index of the row in each member's `output` where they go.
+        recv_sizes: The number of rows that each member sends here.
         replica_groups: Groups of ids, as [[0, 1], [2, 3]]; none is one group of all.
         channel_id: The number of the channel; see the head of this module.
 
@@ -394,9 +395,7 @@ def ragged_all_to_all(
 
 @checked
 def collective_broadcast(operand: Operands, replica_groups: Groups = (), channel_id: int = 0) -> Op:
-    """The operand of the first of the group; zeros outside all groups.
-
-    Several operands give a tuple.
+    """The operand of the first member of the group; zeros on a replica that is in no group.
 
     Args:
         operand: An array, or several in a sequence.
@@ -404,7 +403,7 @@ def collective_broadcast(operand: Operands, replica_groups: Groups = (), channel
         channel_id: The number of the channel; see the head of this module.
 
     Returns:
-        The operand of the group's first member, or zeros.
+        The operand of the group's first member, or zeros; a tuple of them for several operands.
 
     Raises:
         InvalidArgumentError: The number of the channel has more than 64 bits.
@@ -425,19 +424,18 @@ def collective_permute(
     source_target_pairs: Sequence[tuple[int, int]],
     channel_id: int = 0,
 ) -> Op:
-    """The operand of the source that names this target; zeros if none does.
-
-    Several operands give a tuple. Raises ShapeError if a source or a target is named twice.
+    """The operand of the source that is paired with this target; zeros for a target without one.
 
     Args:
         operand: An array, or several in a sequence.
-        source_target_pairs: (source, target) ids, each at most once.
+        source_target_pairs: (source, target) ids, each source and each target at most once.
         channel_id: The number of the channel; see the head of this module.
 
     Returns:
-        The operand of the source, or zeros.
+        The operand of the source, or zeros; a tuple of them for several operands.
 
     Raises:
+        ShapeError: A source or a target is named twice, or an operand is no array.
         InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
@@ -457,7 +455,7 @@ def _all_reduced(
     operands: Sequence[Op], computation: ComputationLike, attributes: AllReduceAttributes
 ) -> Op:
     builder = builder_of(*operands)
-    with placed(Opcode.ALL_REDUCE):
+    with errors_at(Opcode.ALL_REDUCE):
         shapes = [operands[0].shape] * 2
         reducer = scalar_computation(computation, builder, shapes, "computation")
     return builder.instruction(Opcode.ALL_REDUCE, operands, attributes, [reducer])

@@ -9,7 +9,7 @@ from typing import Any
 
 from xla_client.coercion.numbers import data
 from xla_client.coercion.shapes import ShapeLike, as_shape
-from xla_client.programs import operands as taken
+from xla_client.programs import operands as operand_rules
 from xla_client.programs.builder import (
     Builder,
     Op,
@@ -17,7 +17,7 @@ from xla_client.programs.builder import (
     Values,
     as_sequence,
     builder_of,
-    placed,
+    errors_at,
     promoted,
 )
 from xla_client.programs.checked import checked
@@ -49,7 +49,7 @@ def tuple(
 
     Args:
         elements: The first element, or a sequence of all.
-        builder: The second element; the builder, where `elements` is a sequence.
+        builder: The second element; or the builder, if `elements` is a sequence.
         more: The other elements.
 
     Returns:
@@ -69,8 +69,8 @@ def tuple(
     own = builder if isinstance(builder, Builder) else None
     if builder is not None and own is None:
         given = [elements, builder, *more]
-    with placed("ops.tuple"):
-        values = taken.values("elements", given)
+    with errors_at("ops.tuple"):
+        values = operand_rules.values("elements", given)
         own = own or builder_of(*values)
         return own.instruction(Opcode.TUPLE, [promoted(own, value) for value in values])
 
@@ -99,14 +99,12 @@ def get_tuple_element(operand: Op, index: int) -> Op:
 
 @checked
 def call(computation: ComputationLike, operands: Values = (), builder: Builder | None = None) -> Op:
-    """A computation applied to values; one without parameters needs the builder.
-
-    Numbers take the element type of their parameter.
+    """The result of a computation for some operands.
 
     Args:
         computation: A Computation or a function of Ops.
         operands: Its arguments; numbers take the type of their parameter.
-        builder: The builder of the program, where no operand says it.
+        builder: The builder of the program; needed if no operand is an Op.
 
     Returns:
         The computation's result.
@@ -130,25 +128,21 @@ def composite_call(
     version: int = 0,
     builder: Builder | None = None,
 ) -> Op:
-    """A call that platforms may replace by an operation of their own, known by this name.
-
-    The computation says what the operation means, in simpler ones. `attributes` is a dictionary in
-    MLIR's text form for platforms that know the operation. Raises InvalidArgumentError for an empty
-    name or attributes and for a negative version.
+    """A call that a platform may replace by an operation of its own, which it knows by name.
 
     Args:
-        computation: A Computation or a function of Ops.
+        computation: The meaning of the operation: a Computation or a function of Ops.
         operands: Its arguments.
         name: The name of the operation.
-        attributes: A dictionary in MLIR's text form.
+        attributes: Options for platforms that know the operation: a dictionary in MLIR's text form.
         version: The version of the operation, from 0.
-        builder: The builder of the program, where no operand says it.
+        builder: The builder of the program; needed if no operand is an Op.
 
     Returns:
         The computation's result.
 
     Raises:
-        InvalidArgumentError: The version is negative, or the name or the attributes are malformed.
+        InvalidArgumentError: The version is negative, or the name or the attributes are empty.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -169,22 +163,19 @@ def composite_call(
 
 @checked
 def while_(condition: ComputationLike, body: ComputationLike, init: Any) -> Op:
-    """The last state of a loop from `init`: `body` is applied as long as `condition` returns true.
-
-    `init` is an Op, a number, or a sequence of them, which is a tuple. Functions are given one
-    value of its shape; the body of a tuple may return a sequence. Values of the program around
-    functions are carried along. Semantics: XLA's While. Raises ShapeError when the body gives
-    another shape than it takes.
+    """The state after a loop, which applies `body` to it as long as `condition` is true.
 
     Args:
-        condition: A function of the state that gives pred[].
-        body: A function of the state that gives the next one.
-        init: The first state.
+        condition: A function of the state that returns pred[].
+        body: A function of the state that returns the next one, of the same shape. If the state is
+            a tuple it may return a sequence.
+        init: The first state: an Op, a number, or a sequence of them, which becomes a tuple.
 
     Returns:
         The state after the loop.
 
     Raises:
+        ShapeError: The body returns another shape than it takes, or the condition no pred[].
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -194,8 +185,8 @@ def while_(condition: ComputationLike, body: ComputationLike, init: Any) -> Op:
 
     See https://openxla.org/xla/operation_semantics#while
     """
-    with placed(Opcode.WHILE):
-        given = taken.values("init", init)
+    with errors_at(Opcode.WHILE):
+        given = operand_rules.values("init", init)
         return loop(condition, body, given, not isinstance(init, Sequence))
 
 
@@ -208,22 +199,19 @@ def scan(
     is_reverse: bool = False,
     is_associative: bool | None = None,
 ) -> Op:
-    """`step` applied to one slice of the arrays after the other, with values carried along.
-
-    The step takes a slice of each array, without `dimension`, and the carried values; it gives a
-    slice of each result and the carried values. The scan gives the results, stacked along
-    `dimension`, and what is carried out at the end.
+    """A loop over the slices of arrays that carries values from step to step.
 
     Args:
         arrays: An array, or several in a sequence, of one size in `dimension`.
         init_values: The carried values before the first slice.
-        step: A function of slices and carried values.
+        step: A function of a slice of each array, without `dimension`, then of each carried value.
+            It returns a slice of each result, then the next carried values.
         dimension: The dimension to go along, from 0.
         is_reverse: Whether to begin with the last slice.
-        is_associative: Whether the order of the steps does not matter, where that is known.
+        is_associative: Whether steps may be grouped in any way; None if that is not known.
 
     Returns:
-        A tuple: the stacked results, then the carried values.
+        A tuple: the results' slices stacked along `dimension`, then the last carried values.
 
     Raises:
         InvalidArgumentError: A number does not fit the element type that it meets.
@@ -235,7 +223,7 @@ def scan(
     """
     inputs = as_sequence(arrays)
     builder_of(*inputs)
-    with placed(Opcode.SCAN):
+    with errors_at(Opcode.SCAN):
         return scanned(inputs, init_values, step, dimension, is_reverse, is_associative)
 
 
@@ -246,24 +234,24 @@ def conditional(
     branch_operands: ComputationLike | Values | None = None,
     *operands: Op | Scalar,
 ) -> Op:
-    """One of several computations, applied to its operand.
+    """The result of one of several computations; only that one is run.
 
-    `conditional(pred, on_true, on_false, *operands)` gives both branches the same operands. With a
-    sequence of branches, `conditional(index, [f, g, h], [x, y, z])`, each has an operand of its own
-    (one for all where it is no sequence, none where it is left out). An s32 `branch_index` counts
-    the branches, and one out of range means the last. A pred takes two: the first when true, the
-    second when false.
-
-    Semantics: XLA's Conditional. Raises ShapeError when the branches give different shapes.
+    There are two forms. `conditional(pred, on_true, on_false, *operands)` passes the same operands
+    to both branches. `conditional(index, [f, g, h], [x, y, z])` passes each branch its own operand:
+    one Op is passed to all, and without operands the branches take none.
 
     Args:
-        branch_index: pred[] or s32[].
+        branch_index: s32[], the number of the branch; one out of range means the last. pred[] for
+            two branches: true means the first.
         branch_computations: The first branch, or a sequence of all.
-        branch_operands: The second branch, or an operand for each one of the sequence.
+        branch_operands: The second branch, or an operand for each branch of the sequence.
         operands: The operands of both branches.
 
     Returns:
-        The result of the branch that is chosen.
+        The result of the branch.
+
+    Raises:
+        ShapeError: The branches return different shapes, or the operands do not fit them.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -272,13 +260,13 @@ def conditional(
 
     See https://openxla.org/xla/operation_semantics#conditional
     """
-    with placed(Opcode.CONDITIONAL):
+    with errors_at(Opcode.CONDITIONAL):
         return branches(branch_index, branch_computations, branch_operands, operands)
 
 
 @checked
 def optimization_barrier(operand: Op) -> Op:
-    """The operand; optimisations move no operation across this one.
+    """The operand unchanged: optimisations move no operation across this one.
 
     Args:
         operand: A value of any shape.
@@ -311,28 +299,26 @@ def custom_call(
     computation: Computation | None = None,
     operand_shapes_with_layout: Sequence[ShapeLike] | None = None,
 ) -> Op:
-    """A function the server knows by name; one it does not know is refused by that name.
-
-    A `computation` is handed to the function. `operand_shapes_with_layout`, with a layout in
-    `shape`, says the layouts in which a platform passes values to the function; the interpreter's
-    functions see logical arrays. Raises ShapeError when those are not the operands' shapes.
+    """The result of a function that the server knows by name; it refuses to compile unknown names.
 
     Args:
         operands: Its arguments; numbers become constants.
         call_target_name: The function's name.
-        shape: The shape of its result.
+        shape: The shape of its result; with a layout, if `operand_shapes_with_layout` is given.
         opaque: Bytes or text for the function.
         has_side_effect: Whether a call is kept although its result is unused, and never merged with
             an equal one.
-        api_version: The convention of the call, XLA's CustomCallApiVersion.
-        builder: The builder of the program, where no operand says it.
-        computation: A Computation that is handed to the function.
-        operand_shapes_with_layout: The operands' shapes, with the layouts to pass them in.
+        api_version: The convention of the call, a number of XLA's CustomCallApiVersion.
+        builder: The builder of the program; needed if no operand is an Op.
+        computation: A Computation that is passed to the function.
+        operand_shapes_with_layout: The operands' shapes with the layouts in which platforms pass
+            them. Functions on the interpreter get logical arrays all the same.
 
     Returns:
         The function's result.
 
     Raises:
+        ShapeError: `operand_shapes_with_layout` are not the operands' shapes with layouts.
         InvalidArgumentError: The text of the shape is malformed.
 
     Example:
@@ -343,7 +329,7 @@ def custom_call(
     See https://openxla.org/xla/operation_semantics#customcall
     """
     result = as_shape(shape)
-    given = taken.values("operands", operands)
+    given = operand_rules.values("operands", operands)
     own = builder or builder_of(*given)
     arrays = [promoted(own, each) for each in given]
     attributes = CustomCallAttributes(
@@ -373,11 +359,11 @@ def _called(
     builder: Builder | None,
     decoration: hlo_pb2.HloInstructionProto | None = None,
 ) -> Op:
-    given = taken.values("operands", operands)
+    given = operand_rules.values("operands", operands)
     own = builder or builder_of(*given)
     parameters = computation.parameters if isinstance(computation, Computation) else ()
     likes = [*parameters, *[None] * len(given)]
-    with placed(Opcode.CALL):
+    with errors_at(Opcode.CALL):
         values = [promoted(own, each, like) for each, like in zip(given, likes, strict=False)]
         shapes = [value.shape for value in values]
         callee, around = call_computation(computation, own, shapes, "computation")
@@ -390,9 +376,9 @@ def _check_constraint(operands: Sequence[Op], shapes: Sequence[Shape]) -> None:
         for shape, operand in zip(shapes, operands, strict=True)
     )
     if not fit:
-        said = ", ".join(map(str, shapes))
-        given = ", ".join(str(operand.shape) for operand in operands)
+        constrained = ", ".join(map(str, shapes))
+        actual = ", ".join(str(operand.shape) for operand in operands)
         raise ShapeError(
             "operand_shapes_with_layout must be the operands' shapes with their layouts, got "
-            f"({said}) for ({given})"
+            f"({constrained}) for ({actual})"
         ).at(Opcode.CUSTOM_CALL)

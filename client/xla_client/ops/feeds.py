@@ -18,12 +18,14 @@ from xla_contract.types.opcode import Opcode
 
 @checked
 def infeed(builder: Builder, shape: ShapeLike, config: bytes | str = b"") -> Op:
-    """The next value of the infeed queue, which must have this shape: `Builder.infeed`.
+    """The next value of the device's infeed queue: `Builder.infeed`.
+
+    A run waits for the value. One of another shape is refused, and the run waits on.
 
     Args:
         builder: The builder of the program.
-        shape: The shape of the value, as "f32[3]"; a tuple is a flat tuple of arrays.
-        config: Bytes for the platform, which ours ignores.
+        shape: The shape of the value, as "f32[3]"; an array or a flat tuple of arrays.
+        config: Bytes for the platform; this project's platforms ignore them.
 
     Returns:
         The value.
@@ -71,7 +73,7 @@ def infeed_with_token(token: Op, shape: ShapeLike, config: bytes | str = b"") ->
     Args:
         token: The token to wait for.
         shape: The shape of the value, as "f32[3]".
-        config: Bytes for the platform, which ours ignores.
+        config: Bytes for the platform; this project's platforms ignore them.
 
     Returns:
         A tuple of the value and a new token.
@@ -102,7 +104,7 @@ def outfeed(
     Args:
         operand: An array or a flat tuple of arrays.
         shape_with_layout: The operand's shape, with the layout to send it in.
-        config: Bytes for the platform, which ours ignores.
+        config: Bytes for the platform; this project's platforms ignore them.
 
     Returns:
         A token.
@@ -126,7 +128,7 @@ def outfeed_with_token(
         operand: An array or a flat tuple of arrays.
         token: The token to wait for.
         shape_with_layout: The operand's shape, with the layout to send it in.
-        config: Bytes for the platform, which ours ignores.
+        config: Bytes for the platform; this project's platforms ignore them.
 
     Returns:
         A new token.

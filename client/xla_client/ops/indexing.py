@@ -6,8 +6,8 @@ from xla_client.programs.builder import (
     Operands,
     as_sequence,
     builder_of,
+    errors_at,
     integers,
-    placed,
 )
 from xla_client.programs.checked import checked
 from xla_client.programs.functions import scalar_computation
@@ -26,17 +26,20 @@ def gather(
     slice_sizes: Dimensions,
     indices_are_sorted: bool = False,
 ) -> Op:
-    """Slices of the operand that start at the index vectors.
+    """Slices of the operand, one for each index vector.
+
+    A slice that would reach outside of the operand is moved inside.
 
     Args:
         operand: An array.
-        start_indices: Index vectors, integers, along one dimension.
+        start_indices: Index vectors, integers, along the dimension `index_vector_dim`.
         dimension_numbers: A GatherDimensionNumbers.
-        slice_sizes: The size of a slice in each dimension.
-        indices_are_sorted: Whether the caller knows that the indices are in order.
+        slice_sizes: The size of a slice in each dimension of the operand.
+        indices_are_sorted: Whether the caller promises that the index vectors ascend.
 
     Returns:
-        The slices, with the dimensions of the indices among theirs.
+        The slices: the dimensions `offset_dims` are those of a slice, the others those of
+            `start_indices` without the index vectors.
 
     Example:
         >>> b = Builder("example")
@@ -61,19 +64,20 @@ def scatter(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
 ) -> Op:
-    """The operand with updates combined into it at the index vectors.
+    """The operand with slices of updates combined into it, one for each index vector.
 
-    Several operands with one update each give a tuple; the computation then takes the current
-    elements of all operands and the updates of all.
+    Updates outside of the operand are left out. The order of several updates of one element is
+    not defined.
 
     Args:
-        operands: An Op, or several in a sequence.
-        scatter_indices: Index vectors, integers, along one dimension.
-        updates: One array for each operand.
-        update_computation: A function of the current element and the update.
+        operands: An array, or several in a sequence.
+        scatter_indices: Index vectors, integers, along the dimension `index_vector_dim`.
+        updates: An array of slices for each operand.
+        update_computation: A function of the current element and the update; for several operands
+            of the current elements of all, then the updates of all.
         dimension_numbers: A ScatterDimensionNumbers.
-        indices_are_sorted: Whether the caller knows that the indices are in order.
-        unique_indices: Whether the caller knows that no index comes twice.
+        indices_are_sorted: Whether the caller promises that the index vectors ascend.
+        unique_indices: Whether the caller promises that no element is updated twice.
 
     Returns:
         The updated operand, or a tuple of them.
@@ -92,7 +96,7 @@ def scatter(
     attributes = ScatterAttributes(dimension_numbers, indices_are_sorted, unique_indices)
     everything = [*inputs, scatter_indices, *sources]
     builder = builder_of(*everything)
-    with placed(Opcode.SCATTER):
+    with errors_at(Opcode.SCATTER):
         shapes = [each.shape for each in (*inputs, *sources)]
         combined = scalar_computation(update_computation, builder, shapes, "update_computation")
     return builder.instruction(Opcode.SCATTER, everything, attributes, [combined])

@@ -11,14 +11,17 @@ from xla_contract.types.opcode import Opcode
 
 @checked
 def cholesky(a: Op, lower: bool = True) -> Op:
-    """The triangular factor of symmetric positive definite matrices.
+    """The triangular Cholesky factors of Hermitian positive definite matrices.
+
+    A factor l satisfies a = l lᴴ, or a = lᴴ l if it is upper. A matrix that is not positive
+    definite gives NaN.
 
     Args:
-        a: Matrices in the last two dimensions.
-        lower: Whether to read and to give lower triangles.
+        a: Square matrices in the last two dimensions, of a floating or complex type.
+        lower: Whether to read the lower triangles and return lower factors, or upper ones.
 
     Returns:
-        The factors.
+        The factors, of the shape of `a`.
 
     Example:
         >>> a = Builder("example").parameter(0, "f32[3,3]")
@@ -41,13 +44,16 @@ def triangular_solve(
 ) -> Op:
     """The solution x of op(a) x = b, or of x op(a) = b, for triangular matrices a.
 
+    op(a) is a, its transpose or its conjugate transpose, as `transpose_a` says. The other triangle
+    of `a` is not read.
+
     Args:
-        a: Triangular matrices.
-        b: The right sides.
-        left_side: Whether `a` stands on the left.
-        lower: Whether `a` has a lower triangle.
-        unit_diagonal: Whether the diagonal of `a` counts as ones.
-        transpose_a: "no_transpose", "transpose" or "adjoint".
+        a: [..., n, n] matrices of a floating or complex type.
+        b: The right sides, [..., n, k]; [..., k, n] if not `left_side`.
+        left_side: Whether to solve op(a) x = b, and not x op(a) = b.
+        lower: Whether to read the lower triangles of `a`, or the upper ones.
+        unit_diagonal: Whether the diagonal of `a` is taken for ones and not read.
+        transpose_a: "no_transpose", "transpose" or "adjoint" (the conjugate transpose).
 
     Returns:
         The solutions, of the shape of `b`.
@@ -72,12 +78,15 @@ def fft(operand: Op, fft_type: FftType | Choice, fft_length: Dimensions) -> Op:
     """The discrete Fourier transform over the last `len(fft_length)` dimensions.
 
     Args:
-        operand: An array.
-        fft_type: "fft", "ifft", "rfft" or "irfft".
-        fft_length: The lengths of the last one to three dimensions, on the side of the signal.
+        operand: An array of c64 or c128; of f32 or f64 for "rfft".
+        fft_type: "fft", "ifft", "rfft" or "irfft"; the inverse transforms divide by the number of
+            elements.
+        fft_length: The sizes of the last one to three dimensions of the signal: of the operand, or
+            for "irfft" of the result.
 
     Returns:
-        The transforms.
+        The transforms: complex, or real for "irfft". "rfft" keeps n // 2 + 1 of the last n
+            elements, which "irfft" takes.
 
     Raises:
         InvalidArgumentError: The name of the transform is unknown.

@@ -18,15 +18,15 @@ from xla_contract.types.opcode import Opcode
 def rng_uniform(
     a: Op | Scalar, b: Op | Scalar, shape: ShapeLike, builder: Builder | None = None
 ) -> Op:
-    """Numbers spread evenly over [a, b), both scalars of the result's type.
+    """Random numbers, uniformly distributed over [a, b).
 
-    `builder` is needed where both bounds are numbers.
+    They differ from run to run, unless `Client.compile` is given a `seed`.
 
     Args:
-        a: The lower bound, inside.
-        b: The upper bound, outside.
+        a: The lower bound, which is included: a number, or a scalar of the result's type.
+        b: The upper bound, which is excluded.
         shape: The shape of the numbers, as "f32[2,3]".
-        builder: The builder of the program, where both others are numbers.
+        builder: The builder of the program; needed if both bounds are numbers.
 
     Returns:
         The numbers.
@@ -48,15 +48,15 @@ def rng_uniform(
 def rng_normal(
     mu: Op | Scalar, sigma: Op | Scalar, shape: ShapeLike, builder: Builder | None = None
 ) -> Op:
-    """Normal numbers of this mean and deviation, both scalars of the result's type.
+    """Random numbers of a normal distribution.
 
-    `builder` is needed where both are numbers.
+    They differ from run to run, unless `Client.compile` is given a `seed`.
 
     Args:
-        mu: The mean.
-        sigma: The standard deviation.
+        mu: The mean: a number, or a scalar of the result's type.
+        sigma: The standard deviation: a number, or a scalar of the result's type.
         shape: The shape of the numbers, as "f32[2,3]".
-        builder: The builder of the program, where both others are numbers.
+        builder: The builder of the program; needed if `mu` and `sigma` are numbers.
 
     Returns:
         The numbers.
@@ -78,21 +78,20 @@ def rng_normal(
 def rng_bit_generator(
     algorithm: RandomAlgorithm | Choice, initial_state: Op, shape: ShapeLike
 ) -> Op:
-    """A tuple of the state that follows and random bits of `shape`.
+    """Random bits made from a state, and the state for the next call.
 
-    The state is u64[2], or u64[3] with Philox; the same state gives the same bits. The bits come
-    as unsigned integers as wide as the element type of `shape`, as from XlaBuilder. Raises
-    ShapeError for another state and for pred, complex and 6-bit types.
+    The same state gives the same bits.
 
     Args:
-        algorithm: "default", "three_fry" or "philox".
-        initial_state: The state, u64[2] or u64[3].
-        shape: The shape of the bits, as "u32[3]".
+        algorithm: "three_fry", "philox" or "default", which is Philox.
+        initial_state: The state: u64[2], or for Philox also u64[3].
+        shape: The shape of the bits, as "u32[3]"; of its element type only the width counts.
 
     Returns:
-        A tuple of the next state and the bits.
+        A tuple of the next state and the bits, as unsigned integers.
 
     Raises:
+        ShapeError: The algorithm has no such state, or the type is pred, complex or of 6 bits.
         InvalidArgumentError: The name of the algorithm is unknown, or the shape malformed.
 
     Example:

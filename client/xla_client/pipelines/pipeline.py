@@ -10,7 +10,7 @@ from typing import Any
 from xla_client.coercion.parameters import brief
 from xla_client.pipelines.pipeline_fallback import PipelineFallback
 from xla_client.pipelines.pipeline_run import OneRun, Output, PipelineTransport, StepRecord
-from xla_client.runs.arguments import Argument
+from xla_client.runs.arguments import Argument, without_executions
 from xla_client.runs.executable import Executable
 from xla_client.runs.execution import Execution
 from xla_client.runs.step_result import StepResult
@@ -80,7 +80,7 @@ class Pipeline:
                 too many steps, or the executable belongs to another client.
         """
         self._require_open("take another step")
-        given = [each.buffers if isinstance(each, Execution) else each for each in arguments]
+        given = without_executions(arguments)
         number = len(self._executables)
         label = f"step {number} ({executable.name})"
         try:
@@ -173,5 +173,5 @@ class Pipeline:
     def _require_open(self, what: str) -> None:
         if self._is_over:
             raise FailedPreconditionError(
-                f"a pipeline must not have run to {what}, got one that has"
+                f"only a pipeline that has not run can {what}, got one that has"
             )

@@ -12,8 +12,8 @@ from typing import Any, NoReturn, TypeAlias
 from xla_client.coercion.literals import as_array, as_literal
 from xla_client.coercion.numbers import Dimensions, data, integers
 from xla_client.coercion.shapes import ShapeLike, as_shape
-from xla_client.programs import operands as taken
-from xla_client.programs.checked import TAKERS, checked
+from xla_client.programs import operands as operand_rules
+from xla_client.programs.checked import CONVERTERS, checked
 from xla_client.programs.computation import Computation
 from xla_client.programs.module_embedding import Embedding, Names
 from xla_client.programs.operands import ComputationLike
@@ -42,8 +42,8 @@ __all__ = [
     "Values",
     "as_sequence",
     "builder_of",
+    "errors_at",
     "integers",
-    "placed",
     "promoted",
 ]
 
@@ -82,14 +82,14 @@ Operands: TypeAlias = Op | Sequence[Op]
 Values: TypeAlias = Op | Scalar | Sequence[Op | Scalar]
 """Ops and Python's numbers, which become constants; one stands for a sequence of one."""
 
-TAKERS.update(
+CONVERTERS.update(
     {
-        Op: taken.op,
-        Op | Scalar: taken.value,
-        Op | int: taken.index,
-        Operands: taken.ops,
-        Values: taken.values,
-        ComputationLike | Values: taken.branch_or_values,
+        Op: operand_rules.op,
+        Op | Scalar: operand_rules.value,
+        Op | int: operand_rules.index,
+        Operands: operand_rules.ops,
+        Values: operand_rules.values,
+        ComputationLike | Values: operand_rules.branch_or_values,
     }
 )
 
@@ -385,7 +385,7 @@ class Builder:
     def _result(self, root: Any) -> Op:
         """Return the Op of a result: a constant for a number, a tuple for several values."""
         try:
-            given = taken.values("root", root)
+            given = operand_rules.values("root", root)
         except XlaError as error:
             raise error.at("Builder.build") from None
         results = [promoted(self, each) for each in given]
@@ -426,7 +426,7 @@ class Builder:
 
 
 def builder_of(*operands: object) -> Builder:
-    """The builder of the first Op among `operands`; raises InvalidArgumentError without one."""
+    """Return the builder of the first Op among `operands`; raises ArgumentTypeError without one."""
     for operand in operands:
         if isinstance(operand, Op):
             return operand.builder
@@ -456,7 +456,7 @@ def promoted(builder: Builder, value: Op | Scalar, like: Shape | None = None) ->
 
 
 @contextlib.contextmanager
-def placed(opcode: str) -> Iterator[None]:
+def errors_at(opcode: str) -> Iterator[None]:
     """Name the opcode or function in errors raised inside that do not name one yet."""
     try:
         yield

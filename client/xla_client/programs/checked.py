@@ -1,9 +1,9 @@
 """Public functions whose arguments are converted and checked by their annotations.
 
-`checked` passes every argument of a call through the entry of `TAKERS` for the annotation of its
-parameter. The entry converts all that callers may write to the type that the function works with;
-anything else is an error that names function and parameter. So each kind of argument has exactly
-one rule.
+`checked` passes every argument of a call through the entry of `CONVERTERS` for the annotation of
+its parameter. The entry converts all that callers may write to the type that the function works
+with; anything else is an error that names function and parameter. So each kind of argument has
+exactly one rule.
 """
 
 import functools
@@ -31,7 +31,7 @@ from xla_contract.types.element_type import ElementTypeLike
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Taker: TypeAlias = Callable[[str, Any], Any]
+Converter: TypeAlias = Callable[[str, Any], Any]
 """Converts an argument, given the parameter's name, to the type that the function works with;
 raises XlaError."""
 
@@ -43,13 +43,15 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function with its arguments taken as their annotations say.
 
     The function returned raises ArgumentTypeError for arguments of other types, too many, too few
-    or unknown ones, and what TAKERS raise, each with the function's name and that of the parameter.
-    Its docstring has ArgumentTypeError among the errors, and ShapeError if it is an operation,
+    or unknown ones, and the errors of CONVERTERS, with the names of function and parameter. Its
+    docstring has ArgumentTypeError among the errors, and ShapeError if it is an operation,
     unless that of `function` does.
     """
     signature = inspect.signature(function)
     place = _place_of(function)
-    takers = {name: _taker_of(each.annotation) for name, each in signature.parameters.items()}
+    converters = {
+        name: _converter_of(each.annotation) for name, each in signature.parameters.items()
+    }
     names = [
         name
         for name, each in signature.parameters.items()
@@ -57,27 +59,30 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     ]
     rest = next((n for n, p in signature.parameters.items() if p.kind is p.VAR_POSITIONAL), "")
     needed = sum(signature.parameters[name].default is inspect.Parameter.empty for name in names)
+    is_method = names[:1] == ["self"]
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             if kwargs or len(args) < needed or (len(args) > len(names) and not rest):
-                require_bound(function, args, kwargs)
-            given: Any = [takers[name](name, arg) for name, arg in zip(names, args, strict=False)]
-            given += [takers[rest](rest, arg) for arg in args[len(names) :]]
-            named: Any = {name: takers[name](name, arg) for name, arg in kwargs.items()}
+                require_bound(function, args[is_method:], kwargs, is_method=is_method)
+            given: Any = [
+                converters[name](name, arg) for name, arg in zip(names, args, strict=False)
+            ]
+            given += [converters[rest](rest, arg) for arg in args[len(names) :]]
+            named: Any = {name: converters[name](name, arg) for name, arg in kwargs.items()}
         except XlaError as error:
             raise error.at(place) from None
         return function(*given, **named)
 
     gives_op = getattr(signature.return_annotation, "__name__", "") == "Op"
-    has_rule = gives_op and place.startswith("ops.") and place not in _TAKE_ANYTHING
+    has_rule = gives_op and place.startswith("ops.") and place not in _WITHOUT_RULES
     errors = ("ArgumentTypeError", "ShapeError")[: 1 + has_rule]
     call.__doc__ = _with_errors(function.__doc__, *errors)
     return call
 
 
-_TAKE_ANYTHING = frozenset({"ops.copy", "ops.optimization_barrier"})
+_WITHOUT_RULES = frozenset({"ops.copy", "ops.optimization_barrier"})
 """Operations that have no rule about their operands."""
 
 _ERRORS = {
@@ -114,25 +119,29 @@ def _anything(_: str, value: Any) -> Any:
     return value
 
 
-def _taker_of(annotation: Any) -> Taker:
+def _converter_of(annotation: Any) -> Converter:
     if getattr(annotation, "__name__", "") == "Builder":
         return functools.partial(_builder, annotation)
     if get_origin(annotation) is Callable:
         return _function
-    taker = TAKERS.get(annotation)
-    if taker is None:
+    converter = CONVERTERS.get(annotation)
+    if converter is None:
         kinds = [kind for kind in get_args(annotation) if kind is not types.NoneType]
         if len(kinds) == len(get_args(annotation)):
             return _anything
-        taker = _taker_of(functools.reduce(lambda a, b: a | b, kinds))
-    return functools.partial(_optional, taker) if types.NoneType in get_args(annotation) else taker
+        converter = _converter_of(functools.reduce(lambda a, b: a | b, kinds))
+    return (
+        functools.partial(_optional, converter)
+        if types.NoneType in get_args(annotation)
+        else converter
+    )
 
 
-def _optional(taker: Taker, parameter: str, value: Any) -> Any:
-    return None if value is None else taker(parameter, value)
+def _optional(converter: Converter, parameter: str, value: Any) -> Any:
+    return None if value is None else converter(parameter, value)
 
 
-def _choice(kind: Any) -> Taker:
+def _choice(kind: Any) -> Converter:
     return functools.partial(records.choice, kind)
 
 
@@ -159,7 +168,7 @@ def _function(parameter: str, value: Any) -> Callable[..., Any]:
     raise numbers.refusal(parameter, "a function", value)
 
 
-TAKERS: dict[Any, Taker] = {
+CONVERTERS: dict[Any, Converter] = {
     operands.ComputationLike: operands.computation_or_function,
     Computation: operands.computation,
     operands.ComputationLike | Sequence[operands.ComputationLike]: operands.computations,

@@ -64,17 +64,17 @@ def execution_options(
     return options
 
 
-def _laid_out(shape: Shape, choice: LayoutChoice, place: str) -> Shape:
+def _laid_out(shape: Shape, choice: LayoutChoice, owner: str) -> Shape:
     if choice is None:
         return shape.with_default_layout()
     if isinstance(choice, Layout):
         if not shape.is_array:
             raise InvalidArgumentError(
-                f"{place}: only an array takes a Layout (a tuple takes a Shape), got {shape}"
+                f"{owner}: only an array takes a Layout (a tuple takes a Shape), got {shape}"
             )
         return shape.with_layout(choice)
     if not choice.compatible(shape):
         raise InvalidArgumentError(
-            f"{place}: a layout must be for the same types and dimensions, got {choice} for {shape}"
+            f"{owner}: a layout must be for the same types and dimensions, got {choice} for {shape}"
         )
     return choice.with_default_layout()

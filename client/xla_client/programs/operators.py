@@ -12,13 +12,14 @@ from typing import Any, Never, NoReturn, Self, SupportsIndex, TypeAlias
 import numpy as np
 
 from xla_client.coercion.numbers import RunValue, described
+from xla_client.programs.familiar_names import FAMILIAR_NAMES
 from xla_client.programs.scalars import SCALAR_TYPES, Scalar
 from xla_contract.errors import ArgumentTypeError
 from xla_contract.types.element_type import ElementType, ElementTypeLike
 from xla_contract.types.shape import Shape
 
-_Place: TypeAlias = "SupportsIndex | slice | EllipsisType | Operators | Sequence[int] | None"
-Index: TypeAlias = "_Place | tuple[_Place, ...]"
+_OneIndex: TypeAlias = "SupportsIndex | slice | EllipsisType | Operators | Sequence[int] | None"
+Index: TypeAlias = "_OneIndex | tuple[_OneIndex, ...]"
 """Types of an index between the brackets of `x[...]`."""
 
 Axes: TypeAlias = int | Sequence[int] | None
@@ -204,32 +205,32 @@ class Operators(RunValue):
         return self._call("ge", self, other)
 
     def sum(self, dimensions: Axes = None, **unknown: Never) -> Self:
-        """`lib.arithmetic.sum`: the sum over these dimensions, by default all."""
-        return self._fold("sum", dimensions, unknown)
+        """`lib.arithmetic.sum`: the sum over these dimensions, by default all; `any` for preds."""
+        return self._reduced("sum", dimensions, unknown)
 
     def prod(self, dimensions: Axes = None, **unknown: Never) -> Self:
         """`lib.arithmetic.prod`: the product over these dimensions, by default all."""
-        return self._fold("prod", dimensions, unknown)
+        return self._reduced("prod", dimensions, unknown)
 
     def max(self, dimensions: Axes = None, **unknown: Never) -> Self:
         """`lib.arithmetic.max`: the largest over these dimensions, by default all."""
-        return self._fold("max", dimensions, unknown)
+        return self._reduced("max", dimensions, unknown)
 
     def min(self, dimensions: Axes = None, **unknown: Never) -> Self:
         """`lib.arithmetic.min`: the smallest over these dimensions, by default all."""
-        return self._fold("min", dimensions, unknown)
+        return self._reduced("min", dimensions, unknown)
 
     def mean(self, dimensions: Axes = None, **unknown: Never) -> Self:
         """`lib.arithmetic.mean`: the mean over these dimensions, by default all."""
-        return self._fold("mean", dimensions, unknown)
+        return self._reduced("mean", dimensions, unknown)
 
     def any(self, dimensions: Axes = None, **unknown: Never) -> Self:
         """`lib.arithmetic.any`: whether one of the preds holds."""
-        return self._fold("any", dimensions, unknown)
+        return self._reduced("any", dimensions, unknown)
 
     def all(self, dimensions: Axes = None, **unknown: Never) -> Self:
         """`lib.arithmetic.all`: whether all of the preds hold."""
-        return self._fold("all", dimensions, unknown)
+        return self._reduced("all", dimensions, unknown)
 
     def reshape(self, *sizes: int | Sequence[int]) -> Self:
         """`ops.reshape`: `x.reshape(2, -1)` or `x.reshape((2, -1))`."""
@@ -308,9 +309,9 @@ class Operators(RunValue):
         # numpy's scalars and arrays come here with `scalar + op`, and numpy's own functions.
         found = _OF_UFUNC.get(ufunc.__name__)
         if found is None or method != "__call__" or options:
-            self._refuse_value(
-                f"numpy's {ufunc.__name__} (functions of Ops are in xla_client.ops and lib)"
-            )
+            known = _function_named(ufunc.__name__) if method == "__call__" else ""
+            advice = f"the function of Ops is {known or 'in xla_client.ops or lib'}"
+            self._refuse_value(f"numpy's {ufunc.__name__} ({advice})")
         sign, function = found
         if not function:
             self._refuse_comparison(sign, _COMPARISONS[sign])
@@ -332,10 +333,10 @@ class Operators(RunValue):
         self._refuse_value("a complex number")
 
     def __getattr__(self, name: str) -> NoReturn:
-        told = "operations are functions of xla_client.ops and xla_client.lib"
-        if name in _functions().operations:
-            told = f"the operation is ops.{name}"
-        raise AttributeError(f"an Op has no attribute {name!r}; {told}", name=name, obj=self)
+        advice = "operations are functions of xla_client.ops and xla_client.lib"
+        if known := _function_named(name):
+            advice = f"the operation is {known}"
+        raise AttributeError(f"an Op has no attribute {name!r}; {advice}", name=name, obj=self)
 
     def __repr__(self) -> str:
         return f"%{self.name}: {self.shape}"
@@ -350,7 +351,7 @@ class Operators(RunValue):
                 _refuse(other, side, sign)
         return self._call(name, lhs, rhs)
 
-    def _fold(self, name: str, dimensions: Axes, unknown: dict[str, Never]) -> Self:
+    def _reduced(self, name: str, dimensions: Axes, unknown: dict[str, Never]) -> Self:
         for other in unknown:
             raise ArgumentTypeError(
                 f"{name} of an Op takes dimensions, got the unknown parameter {other!r}; "
@@ -400,6 +401,11 @@ _COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": 
 
 def _functions() -> Functions:
     return _provided[0]
+
+
+def _function_named(name: str) -> str:
+    """Return where the function of Ops of this name is, or of its name in numpy; empty if none."""
+    return f"ops.{name}" if name in _functions().operations else FAMILIAR_NAMES.get(name, "")
 
 
 def _is_scalar_array(value: object) -> bool:

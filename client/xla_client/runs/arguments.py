@@ -12,10 +12,26 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 
 Argument: TypeAlias = Any
-"""A Buffer, a Literal, or a value that numpy converts to an array; tuples for tuple parameters.
+"""A Buffer, an Execution, whose result may be still to come, a Literal, or a value that numpy
+converts to an array; tuples for tuple parameters.
 
 Python's numbers and lists of them take the element type of the parameter; see `coercion.literals`.
 """
+
+
+class RunUnderWay:
+    """Base of Execution. `isinstance` of an abstract class would take several times as long."""
+
+    __slots__ = ()
+
+
+def without_executions(arguments: Sequence[Argument]) -> list[Argument]:
+    """Return the arguments, with the buffers of each Execution instead of it."""
+    return [_buffers_of(each) if isinstance(each, RunUnderWay) else each for each in arguments]
+
+
+def _buffers_of(execution: Any) -> Argument:
+    return execution.buffers
 
 
 def on_device(
@@ -30,7 +46,7 @@ def on_device(
     Args:
         session: The session to upload to.
         arguments: Arrays of the parameters' element types and dimensions, Python numbers and lists
-            that are converted to them, or Buffers.
+            that are converted to them, Buffers, or Executions, whose results are used.
         parameters: The shapes of the program's parameters.
         device: The device of the buffers.
         timeout: Seconds for each upload; None for no limit.
@@ -42,8 +58,8 @@ def on_device(
         InvalidArgumentError: An argument, which is named, does not fit its parameter.
     """
     require_count(arguments, parameters)
-    buffers = []
-    for number, (argument, shape) in enumerate(zip(arguments, parameters, strict=True)):
+    buffers, given = [], without_executions(arguments)
+    for number, (argument, shape) in enumerate(zip(given, parameters, strict=True)):
         try:
             buffers.append(as_buffer(session, argument, shape, device, timeout))
         except (InvalidArgumentError, LostError) as error:

@@ -6,28 +6,26 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, cast, overload
 
-from xla_client.coercion.parameters import arguments_of_run, parameter_class
+from xla_client.coercion.parameters import parameter_class
 from xla_client.display.tables import human_bytes, records
 from xla_client.runs import run_request as runs
-from xla_client.runs.arguments import Argument, on_device
-from xla_client.runs.donation import donated_arguments, donated_in_batch
+from xla_client.runs.arguments import Argument, on_device, without_executions
+from xla_client.runs.donation import donated_arguments
 from xla_client.runs.execution import CalledExecution, Execution, LaunchedExecution
-from xla_client.runs.gathered_runs import GatheredRuns
+from xla_client.runs.gathered_runs import BatchedRuns, GatheredRuns
 from xla_client.runs.introspection import Explainable
 from xla_client.runs.run_template import RunTemplate
 from xla_client.runs.sharded import ShardedRuns
 from xla_client.session.buffer import Buffer, unpacked
 from xla_client.session.public_methods import public, public_coroutine
 from xla_client.session.session import Session
-from xla_client.transport.errors import error_of_status
 from xla_client.transport.transport import Pending
-from xla_contract.errors import InvalidArgumentError, XlaError
+from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs.xla_extension_pb2 import (
     CAPABILITY_LAUNCH,
     CAPABILITY_RUN,
     LaunchRequest,
-    RunBatchRequest,
     RunResult,
 )
 from xla_contract.types.literal import Array
@@ -46,15 +44,9 @@ else:
 DEFAULT_DEVICE = 0
 """The device of runs that name none: XLA's default device."""
 
-_BATCH = 128
-"""Largest number of runs in one message."""
-
-_FAULTS = XlaError, TypeError, ValueError
-"""Errors that concern a single run of a batch, those of its arguments included."""
-
 
 @parameter_class
-class Executable(Explainable, ShardedRuns, Generic[R]):
+class Executable(Explainable, ShardedRuns, BatchedRuns, Generic[R]):
     """A compiled program on the server's default device, or on those of a mesh.
 
     A call returns an R: a Buffer, or a tuple of them if `compile` had `returns=tuple`.
@@ -134,26 +126,34 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
         donate: Sequence[int] | None = None,
         timeout: float | None = None,
     ) -> R:
-        """Return the result of a run, which stays on the server.
+        """Run the program, and leave its result on the server.
 
-        Buffers are used in place; other arguments are sent along, or uploaded first if they are
-        large. A tuple is returned as a tuple of buffers, a tuple that holds tuples as one buffer.
-        `donate` are the numbers of donated arguments: the result may take their memory, and Buffers
-        among them are deleted. Without it Buffers are donated for the parameters that the module
-        permits (`input_output_alias`, `buffer_donor`: JAX's `donate_argnums`); `donate=()` donates
-        none. Raises InvalidArgumentError for arguments that do not fit, and the errors of the run.
+        Args:
+            arguments: One for each parameter: a Buffer, an Execution, or a value, which is sent
+                along, or uploaded first if it is large.
+            donate: The numbers of donated arguments: the result may take their memory, and Buffers
+                among them are deleted. `()` donates none, and None the Buffers for parameters that
+                the module permits (`input_output_alias`, `buffer_donor`: JAX's `donate_argnums`).
+            timeout: Seconds until DeadlineExceededError; None for the client's own.
+
+        Returns:
+            A Buffer; for a tuple, a tuple of Buffers; for a tuple that holds tuples, one Buffer.
+
+        Raises:
+            InvalidArgumentError: An argument, which is named, does not fit its parameter.
+            XlaError: The run failed.
         """
         result = self._program_shape.result
-        donate = self.donated(arguments, donate)
-        given: Any
-        if self._has(CAPABILITY_RUN) and (donate or not self._is_plain(arguments)):
-            step = self.step(arguments, donate, timeout)
+        given, donate = self._taken(arguments, donate)
+        kept: Any
+        if self._has(CAPABILITY_RUN) and (donate or not self._is_plain(given)):
+            step = self.step(given, donate, timeout)
             runs.keep(step.message, result)
             answer = self._run(step, timeout)
-            given = runs.kept(self._session, [each.handle for each in answer.outputs], result)
+            kept = runs.kept(self._session, [each.handle for each in answer.outputs], result)
         else:
-            given = unpacked(self.execute_whole(arguments, donate, timeout), timeout=timeout)
-        return cast(R, given)
+            kept = unpacked(self.execute_whole(given, donate, timeout), timeout=timeout)
+        return cast(R, kept)
 
     @overload
     def run(
@@ -178,19 +178,29 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
         donate: Sequence[int] | None = None,
         timeout: float | None = None,
     ) -> Any:
-        """Return the fetched result of a run: an array, or (nested) tuples of arrays.
+        """Run the program, and fetch its result.
 
-        The arguments are those of a call. With small arguments and a small result it is one call.
+        Args:
+            arguments: One for each parameter, as in a call.
+            donate: The numbers of donated arguments, as in a call.
+            timeout: Seconds until DeadlineExceededError; None for the client's own.
+
+        Returns:
+            A read-only array, or (nested) tuples of arrays.
+
+        Raises:
+            InvalidArgumentError: An argument, which is named, does not fit its parameter.
+            XlaError: The run failed.
         """
         result = self._program_shape.result
-        donate = self.donated(arguments, donate)
+        given, donate = self._taken(arguments, donate)
         if not self._has(CAPABILITY_RUN):
-            return self.execute_whole(arguments, donate, timeout).to_numpy(timeout=timeout)
-        request = None if donate else self._plain_request(arguments)
+            return self.execute_whole(given, donate, timeout).to_numpy(timeout=timeout)
+        request = None if donate else self._plain_request(given)
         if request is not None:
             answer = self._session.call("Run", request, timeout)
             return runs.fetched(answer.results[0].value)
-        step = self.step(arguments, donate, timeout)
+        step = self.step(given, donate, timeout)
         if result.byte_size <= runs.FETCH_BYTES:
             runs.fetch(step.message, result)
             return runs.fetched(self._run(step, timeout).value)
@@ -226,18 +236,18 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
         Runs without a timeout that are begun in one turn of the event loop, as by `asyncio.gather`,
         share messages, and are answered together.
         """
-        donate = self.donated(arguments, donate)
-        if not self._has(CAPABILITY_RUN) or not self._is_small(arguments):
-            work = functools.partial(self.run, *arguments, donate=donate, timeout=timeout)
+        given, donate = self._taken(arguments, donate)
+        if not self._has(CAPABILITY_RUN) or not self._is_small(given):
+            work = functools.partial(self.run, *given, donate=donate, timeout=timeout)
             return await asyncio.to_thread(work)
         if self._generation is not self._session.generation:
             await asyncio.to_thread(self._compile_anew)
         if timeout is None and self._session.transport.timeout is None and not donate:
-            request = self._plain_request(arguments)
+            request = self._plain_request(given)
             if request is None:
-                request = self._fetching(arguments, (), None).request.SerializeToString()
+                request = self._fetching(given, (), None).request.SerializeToString()
             return runs.fetched((await self._gathered.run(request)).value)
-        step, is_freed = self._fetching(arguments, donate, timeout), False
+        step, is_freed = self._fetching(given, donate, timeout), False
         try:
             answer = await self._session.acall("Run", step.request, timeout)
             is_freed = True
@@ -266,48 +276,28 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
         )
 
     @public
-    def run_batch(
-        self,
-        batch: Sequence[Sequence[Argument]],
-        *,
-        return_exceptions: bool = False,
-        timeout: float | None = None,
-    ) -> list[Any]:
-        """Return the results of runs on several lists of arguments at the same time.
-
-        They are those of `run`, in order. Buffers that occur once in the batch are donated for the
-        parameters that the module permits. If runs fail, or arguments do not fit, the first error
-        is raised, or, with `return_exceptions`, each error replaces its result.
-        """
-        outcomes: list[Any] = []
-        given = list(zip(batch, donated_in_batch(self._donated, batch), strict=True))
-        if self._has(CAPABILITY_RUN) and self._program_shape.result.byte_size <= runs.FETCH_BYTES:
-            for first in range(0, len(batch), _BATCH):
-                part = given[first : first + _BATCH]
-                steps = [self._batch_step(*each, timeout) for each in part]
-                if not return_exceptions:
-                    _raise_first(steps)
-                outcomes += self._run_steps(steps, timeout)
-        else:
-            outcomes += [self._outcome(*each, timeout) for each in given]
-        if not return_exceptions:
-            _raise_first(outcomes)
-        return outcomes
-
-    @public
     def submit(
         self,
         *arguments: Argument,
         donate: Sequence[int] | None = None,
         timeout: float | None = None,
     ) -> Execution[R]:
-        """Return an Execution, a run that has started; `timeout` limits the run itself.
+        """Start a run, and return at once.
 
-        An Execution may be an argument, as its buffers may, before it has a result.
+        Args:
+            arguments: One for each parameter, as in a call. Executions need not have results yet.
+            donate: The numbers of donated arguments, as in a call.
+            timeout: Seconds that the run itself may take; None for the client's own.
+
+        Returns:
+            The run.
+
+        Raises:
+            InvalidArgumentError: An argument, which is named, does not fit its parameter.
+            ResourceExhaustedError: The session has as many launched executions as it may.
         """
-        given = [one.buffers if isinstance(one, Execution) else one for one in arguments]
         session, result = self._session, self._program_shape.result
-        donate = self.donated(given, donate)
+        given, donate = self._taken(arguments, donate)
         if not self._has(CAPABILITY_LAUNCH):
             runs.require_numbers(donate, len(given))
             buffers = self._on_device(given, timeout)
@@ -332,9 +322,12 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
         if self._finalizer.detach() is not None and not is_lost:
             self._session.delete(self._handle, timeout)
 
-    def donated(self, arguments: Sequence[Argument], donate: Sequence[int] | None) -> Sequence[int]:
-        """The numbers of the arguments that a run donates: those requested, or the module's."""
-        return donated_arguments(self._donated, arguments) if donate is None else donate
+    def _taken(
+        self, arguments: Sequence[Argument], donate: Sequence[int] | None
+    ) -> tuple[list[Argument], Sequence[int]]:
+        """Return the arguments, and the numbers of those to donate, by default the module's."""
+        given = without_executions(arguments)
+        return given, donated_arguments(self._donated, given) if donate is None else donate
 
     @property
     def donated_parameters(self) -> frozenset[int]:
@@ -392,48 +385,6 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
         result: RunResult = response.results[0]
         return result
 
-    def _batch_step(
-        self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
-    ) -> runs.RunStepMessage | Exception:
-        """The step of one run of a batch, or the error of arguments that do not fit."""
-        try:
-            step = self.step(arguments_of_run("each entry of batch", arguments), donate, timeout)
-        except _FAULTS as error:
-            return error
-        runs.fetch(step.message, self._program_shape.result)
-        return step
-
-    def _run_steps(
-        self, steps: Sequence[runs.RunStepMessage | Exception], timeout: float | None
-    ) -> list[Any]:
-        """Run steps in one message and return their outcomes; an error among them stays one."""
-        outcomes: list[Any] = list(steps)
-        fit = [
-            (number, step)
-            for number, step in enumerate(steps)
-            if isinstance(step, runs.RunStepMessage)
-        ]
-        if not fit:
-            return outcomes
-        request = RunBatchRequest(runs=[step.request for _, step in fit])
-        response = self._session.call("RunBatch", request, timeout)
-        for (number, step), each in zip(fit, response.outcomes, strict=True):
-            step.end_donation(is_freed=False)
-            if each.WhichOneof("outcome") == "status":
-                outcomes[number] = error_of_status("RunBatch", each.status)
-            else:
-                outcomes[number] = runs.fetched(each.response.results[0].value)
-        return outcomes
-
-    def _outcome(
-        self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
-    ) -> Any:
-        try:
-            given = arguments_of_run("each entry of batch", arguments)
-            return self.run(*given, donate=donate, timeout=timeout)
-        except _FAULTS as error:
-            return error
-
     def execute_whole(
         self,
         arguments: Sequence[Argument],
@@ -484,10 +435,3 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
         ]
         rows.append(("result", "", shape.result, human_bytes(shape.result.byte_size)))
         return records(f"Executable {self._name}", ("", "name", "shape", "bytes"), rows)
-
-
-def _raise_first(outcomes: Sequence[Any]) -> None:
-    """Raise the first error among outcomes, if there is one."""
-    for outcome in outcomes:
-        if isinstance(outcome, Exception):
-            raise outcome

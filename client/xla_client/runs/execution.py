@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, cast
 
 from xla_client.coercion.parameters import brief, parameter_class
 from xla_client.display.tables import table
+from xla_client.runs.arguments import RunUnderWay
 from xla_client.session.buffer import Buffer, unpacked
 from xla_client.session.session import Session
 from xla_client.transport.errors import CutOffError
@@ -65,7 +66,7 @@ class ExecutionProfile:
 
 
 @parameter_class
-class Execution(abc.ABC, Generic[R]):
+class Execution(RunUnderWay, abc.ABC, Generic[R]):
     """A run under way, from `Executable.submit` or `Pipeline.submit`.
 
     `result` waits for it, `future` is for concurrent.futures, and it can be awaited. Its `buffers`

@@ -1,23 +1,40 @@
-"""Runs of one executable that coroutines begin in one iteration of the event loop, in one message.
+"""Several runs of one executable in one message: those of `run_batch`, and those of coroutines.
 
-A message of RunBatch costs little more than one of Run, so `asyncio.gather` of many runs is as fast
-as `run_batch`. Each run has its own outcome; all that were sent together are answered together.
+A message of RunBatch costs little more than one of Run. Coroutines share one if they begin runs in
+one iteration of the event loop, so that `asyncio.gather` of many is as fast as `run_batch`. Each
+run has its own outcome; all that were sent together are answered together.
 """
 
+import abc
 import asyncio
 import contextlib
 import copy
 import weakref
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from xla_client.coercion.parameters import arguments_of_run
+from xla_client.runs import run_request
+from xla_client.runs.arguments import Argument, without_executions
+from xla_client.runs.donation import donated_in_batch
+from xla_client.session.public_methods import public
 from xla_client.session.session import Session
 from xla_client.transport.errors import error_of_status
 from xla_contract.errors import XlaError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.wire.varint import encode_varint
 
+if TYPE_CHECKING:
+    from xla_contract.types.shape import ProgramShape
+
+_BATCH = 128
+"""Largest number of runs of `run_batch` in one message."""
+
+_FAULTS = XlaError, TypeError, ValueError
+"""Errors that concern a single run of a batch, those of its arguments included."""
+
 MAX_RUNS = 64
-"""Largest number of runs in one message, as their responses arrive together."""
+"""Largest number of coroutines' runs in one message, as their responses arrive together."""
 
 _RUNS_TAG = encode_varint(extension_pb2.RunBatchRequest.RUNS_FIELD_NUMBER << 3 | 2)
 """The tag of each run in a serialized RunBatchRequest: its field number, with a length."""
@@ -104,3 +121,121 @@ def _fail(futures: "list[asyncio.Future[Any]]", error: XlaError) -> None:
     for future in futures:
         if not future.done():
             future.set_exception(copy.copy(error))
+
+
+class BatchedRuns(abc.ABC):
+    """The method of `Executable` that runs it several times."""
+
+    _session: Session
+    _program_shape: "ProgramShape"
+
+    @property
+    @abc.abstractmethod
+    def donated_parameters(self) -> frozenset[int]:
+        """The parameters that the module donates by itself."""
+
+    @abc.abstractmethod
+    def step(
+        self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
+    ) -> run_request.RunStepMessage:
+        """The step of a run of this program, as from `run_request.make_step`."""
+
+    @abc.abstractmethod
+    def run(
+        self,
+        *arguments: Argument,
+        donate: Sequence[int] | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Return the fetched result of a run."""
+
+    @public
+    def run_batch(
+        self,
+        batch: Sequence[Sequence[Argument]],
+        *,
+        return_exceptions: bool = False,
+        timeout: float | None = None,
+    ) -> list[Any]:
+        """Run the program on several lists of arguments at the same time.
+
+        Buffers that occur once in the batch are donated for the parameters that the module permits.
+
+        Args:
+            batch: The arguments of each run, as lists or tuples.
+            return_exceptions: Whether each error replaces its result, instead of the first error
+                being raised.
+            timeout: Seconds until DeadlineExceededError; None for the client's own.
+
+        Returns:
+            The result of each run, as of `run`.
+
+        Raises:
+            InvalidArgumentError: An argument, which is named, does not fit its parameter.
+            XlaError: A run failed.
+        """
+        outcomes: list[Any] = []
+        given = list(zip(batch, donated_in_batch(self.donated_parameters, batch), strict=True))
+        has_run = extension_pb2.CAPABILITY_RUN in self._session.transport.capabilities
+        if has_run and self._program_shape.result.byte_size <= run_request.FETCH_BYTES:
+            for first in range(0, len(batch), _BATCH):
+                part = given[first : first + _BATCH]
+                steps = [self._batch_step(*each, timeout) for each in part]
+                if not return_exceptions:
+                    _raise_first(steps)
+                outcomes += self._run_steps(steps, timeout)
+        else:
+            outcomes += [self._outcome(*each, timeout) for each in given]
+        if not return_exceptions:
+            _raise_first(outcomes)
+        return outcomes
+
+    def _batch_step(
+        self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
+    ) -> run_request.RunStepMessage | Exception:
+        """The step of one run of a batch, or the error of arguments that do not fit."""
+        try:
+            given = without_executions(arguments_of_run("each entry of batch", arguments))
+            step = self.step(given, donate, timeout)
+        except _FAULTS as error:
+            return error
+        run_request.fetch(step.message, self._program_shape.result)
+        return step
+
+    def _run_steps(
+        self, steps: Sequence[run_request.RunStepMessage | Exception], timeout: float | None
+    ) -> list[Any]:
+        """Run steps in one message and return their outcomes; an error among them stays one."""
+        outcomes: list[Any] = list(steps)
+        fit = [
+            (number, step)
+            for number, step in enumerate(steps)
+            if isinstance(step, run_request.RunStepMessage)
+        ]
+        if not fit:
+            return outcomes
+        request = extension_pb2.RunBatchRequest(runs=[step.request for _, step in fit])
+        response = self._session.call("RunBatch", request, timeout)
+        for (number, step), each in zip(fit, response.outcomes, strict=True):
+            step.end_donation(is_freed=False)
+            if each.WhichOneof("outcome") == "status":
+                outcomes[number] = error_of_status("RunBatch", each.status)
+            else:
+                outcomes[number] = run_request.fetched(each.response.results[0].value)
+        return outcomes
+
+    def _outcome(
+        self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
+    ) -> Any:
+        try:
+            given = arguments_of_run("each entry of batch", arguments)
+            return self.run(*given, donate=donate, timeout=timeout)
+        except _FAULTS as error:
+            return error
+
+
+def _raise_first(outcomes: Sequence[Any]) -> None:
+    """Raise the first error among outcomes, if there is one."""
+    for outcome in outcomes:
+        if isinstance(outcome, Exception):
+            raise outcome

@@ -52,10 +52,10 @@ class CostAnalysis:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MemoryAnalysis:
-    """Bytes of one execution, and those that the program keeps as long as it lives.
+    """Memory of one execution, and of the program as long as it lives, in bytes.
 
-    `peak_bytes` is all that exists at once, the arguments included; `kept_bytes` are code and
-    constants.
+    `peak_bytes` is the most that exists at once during an execution, the arguments included;
+    `kept_bytes` is the size of code and constants.
     """
 
     argument_bytes: int
@@ -123,7 +123,11 @@ class Explainable(abc.ABC):
 
     @public
     def memory_analysis(self, *, timeout: float | None = None) -> MemoryAnalysis:
-        """Return the bytes that an execution takes, known before it runs; raises as above."""
+        """Return the bytes that an execution takes, known before it runs.
+
+        Raises:
+            UnimplementedError: The server cannot tell.
+        """
         memory = self._analysis(timeout).memory
         names = [field.name for field in dataclasses.fields(MemoryAnalysis)]
         return MemoryAnalysis(*[getattr(memory, name) for name in names])
@@ -137,7 +141,7 @@ class Explainable(abc.ABC):
         formats: Sequence[str] = ("text",),
         timeout: float | None = None,
     ) -> Explanation:
-        """Compile the program once more and return what was seen; run it once and measure.
+        """Compile the program once more and return the files that tell how; also measure a run.
 
         Args:
             arguments: The arguments of the run that is measured.
@@ -148,7 +152,7 @@ class Explainable(abc.ABC):
             timeout: Seconds until DeadlineExceededError; None for the client's own.
 
         Returns:
-            The modules, and the costs and times of their instructions.
+            The files of the compilation; see `Explanation`.
 
         Raises:
             InvalidArgumentError: The arguments do not fit, or a format is none of these.

@@ -1,11 +1,14 @@
 """Programs as they are compiled, and compiled again."""
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from xla_client.programs.compile_options import LayoutChoice, compiled_shape, execution_options
 from xla_client.programs.computation import Computation
 from xla_client.runs.donation import donated_parameters
 from xla_client.runs.executable import Executable
+from xla_client.runs.sharded import Mesh
 from xla_client.session.buffer import Buffer
 from xla_client.session.session import Session
 from xla_contract.errors import InvalidArgumentError
@@ -35,6 +38,26 @@ class Program:
     computation: Computation
     shape: ProgramShape
     options: xla_pb2.ExecutionOptions
+
+    @classmethod
+    def made(
+        cls,
+        computation: Computation,
+        argument_layouts: Sequence[LayoutChoice] | None,
+        result_layout: LayoutChoice,
+        seed: int,
+        debug_options: Mapping[str, Any] | None,
+        mesh: Mesh | None,
+    ) -> "Program":
+        """Return a computation with the options that `Client.compile` was given."""
+        shape = compiled_shape(computation.program_shape, argument_layouts, result_layout)
+        options = execution_options(shape.result, seed, debug_options)
+        if mesh is not None:
+            mesh.write_to(options)
+        elif computation.grid is not None:
+            options.num_replicas = computation.grid.replicas
+            options.num_partitions = computation.grid.partitions
+        return cls(computation, shape, options)
 
     def request(self) -> xla_pb2.CompileRequest:
         """The request that compiles it."""

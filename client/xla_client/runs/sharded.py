@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xla_client.coercion.parameters import brief, parameter_class
 from xla_client.runs import run_request as runs
-from xla_client.runs.arguments import Argument, as_buffer, require_count
+from xla_client.runs.arguments import (
+    Argument,
+    as_buffer,
+    require_count,
+    without_executions,
+)
 from xla_client.session.buffer import Buffer
 from xla_client.session.public_methods import public
 from xla_contract.errors import InvalidArgumentError, LostError, UnimplementedError
@@ -187,8 +192,8 @@ class ShardedRuns(abc.ABC):
         parameters = self._program_shape.parameters
         require_count(arguments, parameters)
         request = ExecuteShardedRequest(executable=xla_data_pb2.ExecutionHandle(handle=self.handle))
-        alive = []
-        for number, (argument, shape) in enumerate(zip(arguments, parameters, strict=True)):
+        alive, given = [], without_executions(arguments)
+        for number, (argument, shape) in enumerate(zip(given, parameters, strict=True)):
             try:
                 alive.append(self._argument(request.arguments.add(), argument, shape, timeout))
             except (InvalidArgumentError, LostError) as error:
@@ -203,11 +208,11 @@ class ShardedRuns(abc.ABC):
         # The program's signature may have whole values; the server returns the shape of the result
         # of one participant.
         result = shape_from_proto(answer.shape)
-        given = [
+        results = [
             runs.kept(session, [each.handle for each in one.outputs], result)
             for one in answer.results
         ]
-        return given if join is False else given[0]
+        return results if join is False else results[0]
 
     def _argument(
         self, message: ShardedArgument, argument: Argument, shape: Shape, timeout: float | None

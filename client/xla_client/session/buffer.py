@@ -4,7 +4,7 @@ import asyncio
 import math
 import operator
 from collections.abc import Iterator
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -13,7 +13,7 @@ from xla_client.coercion.parameters import brief, parameter_class
 from xla_client.display.tables import human_bytes, table
 from xla_client.session.public_methods import public, public_coroutine
 from xla_client.session.session import Session
-from xla_client.transfers.chunked import Progress
+from xla_client.transfers.progress import Progress
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.types.layout import Layout
@@ -29,8 +29,9 @@ class Buffer:
     """A value on a device of the server.
 
     It is freed by `delete`, some time after it is garbage collected, or when its client closes.
-    Each access to its elements fetches the whole value: `float(buffer)`, `buffer[0]`, `for row in
-    buffer`, `np.asarray(buffer)`. Its shape, `dtype`, `ndim`, `size` and `nbytes` are known here.
+    Each access to its elements fetches the whole value: `float(buffer)`, `f"{buffer:.3f}"`,
+    `buffer[0]`, `for row in buffer`, `np.asarray(buffer)`. Its shape, `dtype`, `ndim`, `size` and
+    `nbytes` are known here. `==` tells whether two Buffers are one object, not equal values.
     """
 
     __slots__ = ("__weakref__", "_finalizer", "_generation", "_handle", "_session", "_shape")
@@ -88,6 +89,11 @@ class Buffer:
         Returns:
             A read-only array, a tuple for a tuple, None for a token. Type checkers take it for an
             array.
+
+        Raises:
+            InvalidArgumentError: The buffer was deleted or donated.
+            LostError: The server was restarted.
+            XlaError: The run that computes the value failed.
         """
         value: Any = self.to_literal(timeout=timeout, progress=progress).to_numpy()
         return cast(Array, value)
@@ -206,6 +212,22 @@ class Buffer:
     def item(self, *index: int) -> Any:
         """The one element, or that at an index, as a Python number; fetches the value."""
         return self.__array__().item(*index)
+
+    def tolist(self) -> Any:
+        """The elements as a Python number or nested lists of them; fetches the value."""
+        return self.__array__().tolist()
+
+    def __format__(self, spec: str) -> str:
+        """Format a scalar as its Python number; without a `spec`, as the text of the Buffer."""
+        return format(self.item(), spec) if spec else str(self)
+
+    if not TYPE_CHECKING:  # Type checkers shall know of no other attribute.
+
+        def __getattr__(self, name: str) -> NoReturn:
+            advice = ""
+            if hasattr(np.ndarray, name) and not name.startswith("_"):
+                advice = f"; buffer.to_numpy().{name} fetches the value"
+            raise AttributeError(f"a Buffer has no attribute {name!r}{advice}", name=name, obj=self)
 
     def __float__(self) -> float:
         return float(self.__array__())

@@ -41,8 +41,8 @@ def public(method: F) -> F:
                 session.renew(generation, error)
             return method(self, *arguments, **named)
         except CutOffError as error:
-            told = session.after_cut(generation, error)
-            raise told.with_traceback(None) from told.__cause__
+            explained = session.after_cut(generation, error)
+            raise explained.with_traceback(None) from explained.__cause__
         except (XlaError, KeyboardInterrupt) as error:
             raise error.with_traceback(None) from error.__cause__
 
@@ -65,8 +65,8 @@ def public_coroutine(method: F) -> F:
                 await asyncio.to_thread(session.renew, generation, error)
             return await method(self, *arguments, **named)
         except CutOffError as error:
-            told = await asyncio.to_thread(session.after_cut, generation, error)
-            raise told.with_traceback(None) from told.__cause__
+            explained = await asyncio.to_thread(session.after_cut, generation, error)
+            raise explained.with_traceback(None) from explained.__cause__
         except XlaError as error:
             raise error.with_traceback(None) from error.__cause__
 

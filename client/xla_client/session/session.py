@@ -13,8 +13,9 @@ from typing import Any, Protocol, TypeAlias
 from google.protobuf.message import Message
 
 from xla_client.session.handle_reclaimer import Reclaimer
-from xla_client.transfers.chunked import ChunkedTransfers, Progress
+from xla_client.transfers.chunked import ChunkedTransfers
 from xla_client.transfers.pipelined_copy import RingCalls
+from xla_client.transfers.progress import Progress
 from xla_client.transfers.shared_memory import SharedMemory, is_enabled
 from xla_client.transfers.tuple_elements import (
     download_elements,

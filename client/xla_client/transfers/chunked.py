@@ -9,9 +9,9 @@ Each transfer ends with the checksum of all its bytes.
 import contextlib
 import secrets
 import time
-from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
+from xla_client.transfers.progress import Progress
 from xla_contract.errors import (
     DataLossError,
     DeadlineExceededError,
@@ -49,9 +49,6 @@ _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
 _ABANDON_SECONDS = 5.0
 """Seconds before the first retry and between the last ones, and for giving an upload up."""
-
-Progress: TypeAlias = Callable[[int, int], object]
-"""Called now and then with the number of bytes transferred, and of all."""
 
 
 class ChunkStream(Protocol):
@@ -165,7 +162,8 @@ class ChunkedTransfers:
     ) -> Literal:
         """Fetch the array of a data handle, in the layout of `shape`, into memory made before.
 
-        Streams that break off are gone on with, TRIES times without progress.
+        A stream that breaks off is replaced by another, which continues, TRIES times without
+        progress.
 
         Args:
             handle: The data handle.

@@ -1,7 +1,7 @@
-"""Progress of values in shared memory, for `progress` of a transfer.
+"""Progress of transfers: the type of its functions, and the reports for values in shared memory.
 
-`progress` is called in a thread beside the one that transfers. An exception of `progress` ends the
-transfer.
+There `progress` is called in a thread beside the one that transfers. An exception of `progress`
+ends the transfer.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from xla_contract.types.literal import Array, Literal
 from xla_contract.wire.literals.linear_stream import LinearReader
 
 Progress: TypeAlias = Callable[[int, int], object]
-"""Called repeatedly with the number of bytes transferred so far, and of all bytes."""
+"""Called repeatedly with the number of bytes transferred so far, and of bytes in total."""
 
 STEP_BYTES = 1 << 20
 """Bytes between two reports."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from xla_client.programs.compile_options import execution_options
-from xla_client.transfers.chunked import Progress
+from xla_client.transfers.progress import Progress
 from xla_contract.errors import XlaError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.types.literal import Literal

@@ -1,7 +1,8 @@
 """Connections to a server: grpc, TLS, credentials and streams. No other folder imports grpc.
 
-A call starts at `transport.Transport`. Streams of messages are `stream.Stream`; `inline_stream` is
-one that the calling thread reads, and `multiplexed_stream` carries several calls at a time.
+A call starts at `transport.Transport`. Streaming calls are `stream.ClientStream`. Small unary calls
+share one stream, `multiplexed_stream`, one call at a time; it is an `inline_stream`, which the
+calling thread itself reads.
 """
 
 from xla_client.transport import grpc_log as grpc_log  # First: it keeps grpc quiet.

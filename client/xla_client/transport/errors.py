@@ -41,6 +41,8 @@ def error_of(rpc: str, code: int, message: str, details: status_pb2.Status | Non
         return cut_off(rpc, message)
     kind = ERROR_BY_CODE.get(known, UnknownError)
     message = message or known.name
+    if known is StatusCode.DEADLINE_EXCEEDED and details is None:
+        message = f"the answer must come before the deadline, got none in time ({message})"
     info = _info(details)
     if info is None:
         return kind(f"{rpc}: {message}", op=rpc)

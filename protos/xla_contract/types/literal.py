@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
-from xla_contract.errors import InvalidArgumentError
+from xla_contract.errors import ArgumentTypeError, InvalidArgumentError
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.index import memory_dimensions, memory_element_count
 from xla_contract.types.layout import Layout, PaddingValue
@@ -40,6 +40,11 @@ class Literal:
     dynamic_sizes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        if type(self.shape) is not Shape:
+            raise ArgumentTypeError(
+                f"a Literal is made of a value by Literal.from_numpy, got {self.shape!r:.80} "
+                f"({type(self.shape).__name__}) for its shape"
+            )
         _check_dynamic_sizes(self.shape, self.dynamic_sizes)
 
     @classmethod

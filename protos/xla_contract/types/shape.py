@@ -8,6 +8,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Iterator, Sequence
+from typing import NoReturn
 
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, ShapeError
 from xla_contract.types.array_arguments import raise_swapped, sizes_of
@@ -353,6 +354,17 @@ class Shape:
         if layout == "{}":
             layout = ""
         return f"{self.element_type.text}[{sizes}]{layout}"
+
+    def __repr__(self) -> str:
+        """Return the text, with padded layouts by the number of the array: text has no padding."""
+        layouts = {number: leaf.layout for number, leaf in enumerate(self.leaves())}
+        padded = {n: layout for n, layout in layouts.items() if layout and layout.is_padded}
+        return f"Shape({str(self)!r}{f', {padded}' if padded else ''})"
+
+    def __getitem__(self, number: object) -> NoReturn:
+        """Raise ArgumentTypeError: unlike the shapes of numpy and JAX, it is no tuple of sizes."""
+        parts = "elements are shape.tuple_shapes" if self.is_tuple else "sizes are shape.dimensions"
+        raise ArgumentTypeError(f"a Shape is no sequence, got {self}; its {parts}")
 
     def _size_text(self, number: int) -> str:
         size = self.dimensions[number]

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from tests.conformance.sweep.draws import jaxlib
-from tests.corpus.jax import (
+from tests.corpus.jax.calls import (
     flax_programs,
     lax_arrays,
     lax_elementwise,
@@ -20,7 +20,7 @@ from tests.corpus.jax import (
     scipy_special,
     transformations,
 )
-from tests.corpus.jax.values import Builder
+from tests.corpus.jax.calls.values import Builder
 
 LAX = (*lax_elementwise.PROGRAMS, *lax_arrays.PROGRAMS)
 NUMPY = (*numpy_elementwise.PROGRAMS, *numpy_arrays.PROGRAMS, *numpy_families.PROGRAMS)

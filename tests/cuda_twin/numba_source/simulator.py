@@ -15,7 +15,7 @@ from numba import cuda
 from tests.cuda_twin.device.twin import DEVICE
 from tests.example_platform.instructions import INSTRUCTIONS
 from tests.example_platform.memory import DTYPES, AccessError, Array
-from tests.example_platform.python_functions import applied, scalar
+from tests.example_platform.routines.python_functions import applied, scalar
 from xla_server.codegen.gpu.emit.instructions import instructions
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.instructions.constants import CONSTANTS

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from tests.conformance.sweep.draws.depth import drawn
 from tests.cuda_twin.lowered import compiled, results_of
-from tests.property.random_control import STEPS
-from tests.property.random_graphs import assert_alike, programs
+from tests.property.random_programs.control import STEPS
+from tests.property.random_programs.graphs import assert_alike, programs
 from tests.unit.codegen.compiled import interpreted
 from xla_server.ir.importer import import_module
 

@@ -34,6 +34,12 @@ def test_a_buffer_tells_what_an_array_does(client: xc.Client) -> None:
     scalar = client.to_device(np.int32(3))
     assert (float(scalar), int(scalar), complex(scalar), bool(scalar)) == (3.0, 3, 3 + 0j, True)
     assert scalar.item() == 3
+    assert (f"{scalar:04d}", f"{scalar}") == ("0003", "Buffer(s32[])")
+    assert buffer.tolist() == array.tolist()
+    with pytest.raises(AttributeError, match=r"no attribute 'sum'; buffer\.to_numpy\(\)\.sum"):
+        buffer.sum()
+    with pytest.raises(AttributeError, match=r"no attribute 'nothing'$"):
+        _ = buffer.nothing
     assert [10, 20, 30, 40][scalar] == 40
     with pytest.raises(TypeError, match=r"a scalar has no length, got s32\[\]"):
         len(scalar)
@@ -53,6 +59,7 @@ def test_a_buffer_of_a_tuple_has_buffers(client: xc.Client) -> None:
 def test_what_is_on_the_server_is_not_pickled(client: xc.Client) -> None:
     run = client.compile(double())
     for thing, advice in (
+        (client, "Client.session_token"),
         (client.to_device(ONES), "pickle to_numpy"),
         (run, "pickle Computation.to_bytes"),
         (run.submit(ONES), "Client.adopt_execution"),

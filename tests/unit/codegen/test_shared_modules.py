@@ -3,7 +3,7 @@
 import tomllib
 from pathlib import Path
 
-from tests.unit.test_import_circles import imported, sources
+from tests.unit.source.test_import_circles import imported, sources
 from xla_server.ir.traversal import reached
 
 PROJECT = Path(__file__).parents[3] / "pyproject.toml"

@@ -7,7 +7,7 @@ import jax
 import pytest
 
 from tests.operations_page.probes import PROBES
-from tests.unit.client.test_ops import NOT_WRITTEN_BY_PROGRAMS, WRITTEN
+from tests.unit.client.ops.test_ops import NOT_WRITTEN_BY_PROGRAMS, WRITTEN
 from tests.unit.ops.constraints.tables import CASES
 from xla_contract.errors import UnimplementedError
 from xla_contract.ops.definitions import DEFINITION, UNDEFINED, definition

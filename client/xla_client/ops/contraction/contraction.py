@@ -25,20 +25,18 @@ def dot_general(
 ) -> Op:
     """Sums of products over the contracting dimensions, for each index of the batch dimensions.
 
-    The result has the batch dimensions, then the free dimensions of lhs, then those of rhs.
-    `precision` is "default", "high" or "highest", or one of them for each operand.
-
     Args:
         lhs: The left operand.
         rhs: The right operand.
         dimension_numbers: DotDimensionNumbers, or ((lhs contracting, rhs contracting), (lhs
-            batch, rhs batch)).
+            batch, rhs batch)), where each part is a sequence of dimensions. All others are free.
         precision: "default", "high" or "highest", for both operands or one for each.
         preferred_element_type: The element type of the result, if it is not the
             operands'.
 
     Returns:
-        The array of the sums.
+        The sums. Their dimensions are the batch dimensions, then the free dimensions of `lhs`, then
+            those of `rhs`.
 
     Raises:
         InvalidArgumentError: The name of a precision or of the element type is unknown.
@@ -103,14 +101,14 @@ def matmul(
     precision: Precision = None,
     preferred_element_type: ElementTypeLike | None = None,
 ) -> Op:
-    """The product numpy's matmul means, where it stretches no batch: `lhs @ rhs`.
+    """The matrix product `lhs @ rhs`.
 
-    A `rhs` that is one vector or matrix meets every one of `lhs`; otherwise the batches are equal.
-    Raises ShapeError for other ranks and for scalars.
+    It is that of numpy's matmul, which also broadcasts batches of other shapes.
 
     Args:
         lhs: A vector, a matrix, or a batch of matrices.
-        rhs: A vector, a matrix, or a batch like that of `lhs`.
+        rhs: A vector or a matrix, which is multiplied with every matrix of `lhs`; or a batch of
+            matrices with the batch dimensions of `lhs`.
         precision: "default", "high" or "highest", for both operands or one for each.
         preferred_element_type: The element type of the result, if it is not the
             operands'.
@@ -119,7 +117,7 @@ def matmul(
         The product.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
+        ShapeError: An operand is a scalar, or the sizes do not fit.
         InvalidArgumentError: The name of a precision or of the element type is unknown.
 
     Example:
@@ -152,15 +150,13 @@ def batch_dot(
     precision: Precision = None,
     preferred_element_type: ElementTypeLike | None = None,
 ) -> Op:
-    """The product of the matrices at each index of the batch, which both operands have alike.
-
-    Raises ShapeError for operands of different rank, or of other sizes than fit.
+    """The product of the matrices at each index of the batch dimensions.
 
     Args:
         lhs: Matrices in the last two dimensions.
-        rhs: The right matrices, as many.
-        transpose_lhs: Whether the matrices of `lhs` are read transposed.
-        transpose_rhs: Whether those of `rhs` are.
+        rhs: Matrices in the last two dimensions, with the batch dimensions of `lhs`.
+        transpose_lhs: Whether to transpose the matrices of `lhs`.
+        transpose_rhs: Whether to transpose the matrices of `rhs`.
         precision: "default", "high" or "highest", for both operands or one for each.
         preferred_element_type: The element type of the result, if it is not the
             operands'.
@@ -169,7 +165,7 @@ def batch_dot(
         The product of each pair of matrices.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
+        ShapeError: The operands differ in rank or batch dimensions, or the sizes do not fit.
         InvalidArgumentError: The name of a precision or of the element type is unknown.
 
     Example:
@@ -207,19 +203,20 @@ def ragged_dot(
     precision: Precision = None,
     preferred_element_type: ElementTypeLike | None = None,
 ) -> Op:
-    """A dot in which `group_sizes`, integers, cut the ragged dimension of lhs into groups.
+    """A `dot_general` whose left operand is divided into groups of different sizes.
 
-    Each group of a free dimension meets the rhs that `rhs_group_dimension` numbers; groups of a
-    contracting dimension give one product each, stacked in front; groups of a batch dimension
-    change nothing.
+    The effect depends on the ragged dimension. If it is free, each group of `lhs` is multiplied
+    with its own part of `rhs`. If it is contracting, each group has a product of its own, and they
+    are stacked along a new first dimension. If it is a batch dimension, groups change nothing.
 
     Args:
         lhs: The left operand.
         rhs: The right operand.
-        group_sizes: The size of each group, integers.
+        group_sizes: The size of each group along the ragged dimension, integers.
         dimension_numbers: DotDimensionNumbers, or pairs as in `dot_general`.
-        lhs_ragged_dimension: The dimension of `lhs` with the groups.
-        rhs_group_dimension: The dimension of `rhs` that numbers the groups.
+        lhs_ragged_dimension: The dimension of `lhs` that is divided into groups.
+        rhs_group_dimension: The dimension of `rhs` with a part for each group, if the ragged
+            dimension is free.
         precision: "default", "high" or "highest", for both operands or one for each.
         preferred_element_type: The element type of the result, if it is not the
             operands'.
@@ -257,16 +254,16 @@ def scaled_dot(
     precision: Precision = None,
     preferred_element_type: ElementTypeLike | None = None,
 ) -> Op:
-    """A dot of operands multiplied by a scale for each block of their elements.
+    """A `dot_general` of operands whose blocks of elements are multiplied by a scale first.
 
-    A scale has the rank of its operand and dimensions that divide the operand's; None is no scale.
     Operands and scales narrower than 16 bits are multiplied as bf16.
 
     Args:
         lhs: The left operand.
         rhs: The right operand.
-        lhs_scale: A scale for each block of `lhs`, or None.
-        rhs_scale: A scale for each block of `rhs`, or None.
+        lhs_scale: A scale for each block of `lhs`, in an array of the rank of `lhs` with sizes that
+            divide its sizes; or None.
+        rhs_scale: A scale for each block of `rhs`, in the same way; or None.
         dimension_numbers: DotDimensionNumbers, or pairs as in `dot_general`.
         precision: "default", "high" or "highest", for both operands or one for each.
         preferred_element_type: The element type of the result, if it is not the

@@ -1,8 +1,7 @@
-"""Convolutions, from the plain to the general. Semantics: XLA's Conv*.
+"""Convolutions, from the simplest to the most general. Semantics: XLA's Conv*.
 
-All of them emit one convolution; `lhs` is the input, `rhs` the kernel. `padding` is "same", "valid"
-or (low, high) per spatial dimension, `precision` "default", "high" or "highest", for both operands
-or one for each, and dimension numbers may be text: "NHWC,HWIO->NHWC" or "b01f_01io->b01f".
+Each function writes one convolution. `lhs` is the input, `rhs` the kernel. Dimension numbers may be
+text: "NHWC,HWIO->NHWC" or "b01f_01io->b01f".
 """
 
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from xla_client.coercion.records import (
     precisions,
 )
 from xla_client.coercion.shapes import optional_type
-from xla_client.programs.builder import Dimensions, Op, integers, placed
+from xla_client.programs.builder import Dimensions, Op, errors_at, integers
 from xla_client.programs.checked import checked
 from xla_client.programs.windows import PaddingLike, amounts_of, make_window
 from xla_contract.ops.contraction.convolution import ConvolutionAttributes
@@ -52,15 +51,18 @@ def conv(
     precision: Precision = None,
     preferred_element_type: ElementTypeLike | None = None,
 ) -> Op:
-    """A convolution in the default dimension order with padding by name.
+    """A convolution in XLA's default order of dimensions.
+
+    The input has batch, features, then spatial dimensions (NCHW); the kernel has output features,
+    input features, then spatial dimensions (OIHW); the output is like the input.
 
     Args:
         lhs: The input.
         rhs: The kernel.
         window_strides: The step of the window in each spatial dimension.
         padding: "same", "valid", or (low, high) per spatial dimension.
-        feature_group_count: Groups that the features of the input are divided into.
-        batch_group_count: Groups that the batch is divided into.
+        feature_group_count: The number of groups that the input's features are divided into.
+        batch_group_count: The number of groups that the batch is divided into.
         precision: "default", "high" or "highest", for both operands or one for each.
         preferred_element_type: The element type of the result, if it is not the
             operands'.
@@ -103,15 +105,15 @@ def conv_with_general_padding(
     precision: Precision = None,
     preferred_element_type: ElementTypeLike | None = None,
 ) -> Op:
-    """A convolution in the default dimension order with padding (low, high) per dimension.
+    """Return `conv` of the same arguments, under XlaBuilder's other name.
 
     Args:
         lhs: The input.
         rhs: The kernel.
         window_strides: The step of the window in each spatial dimension.
         padding: "same", "valid", or (low, high) per spatial dimension.
-        feature_group_count: Groups that the features of the input are divided into.
-        batch_group_count: Groups that the batch is divided into.
+        feature_group_count: The number of groups that the input's features are divided into.
+        batch_group_count: The number of groups that the batch is divided into.
         precision: "default", "high" or "highest", for both operands or one for each.
         preferred_element_type: The element type of the result, if it is not the
             operands'.
@@ -155,16 +157,17 @@ def conv_with_general_dimensions(
     precision: Precision = None,
     preferred_element_type: ElementTypeLike | None = None,
 ) -> Op:
-    """A convolution in any dimension order with padding by name.
+    """Return `conv_general` of the same arguments, under XlaBuilder's other name.
 
     Args:
         lhs: The input.
         rhs: The kernel.
         window_strides: The step of the window in each spatial dimension.
         padding: "same", "valid", or (low, high) per spatial dimension.
-        dimension_numbers: The part of each dimension: a record, or text as "NHWC,HWIO->NHWC".
-        feature_group_count: Groups that the features of the input are divided into.
-        batch_group_count: Groups that the batch is divided into.
+        dimension_numbers: The meaning of each dimension: ConvolutionDimensionNumbers, or text as
+            "NHWC,HWIO->NHWC".
+        feature_group_count: The number of groups that the input's features are divided into.
+        batch_group_count: The number of groups that the batch is divided into.
         precision: "default", "high" or "highest", for both operands or one for each.
         preferred_element_type: The element type of the result, if it is not the
             operands'.
@@ -208,16 +211,17 @@ def conv_general(
     precision: Precision = None,
     preferred_element_type: ElementTypeLike | None = None,
 ) -> Op:
-    """A convolution in any dimension order with padding (low, high) per spatial dimension.
+    """A convolution with its dimensions in any order.
 
     Args:
         lhs: The input.
         rhs: The kernel.
         window_strides: The step of the window in each spatial dimension.
         padding: "same", "valid", or (low, high) per spatial dimension.
-        dimension_numbers: The part of each dimension: a record, or text as "NHWC,HWIO->NHWC".
-        feature_group_count: Groups that the features of the input are divided into.
-        batch_group_count: Groups that the batch is divided into.
+        dimension_numbers: The meaning of each dimension: ConvolutionDimensionNumbers, or text as
+            "NHWC,HWIO->NHWC".
+        feature_group_count: The number of groups that the input's features are divided into.
+        batch_group_count: The number of groups that the batch is divided into.
         precision: "default", "high" or "highest", for both operands or one for each.
         preferred_element_type: The element type of the result, if it is not the
             operands'.
@@ -266,22 +270,23 @@ def conv_general_dilated(
     preferred_element_type: ElementTypeLike | None = None,
     window_reversal: bool | Sequence[bool] | None = None,
 ) -> Op:
-    """The general convolution, with all parameters; dilations None are 1.
+    """A convolution with all parameters that there are.
 
     Args:
         lhs: The input.
         rhs: The kernel.
         window_strides: The step of the window in each spatial dimension.
         padding: "same", "valid", or (low, high) per spatial dimension.
-        lhs_dilation: The distance of the input's elements in each spatial dimension.
-        rhs_dilation: The distance of the kernel's elements in each spatial dimension.
-        dimension_numbers: The part of each dimension: a record, or text as "NHWC,HWIO->NHWC".
-        feature_group_count: Groups that the features of the input are divided into.
-        batch_group_count: Groups that the batch is divided into.
+        lhs_dilation: The distance of the input's elements in each spatial dimension; None for 1.
+        rhs_dilation: The distance of the kernel's elements in each spatial dimension; None for 1.
+        dimension_numbers: The meaning of each dimension: ConvolutionDimensionNumbers, or text as
+            "NHWC,HWIO->NHWC".
+        feature_group_count: The number of groups that the input's features are divided into.
+        batch_group_count: The number of groups that the batch is divided into.
         precision: "default", "high" or "highest", for both operands or one for each.
         preferred_element_type: The element type of the result, if it is not the
             operands'.
-        window_reversal: Whether the kernel is read backwards in each spatial dimension.
+        window_reversal: Whether to reverse the kernel in each spatial dimension; None for not.
 
     Returns:
         The output.
@@ -302,7 +307,7 @@ def conv_general_dilated(
     outer = None if rhs_dilation is None else integers(rhs_dilation)
     backwards = None if window_reversal is None else flags("window_reversal", window_reversal)
     numbers = convolution_numbers("dimension_numbers", dimension_numbers)
-    with placed(Opcode.CONVOLUTION):
+    with errors_at(Opcode.CONVOLUTION):
         base: list[int] = []
         if isinstance(padding, str):
             base = [lhs.shape.dimension(n) for n in numbers.input_spatial_dimensions]

@@ -6,10 +6,10 @@ with one bool, where a program needs an array that is known when it runs. Ops ha
 """
 
 from xla_client.coercion.records import choice
+from xla_client.ops.elementwise.binary import elementwise
 from xla_client.ops.elementwise.elementwise import BinaryFunction
 from xla_client.programs.builder import Dimensions, Op
 from xla_client.programs.checked import Choice, checked
-from xla_client.programs.elementwise import elementwise
 from xla_client.programs.scalars import Scalar
 from xla_contract.ops.elementwise.compare import (
     CompareAttributes,
@@ -27,9 +27,7 @@ def compare(
     broadcast_dimensions: Dimensions | None = None,
     comparison_type: ComparisonType | Choice | None = None,
 ) -> Op:
-    """Compare elementwise; without `comparison_type` as the element type suggests.
-
-    Raises ShapeError for operands that do not fit each other or the comparison.
+    """Compare element by element.
 
     Args:
         lhs: An Op or a number.
@@ -37,14 +35,16 @@ def compare(
         direction: "eq", "ne", "ge", "gt", "le" or "lt".
         broadcast_dimensions: For operands of different rank: the dimension of the larger one for
             each of the smaller one's.
-        comparison_type: "float", "totalorder", "signed" or "unsigned"; by default that of the
-            element type.
+        comparison_type: "float", "signed" or "unsigned", which the element type determines and is
+            the default, or "totalorder", which orders floats as `lt_total_order` does.
 
     Returns:
         pred, of the operands' shape.
 
     Raises:
-        InvalidArgumentError: A number does not fit the element type that it meets.
+        ShapeError: The operands do not fit each other, or the comparison.
+        InvalidArgumentError: A number does not fit the element type that it meets, or a name is
+            unknown.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")

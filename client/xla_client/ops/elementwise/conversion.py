@@ -13,7 +13,11 @@ from xla_contract.types.opcode import Opcode
 
 @checked
 def convert_element_type(operand: Op, element_type: ElementTypeLike) -> Op:
-    """The nearest values of another type; of complex numbers as real ones, the real part.
+    """The values in another type.
+
+    Floats are rounded to the nearest value, ties to even. Floats become integers by truncation:
+    one outside the type becomes the closest integer, NaN becomes 0. Wider integers lose their upper
+    bits, complex numbers that become real their imaginary part. pred is true unless the value is 0.
 
     Args:
         operand: An array.
@@ -40,8 +44,8 @@ def convert_element_type(operand: Op, element_type: ElementTypeLike) -> Op:
 def bitcast_convert_type(operand: Op, element_type: ElementTypeLike) -> Op:
     """The same bits read as another type.
 
-    A narrower type adds a minor dimension, a wider one removes it; ShapeError if its size is not
-    the ratio of the widths.
+    A narrower type adds a last dimension, and a wider one removes it: its size is the ratio of the
+    widths.
 
     Args:
         operand: An array.
@@ -50,9 +54,14 @@ def bitcast_convert_type(operand: Op, element_type: ElementTypeLike) -> Op:
     Returns:
         The array of the other type.
 
+    Raises:
+        ShapeError: The last dimension is not the ratio of the widths, or a type is real and the
+            other complex.
+        InvalidArgumentError: The name of the element type is unknown.
+
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
-        >>> ops.bitcast_convert_type(x, np.uint8)
+        >>> ops.bitcast_convert_type(x, "u8")
         %bitcast-convert.2: u8[3,4]
 
     See https://openxla.org/xla/operation_semantics#bitcastconverttype
@@ -63,12 +72,12 @@ def bitcast_convert_type(operand: Op, element_type: ElementTypeLike) -> Op:
 
 @checked
 def reduce_precision(operand: Op, exponent_bits: int, mantissa_bits: int) -> Op:
-    """The values rounded to a float format of this many bits, in the operand's type.
+    """The values rounded to a float format of fewer bits, still in the operand's type.
 
     Args:
         operand: A floating array.
-        exponent_bits: The bits of the exponent.
-        mantissa_bits: The bits of the mantissa.
+        exponent_bits: The number of bits of the exponent, from 1.
+        mantissa_bits: The number of bits of the mantissa, from 0.
 
     Returns:
         The rounded values, of the operand's shape.
@@ -89,17 +98,15 @@ def reduce_precision(operand: Op, exponent_bits: int, mantissa_bits: int) -> Op:
 
 @checked
 def stochastic_convert_type(operand: Op, random: Op, element_type: ElementTypeLike) -> Op:
-    """Signed integers: the values rounded up or down as the unsigned numbers in `random` decide.
-
-    `random` has an element of the operand's width for each value; ShapeError otherwise.
+    """Signed integers: each value rounded up or down at random, the nearer integer more often.
 
     Args:
         operand: A floating array.
-        random: Random bits of the operand's width for each value.
+        random: Random bits that decide: unsigned integers of the operand's width and dimensions.
         element_type: A signed integer type.
 
     Returns:
-        The rounded values.
+        The rounded values, of the operand's dimensions.
 
     Raises:
         InvalidArgumentError: The name of the element type is unknown.

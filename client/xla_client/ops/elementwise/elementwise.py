@@ -1,14 +1,14 @@
 """Elementwise operations: each row is one function. Semantics: XLA's operation of that opcode.
 
 Binary functions take Ops or one Op and one scalar, and `broadcast_dimensions` as
-`xla_client.programs.broadcasting` explains it.
+`xla_client.ops.elementwise.broadcasting` explains it.
 """
 
 from typing import Protocol
 
+from xla_client.ops.elementwise.binary import elementwise
 from xla_client.programs.builder import Dimensions, Op
 from xla_client.programs.checked import checked
-from xla_client.programs.elementwise import elementwise
 from xla_client.programs.scalars import Scalar
 from xla_contract.types.opcode import Opcode
 
@@ -169,14 +169,14 @@ asinh = _unary("asinh", Opcode.ASINH, "Inverse hyperbolic sine.")
 atan = _unary("atan", Opcode.ATAN, "Inverse tangent.")
 atanh = _unary("atanh", Opcode.ATANH, "Inverse hyperbolic tangent.")
 cbrt = _unary("cbrt", Opcode.CBRT, "Cube root.")
-ceil = _unary("ceil", Opcode.CEIL, "The next integer above.")
+ceil = _unary("ceil", Opcode.CEIL, "The least integer that is not below the operand.")
 clz = _unary("clz", Opcode.COUNT_LEADING_ZEROS, "Number of leading zero bits.", "s32[3]")
 cos = _unary("cos", Opcode.COSINE, "Cosine.")
 cosh = _unary("cosh", Opcode.COSH, "Hyperbolic cosine.")
 erf = _unary("erf", Opcode.ERF, "Error function.")
 exp = _unary("exp", Opcode.EXPONENTIAL, "e to the operand.")
 expm1 = _unary("expm1", Opcode.EXPONENTIAL_MINUS_ONE, "e to the operand, minus one.")
-floor = _unary("floor", Opcode.FLOOR, "The next integer below.")
+floor = _unary("floor", Opcode.FLOOR, "The greatest integer that is not above the operand.")
 imag = _unary("imag", Opcode.IMAG, "Imaginary part.", "c64[3]", "f32[3]")
 is_finite = _unary(
     "is_finite", Opcode.IS_FINITE, "Whether neither infinite nor NaN.", "f32[3]", "pred[3]"
@@ -193,7 +193,7 @@ round_nearest_even = _unary(
     "round_nearest_even", Opcode.ROUND_NEAREST_EVEN, "Nearest integer, ties to even."
 )
 rsqrt = _unary("rsqrt", Opcode.RSQRT, "One over the square root.")
-sign = _unary("sign", Opcode.SIGN, "-1, 0 or 1; NaN for NaN; a unit number for complex.")
+sign = _unary("sign", Opcode.SIGN, "-1, 0 or 1; NaN for NaN; x / abs(x) for complex x, 0 at 0.")
 sin = _unary("sin", Opcode.SINE, "Sine.")
 sinh = _unary("sinh", Opcode.SINH, "Hyperbolic sine.")
 sqrt = _unary("sqrt", Opcode.SQRT, "Square root.")
@@ -202,9 +202,9 @@ tanh = _unary("tanh", Opcode.TANH, "Hyperbolic tangent.")
 
 add = _binary("add", Opcode.ADD, "Sum.")
 and_ = _binary("and_", Opcode.AND, "Logical and of pred, bitwise and of integers.", "s32[3]")
-atan2 = _binary("atan2", Opcode.ATAN2, "Angle of the point (rhs, lhs).")
+atan2 = _binary("atan2", Opcode.ATAN2, "Angle of the point (rhs, lhs), in radians from -π to π.")
 complex = _binary(
-    "complex", Opcode.COMPLEX, "Complex numbers with these two parts.", "f32[3]", "c64[3]"
+    "complex", Opcode.COMPLEX, "Complex numbers lhs + i rhs, of real operands.", "f32[3]", "c64[3]"
 )
 div = _binary("div", Opcode.DIVIDE, "Quotient; of integers, truncated.")
 max = _binary("max", Opcode.MAXIMUM, "The larger; NaN where either is NaN.")
@@ -214,12 +214,20 @@ mulhi = _binary("mulhi", Opcode.MULHI, "Upper half of the double-width product."
 or_ = _binary("or_", Opcode.OR, "Logical or of pred, bitwise or of integers.", "s32[3]")
 pow = _binary("pow", Opcode.POWER, "lhs to the power of rhs.")
 rem = _binary("rem", Opcode.REMAINDER, "Remainder with the sign of the dividend.")
-shift_left = _binary("shift_left", Opcode.SHIFT_LEFT, "Bits moved up; 0 past the width.", "s32[3]")
+shift_left = _binary(
+    "shift_left", Opcode.SHIFT_LEFT, "lhs shifted left by rhs bits; 0 from the width on.", "s32[3]"
+)
 shift_right_arithmetic = _binary(
-    "shift_right_arithmetic", Opcode.SHIFT_RIGHT_ARITHMETIC, "Bits moved down, sign kept.", "s32[3]"
+    "shift_right_arithmetic",
+    Opcode.SHIFT_RIGHT_ARITHMETIC,
+    "lhs shifted right by rhs bits, with copies of the sign bit shifted in.",
+    "s32[3]",
 )
 shift_right_logical = _binary(
-    "shift_right_logical", Opcode.SHIFT_RIGHT_LOGICAL, "Bits moved down, zeros moved in.", "s32[3]"
+    "shift_right_logical",
+    Opcode.SHIFT_RIGHT_LOGICAL,
+    "lhs shifted right by rhs bits, with zeros shifted in.",
+    "s32[3]",
 )
 sub = _binary("sub", Opcode.SUBTRACT, "Difference.")
 xor = _binary("xor", Opcode.XOR, "Logical xor of pred, bitwise xor of integers.", "s32[3]")
@@ -250,13 +258,13 @@ def copy(operand: Op) -> Op:
 
 @checked
 def conj(operand: Op) -> Op:
-    """The complex conjugate; of a real operand, the complex number. Semantics: XLA's Conj.
+    """The complex conjugate, also of a real operand. Semantics: XLA's Conj.
 
     Args:
         operand: A complex or a floating array.
 
     Returns:
-        The conjugate, of the operand's shape.
+        The conjugate: complex, of the operand's dimensions.
 
     Example:
         >>> x = Builder("example").parameter(0, "c64[3]")

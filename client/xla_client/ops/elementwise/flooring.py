@@ -16,8 +16,8 @@ from xla_client.programs.scalars import Scalar
 def floor_div(lhs: Op | Scalar, rhs: Op | Scalar) -> Op:
     """The quotient rounded towards minus infinity; `div` of integers truncates towards zero.
 
-    Floating numbers give what numpy's floor_divide does: an integer, infinite or NaN by zero.
-    Raises ShapeError for operands that do not fit each other, and for pred and complex types.
+    Floats give what numpy's floor_divide gives: a whole number; infinite or NaN for division by
+    zero.
 
     Args:
         lhs: The dividend, an Op or a number.
@@ -27,6 +27,7 @@ def floor_div(lhs: Op | Scalar, rhs: Op | Scalar) -> Op:
         The quotient, of the operands' shape.
 
     Raises:
+        ShapeError: The operands do not fit each other, or are preds or complex.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -55,8 +56,6 @@ def floor_div(lhs: Op | Scalar, rhs: Op | Scalar) -> Op:
 def floor_mod(lhs: Op | Scalar, rhs: Op | Scalar) -> Op:
     """The remainder of `floor_div`, with the sign of the divisor; `rem` has the dividend's.
 
-    Raises ShapeError as `floor_div`.
-
     Args:
         lhs: The dividend, an Op or a number.
         rhs: The divisor, an Op or a number.
@@ -65,6 +64,7 @@ def floor_mod(lhs: Op | Scalar, rhs: Op | Scalar) -> Op:
         The remainder, of the operands' shape.
 
     Raises:
+        ShapeError: The operands do not fit each other, or are preds or complex.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:

@@ -1,32 +1,35 @@
 """Choosing between values element by element. Semantics: XLA's Select and Clamp."""
 
+from xla_client.coercion.literals import element_type_of
 from xla_client.ops.control import get_tuple_element, tuple
-from xla_client.programs.broadcasting import plan_in_dim
-from xla_client.programs.builder import Op, placed, promoted
+from xla_client.ops.elementwise.binary import stretch
+from xla_client.ops.elementwise.broadcasting import plan_in_dim
+from xla_client.programs.builder import Op, errors_at, promoted
 from xla_client.programs.checked import checked
-from xla_client.programs.elementwise import stretch
 from xla_client.programs.scalars import Scalar
 from xla_contract.errors import ShapeError
 from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 
 
 @checked
 def select(pred: Op, on_true: Op | Scalar, on_false: Op | Scalar) -> Op:
-    """`on_true` where `pred` holds and `on_false` elsewhere.
+    """The elements of `on_true` where `pred` is true, and of `on_false` elsewhere.
 
-    A scalar among the three is broadcast to the dimensions of the others, and one of
-    `on_true` and `on_false` may be a number, which takes the element type of the other. Tuples of
-    the same structure are chosen element by element. Raises ShapeError for other differences.
+    Scalars among the three are broadcast to the dimensions of the others.
 
     Args:
-        pred: Where to take `on_true`: pred, scalar or of the others' dimensions.
-        on_true: An Op or a number.
-        on_false: An Op or a number.
+        pred: An array of preds.
+        on_true: An array, or a number, which takes the element type of `on_false`; or a tuple. Two
+            numbers are of the wider type.
+        on_false: An array, or a number, which takes the element type of `on_true`; or a tuple of
+            the same structure, chosen from element by element.
 
     Returns:
         The chosen elements.
 
     Raises:
+        ShapeError: The types or dimensions do not fit each other.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -39,7 +42,9 @@ def select(pred: Op, on_true: Op | Scalar, on_false: Op | Scalar) -> Op:
     if any(isinstance(side, Op) and side.shape.is_tuple for side in (on_true, on_false)):
         return _select_tuple(pred, on_true, on_false)
     like = next((side.shape for side in (on_true, on_false) if isinstance(side, Op)), None)
-    with placed(Opcode.SELECT):
+    with errors_at(Opcode.SELECT):
+        if like is None:
+            like = Shape.scalar(element_type_of([on_true, on_false]))
         lhs, rhs = (promoted(pred.builder, side, like) for side in (on_true, on_false))
     wide = _widest(pred, lhs, rhs)
     operands = [pred, _broadcast(lhs, wide), _broadcast(rhs, wide)]
@@ -48,19 +53,18 @@ def select(pred: Op, on_true: Op | Scalar, on_false: Op | Scalar) -> Op:
 
 @checked
 def clamp(min: Op | Scalar, operand: Op, max: Op | Scalar) -> Op:
-    """The operand, raised to `min` and lowered to `max`; both may be scalars.
-
-    Raises ShapeError when a bound is neither a scalar nor as large as the operand.
+    """The operand, with elements below `min` raised to it and elements above `max` lowered to it.
 
     Args:
-        min: The least value, an Op or a number.
+        min: The least value: a number, or an Op of a scalar or of the operand's shape.
         operand: An array.
-        max: The greatest value, an Op or a number.
+        max: The greatest value, in the same way.
 
     Returns:
-        The bounded operand, of its shape.
+        The bounded elements, of the operand's shape.
 
     Raises:
+        ShapeError: A bound is neither a scalar nor of the operand's shape.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -70,7 +74,7 @@ def clamp(min: Op | Scalar, operand: Op, max: Op | Scalar) -> Op:
 
     See https://openxla.org/xla/operation_semantics#clamp
     """
-    with placed(Opcode.CLAMP):
+    with errors_at(Opcode.CLAMP):
         low, high = (promoted(operand.builder, each, operand.shape) for each in (min, max))
     operands = [low, operand, high]
     return operand.builder.instruction(Opcode.CLAMP, operands)

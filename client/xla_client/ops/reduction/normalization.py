@@ -10,13 +10,13 @@ from xla_contract.types.opcode import Opcode
 def batch_norm_training(
     operand: Op, scale: Op, offset: Op, epsilon: float, feature_index: int
 ) -> Op:
-    """A tuple: the normalised operand, and mean and variance over the batch.
+    """The operand normalised over the batch, with the mean and the variance of each feature.
 
     Args:
-        operand: An array.
-        scale: A vector with a factor for each feature.
-        offset: A vector with a summand for each feature.
-        epsilon: A summand that is added to the variance, a Python number.
+        operand: An array of a floating type.
+        scale: A vector: the factor of each feature.
+        offset: A vector: the number that is added to each feature.
+        epsilon: A Python number that is added to the variance.
         feature_index: The dimension of the features.
 
     Returns:
@@ -48,12 +48,12 @@ def batch_norm_inference(
     """The operand normalised by a given mean and variance.
 
     Args:
-        operand: An array.
-        scale: A vector with a factor for each feature.
-        offset: A vector with a summand for each feature.
+        operand: An array of a floating type.
+        scale: A vector: the factor of each feature.
+        offset: A vector: the number that is added to each feature.
         mean: The mean of each feature.
         variance: The variance of each feature.
-        epsilon: A summand that is added to the variance, a Python number.
+        epsilon: A Python number that is added to the variance.
         feature_index: The dimension of the features.
 
     Returns:
@@ -82,19 +82,19 @@ def batch_norm_grad(
     epsilon: float,
     feature_index: int,
 ) -> Op:
-    """A tuple: the gradients of operand, scale and offset.
+    """The gradients of `batch_norm_training`.
 
     Args:
-        operand: An array.
-        scale: A vector with a factor for each feature.
-        batch_mean: The mean of each feature.
-        batch_var: The variance of each feature.
-        grad_output: The gradient of the normalised operand.
-        epsilon: A summand that is added to the variance, a Python number.
+        operand: An array of a floating type.
+        scale: A vector: the factor of each feature.
+        batch_mean: The mean of each feature over the batch.
+        batch_var: The variance of each feature over the batch.
+        grad_output: The gradient with respect to the normalised operand, of its shape.
+        epsilon: A Python number that is added to the variance.
         feature_index: The dimension of the features.
 
     Returns:
-        A tuple: the gradients of operand, scale and offset.
+        A tuple: the gradients with respect to operand, scale and offset.
 
     Example:
         >>> b = Builder("example")

@@ -12,8 +12,8 @@ from xla_client.programs.builder import (
     Values,
     as_sequence,
     builder_of,
+    errors_at,
     integers,
-    placed,
 )
 from xla_client.programs.checked import checked
 from xla_client.programs.functions import scalar_computation
@@ -32,20 +32,18 @@ def reduce(
     computation: ComputationLike,
     dimensions_to_reduce: Dimensions,
 ) -> Op:
-    """The operand reduced along dimensions by an associative computation (accumulator, value).
-
-    Initial values that are numbers take the operand's element type. Several operands with one
-    initial value each are reduced together by a computation (accumulators ..., values ...) and give
-    a tuple.
+    """The elements along some dimensions combined by an associative computation.
 
     Args:
-        operands: An Op, or several in a sequence.
-        init_values: One value for each operand; numbers take its element type.
-        computation: A Computation or a function: (accumulators ..., values ...) to accumulators.
-        dimensions_to_reduce: The dimensions that go away.
+        operands: An array, or several of equal dimensions in a sequence, reduced together.
+        init_values: A scalar for each operand, from which the reduction starts; numbers take the
+            operand's element type.
+        computation: A Computation or a function of scalars: (accumulator, value) to accumulator,
+            or (accumulators ..., values ...) to a tuple of accumulators. Its order is not defined.
+        dimensions_to_reduce: The dimensions that the result does not have, from 0.
 
     Returns:
-        The reduced array, or a tuple of them.
+        The reduced array; a tuple of them for several operands.
 
     Raises:
         InvalidArgumentError: A number does not fit the element type that it meets.
@@ -59,7 +57,7 @@ def reduce(
     """
     arrays = as_sequence(operands)
     builder = builder_of(*arrays)
-    with placed(Opcode.REDUCE):
+    with errors_at(Opcode.REDUCE):
         initial = initial_values(arrays, init_values)
         reducer = scalar_computation(
             computation, builder, [each.shape for each in (*initial, *arrays)], "computation"
@@ -70,15 +68,17 @@ def reduce(
 
 @checked
 def reduce_all(operands: Operands, init_values: Values, computation: ComputationLike) -> Op:
-    """The operand reduced along all dimensions, to a scalar.
+    """All elements combined by an associative computation, as by `reduce`.
 
     Args:
-        operands: An Op, or several in a sequence.
-        init_values: One value for each operand; numbers take its element type.
-        computation: A Computation or a function: (accumulators ..., values ...) to accumulators.
+        operands: An array, or several of equal dimensions in a sequence, reduced together.
+        init_values: A scalar for each operand, from which the reduction starts; numbers take the
+            operand's element type.
+        computation: A Computation or a function of scalars: (accumulators ..., values ...) to
+            accumulators.
 
     Returns:
-        A scalar, or a tuple of scalars.
+        A scalar; a tuple of them for several operands.
 
     Raises:
         InvalidArgumentError: A number does not fit the element type that it meets.
@@ -99,12 +99,12 @@ def reduce_all(operands: Operands, init_values: Values, computation: Computation
 def map(
     operands: Operands, computation: ComputationLike, dimensions: Dimensions | None = None
 ) -> Op:
-    """A computation on scalars applied at every index; the dimensions are all of them.
+    """A computation on scalars applied to the elements at each index.
 
     Args:
-        operands: An Op, or several in a sequence.
+        operands: An array, or several of equal dimensions in a sequence.
         computation: A Computation or a function of one scalar of each operand.
-        dimensions: The dimensions of the operands, in order.
+        dimensions: All dimensions of the operands, in order, which is the default.
 
     Returns:
         The results, of the operands' dimensions.
@@ -123,7 +123,7 @@ def map(
     builder = builder_of(*arrays)
     if dimensions is None:
         dimensions = range(arrays[0].shape.rank)
-    with placed(Opcode.MAP):
+    with errors_at(Opcode.MAP):
         mapped = scalar_computation(
             computation, builder, [each.shape for each in arrays], "computation"
         )
@@ -138,19 +138,17 @@ def sort(
     dimension: int = -1,
     is_stable: bool = False,
 ) -> Op:
-    """The operands sorted together along one dimension, by default the last.
-
-    The comparator takes two scalars of each operand in turn and says whether the first ones come
-    before the second ones. Several operands give a tuple.
+    """The elements sorted along one dimension, by default the last.
 
     Args:
-        operands: An Op, or several in a sequence.
-        comparator: A Computation or a function of two scalars of each operand that gives pred[].
-        dimension: The dimension to sort along; negative numbers count from the end.
+        operands: An array, or several of equal dimensions in a sequence, sorted together.
+        comparator: A Computation or a function of scalars: two of the first operand, two of the
+            second and so on. It returns pred[], true if the first of each pair come first.
+        dimension: The dimension to sort along; a negative number counts from the end.
         is_stable: Whether equal elements keep their order.
 
     Returns:
-        The sorted array, or a tuple of them.
+        The sorted array; a tuple of them for several operands.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -161,7 +159,7 @@ def sort(
     """
     arrays = as_sequence(operands)
     builder = builder_of(*arrays)
-    with placed(Opcode.SORT):
+    with errors_at(Opcode.SORT):
         number = arrays[0].shape.dimension_number(dimension)
         shapes = [each.shape for each in arrays for _ in range(2)]
         compared = scalar_computation(comparator, builder, shapes, "comparator")
@@ -171,15 +169,15 @@ def sort(
 
 @checked
 def top_k(operand: Op, k: int, largest: bool = True) -> Op:
-    """A tuple of the k largest (or smallest) elements of the last dimension, and their indices.
+    """The k largest or smallest elements along the last dimension, and their indices.
 
     Args:
         operand: An array.
         k: The number of elements.
-        largest: Whether the largest are wanted, or the smallest.
+        largest: Whether to take the largest elements, or the smallest.
 
     Returns:
-        A tuple of the elements, in order, and their s32 indices.
+        A tuple of the elements, the largest (or the smallest) first, and their s32 indices.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")

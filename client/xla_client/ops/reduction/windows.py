@@ -8,8 +8,8 @@ from xla_client.programs.builder import (
     Values,
     as_sequence,
     builder_of,
+    errors_at,
     integers,
-    placed,
     promoted,
 )
 from xla_client.programs.checked import checked
@@ -31,18 +31,20 @@ def reduce_window(
     window_strides: Dimensions,
     padding: PaddingLike,
 ) -> Op:
-    """Each window reduced to one element; `padding` is "same", "valid" or amounts.
+    """The elements of each window combined by an associative computation.
 
     Args:
-        operands: An Op, or several in a sequence.
-        init_values: One value for each operand; numbers take its element type.
-        computation: A Computation or a function: (accumulators ..., values ...) to accumulators.
+        operands: An array, or several of equal dimensions in a sequence, reduced together.
+        init_values: A scalar for each operand, which is also the value of the padding; numbers take
+            the operand's element type.
+        computation: A Computation or a function of scalars: (accumulators ..., values ...) to
+            accumulators.
         window_dimensions: The size of the window in each dimension.
         window_strides: The step of the window in each dimension.
         padding: "same", "valid", or (low, high) per dimension.
 
     Returns:
-        An element for each window, or a tuple.
+        An array with an element for each window; a tuple of them for several operands.
 
     Raises:
         InvalidArgumentError: A number does not fit the operand, or a text is no padding.
@@ -70,22 +72,22 @@ def reduce_window_with_general_padding(
     window_dilations: Dimensions | None = None,
     padding: PaddingLike | None = None,
 ) -> Op:
-    """Each window reduced to one element, with padding (low, high) per dimension or by name.
-
-    Several operands with one initial value each give a tuple.
+    """The elements of each window combined as by `reduce_window`, with dilations.
 
     Args:
-        operands: An Op, or several in a sequence.
-        init_values: One value for each operand; numbers take its element type.
-        computation: A Computation or a function: (accumulators ..., values ...) to accumulators.
+        operands: An array, or several of equal dimensions in a sequence, reduced together.
+        init_values: A scalar for each operand, which is also the value of the padding; numbers take
+            the operand's element type.
+        computation: A Computation or a function of scalars: (accumulators ..., values ...) to
+            accumulators.
         window_dimensions: The size of the window in each dimension.
         window_strides: The step of the window in each dimension.
-        base_dilations: The distance of the operand's elements in each dimension.
-        window_dilations: The distance of the window's elements in each dimension.
-        padding: "same", "valid", or (low, high) per dimension.
+        base_dilations: The distance of the operand's elements in each dimension; 1 by default.
+        window_dilations: The distance of the window's elements in each dimension; 1 by default.
+        padding: "same", "valid", or (low, high) per dimension; none by default.
 
     Returns:
-        An element for each window, or a tuple.
+        An array with an element for each window; a tuple of them for several operands.
 
     Raises:
         InvalidArgumentError: A number does not fit the element type that it meets.
@@ -101,7 +103,7 @@ def reduce_window_with_general_padding(
     builder = builder_of(*arrays)
     sizes, strides = integers(window_dimensions), integers(window_strides)
     base_spacing, spacing = _optional(base_dilations), _optional(window_dilations)
-    with placed(Opcode.REDUCE_WINDOW):
+    with errors_at(Opcode.REDUCE_WINDOW):
         base = arrays[0].shape.dimensions
         pairs = amounts_of(padding, base, sizes, strides, base_spacing, spacing)
         window = make_window(sizes, strides, pairs, base_spacing, spacing)
@@ -125,20 +127,20 @@ def select_and_scatter(
     init_value: Op | Scalar,
     scatter: ComputationLike,
 ) -> Op:
-    """Scatter every element of `source` to the element of `operand` that its window selects.
+    """Each element of `source` added, by `scatter`, to the element that its window selects.
 
-    The gradient of a maximum pool: `select` is ge, `scatter` adds. `padding` is "same",
-    "valid" or amounts.
+    It is the gradient of a maximum pool if `select` is `ops.ge` and `scatter` is `ops.add`.
 
     Args:
         operand: An array.
-        select: A function of two scalars that says whether the first is chosen.
+        select: A function of two scalars of the operand that returns pred[]: true for the first.
         window_dimensions: The size of the window in each dimension.
         window_strides: The step of the window in each dimension.
         padding: "same", "valid", or (low, high) per dimension.
-        source: An element for each window.
-        init_value: The first value; a number takes the operand's element type.
-        scatter: A function of two scalars that combines elements that meet.
+        source: An array with an element for each window.
+        init_value: The value of elements that no window selects, from which the others start; a
+            number takes the operand's element type.
+        scatter: An associative function of two scalars: the value so far and one of `source`.
 
     Returns:
         The combined elements, of the operand's shape.
@@ -169,17 +171,18 @@ def select_and_scatter_with_general_padding(
     init_value: Op | Scalar,
     scatter: ComputationLike,
 ) -> Op:
-    """`select_and_scatter` with padding (low, high) per dimension.
+    """Return `select_and_scatter` of the same arguments, under XlaBuilder's other name.
 
     Args:
         operand: An array.
-        select: A function of two scalars that says whether the first is chosen.
+        select: A function of two scalars of the operand that returns pred[]: true for the first.
         window_dimensions: The size of the window in each dimension.
         window_strides: The step of the window in each dimension.
         padding: "same", "valid", or (low, high) per dimension.
-        source: An element for each window.
-        init_value: The first value; a number takes the operand's element type.
-        scatter: A function of two scalars that combines elements that meet.
+        source: An array with an element for each window.
+        init_value: The value of elements that no window selects, from which the others start; a
+            number takes the operand's element type.
+        scatter: An associative function of two scalars: the value so far and one of `source`.
 
     Returns:
         The combined elements, of the operand's shape.
@@ -198,7 +201,7 @@ def select_and_scatter_with_general_padding(
     """
     builder = operand.builder
     sizes, strides = integers(window_dimensions), integers(window_strides)
-    with placed(Opcode.SELECT_AND_SCATTER):
+    with errors_at(Opcode.SELECT_AND_SCATTER):
         pairs = amounts_of(padding, operand.shape.dimensions, sizes, strides)
         window = make_window(sizes, strides, pairs)
         initial = promoted(builder, init_value, operand.shape)

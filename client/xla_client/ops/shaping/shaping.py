@@ -1,4 +1,4 @@
-"""The same elements under other dimensions. Semantics: XLA's operations of these names."""
+"""The same elements in arrays of other dimensions. Semantics: XLA's operations of these names."""
 
 import math
 from collections.abc import Sequence
@@ -6,20 +6,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from xla_client.coercion.numbers import flags
+from xla_client.ops.elementwise.binary import stretch
+from xla_client.ops.elementwise.broadcasting import plan_in_dim
 from xla_client.ops.elementwise.flooring import floor_mod
 from xla_client.ops.shaping.slicing import concat_in_dim, dynamic_slice, slice_in_dim
-from xla_client.programs.broadcasting import plan_in_dim
 from xla_client.programs.builder import (
     Dimensions,
     Op,
     Operands,
     as_sequence,
+    errors_at,
     integers,
-    placed,
     promoted,
 )
 from xla_client.programs.checked import checked
-from xla_client.programs.elementwise import stretch
 from xla_client.programs.scalars import Scalar
 from xla_contract.errors import ShapeError
 from xla_contract.ops.shaping.broadcast import BroadcastAttributes
@@ -36,7 +36,7 @@ from xla_contract.types.shape import Shape
 
 @checked
 def broadcast(operand: Op, broadcast_sizes: Dimensions) -> Op:
-    """The operand repeated along new dimensions put before its own.
+    """The operand repeated along new dimensions, which come before its own.
 
     Args:
         operand: An array.
@@ -63,18 +63,21 @@ def broadcast(operand: Op, broadcast_sizes: Dimensions) -> Op:
 
 @checked
 def broadcast_in_dim(operand: Op, out_dim_size: Dimensions, broadcast_dimensions: Dimensions) -> Op:
-    """The operand spread over an array of `out_dim_size`.
+    """The operand broadcast to an array of `out_dim_size`.
 
-    Dimension i of the operand becomes dimension `broadcast_dimensions[i]`; size 1 stretches.
-    Raises ShapeError when a size does not fit or the numbers do not increase.
+    Dimension i of the operand becomes dimension `broadcast_dimensions[i]`, in which a size of 1 is
+    repeated. Along all other dimensions the whole operand is repeated.
 
     Args:
         operand: An array.
         out_dim_size: The sizes of the result.
-        broadcast_dimensions: The dimension of the result for each of the operand's.
+        broadcast_dimensions: The dimension of the result for each of the operand's, increasing.
 
     Returns:
         The array of `out_dim_size`.
+
+    Raises:
+        ShapeError: A size does not fit, or the numbers do not increase.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -98,24 +101,22 @@ def reshape(
     *,
     inferred_dimension: int | None = None,
 ) -> Op:
-    """The elements in row-major order under other dimensions; ShapeError if the counts differ.
-
-    One size may be -1: the one that makes the counts equal. `dimensions` is the order, from slowest
-    to fastest, in which the operand's are read; it must be a permutation of them.
-    `inferred_dimension` is the one of the result that is dynamic, for a dynamic operand where it
-    could be several.
+    """The same elements, in row-major order, in an array of other sizes.
 
     Args:
         operand: An array.
-        new_sizes: The sizes of the result; one may be -1.
-        dimensions: The order in which the operand's dimensions are read.
-        inferred_dimension: The dimension of the result that is dynamic.
+        new_sizes: The sizes of the result. One may be -1, for the size that makes the numbers of
+            elements equal.
+        dimensions: The order in which the operand's dimensions are read, from the slowest to the
+            fastest: a permutation, row-major by default.
+        inferred_dimension: The dimension of the result that is dynamic. It is needed if the operand
+            is dynamic and several dimensions of the result could be.
 
     Returns:
         The array of the new sizes.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
+        ShapeError: The numbers of elements differ, or an argument names no dimension.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -144,14 +145,12 @@ def dynamic_reshape(
     new_size_bounds: Dimensions,
     dims_are_dynamic: bool | Sequence[bool],
 ) -> Op:
-    """The elements in row-major order under dimensions of sizes, s32[], known at run time.
-
-    The sizes count where `dims_are_dynamic`; elsewhere the bound is the size. Raises ShapeError
-    if there is not one of each per dimension, or the bounds hold another count of elements.
+    """The same elements, in row-major order, in an array whose sizes are known at run time.
 
     Args:
         operand: An array.
-        dim_sizes: The size of each dimension in the run, s32[].
+        dim_sizes: The size of each dimension at run time, s32[]. It is read for dynamic dimensions;
+            the size of others is the bound.
         new_size_bounds: The largest size of each dimension.
         dims_are_dynamic: Whether each dimension is dynamic.
 
@@ -159,7 +158,8 @@ def dynamic_reshape(
         The array of the new sizes.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
+        ShapeError: There is not one entry per dimension, or the bounds give another number of
+            elements than the operand's.
         InvalidArgumentError: A size is negative or too large.
 
     Example:
@@ -182,17 +182,17 @@ def dynamic_reshape(
 
 @checked
 def collapse(operand: Op, dimensions: Dimensions) -> Op:
-    """Neighbouring dimensions made into one; ShapeError unless they count up by one.
+    """The operand with adjacent dimensions merged into one, in row-major order.
 
     Args:
         operand: An array.
-        dimensions: Neighbouring dimensions, in order.
+        dimensions: The numbers of the dimensions, each one more than the number before.
 
     Returns:
         The array with fewer dimensions.
 
     Raises:
-        ShapeError: The operands do not fit the operation.
+        ShapeError: The dimensions are not adjacent and in order, or are not there.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -217,14 +217,14 @@ def collapse(operand: Op, dimensions: Dimensions) -> Op:
 
 @checked
 def transpose(operand: Op, permutation: Dimensions) -> Op:
-    """The dimensions in another order: result dimension i is operand dimension permutation[i].
+    """The operand with its dimensions in another order.
 
     Args:
         operand: An array.
-        permutation: The dimension of the operand for each of the result's.
+        permutation: The dimension of the operand for each dimension of the result.
 
     Returns:
-        The array in the other order.
+        The array, whose dimension i has the size of the operand's dimension `permutation[i]`.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -239,14 +239,14 @@ def transpose(operand: Op, permutation: Dimensions) -> Op:
 
 @checked
 def rev(operand: Op, dimensions: Dimensions) -> Op:
-    """The elements in opposite order along these dimensions.
+    """The elements in reverse order along some dimensions.
 
     Args:
         operand: An array.
-        dimensions: The dimensions to turn around.
+        dimensions: The dimensions to reverse.
 
     Returns:
-        The array in opposite order.
+        The reversed array, of the operand's shape.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -283,13 +283,13 @@ def get_dimension_size(operand: Op, dimension: int) -> Op:
 
 @checked
 def set_dimension_size(operand: Op, val: Op | Scalar, dimension: int) -> Op:
-    """The operand with `val`, s32[], elements that count in a dimension; its size is the bound.
+    """The operand with a dynamic dimension, of which only the first `val` elements are used.
 
-    A size below 0 or above the bound is refused when the program runs.
+    The static size becomes the bound. A run with a size below 0 or above the bound fails.
 
     Args:
         operand: An array.
-        val: The number of elements, an Op or an int.
+        val: The size at run time: an int, or an Op of s32[].
         dimension: The number of a dimension.
 
     Returns:
@@ -312,16 +312,17 @@ def set_dimension_size(operand: Op, val: Op | Scalar, dimension: int) -> Op:
 
 @checked
 def remove_dynamic_dimension(operand: Op, dimension: int) -> Op:
-    """The operand with a dynamic dimension made static, with its bound as the size.
+    """The operand with a dynamic dimension made static: its bound becomes the size.
 
-    Elements that set_dimension_size hid are visible again; other results are padded with zeros.
+    Elements beyond the dynamic size are those that `set_dimension_size` left out, or zeros if the
+    operand is another operation's result.
 
     Args:
         operand: An array.
         dimension: The number of a dimension.
 
     Returns:
-        The array of its bound.
+        The array, static in that dimension.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[<=3]")
@@ -341,25 +342,28 @@ def remove_dynamic_dimension(operand: Op, dimension: int) -> Op:
 
 @checked
 def roll(operand: Op, shift: Op | int, dimension: int) -> Op:
-    """The elements moved up by `shift` along a dimension, those that leave it entering below.
+    """The elements shifted along a dimension; those shifted beyond the end come first.
 
-    A negative `dimension` counts from the end. `shift` is any int, or an integer scalar computed
-    at run time. Semantics: numpy's roll. Raises ShapeError for a dimension that is not there.
+    Semantics: numpy's roll.
 
     Args:
         operand: An array.
-        shift: The number of steps, an int or an integer scalar.
-        dimension: The dimension to move along; negative numbers count from the end.
+        shift: The distance towards higher indices, which may be negative: an int, or an Op of an
+            integer scalar.
+        dimension: The dimension; a negative number counts from the end.
 
     Returns:
-        The moved elements, of the operand's shape.
+        The shifted elements, of the operand's shape.
+
+    Raises:
+        ShapeError: The array has no such dimension, or `shift` is no integer scalar.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
         >>> ops.roll(x, 1, 0)
         %slice.3: f32[2,3]
     """
-    with placed("roll"):
+    with errors_at("roll"):
         number = operand.shape.dimension_number(dimension)
     size = operand.shape.dimensions[number]
     if not size:

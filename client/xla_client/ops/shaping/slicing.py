@@ -11,8 +11,8 @@ from xla_client.programs.builder import (
     Values,
     as_sequence,
     builder_of,
+    errors_at,
     integers,
-    placed,
     promoted,
 )
 from xla_client.programs.checked import checked
@@ -35,13 +35,13 @@ def slice(
     limit_indices: Dimensions,
     strides: Dimensions | None = None,
 ) -> Op:
-    """The elements from start up to limit in steps, per dimension; strides are 1 by default.
+    """The elements from `start_indices` up to `limit_indices`.
 
     Args:
         operand: An array.
         start_indices: The first index in each dimension.
         limit_indices: The index after the last in each dimension.
-        strides: The step in each dimension.
+        strides: The step in each dimension; 1 by default.
 
     Returns:
         The slice.
@@ -63,14 +63,14 @@ def slice(
 def slice_in_dim(
     operand: Op, start_index: int, limit_index: int, stride: int, dimension: int
 ) -> Op:
-    """A slice along one dimension, all of the others; a negative number counts from the end.
+    """The elements from `start_index` up to `limit_index` of one dimension, and all of the others.
 
     Args:
         operand: An array.
-        start_index: The first index.
+        start_index: The first index, from 0.
         limit_index: The index after the last.
         stride: The step.
-        dimension: The number of a dimension.
+        dimension: The dimension; a negative number counts from the end.
 
     Returns:
         The slice.
@@ -85,7 +85,7 @@ def slice_in_dim(
 
     See https://openxla.org/xla/operation_semantics#slice
     """
-    with placed(Opcode.SLICE):
+    with errors_at(Opcode.SLICE):
         dimension = operand.shape.dimension_number(dimension)
     starts = [0] * operand.shape.rank
     limits = list(operand.shape.dimensions)
@@ -96,16 +96,15 @@ def slice_in_dim(
 
 @checked
 def dynamic_slice(operand: Op, start_indices: Values, slice_sizes: Dimensions) -> Op:
-    """A slice whose start is known when the program runs: one scalar per dimension.
+    """A slice whose start is computed at run time.
 
-    Numbers among them take the type of the others, or s32.
-
-    The start is moved so that the slice is inside the operand.
+    A slice that would reach outside of the operand is moved inside.
 
     Args:
         operand: An array.
-        start_indices: The first index of the slice in each dimension: integer scalars.
-        slice_sizes: The size of a slice in each dimension.
+        start_indices: The first index of the slice in each dimension: Ops of integer scalars and
+            ints, which take the type of the Ops, or s32.
+        slice_sizes: The size of the slice in each dimension.
 
     Returns:
         The slice, of `slice_sizes`.
@@ -128,12 +127,15 @@ def dynamic_slice(operand: Op, start_indices: Values, slice_sizes: Dimensions) -
 
 @checked
 def dynamic_update_slice(operand: Op, update: Op, start_indices: Values) -> Op:
-    """The operand with a slice replaced by `update`; the start is moved as in dynamic_slice.
+    """The operand with a slice replaced by `update`, whose start is computed at run time.
+
+    A slice that would reach outside of the operand is moved inside.
 
     Args:
         operand: An array.
-        update: The new elements, no larger than the operand.
-        start_indices: The first index of the slice in each dimension: integer scalars.
+        update: The new elements, of the operand's rank and no larger in any dimension.
+        start_indices: The first index of the slice in each dimension: Ops of integer scalars and
+            ints, which take the type of the Ops, or s32.
 
     Returns:
         The array with the slice replaced.
@@ -158,7 +160,7 @@ def concat_in_dim(operands: Operands, dimension: int) -> Op:
     """The operands joined in order along a dimension.
 
     Args:
-        operands: Arrays that differ in size along `dimension` alone.
+        operands: Arrays of one type, which may differ in size along `dimension` only.
         dimension: The dimension to join along.
 
     Returns:
@@ -178,15 +180,14 @@ def concat_in_dim(operands: Operands, dimension: int) -> Op:
 
 @checked
 def pad(operand: Op, padding_value: Op | Scalar, padding_config: PaddingAmounts) -> Op:
-    """The operand with a scalar before, after and between its elements.
-
-    Negative amounts before and after cut elements off. The config may be (low, high) or
-    (low, high, interior) per dimension.
+    """The operand with padding before, after and between its elements.
 
     Args:
         operand: An array.
-        padding_value: The element to put in, an Op or a number.
-        padding_config: A PaddingConfig, or (low, high) or (low, high, interior) per dimension.
+        padding_value: The element of the padding: an Op of a scalar, or a number.
+        padding_config: A PaddingConfig, or (low, high) or (low, high, interior) per dimension: the
+            numbers of elements before, after and between. Negative ones before and after cut
+            elements off.
 
     Returns:
         The padded array.
@@ -202,21 +203,21 @@ def pad(operand: Op, padding_value: Op | Scalar, padding_config: PaddingAmounts)
     See https://openxla.org/xla/operation_semantics#pad
     """
     attributes = PadAttributes(as_padding_config("padding_config", padding_config))
-    with placed(Opcode.PAD):
+    with errors_at(Opcode.PAD):
         value = promoted(operand.builder, padding_value, operand.shape)
     return operand.builder.instruction(Opcode.PAD, [operand, value], attributes)
 
 
 @checked
 def pad_in_dim(operand: Op, padding_value: Op | Scalar, dimension: int, low: int, high: int) -> Op:
-    """Padding before and after one dimension; a negative number counts from the end.
+    """The operand with padding before and after its elements along one dimension.
 
     Args:
         operand: An array.
-        padding_value: The element to put in, an Op or a number.
-        dimension: The number of a dimension.
-        low: The number of elements before the first.
-        high: The number of elements after the last.
+        padding_value: The element of the padding: an Op of a scalar, or a number.
+        dimension: The dimension; a negative number counts from the end.
+        low: The number of elements before the first; a negative one cuts elements off.
+        high: The number of elements after the last; a negative one cuts elements off.
 
     Returns:
         The padded array.
@@ -231,7 +232,7 @@ def pad_in_dim(operand: Op, padding_value: Op | Scalar, dimension: int, low: int
 
     See https://openxla.org/xla/operation_semantics#pad
     """
-    with placed(Opcode.PAD):
+    with errors_at(Opcode.PAD):
         dimension = operand.shape.dimension_number(dimension)
     amounts = [PaddingDimension()] * operand.shape.rank
     amounts[dimension] = PaddingDimension(low, high)

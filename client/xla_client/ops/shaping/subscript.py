@@ -44,7 +44,8 @@ def subscript(operand: Op, index: Any) -> Op:
 
     Args:
         operand: An array or a tuple.
-        index: Ints, slices, None and `...`, alone or in a tuple, as numpy takes them.
+        index: Ints, slices, None and `...`, alone or in a tuple, as numpy takes them. An index may
+            also be an Op of integers, and one of them an array or a list of ints.
 
     Returns:
         The part or the element.
@@ -53,23 +54,23 @@ def subscript(operand: Op, index: Any) -> Op:
         ArgumentTypeError: `index` is no index.
         ShapeError: The index is outside the array.
     """
-    places = index if isinstance(index, tuple) else (index,)
+    indices = index if isinstance(index, tuple) else (index,)
     try:
         if operand.shape.is_tuple:
-            return _element(operand, places)
-        plan = _planned(operand, places)
+            return _element(operand, indices)
+        plan = _planned(operand, indices)
     except XlaError as error:
         raise error.at("x[...]") from None
     return _taken(operand, plan)
 
 
-def _element(operand: Op, places: Sequence[Any]) -> Op:
+def _element(operand: Op, indices: Sequence[Any]) -> Op:
     count = len(operand.shape.tuple_shapes)
-    if len(places) != 1 or isinstance(places[0], bool) or not hasattr(places[0], "__index__"):
+    if len(indices) != 1 or isinstance(indices[0], bool) or not hasattr(indices[0], "__index__"):
         raise ArgumentTypeError(
-            f"an element of a tuple is taken by an int, got {described(places)} for {operand!r}"
+            f"an element of a tuple is taken by an int, got {described(indices)} for {operand!r}"
         )
-    number = operator.index(places[0])
+    number = operator.index(indices[0])
     if not -count <= number < count:
         raise ShapeError(f"an element of a tuple of {count} is needed, got {number} of {operand!r}")
     builder = operand.builder
@@ -78,53 +79,53 @@ def _element(operand: Op, places: Sequence[Any]) -> Op:
     return get_tuple_element(operand, number % count)
 
 
-def _planned(operand: Op, places: Sequence[Any]) -> _Plan:
+def _planned(operand: Op, indices: Sequence[Any]) -> _Plan:
     sizes = operand.shape.dimensions
     plan = _Plan([0] * len(sizes), list(sizes), [1] * len(sizes))
-    named = sum(place is not None and place is not Ellipsis for place in places)
-    if named > len(sizes) or sum(place is Ellipsis for place in places) > 1:
+    named = sum(index is not None and index is not Ellipsis for index in indices)
+    if named > len(sizes) or sum(index is Ellipsis for index in indices) > 1:
         raise ShapeError(
             f"there must be at most one index per dimension and one ..., got {named} indices for "
             f"{operand.shape}"
         )
     number = 0
-    for place in places:
-        if place is None:
+    for index in indices:
+        if index is None:
             plan.kept.append(None)
-        elif place is Ellipsis:
+        elif index is Ellipsis:
             plan.kept += range(number, number + len(sizes) - named)
             number += len(sizes) - named
         else:
-            _place(operand, plan, number, place)
+            _add_index(operand, plan, number, index)
             number += 1
     plan.kept += range(number, len(sizes))
     return plan
 
 
-def _place(operand: Op, plan: _Plan, number: int, place: Any) -> None:
-    """Take one index into the plan."""
+def _add_index(operand: Op, plan: _Plan, number: int, index: Any) -> None:
+    """Add one index to the plan."""
     size = operand.shape.dimensions[number]
-    if isinstance(place, _Slice):
-        _place_slice(plan, number, size, place)
+    if isinstance(index, _Slice):
+        _add_slice(plan, number, size, index)
         return
-    if isinstance(place, list | np.ndarray):
-        place = _constant(operand, place, number, size)
-    if isinstance(place, Op):
-        if not place.shape.element_type.is_integer:
+    if isinstance(index, list | np.ndarray):
+        index = _constant(operand, index, number, size)
+    if isinstance(index, Op):
+        if not index.shape.element_type.is_integer:
             raise ArgumentTypeError(
-                f"an index must have an integer type, got {place!r}; ops.select chooses by pred"
+                f"an index must have an integer type, got {index!r}; ops.select chooses by pred"
             )
-        if place.shape.rank:
-            plan.arrays[number] = place
+        if index.shape.rank:
+            plan.arrays[number] = index
             plan.kept.append(number)
         else:
-            plan.scalars[number] = place
+            plan.scalars[number] = index
         return
-    if isinstance(place, bool | np.bool_) or not hasattr(place, "__index__"):
+    if isinstance(index, bool | np.bool_) or not hasattr(index, "__index__"):
         raise ArgumentTypeError(
-            f"an index must be an int, a slice, None, ... or an Op, got {described(place)}"
+            f"an index must be an int, a slice, None, ... or an Op, got {described(index)}"
         )
-    at = operator.index(place)
+    at = operator.index(index)
     if not -size <= at < size:
         raise ShapeError(
             f"an index must lie inside its dimension, got {at} of dim {number} = {size} of "
@@ -133,18 +134,18 @@ def _place(operand: Op, plan: _Plan, number: int, place: Any) -> None:
     plan.starts[number], plan.limits[number] = at % size, at % size + 1
 
 
-def _place_slice(plan: _Plan, number: int, size: int, place: Any) -> None:
-    for bound in (place.start, place.stop, place.step):
+def _add_slice(plan: _Plan, number: int, size: int, index: Any) -> None:
+    for bound in (index.start, index.stop, index.step):
         if isinstance(bound, Op):
             raise ArgumentTypeError(
-                f"the bounds of a slice must be ints, got {bound!r}; its size would be known when "
-                "the program runs alone: ops.dynamic_slice takes a start and a size"
+                f"the bounds of a slice must be ints, got {bound!r}; a size must be known while "
+                "the program is written: ops.dynamic_slice takes a start and a size"
             )
         if bound is not None and (isinstance(bound, bool) or not hasattr(bound, "__index__")):
             raise ArgumentTypeError(f"the bounds of a slice must be ints, got {described(bound)}")
-    if place.step is not None and operator.index(place.step) == 0:
+    if index.step is not None and operator.index(index.step) == 0:
         raise ShapeError("the step of a slice must not be 0, got 0")
-    chosen = range(size)[place]
+    chosen = range(size)[index]
     first, last = (chosen[0], chosen[-1]) if chosen else (0, -1)
     if chosen.step < 0:
         plan.reversed.append(number)
@@ -154,17 +155,17 @@ def _place_slice(plan: _Plan, number: int, size: int, place: Any) -> None:
     plan.kept.append(number)
 
 
-def _constant(operand: Op, place: Any, number: int, size: int) -> Op:
+def _constant(operand: Op, index: Any, number: int, size: int) -> Op:
     """Indices that are known: an array of ints, those below zero counted from the end."""
-    array = as_array(place)
+    array = as_array(index)
     if array.dtype.kind not in "iu":
         raise ArgumentTypeError(
-            f"an index must have an integer type, got {described(place)}; ops.select chooses by "
+            f"an index must have an integer type, got {described(index)}; ops.select chooses by "
             "pred"
         )
     if array.size and not (-size <= int(array.min()) and int(array.max()) < size):
         raise ShapeError(
-            f"an index must lie inside its dimension, got {described(place)} of dim {number} = "
+            f"an index must lie inside its dimension, got {described(index)} of dim {number} = "
             f"{size} of {operand.shape}"
         )
     return operand.builder.constant(np.where(array < 0, array + size, array).astype(np.int32))

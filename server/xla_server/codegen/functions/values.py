@@ -24,7 +24,7 @@ Number = float | int
 
 Coefficients = Mapping[str, tuple[float, ...]]
 """Coefficients of a minimax polynomial by element type, constant term first. They are computed, and
-formatted, by `python -m tests.ulps.polynomials`."""
+formatted, by `python -m tests.ulps.fits`."""
 
 
 class Lanes(ir.VectorType):  # type: ignore[misc]

@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.conformance.oracle import evaluated
 from tests.conformance.sweep.draws.depth import FULL
-from tests.corpus.jax.values import Builder, merged
+from tests.corpus.jax.calls.values import Builder, merged
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.element_type import ElementType
 

@@ -9,8 +9,9 @@ from tests.fuzz.answers.steps import control, elementwise, products, windows
 from tests.fuzz.answers.steps.graph import Case, graph_case, with_all_results
 from tests.operations_page.probes import PROBES
 from tests.operations_page.probing import Subject
-from tests.property import random_control, random_steps
-from tests.property.random_graphs import Step
+from tests.property.random_programs import control as random_control
+from tests.property.random_programs import steps as random_steps
+from tests.property.random_programs.graphs import Step
 from xla_contract.errors import XlaError
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode

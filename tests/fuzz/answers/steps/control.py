@@ -7,7 +7,7 @@ import numpy as np
 from tests.building import scalars
 from tests.conformance.sweep.draws import drawing
 from tests.fuzz.answers.steps.graph import FreeGraph
-from tests.property.random_graphs import FLOATS, INTEGERS, KINDS, Graph, Node, Step
+from tests.property.random_programs.graphs import FLOATS, INTEGERS, KINDS, Graph, Node, Step
 from xla_client import Builder, ops
 from xla_client.programs.builder import Op
 from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm

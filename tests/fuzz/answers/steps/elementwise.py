@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from tests.conformance.sweep.draws import drawing
 from tests.conformance.sweep.draws.operands import BY_JAX
 from tests.fuzz.answers.steps.graph import FreeGraph
-from tests.property.random_graphs import FLOATS, KINDS, Graph, Node, Step, converted
+from tests.property.random_programs.graphs import FLOATS, KINDS, Graph, Node, Step, converted
 from xla_client import ops
 from xla_contract.ops.elementwise.elementwise import BINARY, UNARY
 from xla_contract.types.element_type import ElementType as E

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tests.conformance.sweep.draws import drawing
-from tests.property.random_graphs import KINDS, Graph, Node, Step, ranged
+from tests.property.random_programs.graphs import KINDS, Graph, Node, Step, ranged
 from xla_contract.errors import XlaError
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.element_type import ElementType as E

@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from tests.fuzz.answers.steps.graph import FreeGraph
-from tests.property.random_graphs import FLOATS, INTEGERS, Graph, Node, Step
-from tests.property.random_steps import dot_dimensions
+from tests.property.random_programs.graphs import FLOATS, INTEGERS, Graph, Node, Step
+from tests.property.random_programs.steps import dot_dimensions
 from xla_client import ConvolutionDimensionNumbers, DotDimensionNumbers, ops
 from xla_contract.ops.linear_algebra.fft import FftType
 from xla_contract.ops.linear_algebra.triangular_solve import Transpose

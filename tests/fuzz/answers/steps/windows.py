@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from tests.building import scalars
-from tests.property.random_graphs import FLOATS, INTEGERS, Graph, Node, Step
-from tests.property.random_steps import window
+from tests.property.random_programs.graphs import FLOATS, INTEGERS, Graph, Node, Step
+from tests.property.random_programs.steps import window
 from xla_client import Computation, ops
 from xla_client.programs.builder import Op
 from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers

@@ -186,7 +186,7 @@ ASSORTED = (
     Case(lambda e: ops.pad(e.v, 0.0, [1]), TYPE, "padding_config must be PaddingConfig or"),
     Case(lambda e: ops.pad(e.n, 0.5, [(0, 1)]), VALUE, "float 0.5 for s32"),
     Case(lambda e: ops.dynamic_slice(e.v, [0.5], [1]), VALUE, "0.5 for s32"),
-    Case(lambda e: ops.select(e.p, 1.0, 2), ShapeError, "select"),
+    Case(lambda e: ops.select(e.x, 1.0, 2), ShapeError, "select"),
     Case(lambda e: ops.outfeed(e.x, None, 5), TYPE, "config must be bytes or text"),
     Case(
         lambda e: ops.cross_replica_sum(e.x, [0, 1]), TYPE, "replica_groups must be a sequence of"

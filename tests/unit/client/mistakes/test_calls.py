@@ -36,6 +36,11 @@ CASES: tuple[tuple[Make, type[XlaError], str], ...] = (
     (lambda e, c: e.run(V, 1, 2), VALUE, "one argument per parameter, got 3"),
     (lambda e, c: e.run(V[:2], 1), VALUE, r"argument 0: .* got an array of \[2\] for f32"),
     (lambda e, c: e.run(np.zeros(3), 1), VALUE, "argument 0: .* got elements of f64 for f32"),
+    # Methods of base classes are named by the class that users know.
+    (lambda e, c: e.run_batch(3), TYPE, "^Executable.run_batch: batch must be a sequence"),
+    (lambda e, c: e.explain(timeout="1"), TYPE, "^Executable.explain: timeout must be"),
+    (lambda e, c: e.execute_sharded(timeout="1"), TYPE, "^Executable.execute_sharded: timeout"),
+    (lambda e, c: c.device("x"), TYPE, "^Client.device: ordinal must be the number of a device"),
     (lambda e, c: e.run(V, 1.5), VALUE, r"argument 1: .* for s32\[\]"),
     (lambda e, c: e.run(V, 1 << 40), VALUE, "argument 1: .* s32"),
     (lambda e, c: e.run("abc", 1), TYPE, "argument 0: a value must be a number or an arr"),

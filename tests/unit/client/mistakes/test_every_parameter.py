@@ -10,7 +10,7 @@ import pytest
 import xla_client
 from tests.unit.client.mistakes.cases import Values
 from xla_client import lib, ops
-from xla_client.programs.checked import _taker_of
+from xla_client.programs.checked import _converter_of
 from xla_contract.errors import InvalidArgumentError
 
 NOT_CHECKED = {
@@ -85,7 +85,7 @@ def _right(annotation: Any) -> Any:
     ]  # fmt: skip
     for candidate in candidates:
         try:
-            _taker_of(annotation)("value", candidate)
+            _converter_of(annotation)("value", candidate)
         except InvalidArgumentError:
             continue
         if candidate is not None or "None" in str(annotation):

@@ -1,5 +1,6 @@
 """Compiled programs: the rounds that a run takes, and what it leaves behind."""
 
+import asyncio
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from tests.unit.client.small_programs import (
     identity,
     pair,
 )
-from xla_client.runs import executable, run_request
+from xla_client.runs import gathered_runs, run_request
 from xla_client.transport.transport import Transport
 from xla_contract.errors import (
     DeadlineExceededError,
@@ -150,7 +151,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_given_up(
 
 
 def test_a_batch_keeps_its_order_and_its_errors(either: xc.Client, monkeypatch: Any) -> None:
-    monkeypatch.setattr(executable, "_BATCH", 2)
+    monkeypatch.setattr(gathered_runs, "_BATCH", 2)
     run = either.compile(double())
     gone = either.to_device(ONES)
     either.adopt(gone.handle).delete()
@@ -215,3 +216,23 @@ def test_it_says_what_it_is(client: xc.Client) -> None:
     assert run.is_of(client._session)
     with xc.connect(client.target) as other:
         assert not run.is_of(other._session)
+
+
+def test_an_execution_is_an_argument_of_every_kind_of_run(
+    client: xc.Client, plain_client: xc.Client
+) -> None:
+    for connected in (client, plain_client):
+        run = connected.compile(double())
+        last = run.submit(ONES)
+        found = [
+            run(last).to_numpy(),
+            run.run(last),
+            asyncio.run(run.arun(last)),
+            *run.run_batch([(last,)]),
+            run.submit(last).result().to_numpy(),
+            connected.execute(double(), last).to_numpy(),
+        ]
+        if connected is client:
+            sharded = connected.compile(double(), mesh=connected.mesh((2,), ("x",)))
+            found += [each.to_numpy() for each in sharded.execute_sharded(last)]
+        np.testing.assert_array_equal(found, [4 * ONES] * len(found))

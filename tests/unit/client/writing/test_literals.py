@@ -53,6 +53,20 @@ def test_a_known_type_is_taken_by_numbers_of_python(client: xc.Client) -> None:
     assert str(as_literal([1, 2], Shape.parse("bf16[2]")).shape) == "bf16[2]{0}"
     with pytest.raises(InvalidArgumentError, match=r"got elements of f32 for f64\[2\]"):
         run.run(np.zeros(2, np.float32))
+    for value, shape, sentence in (
+        (1.5, "s32[]", r"got 1\.5 \(float\) for s32\[\]"),
+        ([1, 2j], "f32[2]", r"got \[1, 2j\] \(list\) for f32\[2\]"),
+        (2, "pred[]", r"got 2 \(int\) for pred\[\]"),
+        (1 << 40, "u8[]", r"for u8\[\], got int: u8 holds 0 to 255, got 1099511627776"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=sentence):
+            as_literal(value, Shape.parse(shape))
+
+
+def test_a_shape_by_numpy_s_name_is_told_hlo_s() -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        Builder().parameter(0, "float32[2,3]")
+    assert caught.value.hint == "HLO's name of float32 is f32"
 
 
 def test_tuples_nest_and_literals_stay() -> None:
@@ -60,6 +74,13 @@ def test_tuples_nest_and_literals_stay() -> None:
     literal = Literal.from_numpy(np.zeros(2))
     assert as_literal(literal) is literal
     assert str(Builder().constant((1, 2)).shape) == "s32[2]"
+    with pytest.raises(
+        InvalidArgumentError, match=r"got a list for \(s32\[\], s32\[\]\)"
+    ) as caught:
+        as_literal([1, 2], Shape.parse("(s32[], s32[])"))
+    assert "tuple(values)" in caught.value.hint
+    with pytest.raises(ArgumentTypeError, match=r"by Literal\.from_numpy, got \[1, 2\] \(list\)"):
+        Literal([1, 2])  # type: ignore[arg-type]
 
 
 def test_memory_is_shared_where_a_copy_is_not_wanted() -> None:

@@ -1,5 +1,6 @@
 """Operators and methods of Ops, against numpy's."""
 
+import functools
 import operator
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import xla_client as xc
 from tests.unit.client.writing.running import run
 from xla_client import Builder, ops
+from xla_client.programs.familiar_names import FAMILIAR_NAMES
 from xla_contract.errors import ArgumentTypeError, ShapeError
 
 X = np.float32([[1.5, -2, 3], [-0.5, 4, -7.25]])
@@ -136,20 +138,46 @@ def test_no_rank_is_promoted() -> None:
         x.lt(v)
 
 
+def test_two_numbers_to_select_from_are_of_the_wider_type() -> None:
+    x = Builder("program").parameter(0, "f32[3]")
+    pairs: list[tuple[Any, Any, str]] = [(1, 0, "s32"), (1.0, 0, "f32"), (0, np.int8(1), "s8")]
+    for on_true, on_false, element_type in pairs:
+        assert ops.select(x.gt(0), on_true, on_false).element_type.text == element_type
+
+
 def test_unknown_attributes_say_where_operations_are() -> None:
     x = Builder("program").parameter(0, "f32[3]")
     with pytest.raises(AttributeError, match=r"an Op has no attribute 'tanh'; .*ops.tanh"):
         x.tanh()
     with pytest.raises(AttributeError, match=r"functions of xla_client.ops and xla_client.lib"):
-        x.softmax()
+        x.nothing()
+    with pytest.raises(AttributeError, match=r"'flatten'; the operation is ops\.reshape"):
+        x.flatten()
+    with pytest.raises(AttributeError, match=r"attribute 'where'; the operation is ops\.select"):
+        _ = ops.where
+    with pytest.raises(AttributeError, match=r"'xla_client.ops' has no attribute 'nothing'$"):
+        _ = ops.nothing
     assert not hasattr(x, "__array_interface__")
+
+
+def test_familiar_names_are_those_of_no_operation_and_lead_to_one() -> None:
+    assert not set(FAMILIAR_NAMES) & set(ops.__all__)
+    for place in FAMILIAR_NAMES.values():
+        owner, *names = place.split(".")
+        assert callable(functools.reduce(getattr, names, getattr(xc, owner))), place
 
 
 def test_numpy_functions_of_ops() -> None:
     x = Builder("program").parameter(0, "f32[3]")
     assert np.multiply(x, np.float32(2)).name.startswith("multiply")
-    for function in (np.exp, np.maximum.reduce, np.negative):
-        with pytest.raises(ArgumentTypeError, match=r"numpy's \w+ \(functions of Ops are in"):
+    for function, place in (
+        (np.exp, r"ops\.exp\)"),
+        (np.negative, r"ops\.neg\)"),
+        (np.maximum.reduce, "in xla_client"),
+    ):
+        with pytest.raises(
+            ArgumentTypeError, match=rf"numpy's \w+ \(the function of Ops is {place}"
+        ):
             function(x)
     with pytest.raises(ArgumentTypeError, match=r"ops.lt\(x, y\) or x.lt\(y\)"):
         np.float32(1) < x  # noqa: B015

@@ -136,3 +136,19 @@ def test_types_and_sizes_that_are_none(write: Callable[[], Shape], sentence: str
 def test_text_is_for_parse() -> None:
     with pytest.raises(InvalidArgumentError, match=r"got 'f32\[3\]'; .*Shape.parse takes text"):
         Shape("f32[3]")  # type: ignore[arg-type]
+
+
+def test_a_shape_shows_its_text_and_no_elements() -> None:
+    shape = Shape.parse("(f32[2,3]{1,0}, s32[])")
+    assert repr(shape) == "Shape('(f32[2,3]{1,0}, s32[])')"
+    padded = Shape(F32, (2,), Layout((0,), padded_dimensions=(4,)))
+    texts = {
+        repr(Shape.tuple_of(pair))
+        for pair in ([padded, Shape.scalar(F32)], [Shape.scalar(F32), padded])
+    }
+    assert len(texts | {repr(padded)}) == 3
+    assert "padded_dimensions=(4,)" in repr(padded)
+    with pytest.raises(ArgumentTypeError, match=r"got f32\[2\]\{0\}; its sizes are shape\.dimens"):
+        padded[0]
+    with pytest.raises(TypeError, match=r"its elements are shape\.tuple_shapes"):
+        list(shape)

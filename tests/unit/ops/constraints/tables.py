@@ -8,6 +8,7 @@ from tests.unit.ops.constraints.case import Case
 
 CASES: tuple[Case, ...] = tuple(
     case
-    for family in pkgutil.iter_modules(families.__path__)
-    for case in importlib.import_module(f"{families.__name__}.{family.name}").CASES
+    for family in pkgutil.walk_packages(families.__path__, f"{families.__name__}.")
+    if not family.ispkg
+    for case in importlib.import_module(family.name).CASES
 )

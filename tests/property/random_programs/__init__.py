@@ -1,0 +1,1 @@
+"""Random programs: graphs of instructions, drawn step by step."""

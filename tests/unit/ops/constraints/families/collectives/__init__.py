@@ -1,0 +1,1 @@
+"""Broken exchanges of values between replicas and partitions."""
