@@ -42,6 +42,7 @@ def driver_checks(driver: Driver, toolchain: Toolchain) -> Iterator[Check]:
         "changes_graphs",
         "changes_copies_and_calls",
         "loops",
+        "orders_streams",
         "threads",
     )
     for name in names:
@@ -213,6 +214,23 @@ class _Checked:
             driver.synchronise(stream)
             assert np.array_equal(found, numbers if is_stopped else numbers[::-1]), is_stopped
             assert marked == (bytes(8) if is_stopped else b"\xff\xff\0\0\xff\0\0\0"), marked
+
+    def orders_streams(self) -> None:
+        """Streams whose work reads what the one before writes, and that the host waits for last."""
+        driver, size = self._driver, 64 << 20
+        streams = [driver.new_stream() for _ in range(4)]
+        given = np.random.default_rng(0).integers(0, 256, size, np.uint8)
+        found = np.zeros_like(given)
+        pieces = [driver.allocate(size, streams[0]) for _ in streams]
+        driver.upload(pieces[0], given.data, streams[0])
+        for number, stream in enumerate(streams[1:]):
+            driver.wait_for(driver.record(streams[number]), stream)
+            driver.enqueue(DeviceCopy(pieces[number + 1], pieces[number], size), stream)
+        driver.download(found.data, pieces[-1], streams[-1])
+        driver.synchronise(streams[-1])
+        assert np.array_equal(given, found)
+        for stream, piece in zip(streams, pieces, strict=True):
+            driver.free(piece, stream)
 
     def threads(self) -> None:
         errors: list[BaseException] = []

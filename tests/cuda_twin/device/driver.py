@@ -92,6 +92,17 @@ def _bytes_at(address: int, byte_size: int) -> int:
 Work = Callable[[], None]
 
 
+class TwinEvent:
+    """The work that a stream had when it was recorded."""
+
+    def __init__(self, stream: int) -> None:
+        self.stream, self.is_done = stream, False
+
+    def set(self) -> None:
+        """Say that the work is done."""
+        self.is_done = True
+
+
 class TwinDriver:
     """A device of the host, which does at once all that a stream is given.
 
@@ -107,6 +118,7 @@ class TwinDriver:
         self._pieces: dict[int, Piece] = {}
         self._freed: collections.deque[Piece] = collections.deque()
         self._streams: dict[int, collections.deque[Work]] = {}
+        self._working: dict[int, threading.RLock] = {}
         self._captured: dict[int, list[Work]] = {}
         self._lock = threading.RLock()
         self._pinned = range(0)
@@ -131,14 +143,32 @@ class TwinDriver:
         with self._lock:
             stream = len(self._streams) + 1
             self._streams[stream] = collections.deque()
+            self._working[stream] = threading.RLock()
             return stream
 
     def synchronise(self, stream: int) -> None:
         """Do what is left of a stream."""
         assert stream not in self._captured
         works = self._streams[stream]
-        while works:
-            works.popleft()()
+        with self._working[stream]:
+            while works:
+                works.popleft()()
+
+    def record(self, stream: int) -> TwinEvent:
+        """Return an event of the work that a stream has."""
+        event = TwinEvent(stream)
+        self._give(stream, event.set)
+        return event
+
+    def wait_for(self, event: TwinEvent, stream: int) -> None:
+        """Let a stream do what is left of the event's work before its own."""
+
+        def work() -> None:
+            with self._working[event.stream]:
+                while not event.is_done:
+                    self._streams[event.stream].popleft()()
+
+        self._give(stream, work)
 
     def _give(self, stream: int, work: Work) -> None:
         """Give work to a stream, or to the graph that it is captured for."""

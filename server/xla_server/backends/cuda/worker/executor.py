@@ -5,6 +5,11 @@ the server, and at its end. It polls its cancellation flag before each row and a
 in a graph polls it in each iteration, and a long kernel while it runs. Enqueued work cannot be
 cancelled. So the times of new rows are measured, with a wait after each, and a run waits once it
 has enqueued too much. Errors of new rows name their row.
+
+A run may be launched: its results are given away before its last wait. Runs that have them as
+parameters are enqueued at once, and their streams wait for its stream. Work that polls its own
+run's flag would hold up the end of those others, so a run that has enqueued such work is not
+launched. The bound of enqueued work counts what a run's stream waits for.
 """
 
 import collections
@@ -12,8 +17,8 @@ import functools
 import itertools
 import time
 import weakref
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from xla_server.backends.cuda.worker.device.driver import (
     DeviceCopy,
@@ -48,8 +53,18 @@ RECENT_LAUNCHES = 64
 _runs = itertools.count(1)
 
 
+class LaunchedWork(NamedTuple):
+    """The enqueued work of a launched run: its event, and its time in nanoseconds."""
+
+    event: Any
+    nanoseconds: int
+
+
 class Lane:
-    """The stream, shared memory and graphs of a connection, for one run after the other."""
+    """The stream, shared memory and graphs of a connection, for one run after the other.
+
+    `launched` has the work of the device's launched runs that may not be done, by their numbers.
+    """
 
     def __init__(
         self,
@@ -58,8 +73,9 @@ class Lane:
         shared: SharedMemory,
         connection: int,
         recent: collections.deque[str],
+        launched: dict[int, LaunchedWork],
     ) -> None:
-        self.driver, self.stream, self.recent = driver, stream, recent
+        self.driver, self.stream, self.recent, self.launched = driver, stream, recent, launched
         self._shared, self._connection = shared, connection
         self._graphs: weakref.WeakKeyDictionary[WorkerProgram, Graphs]
         self._graphs = weakref.WeakKeyDictionary()
@@ -105,15 +121,27 @@ class Lane:
 class ProgramRun:
     """One run of a program in a stream. For one thread.
 
-    It owns its arena and, until it is finished, its results. A method that raises has freed them.
+    It owns its arena and, until it is finished or launched, its results. A method that raises has
+    freed what it owned. Its work begins after that of the launched runs with the numbers `after`.
     """
 
-    def __init__(self, lane: Lane, loaded: WorkerProgram, parameters: Sequence[int]) -> None:
+    def __init__(
+        self,
+        lane: Lane,
+        loaded: WorkerProgram,
+        parameters: Sequence[int],
+        after: Iterable[int] = (),
+        *,
+        is_launched: bool = False,
+    ) -> None:
         self._lane, self._loaded = lane, loaded
         self._driver, self._stream = lane.driver, lane.stream
         self._number, self._row = next(_runs), 0
         self._begin = time.perf_counter_ns()
         self._pending = 0
+        self._may_be_long = False
+        """True if work is enqueued whose time is unknown: it polls the run's flag."""
+        self._may_be_launched = is_launched
         self._owned: list[int] = []
         program = loaded.program
         if len(parameters) != program.parameter_count:
@@ -122,6 +150,7 @@ class ProgramRun:
             )
         flag = lane.flag
         try:
+            self._wait_for(after)
             arena = self._allocate(program.arena_bytes) if program.arena_bytes else 0
             self._results = tuple(self._allocate(size) for size in program.results)
         except BaseException:  # Only this run can free the memory, whatever was raised.
@@ -140,23 +169,49 @@ class ProgramRun:
         """Walk to the next step of the server or to the end. Raises RunCancelledError."""
         try:
             step = self._walked()
+            is_pending = self._pending and not self._may_be_long
+            if step is None and self._may_be_launched and is_pending:
+                return self._launch()
             self._wait()
             # A loop that was stopped leaves invalid values.
             self._lane.check()
             if step is not None:
                 return protocol.Suspended(self._number, step.number, self._addresses)
-            results = set(self._results)
-            self._free([each for each in self._owned if each not in results])
+            results = self._given()
+            self._free(self._owned)
         except BaseException:  # The same, and the stream may still use it.
             self.abandon()
             raise
-        self._owned = []
-        return protocol.Finished(self._results, time.perf_counter_ns() - self._begin)
+        self._lane.launched.pop(self._number, None)
+        return protocol.Finished(results, time.perf_counter_ns() - self._begin)
 
     def abandon(self) -> None:
         """End the run: wait for its stream, whose work may use others' memory, and free its own."""
         self._driver.synchronise(self._stream)
+        self._lane.launched.pop(self._number, None)
         self._free(self._owned)
+
+    def _launch(self) -> protocol.Launched:
+        """Give the results away; the next `go_on` waits for them."""
+        self._may_be_launched = False
+        event = self._driver.record(self._stream)
+        self._lane.launched[self._number] = LaunchedWork(event, self._pending)
+        return protocol.Launched(self._number, self._given())
+
+    def _given(self) -> tuple[int, ...]:
+        """Return the results that the run owns, and own them no more."""
+        results, self._results = self._results, ()
+        given = set(results)
+        self._owned = [each for each in self._owned if each not in given]
+        return results
+
+    def _wait_for(self, after: Iterable[int]) -> None:
+        """Let the stream wait for launched runs; their work counts as enqueued by this one."""
+        for number in after:
+            work = self._lane.launched.get(number)
+            if work is not None:
+                self._driver.wait_for(work.event, self._stream)
+                self._add(work.nanoseconds)
 
     def _walked(self) -> protocol.HostStep | None:
         """Walk the rows to the next step of the server; None at the end."""
@@ -199,8 +254,13 @@ class ProgramRun:
         if not self._graphs.launch(segment, addresses, walk, changes):
             return False
         self._lane.recent.append(f"graph of {self._loaded.launches[segment]}")
+        self._may_be_long |= segment.has_jumps or self._polls(self._loaded.slots[segment])
         self._add(cost)
         return True
+
+    def _polls(self, slots: Sequence[int]) -> bool:
+        """Return whether work that uses these slots polls the run's flag, which is the last."""
+        return len(self._addresses) - 1 in slots
 
     def _captured(self, segment: Segment) -> Mapping[int, Any]:
         """Enqueue a segment to the stream under capture; return the nodes of rows outside loops."""
@@ -254,6 +314,7 @@ class ProgramRun:
         cost = self._loaded.nanoseconds(number, number + 1)
         if cost is not None:
             self._do(row, self._stream)
+            self._may_be_long |= self._polls(slots_of(row))
             self._add(cost)
             return
         self._wait()
@@ -271,11 +332,11 @@ class ProgramRun:
 
     def _wait(self) -> None:
         self._driver.synchronise(self._stream)
-        self._pending = 0
+        self._pending, self._may_be_long = 0, False
 
     def _read(self, slot: int, byte_size: int) -> memoryview:
         found = self._lane.read(self._addresses[slot], byte_size)
-        self._pending = 0
+        self._pending, self._may_be_long = 0, False
         return found
 
     def _do(self, row: protocol.DeviceRow, stream: int) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 TOTAL_BYTES = 1 << 20
 CONTEXT, POOL, MODULE, FUNCTION, GRAPH, EXECUTABLE, CHILD = 0x77, 0x99, 0xA, 0xB, 0xC, 0xD, 0xE
+EVENT = 0xF
 RESERVED, USED = 5, 7
 MAPPED, CONDITION = 1 << 40, 1 << 50
 
@@ -43,6 +44,7 @@ class FakeBindings(types.ModuleType):
         CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT=RESERVED,
         CU_MEMPOOL_ATTR_USED_MEM_CURRENT=USED,
     )
+    CUevent_flags = types.SimpleNamespace(CU_EVENT_DISABLE_TIMING=2)
     CUstream_flags = types.SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
     CUstreamCaptureMode = types.SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2)
     CUfunction_attribute = types.SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
@@ -156,6 +158,9 @@ class FakeBindings(types.ModuleType):
     def _cuMemFreeAsync(self, address: int, stream: int) -> tuple[Any, ...]:
         del self.memory[address]
         return ()
+
+    def _cuEventCreate(self, flags: int) -> tuple[Any, ...]:
+        return (EVENT,)
 
     def _cuStreamCreate(self, flags: int) -> tuple[Any, ...]:
         return (1000 + len(self.named("cuStreamCreate")),)

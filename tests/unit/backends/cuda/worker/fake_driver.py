@@ -42,6 +42,14 @@ def REFUSED() -> None:  # noqa: N802
     """Work of a capture that cannot be ended."""
 
 
+class FakeEvent(threading.Event):
+    """The work that a stream had when it was recorded."""
+
+    def __init__(self, stream: int) -> None:
+        super().__init__()
+        self.stream = stream
+
+
 class _Module:
     """Loaded as long as its kernels are referenced."""
 
@@ -58,6 +66,7 @@ class FakeDriver:
         self._reserved = 0
         self._next = itertools.count(1)
         self._streams: dict[int, list[Callable[[], None]]] = {}
+        self._working: dict[int, threading.RLock] = {}
         self.modules: weakref.WeakSet[_Module] = weakref.WeakSet()
         self._current = threading.local()
         self._pinned: list[memoryview] = []
@@ -73,15 +82,29 @@ class FakeDriver:
         with self._lock:
             stream = len(self._streams) + 1
             self._streams[stream] = []
+            self._working[stream] = threading.RLock()
             return stream
 
     def synchronise(self, stream: int) -> None:
         assert self._current.is_set
         assert stream not in self._captured
         self.waits += 1
-        work = self._streams[stream]
-        while work:
-            work.pop(0)()
+        self._execute(stream, lambda: not self._streams[stream])
+
+    def _execute(self, stream: int, is_done: Callable[[], bool]) -> None:
+        with self._working[stream]:
+            while not is_done():
+                self._streams[stream].pop(0)()
+
+    def record(self, stream: int) -> FakeEvent:
+        assert stream not in self._captured
+        event = FakeEvent(stream)
+        self._streams[stream].append(event.set)
+        return event
+
+    def wait_for(self, event: FakeEvent, stream: int) -> None:
+        assert event.stream != stream
+        self._later(stream, lambda: self._execute(event.stream, event.is_set))
 
     def allocate(self, byte_size: int, stream: int) -> int:
         assert byte_size > 0

@@ -60,7 +60,7 @@ class Device:
             self.shared.device_address = self.driver.pin(self.shared.view)
         self.recent: collections.deque[str] = collections.deque()
         self.stream = self.driver.new_stream()
-        self.lane = Lane(self.driver, self.stream, self.shared, 0, self.recent)
+        self.lane = Lane(self.driver, self.stream, self.shared, 0, self.recent, {})
 
     def load(self, rows: Sequence[DeviceRow]) -> WorkerProgram:
         return WorkerProgram(self.driver, program(*rows), ())

@@ -110,6 +110,18 @@ class CudaDriver:
         checked("cuStreamSynchronize", cuda.cuStreamSynchronize(stream))
         self._idle.add(stream)
 
+    def record(self, stream: int) -> "_Event":
+        """Return an event of the work that the stream has now."""
+        flags = int(cuda.CUevent_flags.CU_EVENT_DISABLE_TIMING)
+        event = _Event(*checked("cuEventCreate", cuda.cuEventCreate(flags)))
+        checked("cuEventRecord", cuda.cuEventRecord(event.handle, stream))
+        return event
+
+    def wait_for(self, event: "_Event", stream: int) -> None:
+        """Let later work of the stream begin once the event's work is done."""
+        self._idle.discard(stream)
+        checked("cuStreamWaitEvent", cuda.cuStreamWaitEvent(stream, event.handle, 0))
+
     def allocate(self, byte_size: int, stream: int) -> int:
         """Return kept memory of this size, else memory of the pool for later work of the stream."""
         address = self._kept.take(byte_size)
@@ -289,6 +301,16 @@ class CudaDriver:
         handle = ctypes.c_void_p()
         _LIBRARY.cuModuleLoadDataEx(ctypes.byref(handle), image, 2, options, values)
         return log.value.decode(errors="replace").strip() or "no reason given"
+
+
+class _Event:
+    """An event, which is destroyed with its last reference; streams that wait for it still do."""
+
+    def __init__(self, handle: Any) -> None:
+        self.handle = handle
+
+    def __del__(self) -> None:
+        cuda.cuEventDestroy(self.handle)
 
 
 class _Module:

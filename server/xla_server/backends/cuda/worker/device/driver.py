@@ -64,6 +64,12 @@ class Driver(Protocol):
     def synchronise(self, stream: int) -> None:
         """Wait until all work of the stream is done."""
 
+    def record(self, stream: int) -> Any:
+        """Return an event of the work that the stream has now, for `wait_for`."""
+
+    def wait_for(self, event: Any, stream: int) -> None:
+        """Let later work of the stream begin once the event's work is done; the host goes on."""
+
     def allocate(self, byte_size: int, stream: int) -> int:
         """Return memory, aligned to 256 bytes, for later work of the stream.
 

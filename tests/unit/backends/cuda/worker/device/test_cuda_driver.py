@@ -16,6 +16,7 @@ from tests.unit.backends.cuda.worker.fake_bindings import (
     CHILD,
     CONDITION,
     CONTEXT,
+    EVENT,
     EXECUTABLE,
     FUNCTION,
     GRAPH,
@@ -157,6 +158,9 @@ WORK: dict[str, Callable[[Any, int, int], None]] = {
     "call": lambda driver, address, stream: driver.enqueue(
         PreparedCall(_Prepared(), [address]), stream
     ),
+    "event of another stream": lambda driver, address, stream: driver.wait_for(
+        driver.record(99), stream
+    ),
 }
 
 
@@ -286,6 +290,19 @@ def test_much_shared_memory_is_asked_for_once(driver: Any, cuda: FakeBindings) -
     for shared in (48 << 10, 64 << 10, 64 << 10, 50 << 10):
         driver.enqueue(KernelLaunch(kernel, 1, 1, shared, addresses), 1)
     assert cuda.named("cuFuncSetAttribute") == [[FUNCTION, 8, 64 << 10]]
+
+
+def test_a_stream_waits_for_an_event_of_another(driver: Any, cuda: FakeBindings) -> None:
+    event = driver.record(98)
+    driver.wait_for(event, 99)
+    del event
+    gc.collect()
+    assert cuda.calls[-4:] == [
+        ("cuEventCreate", cuda.CUevent_flags.CU_EVENT_DISABLE_TIMING),
+        ("cuEventRecord", EVENT, 98),
+        ("cuStreamWaitEvent", 99, EVENT, 0),
+        ("cuEventDestroy", EVENT),
+    ]
 
 
 def test_a_module_is_unloaded_with_its_last_kernel(driver: Any, cuda: FakeBindings) -> None:
