@@ -95,16 +95,30 @@ class CompiledExecutable:
         if moved is not None:
             leaves = [moved(leaf, device) for leaf in leaves]
         # While `memory` holds references, no other execution is the sole owner and overwrites it.
-        memory, addresses = [], []
-        for leaf in leaves:
-            memory.append(leaf.memory)
-            addresses.append(leaf.address)
+        memory = [leaf.memory for leaf in leaves]
+        addresses = [leaf.address for leaf in leaves]
         computing = time.perf_counter_ns()
         times = None if self.dump is None else RowTimes(len(program.rows))
-        blocks, cycles = program.run(addresses, device, RunContext(options, self._host_run, times))
+        context = RunContext(options, self._host_run, times)
+        output: DeviceBuffer | None = None
+        if (launched := options.launched) is not None:
+
+            def on_launch(blocks: Mapping[int, Memory]) -> None:
+                nonlocal output
+                output = self._output(program, leaves, blocks, device)
+                # The results in parameters keep the memory; a later execution may be sole owner.
+                leaves.clear()
+                for place in program.results:
+                    if place.kind == "parameter":
+                        memory[place.number] = addresses[place.number] = None
+                launched(output)
+
+            context.launched = on_launch
+        blocks, cycles = program.run(addresses, device, context)
         computed = time.perf_counter_ns()
-        del memory
-        output = self._output(program, leaves, blocks, device)
+        memory.clear()
+        if output is None:
+            output = self._output(program, leaves, blocks, device)
         profile = Profile.until_now(started, computing, computed, cycles, self._byte_size)
         if self.dump is not None and times is not None:
             write_profile(self.dump, measured_rows(program.code, program.rows, times))
