@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
@@ -87,6 +88,11 @@ class PlannedRun:
     """Bytes of the results that are sent back, by their shapes."""
     label: int = 0
     """The handle of the execution, if the run was launched."""
+    on_launch: Callable[[tuple[Buffer, ...]], None] | None = None
+    """Takes the kept values of a launched run of one step when the device begins to compute them.
+
+    A launched run has one, and may have values as arguments that the device has not computed yet.
+    """
 
     @property
     def _values(self) -> ValueTable:
@@ -200,6 +206,7 @@ class PlannedRun:
             self._values.release(list(held.values()))
         if self._room is not None:
             self._room.release()
+        self.on_launch = None
         # A launched run is remembered after its end, and must not keep the memory of arguments.
         for step in self.steps:
             step.arguments = []
@@ -210,7 +217,9 @@ class PlannedRun:
     def _execute(
         self, number: int, step: PlannedStep, results: dict[int, Buffer], cancellation: Cancellation
     ) -> StepOutcome:
-        arguments = [_value_of(source, results) for source in step.arguments]
+        on_launch = self.on_launch
+        is_launched = on_launch is not None
+        arguments = [_value_of(source, results, is_launched) for source in step.arguments]
         if step.is_shared:
             execution = self._grids.run_as_one(step.compiled, arguments, cancellation, self.label)
         else:
@@ -221,8 +230,12 @@ class PlannedRun:
                 if isinstance(step.arguments[each], FromStep)
                 or self._values.is_held_once(arguments[each])
             ]
+            launched: Callable[[Buffer], None] | None = None
+            if on_launch is not None and len(self.steps) == 1 and step.output.is_used:
+                launched = functools.partial(_give, on_launch, step.output)
             execution = self._grids.runner.run(
-                step.compiled, arguments, self.device, cancellation, donated, self.label
+                *(step.compiled, arguments, self.device, cancellation, donated, self.label),
+                launched=launched,
             )
         output, result = step.output, execution.output
         if step.done_with != [number]:
@@ -238,7 +251,15 @@ class PlannedRun:
         return StepOutcome(output.buffers(result), value, profile, outcomes)
 
 
-def _value_of(source: Source, results: dict[int, Buffer]) -> Buffer:
+def _give(
+    on_launch: Callable[[tuple[Buffer, ...]], None], output: StepOutput, result: Buffer
+) -> None:
+    on_launch(output.buffers(result))
+
+
+def _value_of(source: Source, results: dict[int, Buffer], is_launched: bool) -> Buffer:
     if isinstance(source, FromStep):
         return part_of(results[source.step], source.path)
-    return source.result() if isinstance(source, ValueFuture) else source
+    if isinstance(source, ValueFuture):
+        return source.launched() if is_launched else source.result()
+    return source

@@ -21,39 +21,46 @@ class ValuePendingError(Exception):
 class ValueFuture(Completion):
     """A value of a known shape that an execution will compute.
 
-    Its table counts its `users`, and sets the value.
+    Its table counts its `users`, and sets the value: at the latest when it is computed, or when its
+    execution is launched on a device that executes those that use it afterwards.
     """
 
-    __slots__ = ("_buffer", "error", "shape", "users")
+    __slots__ = ("buffer", "error", "launch", "shape", "users")
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
         self.users = 0
-        self._buffer: Buffer | None = None
+        self.buffer: Buffer | None = None
+        """The value once it is set, which may be before it is computed."""
+        self.launch = Completion()
+        """Done once executions may have the value as an argument, or it has failed."""
         self.error: XlaError | None = None
         """The error that replaces the value, once there is one."""
 
-    @property
-    def has_value(self) -> bool:
-        """True if the value was set."""
-        return self._buffer is not None
-
-    def set(self, buffer: Buffer) -> None:
-        """Set the value, once; `finish` then notifies the waiters."""
-        self._buffer = buffer
+    def finish(self) -> bool:
+        """Notify those who wait that the value is computed or has failed; as Completion.finish."""
+        is_first = super().finish()
+        self.launch.finish()
+        return is_first
 
     def fail(self, error: XlaError) -> None:
-        """Set the error that replaces the value, once."""
-        self.error = error
-        self.finish()
+        """Replace the value by an error, once; `finish` then notifies the waiters."""
+        self.buffer, self.error = None, error
 
     def result(self) -> Buffer:
-        """The value; raises ValuePendingError, or the error that replaces it."""
-        if self._buffer is not None:
-            return self._buffer
+        """The computed value; raises ValuePendingError, or the error that replaces it."""
+        return self._result(self)
+
+    def launched(self) -> Buffer:
+        """The value as an argument, computed or not; raises as `result` until it is set."""
+        return self._result(self.launch)
+
+    def _result(self, awaited: Completion) -> Buffer:
+        if awaited.is_done and self.buffer is not None:
+            return self.buffer
         self.require_no_error()
-        raise ValuePendingError(self)
+        raise ValuePendingError(awaited)
 
     def require_no_error(self) -> None:
         """Raise the error that replaces the value, if there is one."""
