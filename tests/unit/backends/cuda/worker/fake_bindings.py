@@ -7,8 +7,11 @@ their first argument's bytes to the second.
 
 import ctypes
 import enum
+import os
 import types
 from typing import Any
+
+from xla_host.environment_variables import WORK_QUEUES
 
 TOTAL_BYTES = 1 << 20
 CONTEXT, POOL, MODULE, FUNCTION, GRAPH, EXECUTABLE, CHILD = 0x77, 0x99, 0xA, 0xB, 0xC, 0xD, 0xE
@@ -98,6 +101,10 @@ class FakeBindings(types.ModuleType):
         parts = ("conditional", "graph")
         return types.SimpleNamespace(**{name: types.SimpleNamespace() for name in parts})
 
+    def _cuDevicePrimaryCtxRetain(self, device: int) -> tuple[Any, ...]:
+        self.queues = os.environ[WORK_QUEUES.name]
+        return (CONTEXT,)
+
     def _cuMemHostGetDevicePointer(self, address: int, flags: int) -> tuple[Any, ...]:
         return (address + MAPPED,)
 
@@ -130,9 +137,6 @@ class FakeBindings(types.ModuleType):
 
     def _cuDeviceGet(self, ordinal: int) -> tuple[Any, ...]:
         return (ordinal,)
-
-    def _cuDevicePrimaryCtxRetain(self, device: int) -> tuple[Any, ...]:
-        return (CONTEXT,)
 
     def _cuDeviceGetDefaultMemPool(self, device: int) -> tuple[Any, ...]:
         return (POOL,)

@@ -13,6 +13,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from xla_host.environment_variables import WORK_QUEUES
 from xla_server.backends.cuda.worker.device.capability import capability
 from xla_server.backends.cuda.worker.device.captures import Captures
 from xla_server.backends.cuda.worker.device.conditions import KERNELS, SYMBOLS, Conditions
@@ -37,6 +38,9 @@ except (ImportError, OSError) as missing:
         f"a device needs NVIDIA's driver and cuda-bindings, got {missing}"
     ) from missing
 
+_MAX_QUEUES = "32"
+"""Most hardware queues of a context that the driver takes."""
+
 _MAX_NAME = 256
 _JIT_LOG_BYTES = 8192
 """Bytes of a device's name, and of the driver's log of a compilation; longer ones are cut."""
@@ -49,6 +53,9 @@ class CudaDriver:
     """The device with a number, and its memory pool. Raises NoDeviceError."""
 
     def __init__(self, ordinal: int) -> None:
+        # The driver reads it when it makes the context. Streams that share a queue wait for each
+        # other, and by default eight queues are for up to 112 streams.
+        WORK_QUEUES.set_default(_MAX_QUEUES)
         with _opening(ordinal):
             checked("cuInit", cuda.cuInit(0))
             (count,) = checked("cuDeviceGetCount", cuda.cuDeviceGetCount())

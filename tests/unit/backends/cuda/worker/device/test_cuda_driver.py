@@ -29,6 +29,7 @@ from tests.unit.backends.cuda.worker.fake_bindings import (
     FakeLibrary,
 )
 from tests.unit.backends.cuda.worker.workers import launch, program
+from xla_host.environment_variables import WORK_QUEUES
 from xla_server.backends.cuda.worker.connection import Connection, OwnedDevice
 from xla_server.backends.cuda.worker.device.capability import capability
 from xla_server.backends.cuda.worker.device.driver import (
@@ -68,6 +69,9 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBindings]:
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(ctypes, "CDLL", lambda name: FakeLibrary())
     monkeypatch.delitem(sys.modules, MODULE_NAME, raising=False)
+    # The driver sets it, and it is restored.
+    monkeypatch.setenv(WORK_QUEUES.name, "")
+    monkeypatch.delenv(WORK_QUEUES.name)
     yield fake
     sys.modules.pop(MODULE_NAME, None)
 
@@ -90,6 +94,20 @@ def test_a_device_is_described_and_keeps_its_pool(driver: Any, cuda: FakeBinding
     # An allocation of one stream waits for no other stream.
     assert cuda.named("cuMemPoolSetAttribute") == [[POOL, 4, (1 << 64) - 1], [POOL, 3, 0]]
     assert isinstance(driver, Driver)
+
+
+@pytest.mark.parametrize(("given", "found"), [(None, "32"), ("4", "4")])
+def test_streams_have_the_most_queues_unless_the_environment_has_a_number(
+    opened: Callable[[int], Any],
+    cuda: FakeBindings,
+    monkeypatch: pytest.MonkeyPatch,
+    given: str | None,
+    found: str,
+) -> None:
+    if given is not None:
+        monkeypatch.setenv(WORK_QUEUES.name, given)
+    opened(0)
+    assert cuda.queues == found
 
 
 def test_a_number_beyond_the_devices_is_refused(opened: Callable[[int], Any]) -> None:
