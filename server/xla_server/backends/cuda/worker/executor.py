@@ -17,13 +17,16 @@ import functools
 import itertools
 import time
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from xla_server.backends.cuda.worker.device.driver import (
+    CaseIndex,
     DeviceCopy,
     Driver,
     KernelLaunch,
+    LoopCondition,
+    NodeWork,
     PreparedCall,
     Work,
 )
@@ -36,7 +39,7 @@ from xla_server.backends.cuda.worker.graphs import (
     SegmentGraph,
 )
 from xla_server.backends.cuda.worker.loaded import WorkerProgram
-from xla_server.backends.cuda.worker.segments import Case, Items, Loop, Segment, slots_of
+from xla_server.backends.cuda.worker.segments import Case, Item, Items, Loop, Segment, slots_of
 
 MAX_PENDING_NANOSECONDS = 20_000_000
 """Bound of work that is enqueued before a wait, in nanoseconds: a cancelled run ends within it.
@@ -262,46 +265,58 @@ class ProgramRun:
         """Return whether work that uses these slots polls the run's flag, which is the last."""
         return len(self._addresses) - 1 in slots
 
-    def _captured(self, segment: Segment) -> Mapping[int, Any]:
-        """Enqueue a segment to the stream under capture; return the nodes of rows outside loops."""
-        nodes: dict[int, Any] = {}
-        self._capture(segment.items, self._stream, nodes)
+    def _captured(self, segment: Segment) -> Sequence[tuple[Item, Any]]:
+        """Enqueue a segment to the stream under capture; return its items with their nodes."""
+        nodes: list[tuple[Item, Any]] = []
+        self._capture(segment.items, nodes, self._stream)
         return nodes
 
-    def _capture(self, items: Items, stream: int, nodes: dict[int, Any] | None = None) -> None:
-        """Enqueue rows, loops and branches for a graph; add the nodes of rows to `nodes`."""
+    def _capture(self, items: Items, nodes: list[tuple[Item, Any]], stream: int) -> None:
+        """Enqueue rows, loops and branches for a graph, and add their nodes."""
         for item in items:
+            node: Any = None
             match item:
                 case Loop():
-                    self._capture(item.condition, stream)
-                    turn = functools.partial(self._capture, item.body + item.condition)
-                    predicate = self._addresses[item.predicate]
-                    self._driver.capture_loop(predicate, self._lane.word, turn, stream)
+                    self._capture(item.condition, nodes, stream)
+                    turn = functools.partial(self._capture, item.body + item.condition, nodes)
+                    node = self._driver.capture_loop(self._condition(item), turn, stream)
                 case Case():
-                    cases = [functools.partial(self._capture, case) for case in item.cases]
-                    index = self._addresses[item.index]
-                    self._driver.capture_case(index, item.byte_size, cases, stream)
+                    cases = [functools.partial(self._capture, case, nodes) for case in item.cases]
+                    node = self._driver.capture_case(self._index(item), cases, stream)
                 case int():
-                    row = self._loaded.program.rows[item]
-                    if nodes is None:
-                        self._do(row, stream)
-                    elif (work := self._work(row)) is not None:
-                        nodes[item] = self._driver.capture(work, stream)
+                    work = self._work(self._loaded.program.rows[item])
+                    node = None if work is None else self._driver.capture(work, stream)
+            nodes.append((item, node))
+
+    def _condition(self, loop: Loop) -> LoopCondition:
+        return LoopCondition(self._addresses[loop.predicate], self._lane.word)
+
+    def _index(self, case: Case) -> CaseIndex:
+        return CaseIndex(self._addresses[case.index], case.byte_size, len(case.cases))
 
     def _changes(
         self, segment: Segment, graph: SegmentGraph, before: Addresses
     ) -> Sequence[NodeChange] | None:
-        """Return the nodes whose addresses differ, with their work; None if a row has no node."""
+        """Return the nodes whose addresses differ, with their work; None if one is missing.
+
+        A copy of a value to itself has no node.
+        """
         rows, addresses = self._loaded.program.rows, self._addresses
         known = dict(zip(self._loaded.slots[segment], before, strict=True))
         changes: list[NodeChange] = []
-        for number in range(segment.first, segment.end):
-            row = rows[number]
-            if all(addresses[slot] == known[slot] for slot in slots_of(row)):
+        for item, node in graph.nodes:
+            part = rows[item] if isinstance(item, int) else item
+            if all(addresses[slot] == known[slot] for slot in slots_of(part)):
                 continue
-            node = graph.nodes.get(number)
-            work = None if node is None else self._work(row)
-            if work is None:
+            work: NodeWork | None
+            match part:
+                case Loop():
+                    work = self._condition(part)
+                case Case():
+                    work = self._index(part)
+                case _:
+                    work = self._work(part)
+            if work is None or node is None:
                 return None
             changes.append((node, work))
         return changes
@@ -313,13 +328,13 @@ class ProgramRun:
             self._lane.recent.append(name)
         cost = self._loaded.nanoseconds(number, number + 1)
         if cost is not None:
-            self._do(row, self._stream)
+            self._do(row)
             self._may_be_long |= self._polls(slots_of(row))
             self._add(cost)
             return
         self._wait()
         begin = time.perf_counter_ns()
-        self._do(row, self._stream)
+        self._do(row)
         self._wait()
         # The time of a kernel that was stopped is not its usual time.
         self._lane.check()
@@ -339,11 +354,11 @@ class ProgramRun:
         self._pending, self._may_be_long = 0, False
         return found
 
-    def _do(self, row: protocol.DeviceRow, stream: int) -> None:
+    def _do(self, row: protocol.DeviceRow) -> None:
         """Enqueue the work of a row."""
         work = self._work(row)
         if work is not None:
-            self._driver.enqueue(work, stream)
+            self._driver.enqueue(work, self._stream)
 
     def _work(self, row: protocol.DeviceRow) -> Work | None:
         """Return the work of a row; None for an empty copy, or of a value to itself."""

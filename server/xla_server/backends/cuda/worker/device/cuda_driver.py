@@ -18,8 +18,11 @@ from xla_server.backends.cuda.worker.device.capability import capability
 from xla_server.backends.cuda.worker.device.captures import Captures
 from xla_server.backends.cuda.worker.device.conditions import KERNELS, SYMBOLS, Conditions
 from xla_server.backends.cuda.worker.device.driver import (
+    CaseIndex,
     DeviceCopy,
     KernelLaunch,
+    LoopCondition,
+    NodeWork,
     PreparedCall,
     Work,
 )
@@ -240,7 +243,7 @@ class CudaDriver:
         # Loaded before the capture, which would record its allocations. Failure only precludes
         # loops.
         with contextlib.suppress(CudaError):
-            self._tellers  # noqa: B018
+            self._setters  # noqa: B018
         mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         checked("cuStreamBeginCapture", cuda.cuStreamBeginCapture(stream, mode))
 
@@ -260,7 +263,7 @@ class CudaDriver:
         self.enqueue(work, stream)
         return self._captures.last_node(stream)
 
-    def change_node(self, graph: "_Graph", node: Any, work: Work, stream: int) -> None:
+    def change_node(self, graph: "_Graph", node: Any, work: NodeWork, stream: int) -> None:
         """Replace the work of a node by work of the same type; the addresses are copied."""
         match work:
             case KernelLaunch():
@@ -276,6 +279,11 @@ class CudaDriver:
             case PreparedCall():
                 body = functools.partial(self.enqueue, work)
                 self._captures.change_child(graph.handle, node, body, stream)
+            case LoopCondition() | CaseIndex():
+                symbol = "set_loop" if isinstance(work, LoopCondition) else "set_case"
+                launch = self._setter(symbol, (node.condition, *work))
+                for setter in node.setters:
+                    self._change_launch(graph.handle, setter, launch)
 
     def _change_launch(self, executable: Any, node: Any, launch: KernelLaunch) -> None:
         kernel, blocks, threads, shared_bytes, addresses = launch
@@ -294,11 +302,14 @@ class CudaDriver:
         checked("cuGraphLaunch", cuda.cuGraphLaunch(graph.handle, stream))
 
     @functools.cached_property
-    def _tellers(self) -> dict[str, "CudaKernel"]:
+    def _setters(self) -> dict[str, "CudaKernel"]:
         return dict(zip(SYMBOLS, self.load(KERNELS, SYMBOLS), strict=True))
 
+    def _setter(self, symbol: str, values: Sequence[int]) -> KernelLaunch:
+        return KernelLaunch(self._setters[symbol], 1, 1, 0, values)
+
     def _tell(self, symbol: str, values: Sequence[int], stream: int) -> None:
-        self.enqueue(KernelLaunch(self._tellers[symbol], 1, 1, 0, values), stream)
+        self.enqueue(self._setter(symbol, values), stream)
 
     def _jit_log(self, image: Any) -> str:
         """Load a module again, and return the error log of the driver's compiler."""

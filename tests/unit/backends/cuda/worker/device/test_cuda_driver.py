@@ -33,9 +33,11 @@ from xla_host.environment_variables import WORK_QUEUES
 from xla_server.backends.cuda.worker.connection import Connection, OwnedDevice
 from xla_server.backends.cuda.worker.device.capability import capability
 from xla_server.backends.cuda.worker.device.driver import (
+    CaseIndex,
     DeviceCopy,
     Driver,
     KernelLaunch,
+    LoopCondition,
     PreparedCall,
 )
 from xla_server.backends.cuda.worker.device.errors import CudaError, checked
@@ -437,11 +439,11 @@ def test_conditional_nodes_have_what_their_bodies_give_a_stream(
         driver.enqueue(KernelLaunch(kernel, 1, 1, 0, [3]), stream)
 
     def turn(stream: int) -> None:
-        driver.capture_case(8, 4, [body, body], stream)
+        driver.capture_case(CaseIndex(8, 4, 2), [body, body], stream)
 
     launched: list[tuple[int, int]] = []
     driver.begin_capture(7)
-    driver.capture_loop(5, 6, turn, 7)
+    driver.capture_loop(LoopCondition(5, 6), turn, 7)
     assert cuda.captured == {7: GRAPH}
     names = [name for name, *_ in cuda.calls]
     captured = names[names.index("cuStreamBeginCapture") :]
@@ -470,13 +472,25 @@ def test_conditional_nodes_have_what_their_bodies_give_a_stream(
     assert [to for to, *_ in cuda.named("cuStreamUpdateCaptureDependencies")] == [7, inner]
 
 
+def test_what_conditional_nodes_read_gets_other_addresses(driver: Any, cuda: FakeBindings) -> None:
+    driver.begin_capture(7)
+    loop = driver.capture_loop(LoopCondition(5, 6), lambda stream: None, 7)
+    case = driver.capture_case(CaseIndex(8, 4, 1), [lambda stream: None], 7)
+    graph = driver.end_capture(7)
+    driver.change_node(graph, loop, LoopCondition(50, 6), 7)
+    driver.change_node(graph, case, CaseIndex(80, 4, 1), 7)
+    # The kernel before a loop, and that in its body.
+    assert cuda.given == [*2 * [[CONDITION + 1, 50]], [CONDITION + 2, 80]]
+    assert {graph for graph, *_ in cuda.named("cuGraphExecKernelNodeSetParams")} == {EXECUTABLE}
+
+
 def test_a_driver_that_does_not_load_their_kernels_has_graphs_without_loops(
     driver: Any, cuda: FakeBindings
 ) -> None:
     cuda.fails["cuModuleLoadData"] = CUresult.CUDA_ERROR_INVALID_PTX
     driver.begin_capture(7)
     with pytest.raises(CudaError, match="CUDA_ERROR_INVALID_PTX"):
-        driver.capture_loop(5, 6, lambda stream: None, 7)
+        driver.capture_loop(LoopCondition(5, 6), lambda stream: None, 7)
     driver.launch_graph(driver.end_capture(7), 7)
 
 
@@ -486,12 +500,12 @@ def test_a_body_that_fails_leaves_no_stream_captured(driver: Any, cuda: FakeBind
 
     driver.begin_capture(7)
     with pytest.raises(ValueError, match="no such row"):
-        driver.capture_loop(5, 6, fails, 7)
+        driver.capture_loop(LoopCondition(5, 6), fails, 7)
     assert list(cuda.captured) == [7]
     assert len(cuda.named("cuStreamDestroy")) == 1
     cuda.fails["cuGraphConditionalHandleCreate"] = CUresult.CUDA_ERROR_INVALID_VALUE
     with pytest.raises(CudaError, match="cuGraphConditionalHandleCreate"):
-        driver.capture_case(5, 1, [fails], 7)
+        driver.capture_case(CaseIndex(5, 1, 1), [fails], 7)
 
 
 def test_the_context_is_current_in_each_thread_that_asks(driver: Any, cuda: FakeBindings) -> None:
