@@ -10,7 +10,7 @@ Work: TypeAlias = Callable[[], None]
 
 @dataclasses.dataclass(eq=False)
 class Nested:
-    """A loop or choice. What it reads, and its bodies, may be changed between two launches."""
+    """A loop or choice; its addresses and bodies may be changed between two launches."""
 
     read: tuple[int, ...]
     bodies: "Sequence[GraphWork]"

@@ -2,7 +2,8 @@
 
 A kernel before a conditional node reads a value of the device and sets the node's condition; at the
 end of a loop's body another one sets it again. So the host reads nothing. The driver's compiler
-provides the function that the kernels call.
+provides the function that the kernels call. The nodes of bodies are changed by the executable graph
+around them, as XLA does (`gpu_command_buffer.h`).
 
 Semantics: the CUDA programming guide, Conditional Graph Nodes; the CUDA driver API, Graph
 Management.

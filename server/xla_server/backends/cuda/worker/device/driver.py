@@ -57,7 +57,7 @@ Work: TypeAlias = KernelLaunch | DeviceCopy | PreparedCall
 """Work for a stream, which may also be a node of a graph, and be replaced there."""
 
 NodeWork: TypeAlias = Work | LoopCondition | CaseIndex
-"""What a node of a graph can get anew."""
+"""The new contents of a node of a graph."""
 
 
 @runtime_checkable
