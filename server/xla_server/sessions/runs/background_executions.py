@@ -25,6 +25,7 @@ from xla_server.sessions.runs.memory_queue import MemoryWaiter
 from xla_server.sessions.runs.planner import RunPlanner
 from xla_server.sessions.runs.requests import RunRequest
 from xla_server.sessions.runs.run import PlannedRun, StepOutcome
+from xla_server.sessions.runs.run_outputs import StepOutput
 from xla_server.sessions.values.futures import ValueFuture, ValuePendingError
 from xla_server.sessions.values.handles import HandleTable
 from xla_server.sessions.values.value_table import Reservation, ValueTable
@@ -114,7 +115,7 @@ class BackgroundExecutions:
             undo.callback(self._drop, execution)
             run.label = execution.handle = self.handles.add(execution)
             run.free_donated()
-            run.on_launch = functools.partial(self._launched_outputs, execution)
+            run.on_launch = functools.partial(self._on_launch, execution)
             undo.pop_all()
         self._active.begin(execution.cancellation)
         execution.cancellation.add_callback(lambda: self._on_cancel(execution))
@@ -204,9 +205,9 @@ class BackgroundExecutions:
         self._end(execution, failed or self._named(execution, error))
         execution.finish()
 
-    def _launched_outputs(self, execution: LaunchedExecution, buffers: Sequence[Buffer]) -> None:
-        for (handle, pending), buffer in zip(execution.expected, buffers, strict=True):
-            self._values.launch(handle, pending, buffer)
+    def _on_launch(self, execution: LaunchedExecution, output: StepOutput, result: Buffer) -> None:
+        for (handle, pending), one in zip(execution.expected, output.buffers(result), strict=True):
+            self._values.launch(handle, pending, one)
 
     def _run(self, execution: LaunchedExecution, waiter: MemoryWaiter | None = None) -> None:
         """Run an execution that has a slot; it releases the slot before its end is reported.

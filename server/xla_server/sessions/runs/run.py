@@ -88,8 +88,8 @@ class PlannedRun:
     """Bytes of the results that are sent back, by their shapes."""
     label: int = 0
     """The handle of the execution, if the run was launched."""
-    on_launch: Callable[[tuple[Buffer, ...]], None] | None = None
-    """Takes the kept values of a launched run of one step when the device begins to compute them.
+    on_launch: Callable[[StepOutput, Buffer], None] | None = None
+    """Takes the result of a launched run of one step when the device begins to compute it.
 
     A launched run has one, and may have values as arguments that the device has not computed yet.
     """
@@ -232,7 +232,7 @@ class PlannedRun:
             ]
             launched: Callable[[Buffer], None] | None = None
             if on_launch is not None and len(self.steps) == 1 and step.output.is_used:
-                launched = functools.partial(_give, on_launch, step.output)
+                launched = functools.partial(on_launch, step.output)
             execution = self._grids.runner.run(
                 *(step.compiled, arguments, self.device, cancellation, donated, self.label),
                 launched=launched,
@@ -249,12 +249,6 @@ class PlannedRun:
         value = sent_back(result, output.fetch_as)
         profile = profile_of(execution, step.compiled)
         return StepOutcome(output.buffers(result), value, profile, outcomes)
-
-
-def _give(
-    on_launch: Callable[[tuple[Buffer, ...]], None], output: StepOutput, result: Buffer
-) -> None:
-    on_launch(output.buffers(result))
 
 
 def _value_of(source: Source, results: dict[int, Buffer], is_launched: bool) -> Buffer:

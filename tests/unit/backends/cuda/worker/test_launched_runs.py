@@ -3,6 +3,7 @@
 import collections
 import itertools
 import queue
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ from tests.unit.backends.cuda.worker.workers import (
 )
 from xla_contract.errors import CancelledError
 from xla_server.backends.cuda.worker import executor
+from xla_server.backends.cuda.worker.exchange import messages
 from xla_server.backends.cuda.worker.exchange.protocol import DeviceRow, Finished, Launched
 from xla_server.backends.cuda.worker.executor import Lane, LaunchedWork, ProgramRun
 from xla_server.backends.cuda.worker.loaded import MEASUREMENTS, WorkerProgram
@@ -106,6 +108,26 @@ def test_memory_that_a_launched_run_writes_is_freed_after_its_end(
         else:
             launched.end()
         assert used(worker) == 1
+
+
+def test_memory_is_not_freed_in_the_stream_of_a_launched_run(
+    worker: DeviceWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded, other = incremented(worker), [uploaded(worker, ONE)]
+    requests: list[messages.Request] = []
+    send = messages.send
+
+    def noted(channel: socket.socket, request: messages.Request) -> None:
+        requests.append(request)
+        send(channel, request)
+
+    monkeypatch.setattr(messages, "send", noted)
+    address = other[0].address
+    loaded.run(
+        *([uploaded(worker, ONE)], Cancellation(), no_step), lambda memory, by: other.clear()
+    )
+    assert used(worker) == 0
+    assert [type(each.body) for each in requests if address in each.freed] == [messages.Allocate]
 
 
 def test_a_launch_that_is_not_taken_abandons_the_run(worker: DeviceWorker) -> None:
