@@ -20,26 +20,13 @@ import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from xla_server.backends.cuda.worker.device.driver import (
-    CaseIndex,
-    DeviceCopy,
-    Driver,
-    KernelLaunch,
-    LoopCondition,
-    NodeWork,
-    PreparedCall,
-    Work,
-)
+from xla_server.backends.cuda.worker.device.driver import Driver
 from xla_server.backends.cuda.worker.exchange import protocol
 from xla_server.backends.cuda.worker.exchange.shared_memory import SharedMemory
-from xla_server.backends.cuda.worker.graphs import (
-    Addresses,
-    Graphs,
-    NodeChange,
-    SegmentGraph,
-)
+from xla_server.backends.cuda.worker.graphs import Graphs
 from xla_server.backends.cuda.worker.loaded import WorkerProgram
-from xla_server.backends.cuda.worker.segments import Case, Item, Items, Loop, Segment, slots_of
+from xla_server.backends.cuda.worker.row_work import RowWork
+from xla_server.backends.cuda.worker.segments import Segment, slots_of
 
 MAX_PENDING_NANOSECONDS = 20_000_000
 """Bound of work that is enqueued before a wait, in nanoseconds: a cancelled run ends within it.
@@ -166,6 +153,7 @@ class ProgramRun:
             *(arena + offset for offset in program.arena_offsets),
             flag,
         )
+        self._work = RowWork(lane.driver, loaded, self._addresses, lane.word)
         self._graphs = lane.graphs(loaded)
 
     def go_on(self) -> protocol.Outcome:
@@ -252,8 +240,8 @@ class ProgramRun:
         if segment.has_jumps and not self._lane.word:
             return False
         addresses = tuple([self._addresses[slot] for slot in self._loaded.slots[segment]])
-        walk = functools.partial(self._captured, segment)
-        changes = functools.partial(self._changes, segment)
+        walk = functools.partial(self._work.captured, segment, self._stream)
+        changes = functools.partial(self._work.changes, segment)
         if not self._graphs.launch(segment, addresses, walk, changes):
             return False
         self._lane.recent.append(f"graph of {self._loaded.launches[segment]}")
@@ -264,62 +252,6 @@ class ProgramRun:
     def _polls(self, slots: Sequence[int]) -> bool:
         """Return whether work that uses these slots polls the run's flag, which is the last."""
         return len(self._addresses) - 1 in slots
-
-    def _captured(self, segment: Segment) -> Sequence[tuple[Item, Any]]:
-        """Enqueue a segment to the stream under capture; return its items with their nodes."""
-        nodes: list[tuple[Item, Any]] = []
-        self._capture(segment.items, nodes, self._stream)
-        return nodes
-
-    def _capture(self, items: Items, nodes: list[tuple[Item, Any]], stream: int) -> None:
-        """Enqueue rows, loops and branches for a graph, and add their nodes."""
-        for item in items:
-            node: Any = None
-            match item:
-                case Loop():
-                    self._capture(item.condition, nodes, stream)
-                    turn = functools.partial(self._capture, item.body + item.condition, nodes)
-                    node = self._driver.capture_loop(self._condition(item), turn, stream)
-                case Case():
-                    cases = [functools.partial(self._capture, case, nodes) for case in item.cases]
-                    node = self._driver.capture_case(self._index(item), cases, stream)
-                case int():
-                    work = self._work(self._loaded.program.rows[item])
-                    node = None if work is None else self._driver.capture(work, stream)
-            nodes.append((item, node))
-
-    def _condition(self, loop: Loop) -> LoopCondition:
-        return LoopCondition(self._addresses[loop.predicate], self._lane.word)
-
-    def _index(self, case: Case) -> CaseIndex:
-        return CaseIndex(self._addresses[case.index], case.byte_size, len(case.cases))
-
-    def _changes(
-        self, segment: Segment, graph: SegmentGraph, before: Addresses
-    ) -> Sequence[NodeChange] | None:
-        """Return the nodes whose addresses differ, with their work; None if one is missing.
-
-        A copy of a value to itself has no node.
-        """
-        rows, addresses = self._loaded.program.rows, self._addresses
-        known = dict(zip(self._loaded.slots[segment], before, strict=True))
-        changes: list[NodeChange] = []
-        for item, node in graph.nodes:
-            part = rows[item] if isinstance(item, int) else item
-            if all(addresses[slot] == known[slot] for slot in slots_of(part)):
-                continue
-            work: NodeWork | None
-            match part:
-                case Loop():
-                    work = self._condition(part)
-                case Case():
-                    work = self._index(part)
-                case _:
-                    work = self._work(part)
-            if work is None or node is None:
-                return None
-            changes.append((node, work))
-        return changes
 
     def _give(self, number: int, row: protocol.DeviceRow) -> None:
         """Enqueue a row; measure it, with a wait, if its time is unknown."""
@@ -356,28 +288,9 @@ class ProgramRun:
 
     def _do(self, row: protocol.DeviceRow) -> None:
         """Enqueue the work of a row."""
-        work = self._work(row)
+        work = self._work.of(row)
         if work is not None:
             self._driver.enqueue(work, self._stream)
-
-    def _work(self, row: protocol.DeviceRow) -> Work | None:
-        """Return the work of a row; None for an empty copy, or of a value to itself."""
-        loaded, addresses = self._loaded, self._addresses
-        match row:
-            case protocol.Launch(number, slots):
-                kernel = loaded.program.kernels[number]
-                return KernelLaunch(
-                    loaded.kernels[number],
-                    *(kernel.blocks, kernel.threads, kernel.shared_bytes),
-                    [addresses[slot] for slot in slots],
-                )
-            case protocol.LibraryCall(plan, slots):
-                return PreparedCall(loaded.plans[plan], [addresses[slot] for slot in slots])
-            case protocol.Copy(to, begin, byte_size):
-                target, source = addresses[to], addresses[begin]
-                is_needed = byte_size and target != source
-                return DeviceCopy(target, source, byte_size) if is_needed else None
-        raise TypeError(f"a stream does launches, calls and copies, got {row}")
 
     def _allocate(self, byte_size: int) -> int:
         address = self._driver.allocate(max(byte_size, 1), self._stream)
