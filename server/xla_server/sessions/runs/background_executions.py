@@ -66,7 +66,7 @@ class LaunchedExecution(Completion):
                 callback()
 
         for value in pending:
-            value.launch.when_done(one_more)
+            value.when_launched(one_more)
         one_more()
 
     def claim(self) -> bool:
@@ -178,15 +178,9 @@ class BackgroundExecutions:
 
     def _begin(self, execution: LaunchedExecution) -> None:
         """Enqueue an execution, and cancel it once one that computes its arguments fails."""
-        producers = execution.run.pending
-
-        def ended() -> None:
-            if (error := _first_error(producers)) is not None:
-                execution.cancellation.cancel(error)
-
-        for value in producers:
+        for value in execution.run.pending:
             if not value.is_done:
-                value.when_done(ended)
+                value.when_done(functools.partial(_cancel_with, execution, value))
         self._enqueue(execution)
 
     def _enqueue(self, execution: LaunchedExecution, waiter: MemoryWaiter | None = None) -> None:
@@ -292,7 +286,16 @@ def _no_execution(handle: int) -> NotFoundError:
 
 def _first_error(values: Sequence[ValueFuture]) -> XlaError | None:
     """The error of the execution that failed before: it is reported unchanged."""
-    return next((value.error for value in values if value.error is not None), None)
+    for value in values:
+        if value.error is not None:
+            return value.error
+    return None
+
+
+def _cancel_with(execution: LaunchedExecution, value: ValueFuture) -> None:
+    """Cancel an execution if the value, which is an argument of it, has failed."""
+    if value.error is not None:
+        execution.cancellation.cancel(value.error)
 
 
 def _awaited_error(values: Sequence[ValueFuture]) -> XlaError | None:

@@ -231,7 +231,7 @@ class PlannedRun:
                 or self._values.is_held_once(arguments[each])
             ]
             launched: Callable[[Buffer], None] | None = None
-            if on_launch is not None and len(self.steps) == 1 and step.output.is_used:
+            if on_launch is not None and len(self.steps) == 1:
                 launched = functools.partial(on_launch, step.output)
             execution = self._grids.runner.run(
                 *(step.compiled, arguments, self.device, cancellation, donated, self.label),

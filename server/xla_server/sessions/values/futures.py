@@ -1,5 +1,7 @@
 """Futures of values that executions will compute; they are awaited without a thread."""
 
+from collections.abc import Callable
+
 from xla_contract.errors import XlaError
 from xla_contract.types.shape import Shape
 from xla_server.backends.platform import Buffer
@@ -18,6 +20,10 @@ class ValuePendingError(Exception):
         self.awaited = awaited
 
 
+class _OnLaunch:
+    """The key of a callback that a launch calls."""
+
+
 class ValueFuture(Completion):
     """A value of a known shape that an execution will compute.
 
@@ -25,7 +31,7 @@ class ValueFuture(Completion):
     execution is launched on a device that executes those that use it afterwards.
     """
 
-    __slots__ = ("buffer", "error", "launch", "shape", "users")
+    __slots__ = ("buffer", "error", "shape", "users")
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -33,16 +39,25 @@ class ValueFuture(Completion):
         self.users = 0
         self.buffer: Buffer | None = None
         """The value once it is set, which may be before it is computed."""
-        self.launch = Completion()
-        """Done once executions may have the value as an argument, or it has failed."""
         self.error: XlaError | None = None
         """The error that replaces the value, once there is one."""
 
-    def finish(self) -> bool:
-        """Notify those who wait that the value is computed or has failed; as Completion.finish."""
-        is_first = super().finish()
-        self.launch.finish()
-        return is_first
+    def when_launched(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once the value is set or has failed, in other respects as `when_done`."""
+        with self._lock:
+            is_pending = self.buffer is None and not self.is_done
+            if is_pending:
+                self._callbacks[_OnLaunch()] = callback
+        if not is_pending:
+            callback()
+
+    def launch(self) -> None:
+        """Notify those who wait for a value to be set, which is not computed yet."""
+        with self._lock:
+            keys = [key for key in self._callbacks if isinstance(key, _OnLaunch)]
+            callbacks = [self._callbacks.pop(key) for key in keys]
+        for callback in callbacks:
+            callback()
 
     def fail(self, error: XlaError) -> None:
         """Replace the value by an error, once; `finish` then notifies the waiters."""
@@ -50,17 +65,16 @@ class ValueFuture(Completion):
 
     def result(self) -> Buffer:
         """The computed value; raises ValuePendingError, or the error that replaces it."""
-        return self._result(self)
+        buffer = self.buffer
+        if buffer is not None and self.is_done:
+            return buffer
+        self.require_no_error()
+        raise ValuePendingError(self)
 
     def launched(self) -> Buffer:
         """The value as an argument, computed or not; raises as `result` until it is set."""
-        return self._result(self.launch)
-
-    def _result(self, awaited: Completion) -> Buffer:
-        if awaited.is_done and self.buffer is not None:
-            return self.buffer
-        self.require_no_error()
-        raise ValuePendingError(awaited)
+        buffer = self.buffer
+        return self.result() if buffer is None else buffer
 
     def require_no_error(self) -> None:
         """Raise the error that replaces the value, if there is one."""

@@ -206,7 +206,7 @@ class ValueTable:
         """
         with self._lock:
             self._set(pending, buffer, is_live=self.handles.replace(handle, pending))
-        pending.launch.finish()
+        pending.launch()
 
     def fulfil(self, handle: int, pending: ValueFuture, buffer: Buffer) -> None:
         """Set the value that `expect` made a handle for; a freed handle stays free.
