@@ -56,9 +56,14 @@ ONE_SIDED_COMPONENT = EnvironmentVariable(
 WINDOW_DIRECTORY = EnvironmentVariable(
     "OMPI_MCA_osc_sm_backing_directory", "the directory of memory that ranks share (Open MPI)"
 )
+# The driver's own.
+WORK_QUEUES = EnvironmentVariable(
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "the hardware queues that the streams of a GPU share, 32 by default, the driver's most (CUDA)",
+)
 
 VARIABLES = (
     *(CPU_NAME, CPU_FEATURES, STATE_HOME, CACHE_HOME, RUNTIME_DIRECTORY, MALLOC_TUNING),
-    *(FAULT_TOLERANCE, ONE_SIDED_COMPONENT, WINDOW_DIRECTORY),
+    *(FAULT_TOLERANCE, ONE_SIDED_COMPONENT, WINDOW_DIRECTORY, WORK_QUEUES),
 )
 """All of them, in the order of the page."""

@@ -12,9 +12,11 @@ from tests.cuda_twin.device.test_twin import AT, moving
 from xla_contract.types.element_type import ElementType
 from xla_server.backends.cuda.toolchain import Toolchain
 from xla_server.backends.cuda.worker.device.driver import (
+    CaseIndex,
     DeviceCopy,
     Driver,
     KernelLaunch,
+    LoopCondition,
     PreparedCall,
 )
 from xla_server.backends.cuda.worker.exchange.protocol import OutOfDeviceMemoryError
@@ -41,7 +43,9 @@ def driver_checks(driver: Driver, toolchain: Toolchain) -> Iterator[Check]:
         "launches",
         "changes_graphs",
         "changes_copies_and_calls",
+        "changes_loops",
         "loops",
+        "orders_streams",
         "threads",
     )
     for name in names:
@@ -139,6 +143,13 @@ class _Checked:
 
     def changes_copies_and_calls(self) -> None:
         """A graph of a copy and a product with ones, which get other addresses each time."""
+        self._changes(is_loop=False)
+
+    def changes_loops(self) -> None:
+        """The same in a loop of one turn, whose predicate has another address, too."""
+        self._changes(is_loop=True)
+
+    def _changes(self, *, is_loop: bool) -> None:
         driver, stream = self._driver, self._driver.new_stream()
         form = Matrix(ElementType.F32, SIDE)
         plan = GemmPlan(1, SIDE, SIDE, SIDE, form, form, form)
@@ -157,13 +168,26 @@ class _Checked:
         ]
         for matrix, (given, *_) in zip(matrices, places, strict=True):
             driver.upload(given, matrix.data.cast("B"), stream)
+        zero, *flags = (driver.allocate(1, stream) for _ in range(4))
+        for number, address in enumerate([zero, *flags]):
+            driver.upload(address, memoryview(bytes([number > 0])), stream)
+        ends = [DeviceCopy(flag, zero, 1) for flag in flags]
+        conditions = [LoopCondition(flag, self._pinned()[1]) for flag in flags]
+        parts = [(*work, end) for work, end in zip(works, ends, strict=True)]
+        nodes: list[Any] = []
+
+        def capture(inner: int) -> None:
+            nodes.extend(driver.capture(work, inner) for work in parts[0])
+
         driver.begin_capture(stream)
-        nodes = [driver.capture(work, stream) for work in works[0]]
+        loop = driver.capture_loop(conditions[0], capture, stream) if is_loop else capture(stream)
         graph = driver.end_capture(stream)
-        for number, changed in enumerate(works):
+        for number, changed in enumerate(parts):
             if number:
                 for node, work in zip(nodes, changed, strict=True):
                     driver.change_node(graph, node, work, stream)
+                if is_loop:
+                    driver.change_node(graph, loop, conditions[number], stream)
             driver.launch_graph(graph, stream)
         for matrix, (*_, made) in zip(matrices, places, strict=True):
             found = np.zeros_like(matrix)
@@ -171,12 +195,16 @@ class _Checked:
             driver.synchronise(stream)
             assert np.array_equal(found, matrix), made
 
+    def _pinned(self) -> tuple[mmap.mmap, int]:
+        """Return pinned memory of zeros, and its address on the device."""
+        word = mmap.mmap(-1, mmap.PAGESIZE)
+        _PINNED.append(word)
+        return word, self._driver.pin(memoryview(word))
+
     def loops(self) -> None:
         """A graph with a loop of three turns, with cases in it, and the same with a stop."""
         kernel, driver, stream = self._mirrors()[0], self._driver, self._driver.new_stream()
-        word = mmap.mmap(-1, mmap.PAGESIZE)
-        stop = driver.pin(memoryview(word))
-        _PINNED.append(word)
+        word, stop = self._pinned()
         numbers = np.arange(COUNT, dtype=np.float32)
         data = numbers.data.cast("B")
         given, made = (driver.allocate(data.nbytes, stream) for _ in range(2))
@@ -191,11 +219,11 @@ class _Checked:
             driver.enqueue(DeviceCopy(flags, moved, 4), inner)
             driver.enqueue(KernelLaunch(kernel, COUNT // 32, 32, 0, (given, made)), inner)
             driver.enqueue(DeviceCopy(given, made, data.nbytes), inner)
-            driver.capture_case(flags, 1, [mark(0), mark(1), mark(2)], inner)
-            driver.capture_case(minus, 4, [mark(3), mark(4)], inner)
+            driver.capture_case(CaseIndex(flags, 1, 3), [mark(0), mark(1), mark(2)], inner)
+            driver.capture_case(CaseIndex(minus, 4, 2), [mark(3), mark(4)], inner)
 
         driver.begin_capture(stream)
-        driver.capture_loop(flags, stop, turn, stream)
+        driver.capture_loop(LoopCondition(flags, stop), turn, stream)
         graph = driver.end_capture(stream)
         for is_stopped in (False, True, False):
             word[0] = is_stopped
@@ -213,6 +241,23 @@ class _Checked:
             driver.synchronise(stream)
             assert np.array_equal(found, numbers if is_stopped else numbers[::-1]), is_stopped
             assert marked == (bytes(8) if is_stopped else b"\xff\xff\0\0\xff\0\0\0"), marked
+
+    def orders_streams(self) -> None:
+        """Streams whose work reads what the one before writes, and that the host waits for last."""
+        driver, size = self._driver, 8 << 20
+        streams = [driver.new_stream() for _ in range(4)]
+        given = np.random.default_rng(0).integers(0, 256, size, np.uint8)
+        found = np.zeros_like(given)
+        pieces = [driver.allocate(size, streams[0]) for _ in streams]
+        driver.upload(pieces[0], given.data, streams[0])
+        for number, stream in enumerate(streams[1:]):
+            driver.wait_for(driver.record(streams[number]), stream)
+            driver.enqueue(DeviceCopy(pieces[number + 1], pieces[number], size), stream)
+        driver.download(found.data, pieces[-1], streams[-1])
+        driver.synchronise(streams[-1])
+        assert np.array_equal(given, found)
+        for stream, piece in zip(streams, pieces, strict=True):
+            driver.free(piece, stream)
 
     def threads(self) -> None:
         errors: list[BaseException] = []

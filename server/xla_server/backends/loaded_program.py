@@ -82,8 +82,8 @@ class LoadedProgram(Protocol):
         """Run; return the memory of results that have their own, by number, and the cycles.
 
         `addresses` are those of dense row-major arrays of the parameters' types on `device`, each a
-        `DeviceBuffer.address`. Raises the cancellation's error once it is set, and errors of thunks
-        of the host.
+        `DeviceBuffer.address`. Memory that `context.launched` received is not returned. Raises the
+        cancellation's error once it is set, and errors of thunks of the host.
         """
 
     def run_on_arrays(

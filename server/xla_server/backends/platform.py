@@ -156,6 +156,8 @@ class Executable(Protocol):
     ) -> Execution:
         """Run on `device` and wait for the result, which has the program's result layout.
 
+        The result is the object that `options.launched` received, if that was called.
+
         Raises InvalidArgumentError if the arguments do not fit the signature, the cancellation's
         error once it is set, and errors of the program's instructions.
         """

@@ -2,7 +2,7 @@
 
 import ctypes
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,12 +47,14 @@ class HostRun(Environment):
 class RunContext:
     """Context of one run of a program: its options, and the interface for thunks of the host.
 
-    The times of thunks are written to `times` unless it is None.
+    The times of thunks are written to `times` unless it is None. `launched`, if the program calls
+    it, receives what the run would return.
     """
 
     options: ExecuteOptions
     _make_host: Callable[[ExecuteOptions], HostRun]
     times: RowTimes | None = None
+    launched: Callable[[Mapping[int, Any]], None] | None = None
     _host: HostRun | None = None
 
     @property

@@ -48,7 +48,7 @@ class HandleListing:
         if not isinstance(entry, ValueFuture):
             return ValueDescription(entry.shape)
         error = entry.error
-        return ValueDescription(entry.shape, error is None and not entry.has_value, error)
+        return ValueDescription(entry.shape, error is None and not entry.is_done, error)
 
     def after(self, after: int) -> Iterator[tuple[int, Description]]:
         """Values, executables, executions, each in the order in which they were made.

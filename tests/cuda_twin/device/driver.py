@@ -10,11 +10,13 @@ import functools
 import mmap
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from tests.cuda_twin.device.graph_work import GraphWork, Nested, Work, launched
 from tests.cuda_twin.device.host_module import HostModule, LoadedKernel
 from tests.cuda_twin.libraries.by_numpy import compute
 from xla_server.backends.cuda.worker.device import driver as device_driver
-from xla_server.backends.cuda.worker.device.driver import KernelLaunch
+from xla_server.backends.cuda.worker.device.driver import CaseIndex, KernelLaunch, LoopCondition
 from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceDescription,
     DeviceLostError,
@@ -89,7 +91,15 @@ def _bytes_at(address: int, byte_size: int) -> int:
     return int.from_bytes(ctypes.string_at(address, byte_size), "little")
 
 
-Work = Callable[[], None]
+class TwinEvent:
+    """The work that a stream had when it was recorded."""
+
+    def __init__(self, stream: int) -> None:
+        self.stream, self.is_done = stream, False
+
+    def set(self) -> None:
+        """Say that the work is done."""
+        self.is_done = True
 
 
 class TwinDriver:
@@ -107,7 +117,8 @@ class TwinDriver:
         self._pieces: dict[int, Piece] = {}
         self._freed: collections.deque[Piece] = collections.deque()
         self._streams: dict[int, collections.deque[Work]] = {}
-        self._captured: dict[int, list[Work]] = {}
+        self._working: dict[int, threading.RLock] = {}
+        self._captured: dict[int, GraphWork] = {}
         self._lock = threading.RLock()
         self._pinned = range(0)
         self._ordinal = ordinal
@@ -131,14 +142,32 @@ class TwinDriver:
         with self._lock:
             stream = len(self._streams) + 1
             self._streams[stream] = collections.deque()
+            self._working[stream] = threading.RLock()
             return stream
 
     def synchronise(self, stream: int) -> None:
         """Do what is left of a stream."""
         assert stream not in self._captured
         works = self._streams[stream]
-        while works:
-            works.popleft()()
+        with self._working[stream]:
+            while works:
+                works.popleft()()
+
+    def record(self, stream: int) -> TwinEvent:
+        """Return an event of the work that a stream has."""
+        event = TwinEvent(stream)
+        self._give(stream, event.set)
+        return event
+
+    def wait_for(self, event: TwinEvent, stream: int) -> None:
+        """Let a stream do what is left of the event's work before its own."""
+
+        def work() -> None:
+            with self._working[event.stream]:
+                while not event.is_done:
+                    self._streams[event.stream].popleft()()
+
+        self._give(stream, work)
 
     def _give(self, stream: int, work: Work) -> None:
         """Give work to a stream, or to the graph that it is captured for."""
@@ -153,17 +182,21 @@ class TwinDriver:
         """Begin a graph."""
         self._captured[stream] = []
 
-    def capture(self, work: device_driver.Work, stream: int) -> int:
-        """Give work to a graph and return its number there."""
+    def capture(self, work: device_driver.Work, stream: int) -> tuple[GraphWork, int]:
+        """Give work to a graph and return its list and number there."""
         self.enqueue(work, stream)
-        return len(self._captured[stream]) - 1
+        return self._captured[stream], len(self._captured[stream]) - 1
 
     def change_node(
-        self, graph: list[Work], node: int, work: device_driver.Work, stream: int
+        self, graph: GraphWork, node: Any, work: device_driver.NodeWork, stream: int
     ) -> None:
-        """Let the work of this number be another."""
+        """Let the work of a node be another."""
         assert stream not in self._captured
-        graph[node] = self._done(work)
+        if isinstance(work, device_driver.LoopCondition | device_driver.CaseIndex):
+            node.read = work
+            return
+        works, number = node
+        works[number] = self._done(work)
 
     def _done(self, work: device_driver.Work) -> Work:
         match work:
@@ -174,48 +207,57 @@ class TwinDriver:
             case device_driver.PreparedCall(prepared, addresses):
                 return functools.partial(self._call, prepared, tuple(addresses))
 
-    def end_capture(self, stream: int) -> list[Work]:
+    def end_capture(self, stream: int) -> GraphWork:
         """Return the graph."""
         return self._captured.pop(stream)
 
-    def launch_graph(self, graph: Sequence[Work], stream: int) -> None:
+    def launch_graph(self, graph: GraphWork, stream: int) -> None:
         """Give a stream the work of a graph."""
-        for work in graph:
+        for work in launched(graph):
             self._give(stream, work)
 
     def capture_loop(
-        self, predicate: int, stop: int, body: Callable[[int], None], stream: int
-    ) -> None:
+        self, condition: LoopCondition, body: Callable[[int], None], stream: int
+    ) -> Nested:
         """Let a graph do a body while a byte is not zero, and eight bytes of the host are."""
-        turn = self._captured_of(body)
 
-        def loop() -> None:
+        def loop(read: tuple[int, ...], bodies: Sequence[Work]) -> None:
+            predicate, stop = read
             while self._value(predicate, 1) and not _bytes_at(stop, 8):
-                turn()
+                bodies[0]()
 
-        self._give(stream, loop)
+        return self._nested(condition, [body], loop, stream)
 
     def capture_case(
-        self, index: int, byte_size: int, cases: Sequence[Callable[[int], None]], stream: int
-    ) -> None:
+        self, index: CaseIndex, cases: Sequence[Callable[[int], None]], stream: int
+    ) -> Nested:
         """Let a graph do the case with a number, the last where there is none."""
-        found = list(map(self._captured_of, cases))
-        last = len(found) - 1
-        self._give(stream, lambda: found[min(self._value(index, byte_size), last)]())
 
-    def _captured_of(self, body: Callable[[int], None]) -> Work:
+        def case(read: tuple[int, ...], bodies: Sequence[Work]) -> None:
+            address, byte_size, count = read
+            bodies[min(self._value(address, byte_size), count - 1)]()
+
+        return self._nested(index, cases, case, stream)
+
+    def _nested(
+        self,
+        read: tuple[int, ...],
+        bodies: Sequence[Callable[[int], None]],
+        do: Callable[[tuple[int, ...], Sequence[Work]], None],
+        stream: int,
+    ) -> Nested:
+        nested = Nested(read, list(map(self._captured_of, bodies)), do)
+        self._captured[stream].append(nested)
+        return nested
+
+    def _captured_of(self, body: Callable[[int], None]) -> GraphWork:
         stream = self.new_stream()
         self.begin_capture(stream)
         try:
             body(stream)
         finally:
             works = self.end_capture(stream)
-
-        def work() -> None:
-            for each in works:
-                each()
-
-        return work
+        return works
 
     def _value(self, address: int, byte_size: int) -> int:
         self._require(address, byte_size)

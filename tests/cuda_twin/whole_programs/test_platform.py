@@ -5,7 +5,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import pytest
@@ -22,9 +22,18 @@ from tests.operations_page.probes import PROBES
 from tests.operations_page.probing import Runner, accepted
 from tests.operations_page.test_page import SAMPLE
 from tests.unit.codegen.compiled import built, on_platform
+from tests.unit.sessions.runs.test_background_executions import fetched, launch, output, waited
+from tests.unit.sessions.sample_runs import DOUBLE, ONES, argument_of, compiled, value
 from xla_contract.types.opcode import Opcode
+from xla_server.backends.cuda.backend import Cuda
+from xla_server.backends.cuda.buffers import CudaBuffer
+from xla_server.backends.platform import Buffer
 from xla_server.codegen.gpu.emit.device_module import DeviceModule
 from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
+from xla_server.sessions.values.futures import ValueFuture
 
 CHOSEN = tuple(GROUPS) if FULL else ("golden", "hlo")
 
@@ -49,18 +58,49 @@ def test_every_operation_runs_on_every_type(opcode: Opcode) -> None:
     assert runner.refused(accepted(opcode, probe.program, probe.before).programs) == []
 
 
-def test_nothing_is_read_before_it_is_there() -> None:
+@pytest.fixture(scope="module")
+def late() -> Iterator[Cuda]:
+    """A device that does its work late."""
+    with contextlib.closing(twin_platform(device="DelayedTwin")) as platform:
+        yield platform
+
+
+def test_nothing_is_read_before_it_is_there(late: Cuda) -> None:
     """A device that does its work late gives the results of one that does it at once."""
-    late = twin_platform(device="DelayedTwin")
-    try:
-        for name, make in of_corpus("golden"):
-            module, arguments = make()
-            found = on_platform(late, module, arguments)
-            expected = on_platform(shared_platform(), module, arguments)
-            for one, other in zip(found, expected, strict=True):
-                assert one.tobytes() == other.tobytes(), name
-    finally:
-        late.close()
+    for name, make in of_corpus("golden"):
+        module, arguments = make()
+        found = on_platform(late, module, arguments)
+        expected = on_platform(shared_platform(), module, arguments)
+        for one, other in zip(found, expected, strict=True):
+            assert one.tobytes() == other.tobytes(), name
+
+
+@pytest.mark.parametrize("donate", [False, True])
+def test_launched_executions_are_enqueued_behind_each_other(
+    late: Cuda, monkeypatch: pytest.MonkeyPatch, donate: bool
+) -> None:
+    service = Session(SharedResources(late, Limits(1 << 20)))
+    launched, launch_value = list[int](), service.data.launch
+
+    def noted(handle: int, pending: ValueFuture, buffer: Buffer) -> None:
+        assert isinstance(buffer, CudaBuffer)
+        launched.append(buffer.address.address)
+        launch_value(handle, pending, buffer)
+
+    monkeypatch.setattr(service.data, "launch", noted)
+    double, count = compiled(service, DOUBLE), 60
+    execution = launch(service, double, value(ONES))
+    for _ in range(count - 1):
+        argument = argument_of(output(execution), donate=donate)
+        execution = launch(service, double, argument)
+    waited(service, execution)
+    np.testing.assert_array_equal(fetched(service, output(execution)), 2.0**count * ONES)
+    assert len(launched) > count // 2
+    # In the memory of the argument, where it is donated.
+    assert (len(set(launched)) < len(launched) // 2) == donate
+    service.close()
+    assert service.engine.close(10)
+    assert service.engine.memory.used_bytes == 0
 
 
 @pytest.mark.parametrize("text", [ENDLESS_KERNEL, LONG_KERNEL])

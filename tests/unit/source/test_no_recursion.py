@@ -150,7 +150,7 @@ ALLOWED = {
         codegen/kernel_ir/walk.py: walk
     """,
     GRAPHS: """
-        backends/cuda/worker/executor.py: ProgramRun._capture
+        backends/cuda/worker/row_work.py: RowWork._capture
         backends/cuda/worker/segments.py: _Parser._cases _Parser._items _Parser._loop
             _Parser._structure _loops
     """,

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from xla_contract.errors import InvalidArgumentError
@@ -95,16 +95,21 @@ class CompiledExecutable:
         if moved is not None:
             leaves = [moved(leaf, device) for leaf in leaves]
         # While `memory` holds references, no other execution is the sole owner and overwrites it.
-        memory, addresses = [], []
-        for leaf in leaves:
-            memory.append(leaf.memory)
-            addresses.append(leaf.address)
+        memory = [leaf.memory for leaf in leaves]
+        addresses = [leaf.address for leaf in leaves]
         computing = time.perf_counter_ns()
         times = None if self.dump is None else RowTimes(len(program.rows))
-        blocks, cycles = program.run(addresses, device, RunContext(options, self._host_run, times))
+        context = RunContext(options, self._host_run, times)
+        launch = None
+        if options.launched is not None:
+            take, owners = options.launched, (memory, addresses)
+            launch = context.launched = _Launch(self, program, leaves, owners, device, take)
+        blocks, cycles = program.run(addresses, device, context)
         computed = time.perf_counter_ns()
         del memory
-        output = self._output(program, leaves, blocks, device)
+        output = None if launch is None else launch.output
+        if output is None:
+            output = self.output(program, leaves, blocks, device)
         profile = Profile.since(started, computing, computed, cycles, self._byte_size)
         if self.dump is not None and times is not None:
             write_profile(self.dump, measured_rows(program.code, program.rows, times))
@@ -140,7 +145,7 @@ class CompiledExecutable:
         del memory
         return [
             Execution(
-                self._output(program, given, blocks, device),
+                self.output(program, given, blocks, device),
                 Profile.since(started, computing, computed, cycles, self._byte_size),
             )
             for (blocks, cycles), given, device in zip(made, leaves, devices, strict=True)
@@ -185,13 +190,14 @@ class CompiledExecutable:
             program = self._donating[sole] = self._program.with_donated(sole)
         return leaves, program
 
-    def _output(
+    def output(
         self,
         program: LoadedProgram,
         leaves: Sequence[DeviceBuffer],
         blocks: Mapping[int, Memory],
         device: Device,
     ) -> DeviceBuffer:
+        """Return the result of a run of `program`, in `blocks` and in its arguments `leaves`."""
         shape = self.program_shape.result
         if self._gives_array:
             return self._array(program, 0, shape, leaves, blocks, device)
@@ -221,6 +227,31 @@ class CompiledExecutable:
             return leaves[place.number].as_shape(shape, device)
         owners = blocks if place.kind == "result" else program.constants
         return self._buffers.of_block(owners[place.number], shape, device)
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class _Launch:
+    """An execution whose result is given to `take` once it is launched, and is `output` then."""
+
+    _executable: CompiledExecutable
+    _program: LoadedProgram
+    _leaves: list[DeviceBuffer]
+    _owners: tuple[list[Any], ...]
+    """References to the memory of arguments, by their numbers."""
+    _device: Device
+    _take: Callable[[DeviceBuffer], None]
+    output: DeviceBuffer | None = None
+
+    def __call__(self, blocks: Mapping[int, Memory]) -> None:
+        """Give the result away; results in arguments keep their memory, as sole owners of it."""
+        program, leaves = self._program, self._leaves
+        self.output = self._executable.output(program, leaves, blocks, self._device)
+        leaves.clear()
+        for place in program.results:
+            if place.kind == "parameter":
+                for references in self._owners:
+                    references[place.number] = None
+        self._take(self.output)
 
 
 def _assembled(

@@ -19,6 +19,7 @@ from xla_server.backends.cuda.host_steps import (
 )
 from xla_server.backends.cuda.listing import on_device
 from xla_server.backends.cuda.toolchain import DeviceModules
+from xla_server.backends.cuda.worker.supervisor.launched_run import LaunchedRun
 from xla_server.backends.cuda.worker.supervisor.process import (
     DeviceMemory,
     DeviceWorker,
@@ -125,13 +126,30 @@ class CudaProgram:
         """
         loaded = self.load(device.ordinal)
         run = _Run(self.encoded.steps, self._parts.steps, context)
-        found, nanoseconds = loaded.run(addresses, context.options.cancellation, run.do)
-        results = dict(zip(self.encoded.results, found, strict=True))
+        take = context.launched
+
+        def launched(memory: list[DeviceMemory], by: LaunchedRun) -> None:
+            assert take is not None, "it is passed on only then"
+            for place in self.results:
+                if place.kind == "parameter":
+                    addresses[place.number].run = by
+            take(self._numbered(loaded, memory))
+
+        found, nanoseconds = loaded.run(
+            *(addresses, context.options.cancellation, run.do), launched if take else None
+        )
+        run.end(len(self.rows) - 1)
+        return {} if found is None else self._numbered(loaded, found), nanoseconds
+
+    def _numbered(
+        self, loaded: LoadedDeviceProgram, memory: Sequence[DeviceMemory]
+    ) -> dict[int, DeviceMemory]:
+        """Return the memory of results that are no parameters, by number."""
+        results = dict(zip(self.encoded.results, memory, strict=True))
         if self._constant_results:
             constants = loaded.constants()
             results |= {n: constants[index] for n, index in self._constant_results.items()}
-        run.end(len(self.rows) - 1)
-        return results, nanoseconds
+        return results
 
     def run_on_arrays(
         self, arrays: Sequence[Array], shapes: Sequence[Shape], device: Device, context: RunContext

@@ -1,7 +1,9 @@
 """Executions that no call waits for: launched ones, and those of a batch.
 
 A launched execution has handles for its outputs before it has begun. Executions that name them
-begin when the outputs are computed: they are chained by callbacks, and no thread waits.
+begin when the outputs are computed: they are chained by callbacks, and no thread waits. On a
+platform that launches work asynchronously they begin when the outputs are launched, and the device
+executes them afterwards. Those that fail make them fail, with the same error.
 """
 
 import contextlib
@@ -9,11 +11,11 @@ import dataclasses
 import functools
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xla_contract.errors import CancelledError, InvalidArgumentError, NotFoundError, XlaError
-from xla_server.backends.platform import Profile
+from xla_server.backends.platform import Buffer, Profile
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.cancellation_set import CancellationSet
 from xla_server.execution.completion import Completion
@@ -23,6 +25,7 @@ from xla_server.sessions.runs.memory_queue import MemoryWaiter
 from xla_server.sessions.runs.planner import RunPlanner
 from xla_server.sessions.runs.requests import RunRequest
 from xla_server.sessions.runs.run import PlannedRun, StepOutcome
+from xla_server.sessions.runs.run_outputs import StepOutput
 from xla_server.sessions.values.futures import ValueFuture, ValuePendingError
 from xla_server.sessions.values.handles import HandleTable
 from xla_server.sessions.values.value_table import Reservation, ValueTable
@@ -53,7 +56,7 @@ class LaunchedExecution(Completion):
         self._claim = threading.Lock()
 
     def when_ready(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once, when all arguments are computed or have failed."""
+        """Call `callback` once, when all arguments are launched or computed, or have failed."""
         pending = self.run.pending
         # Counting is one step, so no lock.
         there = itertools.count()
@@ -63,7 +66,7 @@ class LaunchedExecution(Completion):
                 callback()
 
         for value in pending:
-            value.when_done(one_more)
+            value.when_launched(one_more)
         one_more()
 
     def claim(self) -> bool:
@@ -112,10 +115,11 @@ class BackgroundExecutions:
             undo.callback(self._drop, execution)
             run.label = execution.handle = self.handles.add(execution)
             run.free_donated()
+            run.on_launch = functools.partial(self._on_launch, execution)
             undo.pop_all()
         self._active.add(execution.cancellation)
         execution.cancellation.add_callback(lambda: self._on_cancel(execution))
-        execution.when_ready(lambda: self._enqueue(execution))
+        execution.when_ready(lambda: self._begin(execution))
         return execution
 
     def wait(self, handle: int) -> WaitResult:
@@ -172,6 +176,13 @@ class BackgroundExecutions:
         except (InvalidArgumentError, NotFoundError):
             raise _no_execution(handle) from None
 
+    def _begin(self, execution: LaunchedExecution) -> None:
+        """Enqueue an execution, and cancel it once one that computes its arguments fails."""
+        for value in execution.run.pending:
+            if not value.is_done:
+                value.when_done(functools.partial(_cancel_with, execution, value))
+        self._enqueue(execution)
+
     def _enqueue(self, execution: LaunchedExecution, waiter: MemoryWaiter | None = None) -> None:
         run = functools.partial(self._run, waiter=waiter)
         self._running.acquire_async(lambda: self._submit(run, execution))
@@ -184,8 +195,13 @@ class BackgroundExecutions:
     def _fail_unrun(self, execution: LaunchedExecution) -> None:
         error = execution.cancellation.error
         assert error is not None, "it was cancelled"
-        self._end(execution, self._named(execution, error))
+        failed = _first_error(execution.run.pending)
+        self._end(execution, failed or self._named(execution, error))
         execution.finish()
+
+    def _on_launch(self, execution: LaunchedExecution, output: StepOutput, result: Buffer) -> None:
+        for (handle, pending), one in zip(execution.expected, output.buffers(result), strict=True):
+            self._values.launch(handle, pending, one)
 
     def _run(self, execution: LaunchedExecution, waiter: MemoryWaiter | None = None) -> None:
         """Run an execution that has a slot; it releases the slot before its end is reported.
@@ -193,7 +209,8 @@ class BackgroundExecutions:
         An execution that has to wait for memory gives the slot back, too, and is run again with
         `waiter`, which has the memory.
         """
-        error = None if waiter else self._error_of_arguments(execution)
+        producers = execution.run.pending
+        error = None if waiter else _first_error(producers)
         reservation: Reservation | None = None
         try:
             if error is None:
@@ -210,10 +227,12 @@ class BackgroundExecutions:
                 try:
                     with execution.run.executing(execution.cancellation, reservation) as outcomes:
                         execution.run.close()
-                        self._keep(execution, outcomes)
+                        error = _awaited_error(producers)
+                        if error is None:
+                            self._keep(execution, outcomes)
                 except BaseException as caught:
                     # For any exception: other executions wait for the outputs.
-                    error = self._named(execution, caught)
+                    error = _awaited_error(producers) or self._named(execution, caught)
             self._end(execution, error)
         finally:
             if reservation is not None:
@@ -235,15 +254,6 @@ class BackgroundExecutions:
         execution.cancellation.add_callback(lambda: execution.run.leave(entered))
         return None
 
-    def _error_of_arguments(self, execution: LaunchedExecution) -> XlaError | None:
-        """The error of the execution that failed before: it is reported unchanged."""
-        try:
-            for value in execution.run.pending:
-                value.result()
-        except XlaError as error:
-            return error
-        return None
-
     def _keep(self, execution: LaunchedExecution, outcomes: list[StepOutcome]) -> None:
         execution.profile = _total([outcome.profile for outcome in outcomes])
         buffers = [buffer for outcome in outcomes for buffer in outcome.kept]
@@ -255,8 +265,8 @@ class BackgroundExecutions:
         execution.run.close()
         execution.error = error
         if error is not None:
-            for _, pending in execution.expected:
-                pending.fail(error)
+            for handle, pending in execution.expected:
+                self._values.fail(handle, pending, error)
         # The values stay with their handles and with the executions that wait for them.
         execution.expected = []
         self._launched.release()
@@ -272,6 +282,33 @@ def _no_execution(handle: int) -> NotFoundError:
         f"the handle of an execution of this session is needed, got {handle}, which is none or "
         "was waited for before"
     )
+
+
+def _first_error(values: Sequence[ValueFuture]) -> XlaError | None:
+    """The error of the execution that failed before: it is reported unchanged."""
+    for value in values:
+        if value.error is not None:
+            return value.error
+    return None
+
+
+def _cancel_with(execution: LaunchedExecution, value: ValueFuture) -> None:
+    """Cancel an execution if the value, which is an argument of it, has failed."""
+    if value.error is not None:
+        execution.cancellation.cancel(value.error)
+
+
+def _awaited_error(values: Sequence[ValueFuture]) -> XlaError | None:
+    """Wait until the executions that compute values have ended; return their first error.
+
+    The device has executed what they have launched, or nothing was launched.
+    """
+    for value in values:
+        if not value.is_done:
+            ended = threading.Event()
+            value.when_done(ended.set)
+            ended.wait()
+    return _first_error(values)
 
 
 def _total(profiles: list[Profile]) -> Profile:

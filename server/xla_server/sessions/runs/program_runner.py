@@ -196,6 +196,7 @@ class ProgramRunner:
         label: int = 0,
         channels: Channels | None = None,
         collectives: Collectives = ALONE_RUN,
+        launched: Callable[[Buffer], None] | None = None,
     ) -> Execution:
         """Run in a slot of `running` that the caller has taken; raises as `Executable.execute`.
 
@@ -203,6 +204,7 @@ class ProgramRunner:
         compiling, but is never refused. `donated` has the numbers of arguments without other users;
         `label` is the handle of a launched execution, for descriptions of its waiting instructions.
         `channels` are the session's by default; `collectives` identify the participant of a grid.
+        `launched` is as in ExecuteOptions.
         """
         # A context manager would cost a fifteenth of a small execution.
         programs, compile_again = self.engine.programs, self._compiling_again(compiled)
@@ -217,6 +219,7 @@ class ProgramRunner:
                     cancellation=cancellation,
                     collectives=collectives,
                     donated=donated,
+                    launched=launched,
                 ),
             )
         finally:

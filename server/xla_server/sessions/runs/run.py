@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
@@ -79,6 +80,11 @@ class PlannedRun:
     """Bytes of the results that are sent back, by their shapes."""
     label: int = 0
     """The handle of the execution, if the run was launched."""
+    on_launch: Callable[[StepOutput, Buffer], None] | None = None
+    """Takes the result of a launched run of one step when the device begins to compute it.
+
+    A launched run has one, and may have values as arguments that the device has not computed yet.
+    """
 
     @property
     def _values(self) -> ValueTable:
@@ -192,6 +198,7 @@ class PlannedRun:
             self._values.release(list(held.values()))
         if self._inline_reservation is not None:
             self._inline_reservation.release()
+        self.on_launch = None
         # A launched run is remembered after its end, and must not keep the memory of arguments.
         for step in self.steps:
             step.arguments = []
@@ -202,7 +209,9 @@ class PlannedRun:
     def _execute(
         self, number: int, step: PlannedStep, results: dict[int, Buffer], cancellation: Cancellation
     ) -> StepOutcome:
-        arguments = [_value_of(source, results) for source in step.arguments]
+        on_launch = self.on_launch
+        is_launched = on_launch is not None
+        arguments = [_value_of(source, results, is_launched) for source in step.arguments]
         if step.is_shared:
             execution = self._grids.run_as_one(step.compiled, arguments, cancellation, self.label)
         else:
@@ -213,8 +222,12 @@ class PlannedRun:
                 if isinstance(step.arguments[each], ResultArgument)
                 or self._values.is_held_once(arguments[each])
             ]
+            launched: Callable[[Buffer], None] | None = None
+            if on_launch is not None and len(self.steps) == 1:
+                launched = functools.partial(on_launch, step.output)
             execution = self._grids.runner.run(
-                step.compiled, arguments, self.device, cancellation, donated, self.label
+                *(step.compiled, arguments, self.device, cancellation, donated, self.label),
+                launched=launched,
             )
         output, result = step.output, execution.output
         if step.done_with != [number]:
@@ -230,7 +243,9 @@ class PlannedRun:
         return StepOutcome(output.buffers(result), value, profile, outcomes)
 
 
-def _value_of(source: Source, results: dict[int, Buffer]) -> Buffer:
+def _value_of(source: Source, results: dict[int, Buffer], is_launched: bool) -> Buffer:
     if isinstance(source, ResultArgument):
         return part_of(results[source.step], source.path)
-    return source.result() if isinstance(source, ValueFuture) else source
+    if isinstance(source, ValueFuture):
+        return source.launched() if is_launched else source.result()
+    return source

@@ -4,7 +4,12 @@ import dataclasses
 import threading
 from collections.abc import Callable, Sequence
 
-from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
+from xla_contract.errors import (
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    UnimplementedError,
+    XlaError,
+)
 from xla_contract.types.shape import Shape
 from xla_server.backends.platform import Buffer
 from xla_server.sessions.limits.memory_budget import MemoryBudget
@@ -196,13 +201,39 @@ class ValueTable:
         values = [ValueFuture(shape) for shape in shapes]
         return list(zip(self.handles.add_all(list(values)), values, strict=True))
 
-    def fulfil(self, handle: int, pending: ValueFuture, buffer: Buffer) -> None:
-        """Set the value that `expect` made a handle for; a freed handle stays free."""
+    def launch(self, handle: int, pending: ValueFuture, buffer: Buffer) -> None:
+        """Set a value that `expect` made a handle for, and that the device will compute.
+
+        It counts from now on, but calls that name the handle wait for `fulfil`, or for `fail`.
+        """
         with self._lock:
-            for _ in range(pending.users + self.handles.replace(handle, buffer)):
-                self._count(buffer)
-            pending.users = 0
-            pending.set(buffer)
+            self._set(pending, buffer, is_live=self.handles.replace(handle, pending))
+        pending.launch()
+
+    def fulfil(self, handle: int, pending: ValueFuture, buffer: Buffer) -> None:
+        """Set the value that `expect` made a handle for; a freed handle stays free.
+
+        If it was launched, it is the same value.
+        """
+        with self._lock:
+            is_live = self.handles.replace(handle, buffer)
+            if pending.buffer is None:
+                self._set(pending, buffer, is_live=is_live)
+        pending.finish()
+
+    def _set(self, pending: ValueFuture, buffer: Buffer, *, is_live: bool) -> None:
+        for _ in range(pending.users + is_live):
+            self._count(buffer)
+        pending.buffer = buffer
+
+    def fail(self, handle: int, pending: ValueFuture, error: XlaError) -> None:
+        """Replace a value that `expect` made a handle for by an error, launched or not."""
+        with self._lock:
+            if pending.buffer is not None:
+                is_live = self.handles.replace(handle, pending)
+                for _ in range(pending.users + is_live):
+                    self._discount(pending)
+            pending.fail(error)
         pending.finish()
 
     def hold(self, handles: Sequence[int]) -> list[Buffer | ValueFuture]:
@@ -213,20 +244,19 @@ class ValueTable:
         with self._lock:
             entries = [self.handles.get(handle) for handle in handles]
             for entry in entries:
-                if isinstance(entry, ValueFuture) and not entry.has_value:
+                if isinstance(entry, ValueFuture):
                     entry.users += 1
-                else:
-                    self._count(_buffer_of(entry))
+                if (buffer := _set_buffer(entry)) is not None:
+                    self._count(buffer)
         return entries
 
     def release(self, entries: Sequence[Buffer | ValueFuture]) -> None:
         """End a `hold`."""
         with self._lock:
             for entry in entries:
-                if isinstance(entry, ValueFuture) and not entry.has_value:
+                if isinstance(entry, ValueFuture):
                     entry.users -= 1
-                else:
-                    self._discount(_buffer_of(entry))
+                self._discount(entry)
 
     def is_held_once(self, buffer: Buffer) -> bool:
         """Return whether a single handle or `hold` keeps the memory of a value."""
@@ -292,8 +322,9 @@ class ValueTable:
         self.used_bytes += added
         return added
 
-    def _discount(self, buffer: Buffer | ValueFuture) -> None:
-        if isinstance(buffer, ValueFuture):
+    def _discount(self, entry: Buffer | ValueFuture) -> None:
+        buffer = _set_buffer(entry)
+        if buffer is None:
             return
         for leaf in _leaves(buffer):
             self._held[leaf] -= 1
@@ -309,6 +340,11 @@ class ValueTable:
             self.reserved_bytes -= byte_size
             self._running -= running
             self._memory.change(-byte_size, self._caller, running=-running)
+
+
+def _set_buffer(entry: Buffer | ValueFuture) -> Buffer | None:
+    """Return a value, computed or not; None for a future that has none, which counts nothing."""
+    return entry.buffer if isinstance(entry, ValueFuture) else entry
 
 
 def _buffer_of(entry: Buffer | ValueFuture) -> Buffer:

@@ -1,5 +1,6 @@
 """Programs of the platform, on workers whose device is memory of the host."""
 
+import collections
 import contextlib
 import os
 import re
@@ -27,6 +28,8 @@ from xla_server.backends.cuda import backend
 from xla_server.backends.cuda.backend import Cuda
 from xla_server.backends.cuda.buffers import CudaBuffer
 from xla_server.backends.cuda.program import CudaProgram
+from xla_server.backends.cuda.worker.supervisor.launched_run import LaunchedRun
+from xla_server.backends.cuda.worker.supervisor.process import LoadedDeviceProgram
 from xla_server.backends.diagnostics.dump_directory import DumpDirectory
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.codegen.gpu.emit.assembler import Assembler
@@ -128,6 +131,33 @@ def test_arguments_on_another_device_are_given_up_too(platform: Cuda) -> None:
     np.testing.assert_array_equal(output.to_literal().value, X + 1)
     with pytest.raises(InvalidArgumentError, match="donated"):
         argument.to_literal()
+
+
+@pytest.mark.parametrize(("text", "donated"), [(STEP, []), (STEP, [0]), (SORTED, [])])
+def test_launched_results_belong_to_their_run(
+    platform: Cuda, monkeypatch: pytest.MonkeyPatch, text: str, donated: list[int]
+) -> None:
+    run, by = LoadedDeviceProgram.run, LaunchedRun(1, collections.deque())
+    given: list[CudaBuffer] = []
+
+    def launch(self: LoadedDeviceProgram, *rest: Any) -> tuple[None, int]:
+        *others, launched = rest
+        results, nanoseconds = run(self, *others)
+        assert results is not None
+        launched(results, by)
+        return None, nanoseconds
+
+    monkeypatch.setattr(LoadedDeviceProgram, "run", launch)
+    argument = placed(platform, X)
+    output = executed(platform, text, [argument], donated=donated, launched=given.append)
+    assert given == [output]
+    parts = output.elements or (output,)
+    # The worker's end tells new results, and here those that are arguments are told.
+    told = [part.address.run for part in parts]
+    assert told == {1: [by if donated else None], 3: [None, None, by]}[len(parts)]
+    by.end()
+    expected = [X + 1] if text == STEP else [X[::-1], [1, 2, 3, 4], X]
+    np.testing.assert_array_equal([part.to_literal().value for part in parts], expected)
 
 
 def test_arguments_of_other_platforms_are_refused(platform: Cuda) -> None:

@@ -80,7 +80,7 @@ def test_waiting_for_a_value_ends_with_the_call():
 
 def test_the_error_of_the_execution_is_told():
     call = Call()
-    call.pending.fail(CancelledError("the execution was cancelled"))
+    call.service.data.fail(call.handle, call.pending, CancelledError("the execution was cancelled"))
     call.join()
     with pytest.raises(CancelledError, match="the execution was cancelled"):
         raise call.error or AssertionError

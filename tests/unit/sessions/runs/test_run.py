@@ -224,8 +224,8 @@ def test_an_error_of_a_later_step_leaves_nothing_but_donations(service: Session)
     cancellation = Cancellation()
     original = service.runner.run
 
-    def run_and_cancel(*arguments: object) -> object:
-        ended = original(*arguments)  # type: ignore[arg-type]
+    def run_and_cancel(*arguments: object, **named: object) -> object:
+        ended = original(*arguments, **named)  # type: ignore[arg-type]
         cancellation.cancel(CancelledError("between two steps"))
         return ended
 
@@ -251,9 +251,9 @@ def test_memory_is_reserved_for_all_steps_and_given_back_as_they_end(service: Se
     )
     original, reserved = service.runner.run, list[int]()
 
-    def watched(*arguments: object) -> object:
+    def watched(*arguments: object, **named: object) -> object:
         reserved.append(service.data.reserved_bytes - sent)
-        return original(*arguments)  # type: ignore[arg-type]
+        return original(*arguments, **named)  # type: ignore[arg-type]
 
     service.runner.run = watched  # type: ignore[method-assign,assignment]
     with contextlib.closing(service.planner.plan(read_run(request))) as run:

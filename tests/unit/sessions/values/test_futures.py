@@ -27,7 +27,7 @@ def test_a_value_is_awaited_until_it_is_set() -> None:
         value.result()
     caught.value.awaited.when_done(lambda: called.append(1))
     buffer = platform.to_device(Literal.from_numpy(1.0), platform.devices[0])
-    value.set(buffer)
+    value.buffer = buffer
     assert not called
     value.finish()
     assert called == [1]

@@ -11,7 +11,12 @@ from xla_server.backends.cuda.worker.device.driver import Driver
 from xla_server.backends.cuda.worker.exchange import messages, protocol
 from xla_server.backends.cuda.worker.exchange.messages import Reader, RequestError, send
 from xla_server.backends.cuda.worker.exchange.shared_memory import SharedMemory
-from xla_server.backends.cuda.worker.executor import RECENT_LAUNCHES, Lane, ProgramRun
+from xla_server.backends.cuda.worker.executor import (
+    RECENT_LAUNCHES,
+    Lane,
+    LaunchedWork,
+    ProgramRun,
+)
 from xla_server.backends.cuda.worker.loaded import WorkerProgram
 
 EXIT_LOST = 3
@@ -25,6 +30,7 @@ class OwnedDevice:
         self.driver, self.shared = driver, shared
         self.programs: dict[int, WorkerProgram] = {}
         self.numbers = itertools.count(1)
+        self.launched: dict[int, LaunchedWork] = {}
         self.recent: collections.deque[str] = collections.deque(maxlen=RECENT_LAUNCHES)
 
 
@@ -42,7 +48,7 @@ class Connection:
             self._stream = self._device.driver.new_stream()
             self._lane = Lane(
                 *(self._device.driver, self._stream, self._device.shared, self._index),
-                self._device.recent,
+                *(self._device.recent, self._device.launched),
             )
             reader = Reader(self._channel)
             while True:
@@ -104,9 +110,12 @@ class Connection:
                 number = next(self._device.numbers)
                 self._device.programs[number] = loaded
                 return number
-            case messages.Run(program, parameters):
+            case messages.Run(program, parameters, after, is_launched):
                 self._abandon()
-                self._run = ProgramRun(self._lane, self._device.programs[program], parameters)
+                loaded = self._device.programs[program]
+                self._run = ProgramRun(
+                    self._lane, loaded, parameters, after, is_launched=is_launched
+                )
                 return self._went_on()
             case messages.Resume():
                 return self._went_on()
@@ -117,9 +126,9 @@ class Connection:
     def _went_on(self) -> object:
         run, self._run = self._run, None
         if run is None:
-            raise RequestError("a run must be suspended to go on, got none")
+            raise RequestError("a run must be suspended or launched to go on, got none")
         outcome = run.go_on()
-        if isinstance(outcome, protocol.Suspended):
+        if not isinstance(outcome, protocol.Finished):
             self._run = run
         return outcome
 

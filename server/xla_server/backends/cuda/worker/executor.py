@@ -5,6 +5,11 @@ the server, and at its end. It polls its cancellation flag before each row and a
 in a graph polls it in each iteration, and a long kernel while it runs. Enqueued work cannot be
 cancelled. So the times of new rows are measured, with a wait after each, and a run waits once it
 has enqueued too much. Errors of new rows name their row.
+
+A run may be launched: its results are given away before its last wait. Runs that have them as
+parameters are enqueued at once, and their streams wait for its stream. Work that polls its own
+run's flag would hold up the end of those others, so a run that has enqueued such work is not
+launched. The bound of enqueued work counts what a run's stream waits for.
 """
 
 import collections
@@ -12,26 +17,16 @@ import functools
 import itertools
 import time
 import weakref
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from xla_server.backends.cuda.worker.device.driver import (
-    DeviceCopy,
-    Driver,
-    KernelLaunch,
-    PreparedCall,
-    Work,
-)
+from xla_server.backends.cuda.worker.device.driver import Driver
 from xla_server.backends.cuda.worker.exchange import protocol
 from xla_server.backends.cuda.worker.exchange.shared_memory import SharedMemory
-from xla_server.backends.cuda.worker.graphs import (
-    Addresses,
-    Graphs,
-    NodeChange,
-    SegmentGraph,
-)
+from xla_server.backends.cuda.worker.graphs import Graphs
 from xla_server.backends.cuda.worker.loaded import WorkerProgram
-from xla_server.backends.cuda.worker.segments import Case, Items, Loop, Segment, slots_of
+from xla_server.backends.cuda.worker.row_work import RowWork
+from xla_server.backends.cuda.worker.segments import Segment, slots_of
 
 MAX_PENDING_NANOSECONDS = 20_000_000
 """Bound of work that is enqueued before a wait, in nanoseconds: a cancelled run ends within it.
@@ -48,8 +43,18 @@ RECENT_LAUNCHES = 64
 _runs = itertools.count(1)
 
 
+class LaunchedWork(NamedTuple):
+    """The enqueued work of a launched run: its event, and its time in nanoseconds."""
+
+    event: Any
+    nanoseconds: int
+
+
 class Lane:
-    """The stream, shared memory and graphs of a connection, for one run after the other."""
+    """The stream, shared memory and graphs of a connection, for one run after the other.
+
+    `launched` has the work of the device's launched runs that may not be done, by their numbers.
+    """
 
     def __init__(
         self,
@@ -58,8 +63,9 @@ class Lane:
         shared: SharedMemory,
         connection: int,
         recent: collections.deque[str],
+        launched: dict[int, LaunchedWork],
     ) -> None:
-        self.driver, self.stream, self.recent = driver, stream, recent
+        self.driver, self.stream, self.recent, self.launched = driver, stream, recent, launched
         self._shared, self._connection = shared, connection
         self._graphs: weakref.WeakKeyDictionary[WorkerProgram, Graphs]
         self._graphs = weakref.WeakKeyDictionary()
@@ -105,15 +111,27 @@ class Lane:
 class ProgramRun:
     """One run of a program in a stream. For one thread.
 
-    It owns its arena and, until it is finished, its results. A method that raises has freed them.
+    It owns its arena and, until it is finished or launched, its results. A method that raises has
+    freed what it owned. Its work begins after that of the launched runs with the numbers `after`.
     """
 
-    def __init__(self, lane: Lane, loaded: WorkerProgram, parameters: Sequence[int]) -> None:
+    def __init__(
+        self,
+        lane: Lane,
+        loaded: WorkerProgram,
+        parameters: Sequence[int],
+        after: Iterable[int] = (),
+        *,
+        is_launched: bool = False,
+    ) -> None:
         self._lane, self._loaded = lane, loaded
         self._driver, self._stream = lane.driver, lane.stream
         self._number, self._row = next(_runs), 0
         self._begin = time.perf_counter_ns()
         self._pending = 0
+        self._may_be_long = False
+        """True if work is enqueued whose time is unknown: it polls the run's flag."""
+        self._may_be_launched = is_launched
         self._owned: list[int] = []
         program = loaded.program
         if len(parameters) != program.parameter_count:
@@ -122,6 +140,7 @@ class ProgramRun:
             )
         flag = lane.flag
         try:
+            self._wait_for(after)
             arena = self._allocate(program.arena_bytes) if program.arena_bytes else 0
             self._results = tuple(self._allocate(size) for size in program.results)
         except BaseException:  # Only this run can free the memory, whatever was raised.
@@ -134,29 +153,56 @@ class ProgramRun:
             *(arena + offset for offset in program.arena_offsets),
             flag,
         )
+        self._work = RowWork(lane.driver, loaded, self._addresses, lane.word)
         self._graphs = lane.graphs(loaded)
 
     def go_on(self) -> protocol.Outcome:
         """Walk to the next step of the server or to the end. Raises RunCancelledError."""
         try:
             step = self._walked()
+            is_pending = self._pending and not self._may_be_long
+            if step is None and self._may_be_launched and is_pending:
+                return self._launch()
             self._wait()
             # A loop that was stopped leaves invalid values.
             self._lane.check()
             if step is not None:
                 return protocol.Suspended(self._number, step.number, self._addresses)
-            results = set(self._results)
-            self._free([each for each in self._owned if each not in results])
+            results = self._given()
+            self._free(self._owned)
         except BaseException:  # The same, and the stream may still use it.
             self.abandon()
             raise
-        self._owned = []
-        return protocol.Finished(self._results, time.perf_counter_ns() - self._begin)
+        self._lane.launched.pop(self._number, None)
+        return protocol.Finished(results, time.perf_counter_ns() - self._begin)
 
     def abandon(self) -> None:
         """End the run: wait for its stream, whose work may use others' memory, and free its own."""
         self._driver.synchronise(self._stream)
+        self._lane.launched.pop(self._number, None)
         self._free(self._owned)
+
+    def _launch(self) -> protocol.Launched:
+        """Give the results away; the next `go_on` waits for them."""
+        self._may_be_launched = False
+        event = self._driver.record(self._stream)
+        self._lane.launched[self._number] = LaunchedWork(event, self._pending)
+        return protocol.Launched(self._number, self._given())
+
+    def _given(self) -> tuple[int, ...]:
+        """Return the results that the run owns, and own them no more."""
+        results, self._results = self._results, ()
+        given = set(results)
+        self._owned = [each for each in self._owned if each not in given]
+        return results
+
+    def _wait_for(self, after: Iterable[int]) -> None:
+        """Let the stream wait for launched runs; their work counts as enqueued by this one."""
+        for number in after:
+            work = self._lane.launched.get(number)
+            if work is not None:
+                self._driver.wait_for(work.event, self._stream)
+                self._add(work.nanoseconds)
 
     def _walked(self) -> protocol.HostStep | None:
         """Walk the rows to the next step of the server; None at the end."""
@@ -194,57 +240,18 @@ class ProgramRun:
         if segment.has_jumps and not self._lane.word:
             return False
         addresses = tuple([self._addresses[slot] for slot in self._loaded.slots[segment]])
-        walk = functools.partial(self._captured, segment)
-        changes = functools.partial(self._changes, segment)
+        walk = functools.partial(self._work.captured, segment, self._stream)
+        changes = functools.partial(self._work.changes, segment)
         if not self._graphs.launch(segment, addresses, walk, changes):
             return False
         self._lane.recent.append(f"graph of {self._loaded.launches[segment]}")
+        self._may_be_long |= segment.has_jumps or self._polls(self._loaded.slots[segment])
         self._add(cost)
         return True
 
-    def _captured(self, segment: Segment) -> Mapping[int, Any]:
-        """Enqueue a segment to the stream under capture; return the nodes of rows outside loops."""
-        nodes: dict[int, Any] = {}
-        self._capture(segment.items, self._stream, nodes)
-        return nodes
-
-    def _capture(self, items: Items, stream: int, nodes: dict[int, Any] | None = None) -> None:
-        """Enqueue rows, loops and branches for a graph; add the nodes of rows to `nodes`."""
-        for item in items:
-            match item:
-                case Loop():
-                    self._capture(item.condition, stream)
-                    turn = functools.partial(self._capture, item.body + item.condition)
-                    predicate = self._addresses[item.predicate]
-                    self._driver.capture_loop(predicate, self._lane.word, turn, stream)
-                case Case():
-                    cases = [functools.partial(self._capture, case) for case in item.cases]
-                    index = self._addresses[item.index]
-                    self._driver.capture_case(index, item.byte_size, cases, stream)
-                case int():
-                    row = self._loaded.program.rows[item]
-                    if nodes is None:
-                        self._do(row, stream)
-                    elif (work := self._work(row)) is not None:
-                        nodes[item] = self._driver.capture(work, stream)
-
-    def _changes(
-        self, segment: Segment, graph: SegmentGraph, before: Addresses
-    ) -> Sequence[NodeChange] | None:
-        """Return the nodes whose addresses differ, with their work; None if a row has no node."""
-        rows, addresses = self._loaded.program.rows, self._addresses
-        known = dict(zip(self._loaded.slots[segment], before, strict=True))
-        changes: list[NodeChange] = []
-        for number in range(segment.first, segment.end):
-            row = rows[number]
-            if all(addresses[slot] == known[slot] for slot in slots_of(row)):
-                continue
-            node = graph.nodes.get(number)
-            work = None if node is None else self._work(row)
-            if work is None:
-                return None
-            changes.append((node, work))
-        return changes
+    def _polls(self, slots: Sequence[int]) -> bool:
+        """Return whether work that uses these slots polls the run's flag, which is the last."""
+        return len(self._addresses) - 1 in slots
 
     def _give(self, number: int, row: protocol.DeviceRow) -> None:
         """Enqueue a row; measure it, with a wait, if its time is unknown."""
@@ -253,12 +260,13 @@ class ProgramRun:
             self._lane.recent.append(name)
         cost = self._loaded.nanoseconds(number, number + 1)
         if cost is not None:
-            self._do(row, self._stream)
+            self._do(row)
+            self._may_be_long |= self._polls(slots_of(row))
             self._add(cost)
             return
         self._wait()
         begin = time.perf_counter_ns()
-        self._do(row, self._stream)
+        self._do(row)
         self._wait()
         # The time of a kernel that was stopped is not its usual time.
         self._lane.check()
@@ -271,37 +279,18 @@ class ProgramRun:
 
     def _wait(self) -> None:
         self._driver.synchronise(self._stream)
-        self._pending = 0
+        self._pending, self._may_be_long = 0, False
 
     def _read(self, slot: int, byte_size: int) -> memoryview:
         found = self._lane.read(self._addresses[slot], byte_size)
-        self._pending = 0
+        self._pending, self._may_be_long = 0, False
         return found
 
-    def _do(self, row: protocol.DeviceRow, stream: int) -> None:
+    def _do(self, row: protocol.DeviceRow) -> None:
         """Enqueue the work of a row."""
-        work = self._work(row)
+        work = self._work.of(row)
         if work is not None:
-            self._driver.enqueue(work, stream)
-
-    def _work(self, row: protocol.DeviceRow) -> Work | None:
-        """Return the work of a row; None for an empty copy, or of a value to itself."""
-        loaded, addresses = self._loaded, self._addresses
-        match row:
-            case protocol.Launch(number, slots):
-                kernel = loaded.program.kernels[number]
-                return KernelLaunch(
-                    loaded.kernels[number],
-                    *(kernel.blocks, kernel.threads, kernel.shared_bytes),
-                    [addresses[slot] for slot in slots],
-                )
-            case protocol.LibraryCall(plan, slots):
-                return PreparedCall(loaded.plans[plan], [addresses[slot] for slot in slots])
-            case protocol.Copy(to, begin, byte_size):
-                target, source = addresses[to], addresses[begin]
-                is_needed = byte_size and target != source
-                return DeviceCopy(target, source, byte_size) if is_needed else None
-        raise TypeError(f"a stream does launches, calls and copies, got {row}")
+            self._driver.enqueue(work, self._stream)
 
     def _allocate(self, byte_size: int) -> int:
         address = self._driver.allocate(max(byte_size, 1), self._stream)

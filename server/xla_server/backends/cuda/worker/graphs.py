@@ -8,12 +8,12 @@ for each.
 
 import collections
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from xla_server.backends.cuda.worker.device.driver import Driver, Work
+from xla_server.backends.cuda.worker.device.driver import Driver, NodeWork
 from xla_server.backends.cuda.worker.exchange.protocol import DeviceLostError
-from xla_server.backends.cuda.worker.segments import Segment
+from xla_server.backends.cuda.worker.segments import Item, Segment
 
 MAX_ADDRESS_SETS = 32
 """Bound of address sets for which a segment has graphs in one stream, the last used ones."""
@@ -23,16 +23,19 @@ Addresses: TypeAlias = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SegmentGraph:
-    """A graph, and the nodes of its rows outside loops and branches, by row number."""
+    """A graph, and its items with their nodes.
+
+    A condition's rows occur twice; an empty copy has None.
+    """
 
     graph: Any
-    nodes: Mapping[int, Any]
+    nodes: Sequence[tuple[Item, Any]]
 
 
-Walk: TypeAlias = Callable[[], Mapping[int, Any]]
+Walk: TypeAlias = Callable[[], Sequence[tuple[Item, Any]]]
 """Enqueues a segment's rows to a stream under capture; returns the nodes of a SegmentGraph."""
 
-NodeChange: TypeAlias = tuple[Any, Work]
+NodeChange: TypeAlias = tuple[Any, NodeWork]
 """A node, and its new work."""
 
 Changes: TypeAlias = Callable[[SegmentGraph, Addresses], Sequence[NodeChange] | None]

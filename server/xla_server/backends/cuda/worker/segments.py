@@ -129,14 +129,16 @@ def _loops(item: Item) -> Iterator[Segment]:
             yield from _loops(each)
 
 
-def slots_of(row: protocol.DeviceRow) -> tuple[int, ...]:
-    """Return the slots whose values a row reads or writes."""
+def slots_of(row: protocol.DeviceRow | Loop | Case) -> tuple[int, ...]:
+    """Return the slots whose values a row, or the jumps of a loop or branch, read or write."""
     match row:
         case protocol.Launch(_, slots) | protocol.LibraryCall(_, slots):
             return slots
         case protocol.Copy(target, source):
             return target, source
-        case protocol.Branch(slot) | protocol.Switch(slot):
+        case protocol.Branch(slot) | protocol.Switch(slot) | Case(slot):
+            return (slot,)
+        case Loop(predicate=slot):
             return (slot,)
     return ()
 

@@ -7,11 +7,15 @@ their first argument's bytes to the second.
 
 import ctypes
 import enum
+import os
 import types
 from typing import Any
 
+from xla_host.environment_variables import WORK_QUEUES
+
 TOTAL_BYTES = 1 << 20
 CONTEXT, POOL, MODULE, FUNCTION, GRAPH, EXECUTABLE, CHILD = 0x77, 0x99, 0xA, 0xB, 0xC, 0xD, 0xE
+EVENT = 0xF
 RESERVED, USED = 5, 7
 MAPPED, CONDITION = 1 << 40, 1 << 50
 
@@ -43,6 +47,7 @@ class FakeBindings(types.ModuleType):
         CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT=RESERVED,
         CU_MEMPOOL_ATTR_USED_MEM_CURRENT=USED,
     )
+    CUevent_flags = types.SimpleNamespace(CU_EVENT_DISABLE_TIMING=2)
     CUstream_flags = types.SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
     CUstreamCaptureMode = types.SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2)
     CUfunction_attribute = types.SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
@@ -96,6 +101,10 @@ class FakeBindings(types.ModuleType):
         parts = ("conditional", "graph")
         return types.SimpleNamespace(**{name: types.SimpleNamespace() for name in parts})
 
+    def _cuDevicePrimaryCtxRetain(self, device: int) -> tuple[Any, ...]:
+        self.queues = os.environ[WORK_QUEUES.name]
+        return (CONTEXT,)
+
     def _cuMemHostGetDevicePointer(self, address: int, flags: int) -> tuple[Any, ...]:
         return (address + MAPPED,)
 
@@ -129,9 +138,6 @@ class FakeBindings(types.ModuleType):
     def _cuDeviceGet(self, ordinal: int) -> tuple[Any, ...]:
         return (ordinal,)
 
-    def _cuDevicePrimaryCtxRetain(self, device: int) -> tuple[Any, ...]:
-        return (CONTEXT,)
-
     def _cuDeviceGetDefaultMemPool(self, device: int) -> tuple[Any, ...]:
         return (POOL,)
 
@@ -156,6 +162,9 @@ class FakeBindings(types.ModuleType):
     def _cuMemFreeAsync(self, address: int, stream: int) -> tuple[Any, ...]:
         del self.memory[address]
         return ()
+
+    def _cuEventCreate(self, flags: int) -> tuple[Any, ...]:
+        return (EVENT,)
 
     def _cuStreamCreate(self, flags: int) -> tuple[Any, ...]:
         return (1000 + len(self.named("cuStreamCreate")),)

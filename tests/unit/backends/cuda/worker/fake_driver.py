@@ -13,11 +13,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.cuda_twin.device.graph_work import GraphWork, Nested, Work, launched
+from xla_server.backends.cuda.worker.device import driver as device_driver
 from xla_server.backends.cuda.worker.device.driver import (
+    CaseIndex,
     DeviceCopy,
     KernelLaunch,
+    LoopCondition,
+    NodeWork,
     PreparedCall,
-    Work,
 )
 from xla_server.backends.cuda.worker.exchange.messages import INLINE_BYTES
 from xla_server.backends.cuda.worker.exchange.protocol import (
@@ -42,6 +46,14 @@ def REFUSED() -> None:  # noqa: N802
     """Work of a capture that cannot be ended."""
 
 
+class FakeEvent(threading.Event):
+    """The work that a stream had when it was recorded."""
+
+    def __init__(self, stream: int) -> None:
+        super().__init__()
+        self.stream = stream
+
+
 class _Module:
     """Loaded as long as its kernels are referenced."""
 
@@ -51,13 +63,14 @@ class FakeDriver:
         if ordinal >= _DEVICES:
             raise NoDeviceError(f"a device must be one of {_DEVICES}, got {ordinal}")
         self.waits = self.captures = self.changes = 0
-        self._captured: dict[int, list[Callable[[], None]]] = {}
+        self._captured: dict[int, GraphWork] = {}
         self._lock = threading.RLock()
         self._memory: dict[int, bytearray] = {}
         self._freed: set[int] = set()
         self._reserved = 0
         self._next = itertools.count(1)
         self._streams: dict[int, list[Callable[[], None]]] = {}
+        self._working: dict[int, threading.RLock] = {}
         self.modules: weakref.WeakSet[_Module] = weakref.WeakSet()
         self._current = threading.local()
         self._pinned: list[memoryview] = []
@@ -73,15 +86,29 @@ class FakeDriver:
         with self._lock:
             stream = len(self._streams) + 1
             self._streams[stream] = []
+            self._working[stream] = threading.RLock()
             return stream
 
     def synchronise(self, stream: int) -> None:
         assert self._current.is_set
         assert stream not in self._captured
         self.waits += 1
-        work = self._streams[stream]
-        while work:
-            work.pop(0)()
+        self._execute(stream, lambda: not self._streams[stream])
+
+    def _execute(self, stream: int, is_done: Callable[[], bool]) -> None:
+        with self._working[stream]:
+            while not is_done():
+                self._streams[stream].pop(0)()
+
+    def record(self, stream: int) -> FakeEvent:
+        assert stream not in self._captured
+        event = FakeEvent(stream)
+        self._streams[stream].append(event.set)
+        return event
+
+    def wait_for(self, event: FakeEvent, stream: int) -> None:
+        assert event.stream != stream
+        self._later(stream, lambda: self._execute(event.stream, event.is_set))
 
     def allocate(self, byte_size: int, stream: int) -> int:
         assert byte_size > 0
@@ -135,7 +162,7 @@ class FakeDriver:
             raise ValueError(f"{MAX_MODULES} modules must be enough, got {len(self.modules)}")
         return [(loaded, getattr(self, f"_kernel_{symbol}")) for symbol in symbols]
 
-    def enqueue(self, work: Work, stream: int) -> None:
+    def enqueue(self, work: device_driver.Work, stream: int) -> None:
         match work:
             case KernelLaunch():
                 if work.kernel[1] == self._kernel_uncapturable and stream in self._captured:
@@ -158,54 +185,56 @@ class FakeDriver:
         self._captured[stream] = []
         self.captures += 1
 
-    def capture(self, work: Work, stream: int) -> int:
+    def capture(self, work: device_driver.Work, stream: int) -> tuple[GraphWork, int]:
         self.enqueue(work, stream)
-        return len(self._captured[stream]) - 1
+        return self._captured[stream], len(self._captured[stream]) - 1
 
-    def change_node(
-        self, graph: list[Callable[[], None]], node: int, work: Work, stream: int
-    ) -> None:
+    def change_node(self, graph: GraphWork, node: Any, work: NodeWork, stream: int) -> None:
+        self.changes += 1
+        if isinstance(work, LoopCondition | CaseIndex):
+            node.read = work
+            return
         self.begin_capture(stream)
         self.capture(work, stream)
-        (graph[node],) = self._captured.pop(stream)
+        works, number = node
+        (works[number],) = self._captured.pop(stream)
         self.captures -= 1
-        self.changes += 1
 
-    def end_capture(self, stream: int) -> list[Callable[[], None]]:
+    def end_capture(self, stream: int) -> GraphWork:
         captured = self._captured.pop(stream)
         if REFUSED in captured:
             raise ValueError("the capture was refused")
         return captured
 
-    def launch_graph(self, graph: list[Callable[[], None]], stream: int) -> None:
+    def launch_graph(self, graph: GraphWork, stream: int) -> None:
         assert stream not in self._captured
-        self._streams[stream].extend(graph)
+        self._streams[stream].extend(launched(graph))
 
     def capture_loop(
-        self, predicate: int, stop: int, body: Callable[[int], None], stream: int
-    ) -> None:
-        turn = self._captured_of(body)
-
-        def loop() -> None:
+        self, condition: LoopCondition, body: Callable[[int], None], stream: int
+    ) -> Nested:
+        def loop(read: tuple[int, ...], bodies: Sequence[Work]) -> None:
+            predicate, stop = read
             while self._read(predicate, 1)[0] and not self._is_stopped(stop):
-                for work in turn:
-                    work()
+                bodies[0]()
 
-        self._later(stream, loop)
+        nested = Nested(condition, [self._captured_of(body)], loop)
+        self._captured[stream].append(nested)
+        return nested
 
     def capture_case(
-        self, index: int, byte_size: int, cases: Sequence[Callable[[int], None]], stream: int
-    ) -> None:
-        found = list(map(self._captured_of, cases))
+        self, index: CaseIndex, cases: Sequence[Callable[[int], None]], stream: int
+    ) -> Nested:
+        def case(read: tuple[int, ...], bodies: Sequence[Work]) -> None:
+            address, byte_size, count = read
+            number = int.from_bytes(self._read(address, byte_size), "little")
+            bodies[min(number, count - 1)]()
 
-        def case() -> None:
-            number = int.from_bytes(self._read(index, byte_size), "little")
-            for work in found[min(number, len(found) - 1)]:
-                work()
+        nested = Nested(index, list(map(self._captured_of, cases)), case)
+        self._captured[stream].append(nested)
+        return nested
 
-        self._later(stream, case)
-
-    def _captured_of(self, body: Callable[[int], None]) -> list[Callable[[], None]]:
+    def _captured_of(self, body: Callable[[int], None]) -> GraphWork:
         stream = self.new_stream()
         self.begin_capture(stream)
         try:

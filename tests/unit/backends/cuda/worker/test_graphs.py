@@ -60,7 +60,7 @@ class Device:
             self.shared.device_address = self.driver.pin(self.shared.view)
         self.recent: collections.deque[str] = collections.deque()
         self.stream = self.driver.new_stream()
-        self.lane = Lane(self.driver, self.stream, self.shared, 0, self.recent)
+        self.lane = Lane(self.driver, self.stream, self.shared, 0, self.recent, {})
 
     def load(self, rows: Sequence[DeviceRow]) -> WorkerProgram:
         return WorkerProgram(self.driver, program(*rows), ())
@@ -362,6 +362,42 @@ def test_copies_and_calls_have_new_addresses_as_launches_have(device: Device) ->
         device.run(loaded, address)
     assert (device.driver.captures, device.driver.changes, device.graphs) == (1, 2 * len(rows), 3)
     assert [device.read(each) for each in addresses] == [1 + 2 * (MEASUREMENTS + 2), 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("rows", "end", "changes"),
+    [
+        # A row of the condition is before the loop and in it; the loop reads its predicate.
+        (
+            [
+                *(launch("is_below_two_hundred", 0, 2), Branch(2, 6), TWICE[0]),
+                *(LibraryCall(PRODUCT, (0, 3)), Copy(0, 3, 4), Jump(0)),
+            ],
+            *(201, 6),
+        ),
+        # Below five one more and a copy to and fro, else two more, which only the argument has.
+        (
+            [
+                *(launch("is_below_two_hundred", 0, 2), Branch(2, 12)),
+                *(launch("is_below_five", 0, 3), Branch(3, 8)),
+                *(TWICE[0], Copy(3, 0, 1), Copy(0, 3, 1), Jump(11), *TWICE, Jump(11), Jump(0)),
+            ],
+            *(201, 10),
+        ),
+    ],
+    ids=["loop", "case in a loop"],
+)
+def test_loops_and_branches_have_new_addresses_as_other_rows_have(
+    device: Device, rows: Sequence[DeviceRow], end: int, changes: int
+) -> None:
+    loaded, addresses = device.load_with_arena(rows), [device.value() for _ in range(4)]
+    for number in 2 * list(range(len(rows))):
+        loaded.measure(number, 0)
+    # Memory of the arena has other addresses in each run here.
+    for address in addresses:
+        device.run(loaded, address)
+    assert [device.read(each) for each in addresses] == [end] * len(addresses)
+    assert (device.driver.changes, device.graphs) == (changes * 3, 4)
 
 
 @pytest.mark.parametrize("is_copy", [False, True])

@@ -86,7 +86,9 @@ def run(
     cancellation: Cancellation | None = None,
     step: Callable[[int, HostAccess], None] = no_step,
 ) -> list[DeviceMemory]:
-    return loaded.run(parameters, cancellation or Cancellation(), step)[0]
+    results, _ = loaded.run(parameters, cancellation or Cancellation(), step)
+    assert results is not None
+    return results
 
 
 def uploaded(worker: DeviceWorker, array: Array) -> DeviceMemory:

@@ -2,16 +2,18 @@
 
 A kernel before a conditional node reads a value of the device and sets the node's condition; at the
 end of a loop's body another one sets it again. So the host reads nothing. The driver's compiler
-provides the function that the kernels call.
+provides the function that the kernels call. The nodes of bodies are changed by the executable graph
+around them, as XLA does (`gpu_command_buffer.h`).
 
 Semantics: the CUDA programming guide, Conditional Graph Nodes; the CUDA driver API, Graph
 Management.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from xla_server.backends.cuda.worker.device.captures import Captures
+from xla_server.backends.cuda.worker.device.driver import CaseIndex, LoopCondition
 from xla_server.backends.cuda.worker.device.errors import checked
 
 KERNELS = b"""\
@@ -75,6 +77,14 @@ out of range."""
 
 SYMBOLS = ("set_loop", "set_case")
 
+
+class ConditionNode(NamedTuple):
+    """A condition of a graph, and the nodes of the kernels that set it, all of the same form."""
+
+    condition: int
+    setters: Sequence[Any]
+
+
 Tell = Callable[[str, Sequence[int], int], None]
 """Launch a kernel of SYMBOLS, of one thread, with 64-bit values in a stream."""
 
@@ -89,27 +99,33 @@ class Conditions:
     def __init__(self, cuda: Any, captures: Captures, context: Any, tell: Tell) -> None:
         self._cuda, self._captures, self._context, self._tell = cuda, captures, context, tell
 
-    def loop(self, predicate: int, stop: int, body: Callable[[int], None], stream: int) -> None:
+    def loop(self, read: LoopCondition, body: Callable[[int], None], stream: int) -> ConditionNode:
         """Add a loop that executes `body` while the predicate holds and `stop` is zero."""
         condition = self._new(stream)
-        given = (condition, predicate, stop)
-        self._tell("set_loop", given, stream)
+        setters = [self._set("set_loop", condition, read, stream)]
 
         def turn(inner: int) -> None:
             body(inner)
-            self._tell("set_loop", given, inner)
+            setters.append(self._set("set_loop", condition, read, inner))
 
         kind = self._cuda.CUgraphConditionalNodeType.CU_GRAPH_COND_TYPE_WHILE
         self._add(kind, condition, [turn], stream)
+        return ConditionNode(condition, setters)
 
     def case(
-        self, index: int, byte_size: int, cases: Sequence[Callable[[int], None]], stream: int
-    ) -> None:
+        self, read: CaseIndex, cases: Sequence[Callable[[int], None]], stream: int
+    ) -> ConditionNode:
         """Add a switch on an index of 1 or 4 bytes; the last case for an index out of range."""
         condition = self._new(stream)
-        self._tell("set_case", (condition, index, byte_size, len(cases)), stream)
+        setter = self._set("set_case", condition, read, stream)
         kind = self._cuda.CUgraphConditionalNodeType.CU_GRAPH_COND_TYPE_SWITCH
         self._add(kind, condition, cases, stream)
+        return ConditionNode(condition, [setter])
+
+    def _set(self, symbol: str, condition: int, read: Sequence[int], stream: int) -> Any:
+        """Add the kernel that sets a condition by what it reads, and return its node."""
+        self._tell(symbol, (condition, *read), stream)
+        return self._captures.last_node(stream)
 
     def _new(self, stream: int) -> int:
         """Return a new condition handle of the graph of a stream under capture."""

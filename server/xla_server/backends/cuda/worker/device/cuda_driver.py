@@ -13,12 +13,16 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from xla_host.environment_variables import WORK_QUEUES
 from xla_server.backends.cuda.worker.device.capability import capability
 from xla_server.backends.cuda.worker.device.captures import Captures
 from xla_server.backends.cuda.worker.device.conditions import KERNELS, SYMBOLS, Conditions
 from xla_server.backends.cuda.worker.device.driver import (
+    CaseIndex,
     DeviceCopy,
     KernelLaunch,
+    LoopCondition,
+    NodeWork,
     PreparedCall,
     Work,
 )
@@ -37,6 +41,9 @@ except (ImportError, OSError) as missing:
         f"a device needs NVIDIA's driver and cuda-bindings, got {missing}"
     ) from missing
 
+_MAX_QUEUES = "32"
+"""Most hardware queues of a context that the driver takes."""
+
 _MAX_NAME = 256
 _JIT_LOG_BYTES = 8192
 """Bytes of a device's name, and of the driver's log of a compilation; longer ones are cut."""
@@ -49,6 +56,9 @@ class CudaDriver:
     """The device with a number, and its memory pool. Raises NoDeviceError."""
 
     def __init__(self, ordinal: int) -> None:
+        # The driver reads it when it makes the context. Streams that share a queue wait for each
+        # other, and by default eight queues are for up to 112 streams.
+        WORK_QUEUES.set_default(_MAX_QUEUES)
         with _opening(ordinal):
             checked("cuInit", cuda.cuInit(0))
             (count,) = checked("cuDeviceGetCount", cuda.cuDeviceGetCount())
@@ -109,6 +119,18 @@ class CudaDriver:
         """Wait until all work of the stream is done."""
         checked("cuStreamSynchronize", cuda.cuStreamSynchronize(stream))
         self._idle.add(stream)
+
+    def record(self, stream: int) -> "_Event":
+        """Return an event of the work that the stream has now."""
+        flags = int(cuda.CUevent_flags.CU_EVENT_DISABLE_TIMING)
+        event = _Event(*checked("cuEventCreate", cuda.cuEventCreate(flags)))
+        checked("cuEventRecord", cuda.cuEventRecord(event.handle, stream))
+        return event
+
+    def wait_for(self, event: "_Event", stream: int) -> None:
+        """Let later work of the stream begin once the event's work is done."""
+        self._idle.discard(stream)
+        checked("cuStreamWaitEvent", cuda.cuStreamWaitEvent(stream, event.handle, 0))
 
     def allocate(self, byte_size: int, stream: int) -> int:
         """Return kept memory of this size, else memory of the pool for later work of the stream."""
@@ -221,7 +243,7 @@ class CudaDriver:
         # Loaded before the capture, which would record its allocations. Failure only precludes
         # loops.
         with contextlib.suppress(CudaError):
-            self._tellers  # noqa: B018
+            self._setters  # noqa: B018
         mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         checked("cuStreamBeginCapture", cuda.cuStreamBeginCapture(stream, mode))
 
@@ -241,7 +263,7 @@ class CudaDriver:
         self.enqueue(work, stream)
         return self._captures.last_node(stream)
 
-    def change_node(self, graph: "_Graph", node: Any, work: Work, stream: int) -> None:
+    def change_node(self, graph: "_Graph", node: Any, work: NodeWork, stream: int) -> None:
         """Replace the work of a node by work of the same type; the addresses are copied."""
         match work:
             case KernelLaunch():
@@ -257,6 +279,11 @@ class CudaDriver:
             case PreparedCall():
                 body = functools.partial(self.enqueue, work)
                 self._captures.change_child(graph.handle, node, body, stream)
+            case LoopCondition() | CaseIndex():
+                symbol = "set_loop" if isinstance(work, LoopCondition) else "set_case"
+                launch = self._setter(symbol, (node.condition, *work))
+                for setter in node.setters:
+                    self._change_launch(graph.handle, setter, launch)
 
     def _change_launch(self, executable: Any, node: Any, launch: KernelLaunch) -> None:
         kernel, blocks, threads, shared_bytes, addresses = launch
@@ -275,11 +302,14 @@ class CudaDriver:
         checked("cuGraphLaunch", cuda.cuGraphLaunch(graph.handle, stream))
 
     @functools.cached_property
-    def _tellers(self) -> dict[str, "CudaKernel"]:
+    def _setters(self) -> dict[str, "CudaKernel"]:
         return dict(zip(SYMBOLS, self.load(KERNELS, SYMBOLS), strict=True))
 
+    def _setter(self, symbol: str, values: Sequence[int]) -> KernelLaunch:
+        return KernelLaunch(self._setters[symbol], 1, 1, 0, values)
+
     def _tell(self, symbol: str, values: Sequence[int], stream: int) -> None:
-        self.enqueue(KernelLaunch(self._tellers[symbol], 1, 1, 0, values), stream)
+        self.enqueue(self._setter(symbol, values), stream)
 
     def _jit_log(self, image: Any) -> str:
         """Load a module again, and return the error log of the driver's compiler."""
@@ -289,6 +319,16 @@ class CudaDriver:
         handle = ctypes.c_void_p()
         _LIBRARY.cuModuleLoadDataEx(ctypes.byref(handle), image, 2, options, values)
         return log.value.decode(errors="replace").strip() or "no reason given"
+
+
+class _Event:
+    """An event, which is destroyed with its last reference; streams that wait for it still do."""
+
+    def __init__(self, handle: Any) -> None:
+        self.handle = handle
+
+    def __del__(self) -> None:
+        cuda.cuEventDestroy(self.handle)
 
 
 class _Module:

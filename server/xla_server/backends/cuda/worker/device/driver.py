@@ -38,8 +38,26 @@ class PreparedCall(NamedTuple):
     addresses: Sequence[int]
 
 
+class LoopCondition(NamedTuple):
+    """The addresses that a loop of a graph reads before each iteration."""
+
+    predicate: int
+    stop: int
+
+
+class CaseIndex(NamedTuple):
+    """The address and bytes of the index that a graph chooses one of its cases by."""
+
+    address: int
+    byte_size: int
+    cases: int
+
+
 Work: TypeAlias = KernelLaunch | DeviceCopy | PreparedCall
 """Work for a stream, which may also be a node of a graph, and be replaced there."""
+
+NodeWork: TypeAlias = Work | LoopCondition | CaseIndex
+"""The new contents of a node of a graph."""
 
 
 @runtime_checkable
@@ -63,6 +81,12 @@ class Driver(Protocol):
 
     def synchronise(self, stream: int) -> None:
         """Wait until all work of the stream is done."""
+
+    def record(self, stream: int) -> Any:
+        """Return an event of the work that the stream has now, for `wait_for`."""
+
+    def wait_for(self, event: Any, stream: int) -> None:
+        """Let later work of the stream begin once the event's work is done; the host goes on."""
 
     def allocate(self, byte_size: int, stream: int) -> int:
         """Return memory, aligned to 256 bytes, for later work of the stream.
@@ -101,12 +125,12 @@ class Driver(Protocol):
         """Begin to capture the work of a stream into a graph instead of executing it."""
 
     def capture(self, work: Work, stream: int) -> Any:
-        """Enqueue work to a stream under capture, and return its node."""
+        """Enqueue work to a stream under capture, in a body too, and return its node."""
 
     def end_capture(self, stream: int) -> Any:
         """Return the graph, which is kept as long as it is referenced."""
 
-    def change_node(self, graph: Any, node: Any, work: Work, stream: int) -> None:
+    def change_node(self, graph: Any, node: Any, work: NodeWork, stream: int) -> None:
         """Replace a node's work by work of the same type, from the next launch of its graph on.
 
         The stream must not be under capture; no work is enqueued to it. A prepared call must have
@@ -117,14 +141,15 @@ class Driver(Protocol):
         """Launch the graph in a stream."""
 
     def capture_loop(
-        self, predicate: int, stop: int, body: Callable[[int], None], stream: int
-    ) -> None:
-        """Add a loop to the graph: the body is executed while the byte at `predicate` is not zero.
+        self, condition: LoopCondition, body: Callable[[int], None], stream: int
+    ) -> Any:
+        """Add a loop to the graph, and return its node.
 
-        It also ends once the eight bytes at `stop`, in pinned host memory, are not zero.
+        The body is executed while the byte at `predicate` is not zero, and the eight bytes at
+        `stop`, in pinned host memory, are.
         """
 
     def capture_case(
-        self, index: int, byte_size: int, cases: Sequence[Callable[[int], None]], stream: int
-    ) -> None:
-        """Add to the graph a choice by the number at `index`; the last case for other numbers."""
+        self, index: CaseIndex, cases: Sequence[Callable[[int], None]], stream: int
+    ) -> Any:
+        """Add a choice by a number to the graph, the last case for others; return its node."""

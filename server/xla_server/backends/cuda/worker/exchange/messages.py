@@ -92,19 +92,22 @@ class Load(NamedTuple):
 class Run(NamedTuple):
     """Run a program until it is over or needs the server; the answer is the Outcome.
 
-    The run belongs to the connection, which has one at most.
+    The run belongs to the connection, which has one at most. Its parameters are results of the
+    launched runs with the numbers `after`, among others. It is `Launched` only if `is_launched`.
     """
 
     program: int
     parameters: tuple[int, ...]
+    after: tuple[int, ...] = ()
+    is_launched: bool = False
 
 
 class Resume(NamedTuple):
-    """Continue the connection's suspended run; the answer is the Outcome."""
+    """Continue the connection's suspended or launched run; the answer is the Outcome."""
 
 
 class Abandon(NamedTuple):
-    """End the connection's suspended run and free its memory; the answer is None."""
+    """End the connection's suspended or launched run and free its memory; the answer is None."""
 
 
 Body: TypeAlias = (

@@ -117,10 +117,23 @@ class DeviceProgram:
 
 
 class Finished(NamedTuple):
-    """A run is over: the addresses of its results, which the server owns now, and its time."""
+    """A run is over: the addresses of its results, which the server owns now, and its time.
+
+    A launched run has none left to give.
+    """
 
     results: tuple[int, ...]
     nanoseconds: int
+
+
+class Launched(NamedTuple):
+    """All work of a run is enqueued: its number, and its results' addresses, now the server's.
+
+    Other runs may have the results as parameters, in the device's order.
+    """
+
+    run: int
+    results: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -135,7 +148,7 @@ class Suspended:
     addresses: tuple[int, ...]
 
 
-Outcome: TypeAlias = Finished | Suspended
+Outcome: TypeAlias = Finished | Launched | Suspended
 
 
 class OutOfDeviceMemoryError(Exception):

@@ -111,7 +111,9 @@ class Connection:
 
     def send(self, body: messages.Body) -> None:
         """Make a request, whose answer `receive` returns."""
-        request = messages.Request(body, *self._process.released())
+        # In the busy stream of a launched run freed memory would not be kept for the next run.
+        is_resumed = isinstance(body, messages.Resume)
+        request = messages.Request(body, *(((), ()) if is_resumed else self._process.released()))
         self.is_broken = True
         try:
             messages.send(self._channel, request)

@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from xla_server.backends.cuda.worker.exchange import messages, protocol
 from xla_server.backends.cuda.worker.exchange.shared_memory import GO, STOP
 from xla_server.backends.cuda.worker.supervisor import transfers
 from xla_server.backends.cuda.worker.supervisor.generation import Connection, WorkerProcess
+from xla_server.backends.cuda.worker.supervisor.launched_run import LaunchedRun
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ops.evaluation import Array
 
@@ -56,8 +57,10 @@ class DeviceWorker:
         return memory
 
     def download(self, memory: "DeviceMemory", array: Array) -> None:
-        """Read a dense row-major array from the start of memory."""
+        """Read a dense row-major array from the start of memory, once it is computed."""
         memory.check(array.nbytes)
+        if memory.run is not None:
+            memory.run.wait()
         with memory.process.connection() as connection:
             transfers.download(memory.process, connection, memory.address, array)
 
@@ -93,14 +96,22 @@ class DeviceWorker:
 
 
 class DeviceMemory:
-    """An allocation of a device's memory, freed with its last reference."""
+    """An allocation of a device's memory, freed with its last reference.
 
-    __slots__ = ("address", "byte_size", "process", "worker")
+    `run` is the last launched run that writes to it, or None.
+    """
+
+    __slots__ = ("address", "byte_size", "process", "run", "worker")
 
     def __init__(
-        self, worker: DeviceWorker, process: WorkerProcess, address: int, byte_size: int
+        self,
+        worker: DeviceWorker,
+        process: WorkerProcess,
+        address: int,
+        byte_size: int,
+        run: LaunchedRun | None = None,
     ) -> None:
-        self.worker, self.process = worker, process
+        self.worker, self.process, self.run = worker, process, run
         self.address, self.byte_size = address, byte_size
 
     def check(self, byte_size: int = 0) -> None:
@@ -110,7 +121,8 @@ class DeviceMemory:
             raise ValueError(f"a transfer must be within {self.byte_size} bytes, got {byte_size}")
 
     def __del__(self) -> None:
-        self.process.freed.append(self.address)
+        free = self.process.freed.append if self.run is None else self.run.free
+        free(self.address)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -142,6 +154,10 @@ class _Loaded:
         self.process.unloaded.append(self.number)
 
 
+Launched: TypeAlias = Callable[[list[DeviceMemory], LaunchedRun], None]
+"""Takes the results of a launched run."""
+
+
 class LoadedDeviceProgram:
     """A program in a device's worker; it is loaded again if the worker was replaced."""
 
@@ -161,37 +177,53 @@ class LoadedDeviceProgram:
         parameters: Sequence[DeviceMemory],
         cancellation: Cancellation,
         step: Callable[[int, HostAccess], None],
-    ) -> tuple[list[DeviceMemory], int]:
+        launched: Launched | None = None,
+    ) -> tuple[list[DeviceMemory] | None, int]:
         """Run; return the memory of results that have their own, and the nanoseconds.
 
-        `step` executes a step on the host. Raises the cancellation's error once it is set, errors
-        of `step`, ResourceExhaustedError and UnavailableError.
+        `step` executes a step on the host. `launched`, if it is called, receives the results, which
+        are not computed yet, and None is returned for them. Raises the cancellation's error once it
+        is set, errors of `step` and `launched`, ResourceExhaustedError and UnavailableError.
         """
         loaded = self._current()
-        for each in parameters:
-            each.check()
-        request = messages.Run(loaded.number, tuple(each.address for each in parameters))
+        addresses, after = _checked(parameters)
+        request = messages.Run(loaded.number, addresses, after, launched is not None)
+        run: LaunchedRun | None = None
         with (
             _room(self._worker.ordinal),
             loaded.process.connection(cancellation) as connection,
             _Stop(loaded.process, connection, cancellation, self._patience) as stop,
         ):
             outcome = stop.call(request)
-            while isinstance(outcome, protocol.Suspended):
-                try:
-                    cancellation.checkpoint()
-                    access = HostAccess(loaded.process, connection, outcome.addresses)
-                    step(outcome.step, access)
-                except BaseException:  # Also on an interrupt: the worker waits for an answer.
-                    connection.settle()
-                    stop.call(messages.Abandon())
-                    raise
-                outcome = stop.call(messages.Resume())
-            memory = [
-                DeviceMemory(self._worker, loaded.process, address, size)
-                for address, size in zip(outcome.results, self._program.results, strict=True)
-            ]
+            try:
+                while not isinstance(outcome, protocol.Finished):
+                    try:
+                        if isinstance(outcome, protocol.Launched):
+                            assert launched is not None, "a run is launched if it is asked to be"
+                            run = LaunchedRun(outcome.run, loaded.process.freed)
+                            launched(self._memory(loaded.process, outcome.results, run), run)
+                        else:
+                            cancellation.checkpoint()
+                            access = HostAccess(loaded.process, connection, outcome.addresses)
+                            step(outcome.step, access)
+                    except BaseException:  # Also on an interrupt: the worker waits for an answer.
+                        connection.settle()
+                        stop.call(messages.Abandon())
+                        raise
+                    outcome = stop.call(messages.Resume())
+            finally:
+                if run is not None:
+                    run.end()
+            memory = None if run else self._memory(loaded.process, outcome.results)
         return memory, outcome.nanoseconds
+
+    def _memory(
+        self, process: WorkerProcess, addresses: Sequence[int], run: LaunchedRun | None = None
+    ) -> list[DeviceMemory]:
+        return [
+            DeviceMemory(self._worker, process, address, size, run)
+            for address, size in zip(addresses, self._program.results, strict=True)
+        ]
 
     def _current(self) -> _Loaded:
         with self._lock:
@@ -259,6 +291,19 @@ class _Stop:
             hangs = self._is_waiting and not self._is_over
         if hangs:
             self._process.kill(f"it did not stop a run in {self._patience} seconds")
+
+
+def _checked(parameters: Sequence[DeviceMemory]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the addresses of parameters, and the numbers of unfinished runs that write them.
+
+    Raises UnavailableError for lost ones.
+    """
+    runs: dict[int, None] = {}
+    for each in parameters:
+        each.check()
+        if each.run is not None and not each.run.is_over:
+            runs[each.run.number] = None
+    return tuple([each.address for each in parameters]), tuple(runs)
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from tests.unit.backends.cuda.worker.fake_bindings import (
     CHILD,
     CONDITION,
     CONTEXT,
+    EVENT,
     EXECUTABLE,
     FUNCTION,
     GRAPH,
@@ -28,12 +29,15 @@ from tests.unit.backends.cuda.worker.fake_bindings import (
     FakeLibrary,
 )
 from tests.unit.backends.cuda.worker.workers import launch, program
+from xla_host.environment_variables import WORK_QUEUES
 from xla_server.backends.cuda.worker.connection import Connection, OwnedDevice
 from xla_server.backends.cuda.worker.device.capability import capability
 from xla_server.backends.cuda.worker.device.driver import (
+    CaseIndex,
     DeviceCopy,
     Driver,
     KernelLaunch,
+    LoopCondition,
     PreparedCall,
 )
 from xla_server.backends.cuda.worker.device.errors import CudaError, checked
@@ -67,6 +71,9 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBindings]:
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(ctypes, "CDLL", lambda name: FakeLibrary())
     monkeypatch.delitem(sys.modules, MODULE_NAME, raising=False)
+    # The driver sets it, and it is restored.
+    monkeypatch.setenv(WORK_QUEUES.name, "")
+    monkeypatch.delenv(WORK_QUEUES.name)
     yield fake
     sys.modules.pop(MODULE_NAME, None)
 
@@ -89,6 +96,20 @@ def test_a_device_is_described_and_keeps_its_pool(driver: Any, cuda: FakeBinding
     # An allocation of one stream waits for no other stream.
     assert cuda.named("cuMemPoolSetAttribute") == [[POOL, 4, (1 << 64) - 1], [POOL, 3, 0]]
     assert isinstance(driver, Driver)
+
+
+@pytest.mark.parametrize(("given", "found"), [(None, "32"), ("4", "4")])
+def test_streams_have_the_most_queues_unless_the_environment_has_a_number(
+    opened: Callable[[int], Any],
+    cuda: FakeBindings,
+    monkeypatch: pytest.MonkeyPatch,
+    given: str | None,
+    found: str,
+) -> None:
+    if given is not None:
+        monkeypatch.setenv(WORK_QUEUES.name, given)
+    opened(0)
+    assert cuda.queues == found
 
 
 def test_a_number_beyond_the_devices_is_refused(opened: Callable[[int], Any]) -> None:
@@ -156,6 +177,9 @@ WORK: dict[str, Callable[[Any, int, int], None]] = {
     "allocation": lambda driver, address, stream: driver.allocate(3, stream),
     "call": lambda driver, address, stream: driver.enqueue(
         PreparedCall(_Prepared(), [address]), stream
+    ),
+    "event of another stream": lambda driver, address, stream: driver.wait_for(
+        driver.record(99), stream
     ),
 }
 
@@ -288,6 +312,19 @@ def test_much_shared_memory_is_asked_for_once(driver: Any, cuda: FakeBindings) -
     assert cuda.named("cuFuncSetAttribute") == [[FUNCTION, 8, 64 << 10]]
 
 
+def test_a_stream_waits_for_an_event_of_another(driver: Any, cuda: FakeBindings) -> None:
+    event = driver.record(98)
+    driver.wait_for(event, 99)
+    del event
+    gc.collect()
+    assert cuda.calls[-4:] == [
+        ("cuEventCreate", cuda.CUevent_flags.CU_EVENT_DISABLE_TIMING),
+        ("cuEventRecord", EVENT, 98),
+        ("cuStreamWaitEvent", 99, EVENT, 0),
+        ("cuEventDestroy", EVENT),
+    ]
+
+
 def test_a_module_is_unloaded_with_its_last_kernel(driver: Any, cuda: FakeBindings) -> None:
     first, second = driver.load(b"ptx", ["a", "b"])
     del first
@@ -402,11 +439,11 @@ def test_conditional_nodes_have_what_their_bodies_give_a_stream(
         driver.enqueue(KernelLaunch(kernel, 1, 1, 0, [3]), stream)
 
     def turn(stream: int) -> None:
-        driver.capture_case(8, 4, [body, body], stream)
+        driver.capture_case(CaseIndex(8, 4, 2), [body, body], stream)
 
     launched: list[tuple[int, int]] = []
     driver.begin_capture(7)
-    driver.capture_loop(5, 6, turn, 7)
+    driver.capture_loop(LoopCondition(5, 6), turn, 7)
     assert cuda.captured == {7: GRAPH}
     names = [name for name, *_ in cuda.calls]
     captured = names[names.index("cuStreamBeginCapture") :]
@@ -435,13 +472,25 @@ def test_conditional_nodes_have_what_their_bodies_give_a_stream(
     assert [to for to, *_ in cuda.named("cuStreamUpdateCaptureDependencies")] == [7, inner]
 
 
+def test_what_conditional_nodes_read_gets_other_addresses(driver: Any, cuda: FakeBindings) -> None:
+    driver.begin_capture(7)
+    loop = driver.capture_loop(LoopCondition(5, 6), lambda stream: None, 7)
+    case = driver.capture_case(CaseIndex(8, 4, 1), [lambda stream: None], 7)
+    graph = driver.end_capture(7)
+    driver.change_node(graph, loop, LoopCondition(50, 6), 7)
+    driver.change_node(graph, case, CaseIndex(80, 4, 1), 7)
+    # The kernel before a loop, and that in its body.
+    assert cuda.given == [*2 * [[CONDITION + 1, 50]], [CONDITION + 2, 80]]
+    assert {graph for graph, *_ in cuda.named("cuGraphExecKernelNodeSetParams")} == {EXECUTABLE}
+
+
 def test_a_driver_that_does_not_load_their_kernels_has_graphs_without_loops(
     driver: Any, cuda: FakeBindings
 ) -> None:
     cuda.fails["cuModuleLoadData"] = CUresult.CUDA_ERROR_INVALID_PTX
     driver.begin_capture(7)
     with pytest.raises(CudaError, match="CUDA_ERROR_INVALID_PTX"):
-        driver.capture_loop(5, 6, lambda stream: None, 7)
+        driver.capture_loop(LoopCondition(5, 6), lambda stream: None, 7)
     driver.launch_graph(driver.end_capture(7), 7)
 
 
@@ -451,12 +500,12 @@ def test_a_body_that_fails_leaves_no_stream_captured(driver: Any, cuda: FakeBind
 
     driver.begin_capture(7)
     with pytest.raises(ValueError, match="no such row"):
-        driver.capture_loop(5, 6, fails, 7)
+        driver.capture_loop(LoopCondition(5, 6), fails, 7)
     assert list(cuda.captured) == [7]
     assert len(cuda.named("cuStreamDestroy")) == 1
     cuda.fails["cuGraphConditionalHandleCreate"] = CUresult.CUDA_ERROR_INVALID_VALUE
     with pytest.raises(CudaError, match="cuGraphConditionalHandleCreate"):
-        driver.capture_case(5, 1, [fails], 7)
+        driver.capture_case(CaseIndex(5, 1, 1), [fails], 7)
 
 
 def test_the_context_is_current_in_each_thread_that_asks(driver: Any, cuda: FakeBindings) -> None:
