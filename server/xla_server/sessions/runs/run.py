@@ -226,7 +226,12 @@ class PlannedRun:
             if on_launch is not None and len(self.steps) == 1:
                 launched = functools.partial(on_launch, step.output)
             execution = self._grids.runner.run(
-                *(step.compiled, arguments, self.device, cancellation, donated, self.label),
+                step.compiled,
+                arguments,
+                self.device,
+                cancellation,
+                donated,
+                label=self.label,
                 launched=launched,
             )
         output, result = step.output, execution.output
