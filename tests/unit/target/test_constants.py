@@ -99,6 +99,7 @@ LIMITS = {
         "MAX_COPIES",
         "MAX_LOOP_STATEMENTS",
         "MIN_LEFT",
+        "MIN_SUMS",
         "VECTOR_COPIES",
     },
     "codegen/lower/fourier/fft_plan.py": {"MAX_CONVOLUTION"},

@@ -59,6 +59,23 @@ def is_of_functions(loop: For) -> bool:
     return is_of_stores(loop) and not (is_on_stack or is_apart) and any(map(_is_costly, found))
 
 
+def is_of_sums(loop: For) -> bool:
+    """Return whether a loop stores neighbouring sums of products, as of a row and a matrix.
+
+    LLVM would make vectors across the loop around it, of copies of all sums of a row. Results of
+    costly functions are left out, which take as long for a few elements as for a whole vector.
+    """
+    stores = [each for each in loop.body if isinstance(each, Store)]
+    found = [each for part in loop.body if isinstance(part, For) for each in _read_by(part)]
+    is_read = any(_step(each.index, loop) == 1 for each in _loads(found))
+    found += _read_by(loop)
+    loads = _loads(found)
+    is_stored = all(isinstance(each.memory, ir.Buffer) for each in (*loads, *stores))
+    is_near = {_step(each.index, loop) for each in (*loads, *stores)} <= {0, 1}
+    is_costly = any(map(_is_costly, found))
+    return sums_elements_apart(loop) and is_read and is_stored and is_near and not is_costly
+
+
 def sums_elements_apart(loop: For) -> bool:
     """Return whether each iteration adds neighbours to a sum, by copies of a loop inside.
 
