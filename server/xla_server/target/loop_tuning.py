@@ -223,3 +223,8 @@ class ShortLoops:
     """Vector width, in elements, of sums whose elements are loaded one by one. With four
     interleaved vectors of 16, sums of runs of four took five times as long to compile, and a third
     longer to run (LOG, cold compilation of new draws)."""
+
+    strided_share: int = 16
+    """Smallest ratio of a kernel's work to that of a loop over work items at a stride that is not
+    vectorised. A stencil of 9 points of f32[64,64] took twice as long to compile, in six times as
+    much code, and as long to run (LOG, cold compilation by class)."""

@@ -4,9 +4,18 @@ from collections.abc import Sequence
 
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
-from xla_server.codegen.kernel_ir.statements import Accumulate, Declare, For, Let, Set, Store
+from xla_server.codegen.kernel_ir.statements import (
+    Accumulate,
+    Declare,
+    For,
+    Let,
+    ParallelFor,
+    Set,
+    Statement,
+    Store,
+)
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.kernel_ir.walk import read_by, within
+from xla_server.codegen.kernel_ir.walk import read_by, walk, within
 from xla_server.ops.elementwise.elementwise_op import CostClass
 
 
@@ -99,6 +108,23 @@ def gains_by_masks(loop: For) -> bool:
     return any(map(_is_costly, found)) and not is_complex and not is_of_lookups(loop)
 
 
+def stores_apart(part: ParallelFor) -> bool:
+    """Return whether successive work items store elements that are not neighbours.
+
+    Kernels with costly functions are left out: vectors save more than their stores cost.
+    """
+    statements = [each for each, _ in walk(part.body)]
+    if any(_is_costly(each) for statement in statements for each in read_by(statement)):
+        return False
+    axes = {part.axis, *(let.value for let in part.body if _is_shifted(let, part.axis))}
+    steps = [
+        sum(by for term, by in store.index.terms if term in axes)
+        for store in statements
+        if isinstance(store, Store) and isinstance(store.index, ir.Index)
+    ]
+    return any(abs(step) > 1 for step in steps)
+
+
 def _read_by(loop: For) -> list[ir.Expression]:
     return [each for statement in loop.body for each in read_by(statement)]
 
@@ -116,6 +142,12 @@ def _step(index: ir.Expression, loop: For) -> int | None:
     if not inside.isdisjoint(values):
         return None
     return sum(by for term, by in terms if term == loop.axis)
+
+
+def _is_shifted(statement: Statement, axis: ir.Value) -> bool:
+    """Return whether a statement binds the number of a work item from the part's first one on."""
+    made = statement.expression if isinstance(statement, Let) else None
+    return isinstance(made, ir.Apply) and made.function == "sub" and made.operands[0] is axis
 
 
 def _is_costly(expression: ir.Expression) -> bool:
