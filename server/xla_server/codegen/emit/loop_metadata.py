@@ -7,8 +7,9 @@ from llvmlite import ir
 
 from xla_server.codegen.kernel_ir.analysis import vectors
 from xla_server.codegen.kernel_ir.analysis.counts import work_of
-from xla_server.codegen.kernel_ir.statements import For, ParallelFor
+from xla_server.codegen.kernel_ir.statements import Call, For, ParallelFor
 from xla_server.codegen.kernel_ir.unrolling import constant_iterations
+from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.target.machine import Machine
 from xla_server.target.tuning import tuning_of
 
@@ -56,7 +57,9 @@ def item_request(
     It is returned for a loop at a stride that does a small share of the kernel's work, such as the
     columns at an edge: LLVM would load and store each element of a vector by itself.
     """
-    if not vectors.stores_apart(part):
+    # The work of a call may depend on numbers that only a launch has.
+    calls = any(isinstance(each, Call) for each, _ in walk(parts))
+    if calls or not vectors.stores_apart(part):
         return None
     time, *others = (work_of([each]).item.time * each.items for each in (part, *parts))
     return SCALAR if time * tuning_of(machine).short_loops.strided_share < sum(others) else None

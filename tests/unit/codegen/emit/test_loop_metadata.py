@@ -28,8 +28,10 @@ from xla_server.codegen.kernel_ir.expressions import (
     integer_op,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
+    Call,
     Declare,
     For,
     Let,
@@ -135,6 +137,8 @@ def test_few_items_at_a_stride_are_not_vectorised(
     parts = items(4000, 1), edge
     machine = MACHINES["avx2"]
     assert [item_request(each, parts, machine) for each in parts] == [None, expected]
+    called = parallel(Call(Routine("f", ()), ()))
+    assert item_request(edge, (*parts, called), machine) is None
     text = str(kernel_module(kernel_of(*parts, stack=()), vocabulary(machine).names, "k", machine))
     assert ('!"llvm.loop.vectorize.enable", i1 0' in text) is (expected is SCALAR)
 
