@@ -103,6 +103,7 @@ LIMITS = {
         "VECTOR_COPIES",
     },
     "codegen/lower/fourier/fft_plan.py": {"MAX_CONVOLUTION"},
+    "codegen/lower/shared_kernels.py": {"MIN_KERNELS"},
     "codegen/trace/contraction.py": {"MAX_TESTED_COPIES"},
     "codegen/trace/tracer.py": {"MOST_COPIES"},
     "fusion/update_barriers.py": {"MAX_UPDATES"},
