@@ -30,7 +30,6 @@ MIN_LEFT = 3
 """Iterations from which a loop of loads at loaded indices, or of costly functions, is not unrolled,
 so that LLVM vectorises it, which it does not do for two iterations."""
 
-
 MIN_SUMS = 4
 """The same of a loop of sums: f32[20000,8] times [8,8] takes 37 us, unrolled 65, and a quarter of
 the time to compile; three columns take 22 us, unrolled 15 (LOG, cold compilation by class)."""

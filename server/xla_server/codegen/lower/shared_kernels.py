@@ -17,7 +17,7 @@ from xla_server.buffers.code import Code, KernelThunk, MeetThunk, Value
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.routine import Routine
+from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit
 from xla_server.codegen.kernel_ir.statements import Call, Let, Store
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import walk
@@ -32,6 +32,9 @@ _ARRAYS = {
     Type.I64: ("s64", np.int64, np.int64),
 }
 """Element type, and numpy's types of the bits and of the elements, for numbers of each type."""
+
+_SIZES = (Unit.OFFSET, Unit.ELEMENTS, Unit.COUNT)
+"""Units of operands of routines that may be arguments: flags and addresses choose code."""
 
 _Number: TypeAlias = tuple[Type, int]
 """A number by its type and bits."""
@@ -103,8 +106,8 @@ def _shared(
         for n, name in enumerate(some)
     }
     kernel = _Rewriter(lambda name, _: loads[name].value if name in loads else None).kernel(first)
-    body, arguments = (*loads.values(), *kernel.body), (*kernel.buffers, *buffers)
-    kernel = dataclasses.replace(kernel, buffers=arguments, body=body)
+    body = (*loads.values(), *kernel.body)
+    kernel = dataclasses.replace(kernel, buffers=(*kernel.buffers, *buffers), body=body)
     changed: dict[KernelThunk, KernelThunk] = {}
     for member, thunks in members.items():
         given: list[Value] = []
@@ -124,9 +127,9 @@ def _shared(
 class _Rewriter:
     """Replaces the numbers of a kernel that may be read from memory.
 
-    They are floats, operands of routines, and for each buffer what is added to all indices of it:
-    from the differences of these LLVM sees which elements are neighbours. Bounds of loops, factors
-    and divisors stay, as its code depends on them.
+    They are floats, sizes that routines are given, and for each buffer what is added to all indices
+    of it: from the differences of these LLVM sees which elements are neighbours. Bounds of loops,
+    factors and divisors stay, as its code depends on them.
     """
 
     def __init__(self, replace: _Replace) -> None:
@@ -147,11 +150,13 @@ class _Rewriter:
                 number = self._floats.setdefault(part, len(self._floats))
                 return self._replace(f"float {number}", (kind, bits)) or part
             case Call(routine=routine) if not (routine.is_inlined or routine.name in MEMORY):
-                return dataclasses.replace(part, operands=tuple(map(self._operand, part.operands)))
-            case ir.Load(memory=ir.Buffer(), index=ir.Index()):
-                return self._fields(part, index=self._index(part.memory, part.index))
-            case Store(memory=ir.Buffer(), index=ir.Index()):
-                return self._fields(part, index=self._index(part.memory, part.index))
+                given = tuple(map(self._operand, part.operands, routine.parameters))
+                return dataclasses.replace(part, operands=given)
+            case (
+                ir.Load(memory=ir.Buffer() as buffer, index=ir.Index() as index)
+                | Store(memory=ir.Buffer() as buffer, index=ir.Index() as index)
+            ):
+                return self._fields(part, index=self._index(buffer, index))
             case ir.Value() | ir.Cell() | ir.Buffer() | ir.StackArray() | Routine():
                 return part
         return self._fields(part) if dataclasses.is_dataclass(part) else part
@@ -161,10 +166,10 @@ class _Rewriter:
         others = {name: self._part(getattr(part, name)) for name in names if name not in replaced}
         return type(part)(**others, **replaced)
 
-    def _operand(self, operand: ir.Expression) -> Any:
+    def _operand(self, operand: ir.Expression, parameter: Parameter) -> Any:
         self._operands += 1
         number = ir.known(operand)
-        if number is None:
+        if number is None or parameter.unit not in _SIZES:
             return self._part(operand)
         return self._replace(f"operand {self._operands}", (Type.I64, number)) or operand
 
