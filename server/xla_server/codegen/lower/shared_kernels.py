@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import Code, KernelThunk, MeetThunk, Value
+from xla_server.buffers.code import Code, KernelThunk, MeetThunk, Row, Value
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.kernel import Kernel
@@ -54,7 +54,7 @@ def with_shared_kernels(code: Code) -> Code:
         if isinstance(row, KernelThunk) and isinstance(row.kernel, Kernel) and row not in meeting:
             thunks.setdefault(kernels.setdefault(row.kernel.key, row.kernel), []).append(row)
     constants = dict(code.constants)
-    changed: dict[KernelThunk, KernelThunk] = {}
+    changed: dict[Row, Row] = {}
     for similar in _groups(list(thunks), _outline):
         for members in _groups(similar, lambda kernel: _form(kernel)[0]):
             changed |= _shared({kernel: thunks[kernel] for kernel in members}, constants)
@@ -90,7 +90,7 @@ def _form(kernel: Kernel) -> tuple[str, dict[str, _Number]]:
 
 def _shared(
     members: dict[Kernel, list[KernelThunk]], constants: dict[Value, Any]
-) -> dict[KernelThunk, KernelThunk]:
+) -> dict[Row, Row]:
     """Return thunks of one kernel for those of all; add their numbers to `constants`."""
     numbers = {kernel: _form(kernel)[1] for kernel in members}
     (first, (thunk, *_)), *_ = members.items()
@@ -108,7 +108,7 @@ def _shared(
     kernel = _Rewriter(lambda name, _: loads[name].value if name in loads else None).kernel(first)
     body = (*loads.values(), *kernel.body)
     kernel = dataclasses.replace(kernel, buffers=(*kernel.buffers, *buffers), body=body)
-    changed: dict[KernelThunk, KernelThunk] = {}
+    changed: dict[Row, Row] = {}
     for member, thunks in members.items():
         given: list[Value] = []
         for kind, some in names.items():

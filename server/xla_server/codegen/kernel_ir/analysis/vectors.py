@@ -11,7 +11,6 @@ from xla_server.codegen.kernel_ir.statements import (
     Let,
     ParallelFor,
     Set,
-    Statement,
     Store,
 )
 from xla_server.codegen.kernel_ir.types import Type
@@ -78,9 +77,9 @@ def is_of_sums(loop: For) -> bool:
     found = [each for part in loop.body if isinstance(part, For) for each in _read_by(part)]
     is_read = any(_step(each.index, loop) == 1 for each in _loads(found))
     found += _read_by(loop)
-    loads = _loads(found)
-    is_stored = all(isinstance(each.memory, ir.Buffer) for each in (*loads, *stores))
-    is_near = {_step(each.index, loop) for each in (*loads, *stores)} <= {0, 1}
+    accessed: list[ir.Load | Store] = [*_loads(found), *stores]
+    is_stored = all(isinstance(each.memory, ir.Buffer) for each in accessed)
+    is_near = {_step(each.index, loop) for each in accessed} <= {0, 1}
     is_costly = any(map(_is_costly, found))
     return sums_elements_apart(loop) and is_read and is_stored and is_near and not is_costly
 
@@ -116,7 +115,8 @@ def stores_apart(part: ParallelFor) -> bool:
     statements = [each for each, _ in walk(part.body)]
     if any(_is_costly(each) for statement in statements for each in read_by(statement)):
         return False
-    axes = {part.axis, *(let.value for let in part.body if _is_shifted(let, part.axis))}
+    lets = [each for each in part.body if isinstance(each, Let)]
+    axes = {part.axis, *(let.value for let in lets if _is_shifted(let.expression, part.axis))}
     steps = [
         sum(by for term, by in store.index.terms if term in axes)
         for store in statements
@@ -144,9 +144,8 @@ def _step(index: ir.Expression, loop: For) -> int | None:
     return sum(by for term, by in terms if term == loop.axis)
 
 
-def _is_shifted(statement: Statement, axis: ir.Value) -> bool:
-    """Return whether a statement binds the number of a work item from the part's first one on."""
-    made = statement.expression if isinstance(statement, Let) else None
+def _is_shifted(made: ir.Expression, axis: ir.Value | None) -> bool:
+    """Return whether an expression is the number of a work item from the part's first one on."""
     return isinstance(made, ir.Apply) and made.function == "sub" and made.operands[0] is axis
 
 
