@@ -74,6 +74,22 @@ class Pieces:
     max_nodes: int = 1500
     """Most operations in all loops of one nest, which bounds the time of compilation."""
 
+    max_small: int = 4096
+    """Most elements of a nest that is bound by `max_copies`, if it is not repeated: the launch
+    takes longer than the tests that stay. With 100,000 elements a filter of 15 taps over rows of
+    200 took 1.3 times as long (LOG, cold compilation by class)."""
+
+    max_copies: int = 4
+    """Most copies of a small nest's operations in all loops, unless parts between cuts have
+    `min_part` elements. A filter of n taps over a padded row has n cuts side by side, so n copies
+    of n operations: 15 taps took 1.4 times as long to compile (same section)."""
+
+    min_copied_nodes: int = 200
+    """Most operations in all loops for which `max_copies` does not hold."""
+
+    min_part: int = 16
+    """Elements of a part that is worth its copy: those of a vector of f32."""
+
     max_plain: int = 1024
     """Most elements of a kernel that is compiled without vectorisation: vectors would save less
     than a microsecond or two, and take most of its time of compilation. Kernels inside a while loop
@@ -223,3 +239,8 @@ class ShortLoops:
     """Vector width, in elements, of sums whose elements are loaded one by one. With four
     interleaved vectors of 16, sums of runs of four took five times as long to compile, and a third
     longer to run (LOG, cold compilation of new draws)."""
+
+    strided_share: int = 16
+    """Smallest ratio of a kernel's work to that of a loop over work items at a stride that is not
+    vectorised. A stencil of 9 points of f32[64,64] took twice as long to compile, in six times as
+    much code, and as long to run (LOG, cold compilation by class)."""

@@ -148,6 +148,8 @@ ALLOWED = {
         codegen/kernel_ir/simplifier.py: _Simplifier._statement _Simplifier.block
         codegen/kernel_ir/unrolling.py: _copies _has_loops
         codegen/kernel_ir/walk.py: walk
+        codegen/lower/shared_kernels.py: _Rewriter._fields _Rewriter._index _Rewriter._operand
+            _Rewriter._part
     """,
     GRAPHS: """
         backends/cuda/worker/row_work.py: RowWork._capture

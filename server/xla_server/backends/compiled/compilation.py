@@ -14,6 +14,7 @@ from xla_server.codegen.gpu.lower.joined_launches import with_joined_launches
 from xla_server.codegen.lower.lowering import Lower, lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.codegen.lower.recomputation import LoopNestCosts
+from xla_server.codegen.lower.shared_kernels import with_shared_kernels
 from xla_server.custom_calls.builtin_targets import BUILTIN
 from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.fusion.pipeline import fusions
@@ -98,7 +99,9 @@ def compile_module(
     if observer is not None:
         observer.optimised(changing)
     code = lower(changing, lowerings, target, custom_calls, fuses=fuses)
-    if fuses and target.machine.gpu is not None:
+    if target.machine.gpu is None:
+        code = with_shared_kernels(code)
+    elif fuses:
         code = with_joined_launches(code)
     assignment = assign(code)
     if observer is not None:

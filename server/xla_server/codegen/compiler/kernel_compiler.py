@@ -53,7 +53,7 @@ def target_machine(machine: Machine, effort: Effort = Effort.OPTIMISED) -> Any:
     """Return LLVM's record of a machine, which generates its object code."""
     initialize_llvm()
     llvm.initialize_native_asmparser()
-    _leave_addresses()
+    _set_options()
     features = machine.features + (_X86_PREFERENCES if machine.is_x86 else "")
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
         cpu=machine.name,
@@ -66,13 +66,16 @@ def target_machine(machine: Machine, effort: Effort = Effort.OPTIMISED) -> Any:
 
 
 @functools.cache
-def _leave_addresses() -> None:
-    """Disable loop strength reduction, for all of LLVM.
+def _set_options() -> None:
+    """Set options of all of LLVM's passes and code generators.
 
-    The pass took a third of the code generator's time to save an addition or two in a loop: the
-    processor adds a base and an index in any case.
+    Loop strength reduction took a third of the code generator's time to save an addition or two in
+    a loop: the processor adds a base and an index in any case. Copies of a loop load an element
+    again if their first load is more than 100 instructions back. LLVM then sees no groups of
+    neighbours, and a softmax of rows of five had 32 loads of single elements for a vector.
     """
     llvm.set_option("xla_server", "-disable-lsr")
+    llvm.set_option("xla_server", "-memdep-block-scan-limit=400")
 
 
 def object_of_module(written: Any, machine: Machine, effort: Effort = Effort.OPTIMISED) -> bytes:

@@ -15,7 +15,13 @@ from numba.core.dispatcher import Dispatcher
 from xla_server.codegen.compiler.blocks import BlockWriter, module_of
 from xla_server.codegen.compiler.python_compiler import write_inlined
 from xla_server.codegen.compiler.python_values import FORMS, WORD, Typed, constant, parts, whole
-from xla_server.codegen.emit.loop_metadata import UNROLLED, Request, request, vector_request
+from xla_server.codegen.emit.loop_metadata import (
+    UNROLLED,
+    Request,
+    item_request,
+    request,
+    vector_request,
+)
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.instructions.instruction import Instruction
 from xla_server.codegen.instructions.memory import COMPUTED
@@ -223,7 +229,10 @@ class Emitter(BlockWriter):
             has_any = self._builder.icmp_signed("<", start[1], stop[1])
             self._choose(has_any, lambda: self._write_all(part.body))
             return
-        self._count_axis(part.axis, start[1], stop[1], part.step, part.body)
+        back = self._count_axis(part.axis, start[1], stop[1], part.step, part.body)
+        requested = item_request(part, self._kernel.parts, self._machine)
+        if back is not None and requested:
+            request(back, requested)
 
     def _loop(self, loop: stmt.For) -> None:
         low, high = self._value(loop.low)[1], self._value(loop.high)[1]

@@ -1,13 +1,15 @@
-"""LLVM's loop metadata: requests to unroll a loop or to vectorise it."""
+"""LLVM's loop metadata: requests to unroll a loop, to vectorise it or not to."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from llvmlite import ir
 
 from xla_server.codegen.kernel_ir.analysis import vectors
-from xla_server.codegen.kernel_ir.statements import For
+from xla_server.codegen.kernel_ir.analysis.counts import work_of
+from xla_server.codegen.kernel_ir.statements import Call, For, ParallelFor
 from xla_server.codegen.kernel_ir.unrolling import constant_iterations
+from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.target.machine import Machine
 from xla_server.target.tuning import tuning_of
 
@@ -15,6 +17,7 @@ Request: TypeAlias = Mapping[str, bool | int | None]
 """Loop metadata by LLVM's names; None for properties without a value."""
 
 UNROLLED: Request = {"llvm.loop.unroll.full": None}
+SCALAR: Request = {"llvm.loop.vectorize.enable": False}
 VECTORISED: Request = {"llvm.loop.vectorize.enable": True}
 MASKED: Request = {"llvm.loop.vectorize.predicate.enable": True}
 """Vectorise with a masked last vector instead of a scalar remainder. It pays only on processors
@@ -44,6 +47,22 @@ def vector_request(loop: For, machine: Machine) -> Request | None:
     if machine.has_masks and iterations not in (4, 8) and vectors.gains_by_masks(loop):
         return MASKED
     return VECTORISED if iterations < short.vector_elements else None
+
+
+def item_request(
+    part: ParallelFor, parts: Sequence[ParallelFor], machine: Machine
+) -> Request | None:
+    """Return the request not to vectorise a loop over work items; None to request nothing.
+
+    It is returned for a loop at a stride that does a small share of the kernel's work, such as the
+    columns at an edge: LLVM would load and store each element of a vector by itself.
+    """
+    # The work of a call may depend on numbers that only a launch has.
+    calls = any(isinstance(each, Call) for each, _ in walk(parts))
+    if calls or not vectors.stores_apart(part):
+        return None
+    time, *others = (work_of([each]).item.time * each.items for each in (part, *parts))
+    return SCALAR if time * tuning_of(machine).short_loops.strided_share < sum(others) else None
 
 
 def request(back: Any, properties: Request) -> None:

@@ -3,13 +3,22 @@
 import subprocess
 import sys
 
+import jax
 import llvmlite.binding as llvm
+import numpy as np
 import pytest
 
-from tests.processors import HOST
+from tests.corpus.jax.programs import lower
+from tests.processors import HOST, MACHINES, assembles
+from tests.unit.codegen.assembled import optimised
+from tests.unit.codegen.compiled import imported
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
+from xla_server.codegen.kernel import module_of
 from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.target.target import Target
 
 LOOP = """define void @sum(ptr %place, i64 %count) {
 entry:
@@ -36,6 +45,16 @@ def test_no_registers_are_looked_for_that_make_addresses() -> None:
         llvm.set_time_passes(False)
     assert "Instruction Selection" in done
     assert "Loop Strength Reduction" not in done
+
+
+@assembles
+def test_copies_of_a_long_loop_load_an_element_once() -> None:
+    machine = MACHINES["avx512"]
+    module = imported(lower(jax.nn.softmax, np.ones((1000, 5), np.float32)))
+    (thunk,) = kernels_of(compile_module(module, target=Target.of(machine)).code)
+    text = str(module_of(thunk.kernel, "kernel", machine))
+    # Those of the loop over the rows that fill no vector.
+    assert optimised(text, machine).count(" = load float,") == 5
 
 
 _GROWTH = """

@@ -8,8 +8,10 @@ from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, WRITE, ZERO, kernel
 from xla_server.codegen.emit.llvm import kernel_module
 from xla_server.codegen.emit.loop_metadata import (
     MASKED,
+    SCALAR,
     VECTORISED,
     Request,
+    item_request,
     vector_request,
 )
 from xla_server.codegen.kernel_ir.builder import Body, Loop
@@ -26,7 +28,17 @@ from xla_server.codegen.kernel_ir.expressions import (
     integer_op,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Accumulate, Declare, For, Let, Order, Store
+from xla_server.codegen.kernel_ir.routine import Routine
+from xla_server.codegen.kernel_ir.statements import (
+    Accumulate,
+    Call,
+    Declare,
+    For,
+    Let,
+    Order,
+    ParallelFor,
+    Store,
+)
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.namespace import vocabulary
 from xla_server.target.machine import Machine
@@ -99,6 +111,36 @@ def test_the_code_of_a_loop_has_its_request(iterations: int, expected: str | Non
     text = str(kernel_module(kernel, vocabulary(machine).names, "kernel", machine))
     assert ("!llvm.loop " in text) is (expected is not None)
     assert expected is None or f'!"{expected}"' in text
+
+
+def items(count: int, stride: int, function: str = "add", first: int = 0) -> ParallelFor:
+    """Work items from number `first` on, which store an element each, `stride` further on."""
+    axis, number = Value("t", Type.I64), Value("n", Type.I64)
+    shift = Let(number, Apply("sub", (axis, Index(first)), Type.I64))
+    value = Apply(function, (Load(READ, Type.F32, number), ZERO), Type.F32)
+    store = Store(WRITE, Type.F32, Index(0, ((number, stride),)), value)
+    return ParallelFor(axis, count, (shift, store), first)
+
+
+@pytest.mark.parametrize(
+    ("edge", "expected"),
+    [
+        (items(60, 64, first=4000), SCALAR),
+        (items(300, 64, first=4000), None),
+        (items(60, 1, first=4000), None),
+        (items(60, 64, "pow_f32", first=4000), None),
+    ],
+)
+def test_few_items_at_a_stride_are_not_vectorised(
+    edge: ParallelFor, expected: Request | None
+) -> None:
+    parts = items(4000, 1), edge
+    machine = MACHINES["avx2"]
+    assert [item_request(each, parts, machine) for each in parts] == [None, expected]
+    called = parallel(Call(Routine("f", ()), ()))
+    assert item_request(edge, (*parts, called), machine) is None
+    text = str(kernel_module(kernel_of(*parts, stack=()), vocabulary(machine).names, "k", machine))
+    assert ('!"llvm.loop.vectorize.enable", i1 0' in text) is (expected is SCALAR)
 
 
 TOTAL = Cell("s", Type.F32)

@@ -18,7 +18,14 @@ from xla_server.codegen.kernel_ir.expressions import (
     plus,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Accumulate, Order, ParallelFor, Statement, Store
+from xla_server.codegen.kernel_ir.statements import (
+    Accumulate,
+    For,
+    Order,
+    ParallelFor,
+    Statement,
+    Store,
+)
 from xla_server.codegen.kernel_ir.types import Type
 
 READ, WRITE = Buffer(0, Usage.READ), Buffer(1, Usage.WRITE)
@@ -58,3 +65,19 @@ def sums_of_rows() -> Kernel:
         loop.add(Accumulate(total, "add_in_any_order", square, Order.ANY, origin=1))
     body.store(WRITE, "f32", ITEM, total)
     return kernel_of(parallel(*body.statements), stack=())
+
+
+def sums(columns: int, stride: int = 1, function: str = "add") -> For:
+    """Return a loop over columns: sums of four products of a row with a column of a matrix."""
+    body = Body()
+    with Loop(body, "i", columns) as loop:
+        total = loop.declare("s", ZERO)
+        with Loop(loop, "k", 4) as inner:
+            row = Load(READ, Type.F32, Index(0, ((inner.axis, 1), (ITEM, 4))))
+            column = Load(READ, Type.F32, Index(0, ((loop.axis, stride), (inner.axis, 9))))
+            product = Apply("mul", (row, column), Type.F32)
+            inner.add(Accumulate(total, "add_in_any_order", product, Order.ANY))
+        loop.store(WRITE, "f32", loop.axis, Apply(function, (total, ZERO), Type.F32))
+    (found,) = body.statements
+    assert isinstance(found, For)
+    return found

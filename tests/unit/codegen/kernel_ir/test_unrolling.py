@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, ROW, WRITE
+from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, ROW, WRITE, sums
 from xla_server.codegen.kernel_ir.expressions import (
     STOP,
     Apply,
@@ -60,6 +60,21 @@ ELEMENT = Load(READ, Type.F32, AXIS)
 def test_lookups_and_costly_functions_stay_a_loop(element: Expression, expected: list[int]) -> None:
     store = Store(WRITE, Type.F32, AXIS, element)
     assert [unrolled(loop(count, store)) for count in (1, 2, 3, 8)] == expected
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        (sums(3), True),
+        (sums(4), False),
+        (sums(8), False),
+        # No vectors of neighbours, and a function as long for four as for sixteen.
+        (sums(8, stride=2), True),
+        (sums(8, function="pow_f32"), True),
+    ],
+)
+def test_neighbouring_sums_of_products_stay_a_loop(statement: For, expected: bool) -> None:
+    assert statement.unrolled is expected
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,17 @@ from collections.abc import Sequence
 
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
-from xla_server.codegen.kernel_ir.statements import Accumulate, Declare, For, Let, Set, Store
+from xla_server.codegen.kernel_ir.statements import (
+    Accumulate,
+    Declare,
+    For,
+    Let,
+    ParallelFor,
+    Set,
+    Store,
+)
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.kernel_ir.walk import read_by, within
+from xla_server.codegen.kernel_ir.walk import read_by, walk, within
 from xla_server.ops.elementwise.elementwise_op import CostClass
 
 
@@ -59,6 +67,23 @@ def is_of_functions(loop: For) -> bool:
     return is_of_stores(loop) and not (is_on_stack or is_apart) and any(map(_is_costly, found))
 
 
+def is_of_sums(loop: For) -> bool:
+    """Return whether a loop stores neighbouring sums of products, as of a row and a matrix.
+
+    LLVM would make vectors across the loop around it, of copies of all sums of a row. Results of
+    costly functions are left out, which take as long for a few elements as for a whole vector.
+    """
+    stores = [each for each in loop.body if isinstance(each, Store)]
+    found = [each for part in loop.body if isinstance(part, For) for each in _read_by(part)]
+    is_read = any(_step(each.index, loop) == 1 for each in _loads(found))
+    found += _read_by(loop)
+    accessed: list[ir.Load | Store] = [*_loads(found), *stores]
+    is_stored = all(isinstance(each.memory, ir.Buffer) for each in accessed)
+    is_near = {_step(each.index, loop) for each in accessed} <= {0, 1}
+    is_costly = any(map(_is_costly, found))
+    return sums_elements_apart(loop) and is_read and is_stored and is_near and not is_costly
+
+
 def sums_elements_apart(loop: For) -> bool:
     """Return whether each iteration adds neighbours to a sum, by copies of a loop inside.
 
@@ -82,6 +107,24 @@ def gains_by_masks(loop: For) -> bool:
     return any(map(_is_costly, found)) and not is_complex and not is_of_lookups(loop)
 
 
+def stores_apart(part: ParallelFor) -> bool:
+    """Return whether successive work items store elements that are not neighbours.
+
+    Kernels with costly functions are left out: vectors save more than their stores cost.
+    """
+    statements = [each for each, _ in walk(part.body)]
+    if any(_is_costly(each) for statement in statements for each in read_by(statement)):
+        return False
+    lets = [each for each in part.body if isinstance(each, Let)]
+    axes = {part.axis, *(let.value for let in lets if _is_shifted(let.expression, part.axis))}
+    steps = [
+        sum(by for term, by in store.index.terms if term in axes)
+        for store in statements
+        if isinstance(store, Store) and isinstance(store.index, ir.Index)
+    ]
+    return any(abs(step) > 1 for step in steps)
+
+
 def _read_by(loop: For) -> list[ir.Expression]:
     return [each for statement in loop.body for each in read_by(statement)]
 
@@ -99,6 +142,11 @@ def _step(index: ir.Expression, loop: For) -> int | None:
     if not inside.isdisjoint(values):
         return None
     return sum(by for term, by in terms if term == loop.axis)
+
+
+def _is_shifted(made: ir.Expression, axis: ir.Value | None) -> bool:
+    """Return whether an expression is the number of a work item from the part's first one on."""
+    return isinstance(made, ir.Apply) and made.function == "sub" and made.operands[0] is axis
 
 
 def _is_costly(expression: ir.Expression) -> bool:

@@ -2,8 +2,9 @@
 
 Tests of each element's index would leave branches in every loop. Each test has a constant outcome
 between two cuts, so only loads and stores remain. If there are too many cuts, as in a sum of
-shifted arrays, those between short parts are left out, and elements there keep their tests. If
-there are still too many, only the innermost dimension is cut, and the remaining tests select rows.
+shifted arrays, or too many copies of the operations, cuts between short parts are left out, and
+elements there keep their tests. If there are still too many, only the innermost dimension is cut,
+and the remaining tests select rows.
 
 Cuts of the innermost dimension with cuts make runs: loops in sequence in one work item, which
 writes contiguous memory. Cuts of other dimensions make pieces, each with its own work items.
@@ -80,9 +81,15 @@ def piece_kernel(
         return None
     everywhere = [1] * len(dimensions)
     off_edges = [size // tuned.edge_parts for size in dimensions]
+    apart = [min(size, tuned.min_part) for size in off_edges]
     inside_rows = [*(size + 1 for size in dimensions[:-1]), 1]
-    for shortest in (everywhere, off_edges, inside_rows):
-        cutting = _Cutting(make, tuned, shortest)
+    is_small = not is_repeated and math.prod(dimensions) <= tuned.max_small
+    few = max(tuned.min_copied_nodes, tuned.max_copies * len(nodes))
+    attempts = [(everywhere, min(few, tuned.max_nodes)), (apart, tuned.max_nodes)]
+    attempts = attempts if is_small else [(everywhere, tuned.max_nodes)]
+    attempts += [(off_edges, tuned.max_nodes), (inside_rows, tuned.max_nodes)]
+    for shortest, limit in attempts:
+        cutting = _Cutting(make, tuned, limit, shortest)
         try:
             cutting.cut(tuple((0, size) for size in dimensions))
         except _TooManyError:
@@ -130,7 +137,7 @@ def _cut_boxes(make: Make, boxes: Sequence[Box], dimension: int, tuned: Pieces) 
     """
     elements = sum(math.prod(high - low for low, high in box) for box in boxes)
     for is_cut in (True, False) if elements >= tuned.min_costly else (False,):
-        cutting = _Cutting(make, tuned, [1] * len(boxes[0]))
+        cutting = _Cutting(make, tuned, tuned.max_nodes, [1] * len(boxes[0]))
         is_rows = len(boxes) > 1 and cutting.are_rows(boxes[0], dimension)
         try:
             if is_rows and is_cut:
@@ -147,10 +154,14 @@ def _cut_boxes(make: Make, boxes: Sequence[Box], dimension: int, tuned: Pieces) 
 
 
 class _Cutting:
-    """Finds the pieces of a nest; a cut between two parts below `shortest` is not made."""
+    """Finds the pieces of a nest, with at most `max_nodes` operations.
 
-    def __init__(self, make: Make, tuned: Pieces, shortest: Sequence[int] = ()) -> None:
+    A cut between two parts below `shortest` is not made.
+    """
+
+    def __init__(self, make: Make, tuned: Pieces, max_nodes: int, shortest: Sequence[int]) -> None:
         self._make, self._tuned, self._shortest = make, tuned, shortest
+        self._max_nodes = max_nodes
         self._run_count = 0
         self._node_count = 0
         self.pieces: list[Piece] = []
@@ -255,8 +266,7 @@ class _Cutting:
         self._node_count += sum(len(all_nodes(run.stores)) for run in piece.runs)
 
     def _check(self) -> None:
-        tuned = self._tuned
-        if self._run_count > tuned.max_runs or self._node_count > tuned.max_nodes:
+        if self._run_count > self._tuned.max_runs or self._node_count > self._max_nodes:
             raise _TooManyError
 
 

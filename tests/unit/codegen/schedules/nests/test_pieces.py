@@ -159,6 +159,18 @@ def test_where_cuts_are_too_many_short_parts_are_tested() -> None:
     assert_equal_bits(on_cpu(module, (x,))[0], interpreted(module, (x,))[0])
 
 
+def test_copies_of_a_filter_over_few_elements_are_bound() -> None:
+    def filtered(x: Any) -> Any:
+        return sum(jnp.pad(x, ((0, 0), (by, 0)))[:, :400] * (by + 0.5) for by in range(15))
+
+    x = _RANDOM.standard_normal((40, 400)).astype(np.float32)
+    few, many = (imported(lower(filtered, rows)) for rows in (x[:1], x))
+    (short,), (long,) = map(texts_of, (few, many))
+    assert short.count("store_f32(") == 2
+    assert long.count("store_f32(") == 15
+    assert_equal_bits(on_cpu(few, (x[:1],))[0], interpreted(few, (x[:1],))[0])
+
+
 def test_where_only_rows_are_cut_tests_choose_between_rows() -> None:
     def shifted(x: Any) -> Any:
         return sum(jnp.roll(x, by, axis) for axis in range(3) for by in (1, -1))

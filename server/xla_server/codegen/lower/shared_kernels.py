@@ -1,0 +1,182 @@
+"""Similar kernels of a program become one, which reads the numbers that differ.
+
+Steps of an unrolled loop differ in an offset, branches of a conditional in a constant, dilated
+convolutions in operands of a routine. LLVM takes as long for each kernel as for the first. The
+numbers are constants of the program, an argument for each type, which a call loads once.
+"""
+
+import collections
+import dataclasses
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from xla_contract.types.shape import Shape
+from xla_server.buffers.code import Code, KernelThunk, MeetThunk, Row, Value
+from xla_server.codegen.instructions.memory import MEMORY
+from xla_server.codegen.kernel_ir import expressions as ir
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit
+from xla_server.codegen.kernel_ir.statements import Call, Let, Store
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.kernel_ir.walk import walk
+
+MIN_KERNELS = 3
+"""Fewest kernels that become one. A second kernel takes LLVM some 10 ms, less than it takes a
+program that is called often to load the numbers."""
+
+_ARRAYS = {
+    Type.F32: ("f32", np.uint32, np.float32),
+    Type.F64: ("f64", np.uint64, np.float64),
+    Type.I64: ("s64", np.int64, np.int64),
+}
+"""Element type, and numpy's types of the bits and of the elements, for numbers of each type."""
+
+_SIZES = (Unit.OFFSET, Unit.ELEMENTS, Unit.COUNT)
+"""Units of operands of routines that may be arguments: flags and addresses choose code."""
+
+_Number: TypeAlias = tuple[Type, int]
+"""A number by its type and bits."""
+
+_Replace: TypeAlias = Callable[[str, _Number], ir.Expression | None]
+"""Returns the expression that replaces the number of a name; None to keep the number."""
+
+_T = TypeVar("_T")
+
+
+def with_shared_kernels(code: Code) -> Code:
+    """Return a program in which kernels that differ in numbers alone are one kernel."""
+    meeting = {each for row in code.rows if isinstance(row, MeetThunk) for each in row.kernels}
+    thunks: dict[Kernel, list[KernelThunk]] = {}
+    kernels: dict[str, Kernel] = {}
+    for row in code.rows:
+        if isinstance(row, KernelThunk) and isinstance(row.kernel, Kernel) and row not in meeting:
+            thunks.setdefault(kernels.setdefault(row.kernel.key, row.kernel), []).append(row)
+    constants = dict(code.constants)
+    changed: dict[Row, Row] = {}
+    for similar in _groups(list(thunks), _outline):
+        for members in _groups(similar, lambda kernel: _form(kernel)[0]):
+            changed |= _shared({kernel: thunks[kernel] for kernel in members}, constants)
+    rows = [changed.get(row, row) for row in code.rows]
+    origins = {changed.get(row, row): origin for row, origin in code.origins.items()}
+    return dataclasses.replace(code, rows=rows, constants=constants, origins=origins)
+
+
+def _groups(members: Sequence[_T], key: Callable[[_T], Hashable]) -> list[list[_T]]:
+    """Return the groups of equal keys that have enough members."""
+    found: dict[Hashable, list[_T]] = {}
+    for each in members:
+        found.setdefault(key(each), []).append(each)
+    return [group for group in found.values() if len(group) >= MIN_KERNELS]
+
+
+def _outline(kernel: Kernel) -> Hashable:
+    """Return what similar kernels have in common and is found in little time."""
+    statements = tuple(type(statement) for statement, _ in walk(kernel.body))
+    return kernel.effort, len(kernel.buffers), statements
+
+
+def _form(kernel: Kernel) -> tuple[str, dict[str, _Number]]:
+    """Return the text of a kernel without its numbers, and the numbers by their names."""
+    numbers: dict[str, _Number] = {}
+
+    def take(name: str, number: _Number) -> ir.Expression:
+        numbers[name] = number
+        return ir.Value(name, number[0])
+
+    return repr(_Rewriter(take).kernel(kernel)), numbers
+
+
+def _shared(
+    members: dict[Kernel, list[KernelThunk]], constants: dict[Value, Any]
+) -> dict[Row, Row]:
+    """Return thunks of one kernel for those of all; add their numbers to `constants`."""
+    numbers = {kernel: _form(kernel)[1] for kernel in members}
+    (first, (thunk, *_)), *_ = members.items()
+    names = collections.defaultdict[Type, list[str]](list)
+    for name, (kind, _) in numbers[first].items():
+        if len({own[name] for own in numbers.values()}) > 1:
+            names[kind].append(name)
+    count = len(thunk.arguments)
+    buffers = [ir.Buffer(count + n, ir.Usage.READ) for n in range(len(names))]
+    loads = {
+        name: Let(ir.Value(f"n{buffer.number}_{n}", kind), ir.Load(buffer, kind, ir.Index(n)))
+        for buffer, (kind, some) in zip(buffers, names.items(), strict=True)
+        for n, name in enumerate(some)
+    }
+    kernel = _Rewriter(lambda name, _: loads[name].value if name in loads else None).kernel(first)
+    body = (*loads.values(), *kernel.body)
+    kernel = dataclasses.replace(kernel, buffers=(*kernel.buffers, *buffers), body=body)
+    changed: dict[Row, Row] = {}
+    for member, thunks in members.items():
+        given: list[Value] = []
+        for kind, some in names.items():
+            element, bits, form = _ARRAYS[kind]
+            given.append(Value(Shape.parse(f"{element}[{len(some)}]"), f"{thunks[0].name}.numbers"))
+            array = np.array([numbers[member][name][1] for name in some], bits)
+            constants[given[-1]] = array.view(form)
+        for each in thunks:
+            arguments, reads = (*each.arguments, *given), (*each.reads, *given)
+            changed[each] = dataclasses.replace(
+                each, kernel=kernel, arguments=arguments, reads=reads
+            )
+    return changed
+
+
+class _Rewriter:
+    """Replaces the numbers of a kernel that may be read from memory.
+
+    They are floats, sizes that routines are given, and for each buffer what is added to all indices
+    of it: from the differences of these LLVM sees which elements are neighbours. Bounds of loops,
+    factors and divisors stay, as its code depends on them.
+    """
+
+    def __init__(self, replace: _Replace) -> None:
+        self._replace = replace
+        self._floats: dict[ir.Const, int] = {}
+        self._offsets: dict[ir.Buffer, int] = {}
+        self._operands = 0
+
+    def kernel(self, kernel: Kernel) -> Kernel:
+        """Return the kernel with replaced numbers."""
+        return dataclasses.replace(kernel, body=self._part(kernel.body))
+
+    def _part(self, part: Any) -> Any:
+        match part:
+            case tuple():
+                return tuple(map(self._part, part))
+            case ir.Const(type=Type.F32 | Type.F64 as kind, parts=(bits,)):
+                number = self._floats.setdefault(part, len(self._floats))
+                return self._replace(f"float {number}", (kind, bits)) or part
+            case Call(routine=routine) if not (routine.is_inlined or routine.name in MEMORY):
+                given = tuple(map(self._operand, part.operands, routine.parameters))
+                return dataclasses.replace(part, operands=given)
+            case (
+                ir.Load(memory=ir.Buffer() as buffer, index=ir.Index() as index)
+                | Store(memory=ir.Buffer() as buffer, index=ir.Index() as index)
+            ):
+                return self._fields(part, index=self._index(buffer, index))
+            case ir.Value() | ir.Cell() | ir.Buffer() | ir.StackArray() | Routine():
+                return part
+        return self._fields(part) if dataclasses.is_dataclass(part) else part
+
+    def _fields(self, part: Any, **replaced: Any) -> Any:
+        names = (each.name for each in dataclasses.fields(part))
+        others = {name: self._part(getattr(part, name)) for name in names if name not in replaced}
+        return type(part)(**others, **replaced)
+
+    def _operand(self, operand: ir.Expression, parameter: Parameter) -> Any:
+        self._operands += 1
+        number = ir.known(operand)
+        if number is None or parameter.unit not in _SIZES:
+            return self._part(operand)
+        return self._replace(f"operand {self._operands}", (Type.I64, number)) or operand
+
+    def _index(self, buffer: ir.Buffer, index: ir.Index) -> ir.Index:
+        offset = self._offsets.setdefault(buffer, index.constant)
+        added = self._replace(f"offset of {buffer.name}", (Type.I64, offset))
+        terms: tuple[tuple[ir.Expression, int], ...] = self._part(index.terms)
+        if added is None:
+            return ir.Index(index.constant, terms)
+        return ir.Index(index.constant - offset, (*terms, (added, 1)))
