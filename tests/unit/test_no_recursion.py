@@ -127,9 +127,10 @@ ALLOWED = {
         fusion/analysis/index_maps.py: _terms
     """,
     KERNEL: """
-        codegen/compiler/python_compiler.py: _Function._assign_to _Function._call _Function._chosen
-            _Function._count_range _Function._count_range.inside _Function._do _Function._do_all
-            _Function._shortened _Function._value
+        codegen/compiler/python_compiler.py: InlinedFunction._assign_to InlinedFunction._call
+            InlinedFunction._chosen InlinedFunction._chosen.write InlinedFunction._count_range
+            InlinedFunction._count_range.inside InlinedFunction._do InlinedFunction._do_all
+            InlinedFunction._shortened InlinedFunction._value
         codegen/compiler/python_names.py: _strays
         codegen/emit/llvm.py: Emitter._base Emitter._count_axis Emitter._count_axis.inside
             Emitter._index Emitter._loop Emitter._part Emitter._value Emitter._write

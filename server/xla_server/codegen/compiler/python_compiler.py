@@ -24,7 +24,6 @@ from xla_server.codegen.compiler.blocks import BlockWriter, module_of, write_bod
 from xla_server.codegen.compiler.python_names import ssa_names, stored_names
 from xla_server.codegen.instructions.instruction import Instruction
 from xla_server.codegen.kernel_ir.routine import arguments_of
-from xla_server.target.machine import Machine
 
 _DEEPEST = 16
 """Largest depth of nested calls; recursion is refused."""
@@ -40,52 +39,36 @@ def _parsed(text: str) -> ast.Module:
         return ast.parse(text)
 
 
-def function_module(function: Callable[..., None], symbol: str, machine: Machine) -> ir.Module:
+def function_module(function: Callable[..., None], symbol: str) -> ir.Module:
     """The LLVM module of a function of int64 that returns nothing, as `symbol`.
 
     It follows numba's convention. Raises UnsupportedError.
     """
-    text = _Text.of(function)
 
     def write(builder: Any, start: Any, args: Sequence[Any]) -> None:
         given = [(types.int64, argument) for argument in args]
-        if _Function(builder, {start}, text, given, machine, _DEEPEST).write() is not None:
+        if InlinedFunction(builder, {start}, function, given).write() is not None:
             raise typed.UnsupportedError("a function with a result")
 
-    return module_of(symbol, len(text.parameters), write)
+    return module_of(symbol, len(_Text.of(function).parameters), write)
 
 
-def write_function(code: Any, machine: Machine, function: Callable[..., Any]) -> None:
+def write_function(code: Any, function: Callable[..., Any]) -> None:
     """Write the code of a Python function, whose parameters may be records, to an LLVM function.
 
     Raises UnsupportedError.
     """
-    text = _Text.of(function)
 
     def write(builder: Any, start: Any) -> None:
         words = ((types.int64, argument) for argument in code.args)
         given = arguments_of(function, words, typed.joined)
-        result = _Function(builder, {start}, text, given, machine, _DEEPEST).write()
+        result = InlinedFunction(builder, {start}, function, given).write()
         if result is None:
             builder.ret_void()
         else:
             builder.ret(typed.widened(builder, result)[1])
 
     write_body(code, write)
-
-
-def write_inlined(
-    builder: Any,
-    reached: set[Any],
-    function: Callable[..., Any],
-    given: Sequence[typed.Typed],
-    machine: Machine,
-) -> typed.Typed | None:
-    """Inline a Python function at a builder's position, for these operands; return its result.
-
-    Raises UnsupportedError.
-    """
-    return _Function(builder, reached, _Text.of(function), given, machine, _DEEPEST).write()
 
 
 def _source(function: Callable[..., Any]) -> str:
@@ -129,8 +112,8 @@ class _Text:
         )
 
 
-class _Function(BlockWriter):
-    """Emitter of one function at a builder's position, for these operands.
+class InlinedFunction(BlockWriter):
+    """Emitter of a Python function at a builder's position, for these operands.
 
     `depth` is the number of further nested calls that are allowed.
     """
@@ -139,14 +122,13 @@ class _Function(BlockWriter):
         self,
         builder: Any,
         reached: set[Any],
-        text: _Text,
+        function: Callable[..., Any],
         given: Sequence[typed.Typed],
-        machine: Machine,
-        depth: int,
+        depth: int = _DEEPEST,
     ) -> None:
+        """Raise UnsupportedError if the function or its operands are."""
         super().__init__(builder, reached)
-        self._text = text
-        self._machine = machine
+        self._text = text = _Text.of(function)
         self._depth = depth
         self._known: dict[str, typed.Typed] = {}
         self._variables: dict[str, tuple[Any, Any]] = {}
@@ -162,7 +144,7 @@ class _Function(BlockWriter):
                 self._known[name] = value
 
     def write(self) -> typed.Typed | None:
-        """Write the function; return its result, or None."""
+        """Write the function; return its result, or None. Raises UnsupportedError."""
         self._do_all(self._text.body)
         if not self._is_left:
             self._leave(None)
@@ -210,24 +192,22 @@ class _Function(BlockWriter):
     def _count_range(self, name: str, loop: ast.For) -> None:
         """A loop over a range, whose step is a number in the text."""
         match loop.iter:
-            case ast.Call(func=ast.Name(id="range"), args=[stop], keywords=[]):
-                low, high, step = ir.Constant(typed.WORD, 0), self._word(stop), 1
-            case ast.Call(func=ast.Name(id="range"), args=[start, stop], keywords=[]):
-                low, high, step = self._word(start), self._word(stop), 1
-            case ast.Call(func=ast.Name(id="range"), args=[start, stop, by], keywords=[]):
-                low, high = self._word(start), self._word(stop)
-                number = self._word(by)
-                step = number.constant if isinstance(number, ir.Constant) else 0
-                if not step:
-                    raise typed.UnsupportedError("a range whose step is not known")
+            case ast.Call(
+                func=ast.Name(id="range"), args=([_] | [_, _] | [_, _, _]) as ends, keywords=[]
+            ):
+                given = slice(*map(self._word, ends))
             case _:
                 raise typed.UnsupportedError("a loop over something else")
+        low = ir.Constant(typed.WORD, 0) if given.start is None else given.start
+        step = ir.Constant(typed.WORD, 1) if given.step is None else given.step
+        if not isinstance(step, ir.Constant) or not step.constant:
+            raise typed.UnsupportedError("a range whose step is not known")
 
         def inside(number: Any) -> None:
             self._assign(name, (types.int64, number))
             self._do_all(loop.body)
 
-        self._count(low, high, step, inside)
+        self._count(low, given.stop, step.constant, inside)
 
     def _leave(self, value: typed.Typed | None) -> None:
         self._returned.append((self._builder.block, value))
@@ -331,18 +311,14 @@ class _Function(BlockWriter):
         return self._merged(decided)
 
     def _chosen(self, test: ast.expr, body: ast.expr, orelse: ast.expr) -> typed.Typed:
-        condition = typed.truth(self._builder, self._value(test))
-        if typed.is_known((types.boolean, condition)):
-            return self._value(body if condition.constant else orelse)
-        then, other, after = self._blocks("then", "else", "after")
-        self._go_either_way(condition, then, other)
-        values = []
-        for block, expression in ((then, body), (other, orelse)):
-            self._go_on_at(block)
+        values: list[tuple[Any, typed.Typed]] = []
+
+        def write(expression: ast.expr) -> None:
             value = self._value(expression)
             values.append((self._builder.block, value))
-            self._go_to(after)
-        self._go_on_at(after)
+
+        condition = typed.truth(self._builder, self._value(test))
+        self._choose(condition, lambda: write(body), lambda: write(orelse))
         return self._merged(values)
 
     def _call(self, call: ast.Call) -> typed.Typed:
@@ -359,8 +335,8 @@ class _Function(BlockWriter):
             return typed.BUILT_IN[called](self._builder, *given)
         if not isinstance(called, Dispatcher) or not self._depth:
             raise typed.UnsupportedError("a call of something else")
-        text = _Text.of(called.py_func)
-        inner = _Function(self._builder, self._reached, text, given, self._machine, self._depth - 1)
+        depth = self._depth - 1
+        inner = InlinedFunction(self._builder, self._reached, called.py_func, given, depth)
         return inner.write() or (types.void, None)
 
     def _merged(self, values: Sequence[tuple[Any, typed.Typed]]) -> typed.Typed:

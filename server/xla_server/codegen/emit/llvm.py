@@ -13,7 +13,7 @@ from numba import types
 from numba.core.dispatcher import Dispatcher
 
 from xla_server.codegen.compiler.blocks import BlockWriter, module_of
-from xla_server.codegen.compiler.python_compiler import write_inlined
+from xla_server.codegen.compiler.python_compiler import InlinedFunction
 from xla_server.codegen.compiler.python_values import FORMS, WORD, Typed, constant, parts, whole
 from xla_server.codegen.emit.loop_metadata import UNROLLED, Request, request, vector_request
 from xla_server.codegen.instructions.constants import CONSTANTS
@@ -82,8 +82,8 @@ class Emitter(BlockWriter):
         if isinstance(called, Instruction):
             return self._instruct(called, operands)
         if isinstance(called, Dispatcher):
-            given = self._builder, self._reached, called.py_func, operands, self._machine
-            return write_inlined(*given) or (types.void, None)
+            inlined = InlinedFunction(self._builder, self._reached, called.py_func, operands)
+            return inlined.write() or (types.void, None)
         raise ValueError(f"a kernel must call instructions, got {function}")
 
     def _write_all(self, statements: Sequence[stmt.Statement]) -> None:

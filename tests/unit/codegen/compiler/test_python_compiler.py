@@ -254,11 +254,11 @@ def test_functions_of_kernels_need_no_numba():
 
 def test_only_plain_functions_of_python_have_a_text():
     with pytest.raises(UnsupportedError):
-        function_module(lambda x: None, "symbol", HOST)
+        function_module(lambda x: None, "symbol")
     room = {}
     exec("def function(x):\n    pass", room)
     with pytest.raises(UnsupportedError):
-        function_module(room["function"], "symbol", HOST)
+        function_module(room["function"], "symbol")
 
 
 def test_threads_may_read_texts_at_the_same_time():
