@@ -1,11 +1,13 @@
 """Thunks of loop-IR kernels, with reads and writes derived from the kernels' buffers."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from xla_server.buffers.code import CANCELLATION, KernelCode, KernelThunk, Value
+from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.kernel_ir.expressions import Buffer, Usage
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.simplifier import simplify
+from xla_server.codegen.schedules.builders.launches.stopping import looking
 
 
 def kernel_thunk(
@@ -49,3 +51,24 @@ def buffers_of(read: Iterable[Value], written: Iterable[Value]) -> dict[Value, B
     usages = dict.fromkeys(read, Usage.READ) | dict.fromkeys(written, Usage.WRITE)
     usages[CANCELLATION] = Usage.WORD
     return {value: Buffer(n, usage) for n, (value, usage) in enumerate(usages.items())}
+
+
+def watched_thunk(
+    name: str,
+    read: Iterable[Value],
+    written: Iterable[Value],
+    build: Callable[[Body, Mapping[Value, Buffer], Buffer | None], None],
+) -> KernelThunk:
+    """Return the thunk of a kernel that polls the cancellation flag if its work items are long.
+
+    `build` appends the statements, from the buffers of values and that of the flag, if it is
+    polled.
+    """
+    buffers = buffers_of(read, written)
+
+    def kernel(looks: bool) -> Kernel:
+        top, (*others, flag) = Body(), buffers.values()
+        build(top, buffers, flag if looks else None)
+        return Kernel((*others, flag) if looks else (*others,), (), tuple(top.statements))
+
+    return kernel_thunk(name, looking(kernel), tuple(buffers))

@@ -148,9 +148,8 @@ def _add_blas(made: Product, epilogue: Epilogue) -> None:
         depth, max(target.tuning.blas.min_piece_size, PIECE_WORK[computed] // (down * across))
     )
     building = EpilogueKernel(epilogue)
-    values = (*made.operands, made.value, CANCELLATION)
-    usages = (ir.Usage.READ, ir.Usage.READ, ir.Usage.WRITE, ir.Usage.WORD)
-    left, right, result, word = map(building.buffer, values, usages)
+    left, right, result = building.buffers(made.operands, made.value)
+    word = building.buffer(CANCELLATION, ir.Usage.WORD)
     with Items(building.body, batch * row_count * column_count, "item") as items:
         rest = items.let("rest", items.axis // column_count)
         column = items.let("column", items.axis % column_count * across)

@@ -228,10 +228,7 @@ def add_layout(lowering: Lowering, gemm: Gemm, matrices: Value, name: str) -> Va
     packed = gemm.tuning.panels_per_item
     groups = -(-gemm.panels // packed)
     building = EpilogueKernel()
-    source, target = (
-        building.buffer(matrices, ir.Usage.READ),
-        building.buffer(panels, ir.Usage.WRITE),
-    )
+    source, target = building.buffers((matrices,), panels)
     with Items(building.body, gemm.batch * groups, None) as items:
         operands: Operands = {
             "start": ir.START,
@@ -270,15 +267,13 @@ def _products(
     """Return the kernel of products; if it `looks`, it polls the cancellation flag itself."""
     height, (tiles, panels) = gemm.height, gemm.division
     building = EpilogueKernel(epilogue)
-    values = (*operands, made.value, CANCELLATION)
-    usages = (ir.Usage.READ, ir.Usage.READ, ir.Usage.WRITE, ir.Usage.WORD)
-    buffers = tuple(map(building.buffer, values, usages))
+    left, right, result = map(ir.Address, building.buffers(operands, made.value))
+    word = building.buffer(CANCELLATION, ir.Usage.WORD)
     band = building.stack_array("band", tiles * gemm.panel_bytes(height, gemm.run) + SLACK)
     room: int | ir.Expression = 0
     if not gemm.is_laid_out_ahead:
         panel = gemm.panel_bytes(gemm.panel_columns, gemm.run)
         room = ir.Address(building.stack_array("room", panel + SLACK))
-    left, right, result, word = map(ir.Address, buffers)
     has_epilogue = bool(epilogue.loops)
     with Items(
         building.body, math.prod(gemm.work_items), "item" if has_epilogue else None
@@ -297,12 +292,12 @@ def _products(
             "functions": _functions(gemm),
             "band": ir.Address(band),
             "room": room,
-            "cancelled": word,
+            "cancelled": ir.Address(word),
         }
         items.call(gemm_loops.BAND_BY_ROWS if gemm.is_by_rows else gemm_loops.BAND, given)
         if has_epilogue:
             if looks:
-                items.add(Stop(buffers[3]))
+                items.add(Stop(word))
             _emit_epilogue(gemm, items, epilogue)
     return building
 

@@ -39,8 +39,7 @@ def lower_products(made: Product, plan: Im2colPlan) -> Tree:
     epilogue = made.epilogue(*sizes)
     element_type = i.shape.element_type
     building = EpilogueKernel(epilogue)
-    values, usages = (base, packed, made.value), (ir.Usage.READ, ir.Usage.READ, ir.Usage.WRITE)
-    source, weights, result = map(building.buffer, values, usages)
+    source, weights, result = building.buffers((base, packed), made.value)
     orders = tuple(range(part.shape.rank) for part in (*i.operands, i))
     exact = exact_sums_of(i, (orders[0], orders[1], orders[2]))
     original = ir.Address(building.buffer(kernel, ir.Usage.READ)) if exact else ir.Address(weights)

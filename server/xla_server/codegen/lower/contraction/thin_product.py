@@ -104,9 +104,8 @@ def add_thin_product(
     result, ahead = (1, dot.count) if dot.is_right else (dot.vectors, 1)
     of_pair = dot.vectors * dot.depth * width, dot.vectors * dot.count * width
     building = EpilogueKernel(epilogue)
-    values = (*operands, made.value, CANCELLATION)
-    usages = (Usage.READ, Usage.READ, Usage.WRITE, Usage.WORD)
-    a, b, c, word = map(building.buffer, values, usages)
+    a, b, c = building.buffers(operands, made.value)
+    word = building.buffer(CANCELLATION, Usage.WORD)
     with Items(building.body, dot.batch * blocks, "item") as items:
         first = items.let("first", items.axis % blocks * block)
         pair = items.let("pair", items.axis // blocks)

@@ -6,7 +6,7 @@ both have one type.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from xla_contract.types.shape import Shape
@@ -91,6 +91,11 @@ class EpilogueKernel:
         found = self._known.setdefault(number, Buffer(number, usage))
         self._buffers.append(found)
         return found
+
+    def buffers(self, read: Iterable[Value], written: Value) -> tuple[Buffer, ...]:
+        """Return the buffers of values that the kernel reads, and of one that it writes."""
+        reads = [self.buffer(value, Usage.READ) for value in read]
+        return *reads, self.buffer(written, Usage.WRITE)
 
     def stack_array(self, name: str, byte_size: int) -> StackArray:
         """Allocate memory on the stack."""

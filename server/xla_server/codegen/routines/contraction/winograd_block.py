@@ -28,24 +28,17 @@ from xla_server.codegen.kernel_ir.routine import (
     Write,
     routine_of,
 )
-from xla_server.codegen.routines.contraction.product_tiles import VECTORS, lanes
 from xla_server.codegen.routines.contraction.winograd_transforms import (
     RESULTS,
     SIDE,
     TAPS,
     WINOGRAD_TRANSFORMS,
 )
-from xla_server.target.machine import Machine
 
 _SQUARE = SIDE * SIDE
 _ELEMENTS = (RESULTS - 1) * SIDE + RESULTS
 """Elements of a tile's input from the one of its first result to that of its last, in row-major
 order."""
-
-
-def panel_width(machine: Machine) -> int:
-    """Return the columns of a panel of weights but for the last."""
-    return VECTORS * lanes(machine, "f32")
 
 
 _transform_input: Any = WINOGRAD_TRANSFORMS["winograd_input"]
