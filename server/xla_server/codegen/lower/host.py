@@ -23,6 +23,7 @@ from xla_server.codegen.lower.linear_algebra.sparse_product import lower_sparse_
 from xla_server.codegen.lower.loop_nests.loop_lowering import array_shapes
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.custom_calls.targets import sparse_product
+from xla_server.ir import traversal
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.collectives.collective import exchanged
 from xla_server.ops.collectives.exchanges import EXCHANGES
@@ -100,7 +101,8 @@ def lower_evaluator(lowering: Lowering, i: HloInstruction, evaluate: Evaluator) 
         given = iter(arrays)
         values = [_value(shape, given) for shape in shapes]
         with placed(run, i), np.errstate(all="ignore"):
-            return list(_arrays(evaluate(i, values, run)))
+            found = traversal.leaves(evaluate(i, values, run))
+            return [each for each in found if isinstance(each, np.ndarray)]
 
     return _add(lowering, i, call)
 
@@ -122,11 +124,3 @@ def _value(shape: Shape, arrays: Iterator[Any]) -> Any:
         return tuple(_value(part, arrays) for part in shape.tuple_shapes)
     # A reshape shares the array of its operand.
     return next(arrays).reshape(shape.dimensions) if shape.is_array else TOKEN
-
-
-def _arrays(value: Any) -> Iterator[Any]:
-    if isinstance(value, tuple):
-        for part in value:
-            yield from _arrays(part)
-    elif isinstance(value, np.ndarray):
-        yield value

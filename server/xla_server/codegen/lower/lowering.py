@@ -15,6 +15,7 @@ from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.evaluator.cost_analysis import Cost
 from xla_server.evaluator.plan import in_order
 from xla_server.execution.compiling import checkpoint
+from xla_server.ir import traversal
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.simplify.cse import EqualComputations
@@ -171,9 +172,7 @@ class Lowering:
 
 def leaves(tree: Tree) -> list[Value]:
     """The arrays of a tree, in order."""
-    if isinstance(tree, tuple):
-        return [value for part in tree for value in leaves(part)]
-    return [] if tree is None else [tree]
+    return list(traversal.leaves(tree))
 
 
 def lower(

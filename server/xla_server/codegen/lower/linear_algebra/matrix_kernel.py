@@ -26,6 +26,7 @@ from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.codegen.routines.linear_algebra.matrix_blocks import matrix_routine
 from xla_server.codegen.schedules.builders.launches.stopping import LONG_WORK_ITEM, is_long
+from xla_server.codegen.trace.elementwise import literal
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.ir.module import HloInstruction
@@ -51,8 +52,6 @@ def basis(row: Expression, column: Expression) -> Expression:
     """Return the vectors of a matrix without elements: an identity matrix."""
     return to("i64", ir.condition("eq", row, column))
 
-
-_WORDS = {"f32": np.uint32, "f64": np.uint64}
 
 Argument: TypeAlias = str | int | ElementType | Expression
 """An argument of LAPACK's routines: a letter, a number, a workspace, or an address."""
@@ -288,8 +287,8 @@ class MatrixKernel:
 
 def real(kind: str, number: float) -> ir.Const:
     """A number of a real type."""
-    bits = np.array(number, np.dtype(_WORDS[kind]).str.replace("u", "f")).view(_WORDS[kind])
-    return ir.Const(Type(kind), (int(bits),))
+    dtype = Type(kind).dtype
+    return literal(dtype.type(number), ElementType.from_dtype(dtype)).constant
 
 
 def to(kind: str, value: Expression) -> Expression:
