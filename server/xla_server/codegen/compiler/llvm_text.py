@@ -91,6 +91,13 @@ class FunctionText:
             f"<{lanes} x i32> zeroinitializer"
         )
 
+    def fma(self, vector: str, one: str, other: str, total: str) -> str:
+        """one * other + total, rounded once."""
+        function = f"llvm.fma.{suffix_of(vector)}"
+        self._declared[function] = f"declare {vector} @{function}({vector}, {vector}, {vector})"
+        operands = f"{vector} {one}, {vector} {other}, {vector} {total}"
+        return self.let(f"call {vector} @{function}({operands})")
+
     def mask(self, lanes: int, first: int, count: str) -> str:
         """Return a mask of the lanes, numbered from `first` on, that are below a count."""
         numbers = ", ".join(f"i32 {first + lane}" for lane in range(lanes))
@@ -266,10 +273,7 @@ class VectorText(FunctionText):
 
     def multiply_add(self, one: str, other: str, total: str) -> str:
         """Return one * other + total, rounded once."""
-        vector, function = self.vector, f"llvm.fma.{suffix_of(self.vector)}"
-        self._declared[function] = f"declare {vector} @{function}({vector}, {vector}, {vector})"
-        operands = f"{vector} {one}, {vector} {other}, {vector} {total}"
-        return self.let(f"call {vector} @{function}({operands})")
+        return self.fma(self.vector, one, other, total)
 
     def shuffled(self, one: str, other: str, numbers: Sequence[int]) -> str:
         """Return the vector of these lanes of two vectors."""

@@ -28,15 +28,15 @@ def _strays(statements: Sequence[ast.stmt], known: Set[str]) -> Iterator[str]:
     for statement in statements:
         match statement:
             case ast.For(target=target, iter=iterated, body=body, orelse=orelse):
-                yield from _used(iterated) - have
-                yield from _strays(body, have | _given(target))
+                yield from _names(iterated, ast.Load) - have
+                yield from _strays(body, have | _names(target, ast.Store))
                 yield from _strays(orelse, have)
             case ast.While() | ast.If():
-                yield from _used(statement.test) - have
+                yield from _names(statement.test, ast.Load) - have
                 yield from _strays(statement.body, have)
                 yield from _strays(statement.orelse, have)
             case ast.AugAssign(target=target, value=value):
-                yield from (_given(target) | _used(value)) - have
+                yield from (_names(target, ast.Store) | _names(value, ast.Load)) - have
             case _:
                 used: set[str] = set()
                 given: set[str] = set()
@@ -65,9 +65,6 @@ def names_in(node: ast.AST) -> Iterator[ast.Name]:
                 waiting += [item for item in value if isinstance(item, ast.AST)]
 
 
-def _used(node: ast.AST) -> set[str]:
-    return {name.id for name in names_in(node) if isinstance(name.ctx, ast.Load)}
-
-
-def _given(node: ast.AST) -> set[str]:
-    return {name.id for name in names_in(node) if isinstance(name.ctx, ast.Store)}
+def _names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
+    """Return the names in a tree that are read (ast.Load) or assigned (ast.Store)."""
+    return {name.id for name in names_in(node) if isinstance(name.ctx, context)}

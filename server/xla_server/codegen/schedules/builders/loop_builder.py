@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence, Set
 
 from xla_server.codegen.kernel_ir import expressions as ir
-from xla_server.codegen.kernel_ir.builder import Body, Loop
+from xla_server.codegen.kernel_ir.builder import Block, Body, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Accumulate, Order, ParallelFor, Stop
@@ -287,10 +287,10 @@ def looking_if_long(nest: Nest, build: Callable[[Nest], ScheduledKernel]) -> Sch
     return build(dataclasses.replace(nest, looks=True))
 
 
-def close(opened: Sequence[Loop]) -> None:
-    """Close nested loops, the innermost first."""
-    for loop in reversed(opened):
-        loop.close()
+def close(opened: Sequence[Block]) -> None:
+    """Close nested blocks, the innermost first."""
+    for block in reversed(opened):
+        block.close()
 
 
 def _applied(function: str, left: ir.Expression, right: ir.Expression) -> ir.Expression:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.kernel_ir.builder import Body, Names
-from xla_server.codegen.kernel_ir.expressions import Expression, Index, Load, Memory
+from xla_server.codegen.kernel_ir.expressions import Expression, Load, Memory, whole
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.schedules.builders.graph_builder import GraphBuilder, applied
 from xla_server.codegen.trace.elementwise import converted
@@ -86,8 +86,7 @@ def element_variable(name: str, element_type: ElementType) -> Named:
 def load_element(element_type: ElementType, memory: Memory, index: int | Expression) -> Expression:
     """Return the computed value of an element."""
     kind = KERNEL_TYPE[element_type]
-    index = Index(index) if isinstance(index, int) else index
-    return applied(kind.widen, Load(memory, Type(kind.storage), index), kind.computed)
+    return applied(kind.widen, Load(memory, Type(kind.storage), whole(index)), kind.computed)
 
 
 def store_element(
