@@ -297,11 +297,11 @@ class InlinedFunction(BlockWriter):
             kind, bit = self._value(expression)
             if kind != types.boolean:
                 raise typed.UnsupportedError("and, or of something else")
-            is_last = number == len(values) - 1
-            if typed.is_known((kind, bit)) and not is_last and bool(bit.constant) == is_and:
+            is_last, is_known = number == len(values) - 1, isinstance(bit, ir.Constant)
+            if is_known and not is_last and bool(bit.constant) == is_and:
                 continue
             decided.append((self._builder.block, (types.boolean, bit)))
-            if is_last or typed.is_known((kind, bit)):
+            if is_last or is_known:
                 self._go_to(end)
                 break
             (more,) = self._blocks("undecided")
