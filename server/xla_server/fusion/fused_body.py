@@ -53,9 +53,7 @@ class FusedBody:
             if inner.opcode is not Opcode.PARAMETER and inner.opcode is not Opcode.TUPLE:
                 copies[inner] = self._editor.copy(inner, [copies[part] for part in inner.operands])
                 self.instructions.append(copies[inner])
-        root = called.root
-        roots = root.operands if root.opcode is Opcode.TUPLE else (root,)
-        return [copies[part] for part in roots]
+        return [copies[part] for part in called.results]
 
     def fusion(
         self, results: Sequence[HloInstruction], name: str, kind: FusionKind = FusionKind.LOOP

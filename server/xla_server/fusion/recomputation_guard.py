@@ -125,8 +125,7 @@ class _Split:
 
     def results(self) -> list[HloInstruction]:
         """Add the kernels and return the results of the fusion in their order."""
-        root = self._called.root
-        wanted = root.operands if root.opcode is Opcode.TUPLE else (root,)
+        wanted = self._called.results
         for i in self._called.instructions:
             if i in self._stored:
                 (self._outside[i],) = self._kernel([i])

@@ -76,8 +76,10 @@ class BlockWriter:
         with self._builder.goto_entry_block():
             return self._builder.alloca(form)
 
-    def _go_to(self, block: Any) -> Any:
-        """Branch to a block; return the instruction."""
+    def _go_to(self, block: Any) -> Any | None:
+        """Branch to a block; return the instruction. Unreachable positions need none."""
+        if self._is_left:
+            return None
         self._reached.add(block)
         return self._builder.branch(block)
 
@@ -109,8 +111,7 @@ class BlockWriter:
         for block, write in zip(branches, (then, otherwise), strict=True):
             self._go_on_at(block)
             write()
-            if not self._is_left:
-                self._go_to(after)
+            self._go_to(after)
         self._go_on_at(after)
 
     def _count(self, low: Any, high: Any, step: int, write: Callable[[Any], None]) -> Any | None:
@@ -152,8 +153,7 @@ class BlockWriter:
         self._loops.append((following, after))
         write()
         self._loops.pop()
-        if not self._is_left:
-            self._go_to(following)
+        self._go_to(following)
 
     def _instruct(self, called: Instruction, given: Sequence[Typed]) -> Typed:
         context = cpu_target.target_context

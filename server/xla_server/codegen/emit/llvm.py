@@ -65,8 +65,7 @@ class Emitter(BlockWriter):
         """Write the kernel's body, without the return."""
         self._bind_memory()
         self._write_all(self._kernel.body)
-        if not self._is_left:
-            self._go_to(self._end)
+        self._go_to(self._end)
         self._go_on_at(self._end)
 
     def _bind_memory(self) -> None:

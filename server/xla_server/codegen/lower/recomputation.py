@@ -9,7 +9,6 @@ kernel is always stored if it would keep a large kernel from running in parallel
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import Value
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS, is_fault
 from xla_server.codegen.lower.loop_nests.concatenate import write_loops
@@ -18,7 +17,7 @@ from xla_server.codegen.lower.loop_nests.loop_lowering import Write
 from xla_server.codegen.schedules.builders.launches.chunks import calls_of
 from xla_server.evaluator.evaluation_cost import evaluation_time, evaluations_once
 from xla_server.fusion.analysis.fusible import is_scalar_constant
-from xla_server.ir.module import HloInstruction
+from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ir.traversal import reached
 from xla_server.ops.elementwise.elementwise_op import CostClass
 from xla_server.target.target import Target
@@ -76,7 +75,7 @@ class _Planner:
         self._loops = task.target.tuning.loops
         self._task, self._write = task, write
         (self._called,) = task.instruction.called
-        self._results = _results(self._called.root)
+        self._results = _results(self._called)
         self._order = {i: n for n, i in enumerate(self._called.instructions)}
         self._values: dict[HloInstruction, Value] = {}
         if len(self._results) > 1:
@@ -200,10 +199,10 @@ class _Planner:
         return max(kernel.prologue_reductions, key=evaluations_once)
 
 
-def _results(root: HloInstruction) -> tuple[HloInstruction, ...]:
+def _results(called: HloComputation) -> tuple[HloInstruction, ...]:
     """Return the instructions of a fusion's results, in order; the root if two are the same."""
-    results = root.operands if root.opcode is Opcode.TUPLE else (root,)
-    return tuple(results) if len(set(results)) == len(results) else (root,)
+    results = called.results
+    return results if len(set(results)) == len(results) else (called.root,)
 
 
 def wasted_units(evaluated: Mapping[HloInstruction, float]) -> dict[HloInstruction, float]:
