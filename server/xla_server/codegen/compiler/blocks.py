@@ -168,6 +168,8 @@ class BlockWriter:
         except NumbaNotImplementedError as error:
             # Numba registers its conversions at its first compilation.
             raise UnsupportedError(str(error)) from error
+        # An instruction may end in a block of its own.
+        self._reached.add(self._builder.block)
         return from_registers(self._builder, signature.return_type, written)
 
 

@@ -141,6 +141,7 @@ DIRECT = {
     "        poke_i64(b, i, y)\n    y = i + 5",
     "tuple of an instruction": "x, y = philox(to_u64(3), to_u64(stop), to_u64(9))\n"
     "poke_u64(b, 0, y)",
+    "instruction of several blocks": "x = watch_i64(b)\npoke_i64(b, 0, x + stop)",
     "tuple from a function": "x, y = smaller_first(stop, start)\npoke_i64(b, x, y)",
     "tuple of two kinds": "x, y = stop, k1\npoke_f32(b, x, y)",
     "function without result": "filled(b, stop, 4)\npoke_i64(b, 9, 8)",
