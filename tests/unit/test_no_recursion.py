@@ -68,8 +68,8 @@ ALLOWED = {
         backends/host_buffer.py: HostBuffer.of_literal HostBuffer.placed literal_of value_of
         backends/signature.py: _laid_out owned
         codegen/lower/control/control.py: _arrays _state
-        codegen/lower/host.py: _arrays _value
-        codegen/lower/lowering.py: Lowering.fresh leaves
+        codegen/lower/host.py: _value
+        codegen/lower/lowering.py: Lowering.fresh
         evaluator/interpret.py: describe has_shape
         ir/fingerprint.py: _add_literal
         ir/traversal.py: leaves
