@@ -127,10 +127,10 @@ ALLOWED = {
         fusion/analysis/index_maps.py: _terms
     """,
     KERNEL: """
-        codegen/compiler/python_compiler.py: InlinedFunction._assign_to InlinedFunction._call
-            InlinedFunction._chosen InlinedFunction._chosen.write InlinedFunction._count_range
-            InlinedFunction._count_range.inside InlinedFunction._do InlinedFunction._do_all
-            InlinedFunction._shortened InlinedFunction._value
+        codegen/compiler/python_compiler.py: InlinedFunction._assign_to InlinedFunction._body
+            InlinedFunction._call InlinedFunction._conditional InlinedFunction._conditional.write
+            InlinedFunction._for_loop InlinedFunction._for_loop.inside
+            InlinedFunction._short_circuit InlinedFunction._statement InlinedFunction._value
         codegen/compiler/python_names.py: _strays
         codegen/emit/llvm.py: Emitter._base Emitter._count_axis Emitter._count_axis.inside
             Emitter._index Emitter._loop Emitter._part Emitter._value Emitter._write

@@ -145,10 +145,10 @@ class InlinedFunction(BlockWriter):
 
     def write(self) -> typed.Typed | None:
         """Write the function; return its result, or None. Raises UnsupportedError."""
-        self._do_all(self._text.body)
-        if not self._is_left:
-            self._leave(None)
-        self._go_on_at(self._end)
+        self._body(self._text.body)
+        if not self._is_unreachable:
+            self._return(None)
+        self._position_at(self._end)
         results = [value for _, value in self._returned]
         if not any(results):
             return None
@@ -156,13 +156,13 @@ class InlinedFunction(BlockWriter):
             raise typed.UnsupportedError("a function that returns something at times")
         return self._merged([(block, value) for block, value in self._returned if value])
 
-    def _do_all(self, statements: Sequence[ast.stmt]) -> None:
+    def _body(self, statements: Sequence[ast.stmt]) -> None:
         for statement in statements:
-            if self._is_left:
+            if self._is_unreachable:
                 return
-            self._do(statement)
+            self._statement(statement)
 
-    def _do(self, statement: ast.stmt) -> None:
+    def _statement(self, statement: ast.stmt) -> None:
         b = self._builder
         match statement:
             case ast.Assign(targets=[target], value=value):
@@ -174,22 +174,22 @@ class InlinedFunction(BlockWriter):
             case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
                 pass
             case ast.For(target=ast.Name(id=name), orelse=[]):
-                self._count_range(name, statement)
+                self._for_loop(name, statement)
             case ast.While(test=test, body=body, orelse=[]):
-                self._repeat(lambda: typed.truth(b, self._value(test)), lambda: self._do_all(body))
+                self._while(lambda: typed.truth(b, self._value(test)), lambda: self._body(body))
             case ast.If(test=test, body=body, orelse=orelse):
                 condition = typed.truth(b, self._value(test))
-                self._choose(condition, lambda: self._do_all(body), lambda: self._do_all(orelse))
+                self._if_else(condition, lambda: self._body(body), lambda: self._body(orelse))
             case ast.Return(value=value):
-                self._leave(None if value is None else self._value(value))
+                self._return(None if value is None else self._value(value))
             case ast.Break():
-                self._go_to(self._loops[-1][1])
+                self._branch(self._loops[-1][1])
             case ast.Continue():
-                self._go_to(self._loops[-1][0])
+                self._branch(self._loops[-1][0])
             case _:
                 raise typed.UnsupportedError(type(statement).__name__)
 
-    def _count_range(self, name: str, loop: ast.For) -> None:
+    def _for_loop(self, name: str, loop: ast.For) -> None:
         """A loop over a range, whose step is a number in the text."""
         match loop.iter:
             case ast.Call(
@@ -205,13 +205,13 @@ class InlinedFunction(BlockWriter):
 
         def inside(number: Any) -> None:
             self._assign(name, (types.int64, number))
-            self._do_all(loop.body)
+            self._body(loop.body)
 
-        self._count(low, given.stop, step.constant, inside)
+        self._for(low, given.stop, step.constant, inside)
 
-    def _leave(self, value: typed.Typed | None) -> None:
+    def _return(self, value: typed.Typed | None) -> None:
         self._returned.append((self._builder.block, value))
-        self._go_to(self._end)
+        self._branch(self._end)
 
     def _assign_to(self, target: ast.expr, value: typed.Typed) -> None:
         match target:
@@ -277,9 +277,9 @@ class InlinedFunction(BlockWriter):
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 return typed.compare(b, op, self._value(left), self._value(right))
             case ast.BoolOp(op=op, values=values):
-                return self._shortened(isinstance(op, ast.And), values)
+                return self._short_circuit(isinstance(op, ast.And), values)
             case ast.IfExp(test=test, body=body, orelse=orelse):
-                return self._chosen(test, body, orelse)
+                return self._conditional(test, body, orelse)
             case ast.Attribute(value=record, attr=name):
                 return typed.field(self._value(record), name)
             case ast.Tuple(elts=elements):
@@ -289,7 +289,7 @@ class InlinedFunction(BlockWriter):
     def _word(self, expression: ast.expr) -> Any:
         return typed.widened(self._builder, self._value(expression))[1]
 
-    def _shortened(self, is_and: bool, values: Sequence[ast.expr]) -> typed.Typed:
+    def _short_circuit(self, is_and: bool, values: Sequence[ast.expr]) -> typed.Typed:
         """Write a short-circuit `and` or `or`."""
         decided = []
         (end,) = self._blocks("decided")
@@ -302,15 +302,15 @@ class InlinedFunction(BlockWriter):
                 continue
             decided.append((self._builder.block, (types.boolean, bit)))
             if is_last or is_known:
-                self._go_to(end)
+                self._branch(end)
                 break
             (more,) = self._blocks("undecided")
-            self._go_either_way(bit, *((more, end) if is_and else (end, more)))
-            self._go_on_at(more)
-        self._go_on_at(end)
+            self._conditional_branch(bit, *((more, end) if is_and else (end, more)))
+            self._position_at(more)
+        self._position_at(end)
         return self._merged(decided)
 
-    def _chosen(self, test: ast.expr, body: ast.expr, orelse: ast.expr) -> typed.Typed:
+    def _conditional(self, test: ast.expr, body: ast.expr, orelse: ast.expr) -> typed.Typed:
         values: list[tuple[Any, typed.Typed]] = []
 
         def write(expression: ast.expr) -> None:
@@ -318,7 +318,7 @@ class InlinedFunction(BlockWriter):
             values.append((self._builder.block, value))
 
         condition = typed.truth(self._builder, self._value(test))
-        self._choose(condition, lambda: write(body), lambda: write(orelse))
+        self._if_else(condition, lambda: write(body), lambda: write(orelse))
         return self._merged(values)
 
     def _call(self, call: ast.Call) -> typed.Typed:
@@ -330,7 +330,7 @@ class InlinedFunction(BlockWriter):
         called = self._text.names.get(name, getattr(builtins, name, None))
         given = [self._value(argument) for argument in call.args]
         if isinstance(called, Instruction):
-            return self._instruct(called, given)
+            return self._call_instruction(called, given)
         if called in typed.BUILT_IN:
             return typed.BUILT_IN[called](self._builder, *given)
         if not isinstance(called, Dispatcher) or not self._depth:

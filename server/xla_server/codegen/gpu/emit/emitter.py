@@ -205,7 +205,7 @@ class _GridEmitter(Emitter):
             number, first, items = block, first // self._threads, items // self._threads
         ahead = b.sub(number, self._number(first)) if first else number
         is_one = b.icmp_unsigned("<", ahead, self._number(items))
-        self._choose(is_one, lambda: self._write_alone(part))
+        self._if_else(is_one, lambda: self._write_alone(part))
 
     def _write_alone(self, part: ParallelFor) -> None:
         """Write the body of one of several parallel loops, which LLVM must keep apart."""
@@ -239,7 +239,7 @@ class _GridEmitter(Emitter):
         room = b.module.globals.get(name) or self._shared_room(name, FLAG_BYTES)
         shared = b.bitcast(room, ir.PointerType(WORD, SHARED))
         is_first = b.icmp_unsigned("==", self._special("tid.x"), self._number(0))
-        self._choose(
+        self._if_else(
             is_first, lambda: b.store_atomic(self._flag_now(word), shared, "monotonic", FLAG_BYTES)
         )
         self._barrier()
