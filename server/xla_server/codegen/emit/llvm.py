@@ -122,8 +122,8 @@ class Emitter(BlockWriter):
                 self._write_all(body)
             case stmt.ParallelFor():
                 self._part(statement)
-            case stmt.Stop(word=word):
-                is_stopped = self._builder.icmp_signed("!=", self._flag(word), ir.Constant(WORD, 0))
+            case stmt.Stop(flag=flag):
+                is_stopped = self._builder.icmp_signed("!=", self._flag(flag), ir.Constant(WORD, 0))
                 self._if_else(is_stopped, lambda: self._branch(self._end))
             case stmt.Call(routine=routine, operands=operands, results=results):
                 found = self._apply(routine.name, *map(self._value, operands))
@@ -137,9 +137,9 @@ class Emitter(BlockWriter):
             case stmt.Break():
                 self._branch(self._loops[-1][1])
 
-    def _flag(self, word: expr.Buffer) -> Any:
+    def _flag(self, flag: expr.Buffer) -> Any:
         """Return the value of the cancellation flag: 0 to continue."""
-        return self._apply("watch_i64", self._memory[word])[1]
+        return self._apply("watch_i64", self._memory[flag])[1]
 
     def _exchange(self, exchange: stmt.Shuffle) -> None:
         """Raise ValueError: threads of a processor have no shuffle."""

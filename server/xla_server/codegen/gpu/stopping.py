@@ -40,21 +40,21 @@ def stoppable(kernel: Kernel, argument: int) -> Kernel:
         or shared + FLAG_BYTES > STATIC_SHARED_BYTES
     ):
         return kernel
-    word, names = ir.Buffer(argument, ir.Usage.WORD), Names("span")
+    flag, names = ir.Buffer(argument, ir.Usage.FLAG), Names("span")
     body = tuple(
-        _Watched(each, word, names).part if isinstance(each, stmt.ParallelFor) else each
+        _Watched(each, flag, names).part if isinstance(each, stmt.ParallelFor) else each
         for each in kernel.body
     )
     if body == kernel.body:
         return kernel
-    return dataclasses.replace(kernel, buffers=(*kernel.buffers, word), body=body)
+    return dataclasses.replace(kernel, buffers=(*kernel.buffers, flag), body=body)
 
 
 class _Watched:
     """A parallel loop with polls in its serial loops, if a work item may take long."""
 
-    def __init__(self, part: stmt.ParallelFor, word: ir.Buffer, names: Names) -> None:
-        self._part, self._word, self._names = part, word, names
+    def __init__(self, part: stmt.ParallelFor, flag: ir.Buffer, names: Names) -> None:
+        self._part, self._flag, self._names = part, flag, names
         self._work: Mapping[int, tuple[float, Work]] = work_of_loops(part)
         self._meets = meets(part)
         self._varying = varying_in(part) if self._meets else set()
@@ -63,7 +63,7 @@ class _Watched:
         if _additions(work) >= UNSEEN_WORK:
             self.part = dataclasses.replace(part, body=self._all(part.body))
         if self._is_wide(work):
-            self.part = dataclasses.replace(part, body=(stmt.Stop(word), *self.part.body))
+            self.part = dataclasses.replace(part, body=(stmt.Stop(flag), *self.part.body))
 
     def _is_wide(self, work: Work) -> bool:
         """Return whether threads that wait for others to end poll before they begin."""
@@ -130,7 +130,7 @@ class _Watched:
         body.append(dataclasses.replace(inner, low=ir.Index(0, ((begin, 1),)), high=end))
         if is_left:
             body.append(stmt.If(ir.condition("bit_not", going), (stmt.Break(),)))
-        body.append(stmt.If(ir.condition("lt", behind, loop.high), (stmt.Stop(self._word),)))
+        body.append(stmt.If(ir.condition("lt", behind, loop.high), (stmt.Stop(self._flag),)))
         spans = turns * loop.step / span
         yield stmt.For(begin, loop.low, loop.high, tuple(body), spans, span)
 

@@ -30,7 +30,7 @@ def kernel_thunk(
     def of(*usages: Usage) -> tuple[Value, ...]:
         return tuple(values[buffer.number] for buffer in kernel.buffers if buffer.usage in usages)
 
-    given = values if of(Usage.WORD) else tuple(arg for arg in values if arg is not CANCELLATION)
+    given = values if of(Usage.FLAG) else tuple(arg for arg in values if arg is not CANCELLATION)
     work, prologue = kernel.work.times
     return KernelThunk(
         name,
@@ -49,7 +49,7 @@ def kernel_thunk(
 def buffers_of(read: Iterable[Value], written: Iterable[Value]) -> dict[Value, Buffer]:
     """Return the buffers of values that a kernel reads or writes, and of the cancellation flag."""
     usages = dict.fromkeys(read, Usage.READ) | dict.fromkeys(written, Usage.WRITE)
-    usages[CANCELLATION] = Usage.WORD
+    usages[CANCELLATION] = Usage.FLAG
     return {value: Buffer(n, usage) for n, (value, usage) in enumerate(usages.items())}
 
 

@@ -133,7 +133,7 @@ def test_a_thread_of_much_work_looks_in_its_loops(
         assert found == given
         return
     assert looks(found)[0] == around
-    assert [each.usage for each in found.kernel.buffers] == [Usage.READ, Usage.WRITE, Usage.WORD]
+    assert [each.usage for each in found.kernel.buffers] == [Usage.READ, Usage.WRITE, Usage.FLAG]
     assert run(found, 0) == run(given, 0) == [count + n for n in range(64)]
     # All threads leave, and those of a group together: none misses another at a barrier.
     assert run(found, STOP) == [-1] * 64
@@ -142,9 +142,9 @@ def test_a_thread_of_much_work_looks_in_its_loops(
 @pytest.mark.parametrize("group", [32, 64])
 def test_threads_that_meet_leave_together_whichever_of_them_saw_the_flag(group: int) -> None:
     found = watched(grid(loop(LONG, ADDS), group=group)).kernel
-    word, (part,) = Region(Address(found.buffers[-1]), Usage.SCRATCH), found.parts
+    flag, (part,) = Region(Address(found.buffers[-1]), Usage.SCRATCH), found.parts
     sets = If(
-        condition("eq", LANE, 40), (Store(word, Type.I64, Index(0), Const(Type.I64, (STOP,))),)
+        condition("eq", LANE, 40), (Store(flag, Type.I64, Index(0), Const(Type.I64, (STOP,))),)
     )
     part = dataclasses.replace(part, body=(sets, *part.body))
     assert run(GridKernel(dataclasses.replace(found, body=(part,)), 64), 0) == [-1] * 64
@@ -179,9 +179,9 @@ def test_threads_that_wait_for_others_look_before_they_begin(turns: int, group: 
 
 
 def _with_entry(given: GridKernel) -> GridKernel:
-    (part,), word = given.kernel.parts, Buffer(FLAG, Usage.WORD)
-    body = (dataclasses.replace(part, body=(Stop(word), *part.body)),)
-    kernel = dataclasses.replace(given.kernel, buffers=(GIVEN, MADE, word), body=body)
+    (part,), flag = given.kernel.parts, Buffer(FLAG, Usage.FLAG)
+    body = (dataclasses.replace(part, body=(Stop(flag), *part.body)),)
+    kernel = dataclasses.replace(given.kernel, buffers=(GIVEN, MADE, flag), body=body)
     return dataclasses.replace(given, kernel=kernel)
 
 
@@ -190,10 +190,10 @@ def test_a_loop_that_ends_in_its_first_span_does_not_look() -> None:
 
 
 def test_an_endless_loop_ends_once_the_flag_is_set() -> None:
-    word, going = Buffer(FLAG, Usage.WORD), Cell("going", Type.B1)
-    endless = While(going, (Stop(word), loop(8, ADDS)), 1)
+    flag, going = Buffer(FLAG, Usage.FLAG), Cell("going", Type.B1)
+    endless = While(going, (Stop(flag), loop(8, ADDS)), 1)
     given = grid(Declare(going, Const(Type.B1, (1,))), endless)
-    kernel = dataclasses.replace(given.kernel, buffers=(GIVEN, MADE, word))
+    kernel = dataclasses.replace(given.kernel, buffers=(GIVEN, MADE, flag))
     assert run(dataclasses.replace(given, kernel=kernel), STOP) == [-1] * 64
 
 

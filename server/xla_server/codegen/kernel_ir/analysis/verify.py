@@ -182,12 +182,12 @@ def _used_as_declared(kernel: Kernel) -> Iterator[str]:
         match statement:
             case stmt.Store(memory=memory):
                 accessed.append(memory)
-                if memory.usage in (ir.Usage.READ, ir.Usage.WORD):
+                if memory.usage in (ir.Usage.READ, ir.Usage.FLAG):
                     yield f"a store must be to memory that is written, got {_memory(memory)}"
-            case stmt.Stop(word=word):
-                accessed.append(word)
-                if word.usage is not ir.Usage.WORD:
-                    yield f"a stop must test the cancellation flag, got {word.name}"
+            case stmt.Stop(flag=flag):
+                accessed.append(flag)
+                if flag.usage is not ir.Usage.FLAG:
+                    yield f"a stop must test the cancellation flag, got {flag.name}"
         for memory in accessed:
             if not isinstance(memory, ir.Region) and memory not in declared:
                 yield f"memory must be declared by its kernel, got {memory.name}"
@@ -209,13 +209,13 @@ def _called(kernel: Kernel) -> Iterator[str]:
         for parameter, operand in zip(routine.parameters, statement.operands, strict=True):
             found = list(_memories(operand, bound))
             for memory in found if parameter.unit in (Unit.WRITE, Unit.UPDATE) else ():
-                if isinstance(memory, ir.Buffer) and memory.usage in (ir.Usage.READ, ir.Usage.WORD):
+                if isinstance(memory, ir.Buffer) and memory.usage in (ir.Usage.READ, ir.Usage.FLAG):
                     yield (
                         f"{parameter.name} of {routine.name} must be memory that is written, "
                         f"got {memory.name}"
                     )
             usages = [each.usage for each in found]
-            if parameter.unit is Unit.CANCELLED and usages != [ir.Usage.WORD]:
+            if parameter.unit is Unit.CANCELLED and usages != [ir.Usage.FLAG]:
                 names = [_memory(each) for each in found]
                 yield (
                     f"{parameter.name} of {routine.name} must be the address of the cancellation "

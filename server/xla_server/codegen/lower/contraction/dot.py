@@ -149,7 +149,7 @@ def _add_blas(made: Product, epilogue: Epilogue) -> None:
     )
     building = EpilogueKernel(epilogue)
     left, right, result = building.buffers(made.operands, made.value)
-    word = building.buffer(CANCELLATION, ir.Usage.WORD)
+    flag = building.buffer(CANCELLATION, ir.Usage.FLAG)
     with Items(building.body, batch * row_count * column_count, "item") as items:
         rest = items.let("rest", items.axis // column_count)
         column = items.let("column", items.axis % column_count * across)
@@ -166,7 +166,7 @@ def _add_blas(made: Product, epilogue: Epilogue) -> None:
         with Loop(items, "step", depth, step=at_once) as steps:
             step = steps.axis
             if depth > at_once:
-                steps.add(Stop(word))
+                steps.add(Stop(flag))
             operands: Operands = {
                 "a": a + step * (left_step * width),
                 "a_ahead": rows if left_transposed else depth,

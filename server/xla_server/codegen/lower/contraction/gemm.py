@@ -268,7 +268,7 @@ def _products(
     height, (tiles, panels) = gemm.height, gemm.division
     building = EpilogueKernel(epilogue)
     left, right, result = map(ir.Address, building.buffers(operands, made.value))
-    word = building.buffer(CANCELLATION, ir.Usage.WORD)
+    flag = building.buffer(CANCELLATION, ir.Usage.FLAG)
     band = building.stack_array("band", tiles * gemm.panel_bytes(height, gemm.run) + SLACK)
     room: int | ir.Expression = 0
     if not gemm.is_laid_out_ahead:
@@ -292,12 +292,12 @@ def _products(
             "functions": _functions(gemm),
             "band": ir.Address(band),
             "room": room,
-            "cancelled": ir.Address(word),
+            "cancelled": ir.Address(flag),
         }
         items.call(gemm_loops.BAND_BY_ROWS if gemm.is_by_rows else gemm_loops.BAND, given)
         if has_epilogue:
             if looks:
-                items.add(Stop(word))
+                items.add(Stop(flag))
             _emit_epilogue(gemm, items, epilogue)
     return building
 

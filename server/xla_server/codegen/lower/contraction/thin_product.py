@@ -105,7 +105,7 @@ def add_thin_product(
     of_pair = dot.vectors * dot.depth * width, dot.vectors * dot.count * width
     building = EpilogueKernel(epilogue)
     a, b, c = building.buffers(operands, made.value)
-    word = building.buffer(CANCELLATION, Usage.WORD)
+    flag = building.buffer(CANCELLATION, Usage.FLAG)
     with Items(building.body, dot.batch * blocks, "item") as items:
         first = items.let("first", items.axis % blocks * block)
         pair = items.let("pair", items.axis // blocks)
@@ -115,7 +115,7 @@ def add_thin_product(
         vectors = items.let("vectors", Address(b) + pair * of_pair[0])
         target = items.let("target", Address(c) + pair * of_pair[1] + first * (result * width))
         with Loop(items, "step", dot.depth, step=thin.run) as run:
-            run.add(Stop(word))
+            run.add(Stop(flag))
             step = run.axis
             given: Operands = {
                 "matrix": matrix + step * (of_step * width),

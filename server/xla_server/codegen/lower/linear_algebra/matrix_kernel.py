@@ -279,7 +279,7 @@ class MatrixKernel:
 
     @property
     def _flag(self) -> ir.Buffer:
-        return self._buffer(CANCELLATION, Usage.WORD)
+        return self._buffer(CANCELLATION, Usage.FLAG)
 
     def _buffer(self, value: Value, usage: Usage) -> ir.Buffer:
         return self._buffers.setdefault(value, ir.Buffer(len(self._buffers), usage))

@@ -39,14 +39,14 @@ def _ends(
     elements: int,
     top: Body,
     buffers: Mapping[Value, ir.Buffer],
-    word: ir.Buffer | None,
+    flag: ir.Buffer | None,
 ) -> None:
     """Build the kernel that clamps starts of rows to the elements, in ascending order."""
     count = ends.shape.element_count
     with Items(top, 1) as items:
         end = items.declare("end", ir.Index(0))
         low, high = ir.Index(0), ir.opaque(count)
-        with watched_loop(items, "row", high, low, count, word, SPAN) as row:
+        with watched_loop(items, "row", high, low, count, flag, SPAN) as row:
             start = ir.integer_op("minimum", _integer(starts, buffers[starts], row.axis), elements)
             row.set(end, ir.integer_op("maximum", end, start))
             row.store(buffers[ends], Type.I64, row.axis, end)
@@ -56,7 +56,7 @@ def _products(
     values: tuple[Value, ...],
     top: Body,
     buffers: Mapping[Value, ir.Buffer],
-    word: ir.Buffer | None,
+    flag: ir.Buffer | None,
 ) -> None:
     """Build the kernel of the products, added in the order of the elements."""
     data, ends, columns, right, result = values
@@ -73,7 +73,7 @@ def _products(
             each.store(buffers[result], kind, items.axis * width + each.axis, ir.Const(kind, parts))
         count = max(1.0, data.shape.element_count / rows)
         span = max(1, SPAN // width)
-        with watched_loop(items, "k", high, low, count, word, span) as element:
+        with watched_loop(items, "k", high, low, count, flag, span) as element:
             column = element.let("column", _integer(columns, buffers[columns], element.axis))
             size = right.shape.dimensions[0]
             inside = [ir.condition("ge", column, 0), ir.condition("lt", column, size)]

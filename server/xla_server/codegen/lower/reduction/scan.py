@@ -65,10 +65,10 @@ def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
     items = outer * -(-inner // columns) if inner > 1 else outer
     types = [value.shape.element_type for value in (*values, *results)]
 
-    def build(top: Body, buffers: Mapping[Value, ir.Buffer], word: ir.Buffer | None) -> None:
+    def build(top: Body, buffers: Mapping[Value, ir.Buffer], flag: ir.Buffer | None) -> None:
         memory = [buffers[value] for value in (*values, *results, *kept)]
         shape = length, inner, columns
-        _Scan(step, top, memory, types, word, shape, is_backwards(i, axis)).build(items)
+        _Scan(step, top, memory, types, flag, shape, is_backwards(i, axis)).build(items)
 
     lowering.add(watched_thunk(i.name, values, (*results, *kept), build))
     return results if i.shape.is_tuple else results[0]
@@ -215,12 +215,12 @@ class _Scan:
         top: Body,
         memory: Sequence[ir.Buffer],
         types: Sequence[ElementType],
-        word: ir.Buffer | None,
+        flag: ir.Buffer | None,
         shape: tuple[int, int, int],
         is_backwards: bool,
     ) -> None:
         count = len(step.new)
-        self._step, self._word = step, word
+        self._step, self._flag = step, flag
         self._length, self._inner, self._columns = shape
         own = list(zip(memory, types, strict=False))
         self._elements, self._initial, self._results = own[:count], own[count:-count], own[-count:]
@@ -287,8 +287,8 @@ class _Scan:
 
     def _others(self, body: Body, span: int) -> AbstractContextManager[Loop]:
         """Open the loop over all elements of a line but the first."""
-        length, word = self._length, self._word if span < self._length else None
-        return watched_loop(body, "i", ir.Index(length), ir.Index(1), length - 1, word, span)
+        length, flag = self._length, self._flag if span < self._length else None
+        return watched_loop(body, "i", ir.Index(length), ir.Index(1), length - 1, flag, span)
 
     def _loaded(self, body: Body, at: ir.Expression) -> dict[Node, ir.Expression]:
         return {

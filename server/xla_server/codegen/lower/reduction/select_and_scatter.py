@@ -38,9 +38,9 @@ def lower_select_and_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     block = columns if split == len(sizes) - 1 else 1
     items = -(-sizes[split] // block) if own else 1
 
-    def build(top: Body, buffers: Mapping[Value, ir.Buffer], word: ir.Buffer | None) -> None:
+    def build(top: Body, buffers: Mapping[Value, ir.Buffer], flag: ir.Buffer | None) -> None:
         memory = [buffers[value] for value in (*values, result)]
-        _build(i, top, memory, word, (split, block, items))
+        _build(i, top, memory, flag, (split, block, items))
 
     lowering.add(watched_thunk(i.name, values, [result], build))
     return result
@@ -50,7 +50,7 @@ def _build(
     i: HloInstruction,
     top: Body,
     memory: Sequence[ir.Buffer],
-    word: ir.Buffer | None,
+    flag: ir.Buffer | None,
     division: tuple[int, int, int],
 ) -> None:
     """Build the kernel over the operand, the source, the initial value and the result.
@@ -70,12 +70,12 @@ def _build(
             position, inner = _open_loops(opened, body, "r", sizes, part)
             store_element(inner, made, result, flat_index(position, sizes), initial)
         looking = -1
-        if word:
+        if flag:
             looking, _ = span_of([block if n == split else d for n, d in enumerate(sources)])
             # A poll for each element of the last dimension would cost too much.
             looking = min(looking, len(sources) - 2)
         with ExitStack() as opened:
-            stop = None if word is None else Stop(word), looking
+            stop = None if flag is None else Stop(flag), looking
             at, inner = _open_loops(opened, body, "o", sources, part, stop)
             kept_at = select(i, inner, names, operand, at)
             with Branch(inner, ir.condition("ge", kept_at, 0)) as branch:

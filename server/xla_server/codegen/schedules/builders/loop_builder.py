@@ -63,9 +63,9 @@ class LoopBuilder(GraphBuilder):
         self._has_narrow_indices = nest.is_flat
         self._results: dict[Reduction, list[ir.Expression]] = {}
         self._groups: dict[Reduction, tuple[Reduction, ...]] = {}
-        self._word: ir.Buffer | None = None
+        self._flag: ir.Buffer | None = None
         if nest.looks and nest.cancellation is not None:
-            self._word = ir.Buffer(nest.cancellation, ir.Usage.WORD)
+            self._flag = ir.Buffer(nest.cancellation, ir.Usage.FLAG)
         self._effort = Effort.OPTIMISED
 
     def _scheduled(self) -> ScheduledKernel:
@@ -73,7 +73,7 @@ class LoopBuilder(GraphBuilder):
         return scheduled(self._kernel(), self._origins, self._tuned.chunks)
 
     def _kernel(self) -> Kernel:
-        buffers = tuple(self._buffers.values()) + (() if self._word is None else (self._word,))
+        buffers = tuple(self._buffers.values()) + (() if self._flag is None else (self._flag,))
         memory = buffers, tuple(self._stack)
         return Kernel(*memory, tuple(self._top.statements), self._effort, tuple(self._shared))
 
@@ -128,16 +128,16 @@ class LoopBuilder(GraphBuilder):
     def _open_loops(self, loops: Sequence[Variable], body: Body) -> list[Loop]:
         """Begin nested loops inside of a body; one of them may poll the cancellation flag."""
         opened: list[Loop] = []
-        inside = self._elements_inside(loops) if self._word and loops else 1
+        inside = self._elements_inside(loops) if self._flag and loops else 1
         looking, span = span_of([loop.size for loop in loops], inside)
         for number, loop in enumerate(loops):
             low: int | ir.Expression = 0
             high: int | ir.Expression = loop.size
             iterations: float = loop.size
-            if self._word and number == looking and span < loop.size:
+            if self._flag and number == looking and span < loop.size:
                 names = self._names("i"), self._names("i")
                 outer = Loop(body, names[0], high, step=span, iterations=loop.size / span)
-                outer.add(Stop(self._word))
+                outer.add(Stop(self._flag))
                 low = outer.axis
                 following = ir.integer_op("add", low, span)
                 high = outer.let(names[1], ir.integer_op("minimum", following, loop.size))
@@ -191,7 +191,7 @@ class LoopBuilder(GraphBuilder):
         forms = [_form(reduction) for reduction in group]
         sizes = [loop.size for loop in group[0].loops]
         # Exact operations need one run, unless it has to poll the cancellation flag.
-        is_cut = self._word is not None or any(form.rounds for form in forms)
+        is_cut = self._flag is not None or any(form.rounds for form in forms)
         count = math.prod(sizes)
         lengths = self._nest.target.tuning.free_sums
         is_long_sum = count >= lengths.min_long_elements
@@ -208,8 +208,8 @@ class LoopBuilder(GraphBuilder):
             inner = self._open_step(group, step, bounds, inner, is_even=is_even(steps, step))
             opened.append(inner)
             if step.begins:
-                if self._word and turn_of(steps, number) >= SPAN:
-                    inner.add(Stop(self._word))
+                if self._flag and turn_of(steps, number) >= SPAN:
+                    inner.add(Stop(self._flag))
                 joins = len(sums) < levels
                 sums.append((inner, self._neutral(forms, inner, joins=joins)))
         origins = [self._origin(reduction) for reduction in group]

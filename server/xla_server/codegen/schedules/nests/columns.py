@@ -349,8 +349,8 @@ class _ColumnBuilder(LoopBuilder):
             even = is_even(steps, step)
             body = loop = self._open_step(reductions, step, bounds, body, is_even=even)
             opened.append(loop)
-            if self._word and step.begins and turn_of(steps, number) * columns.size >= SPAN:
-                loop.add(Stop(self._word))
+            if self._flag and step.begins and turn_of(steps, number) * columns.size >= SPAN:
+                loop.add(Stop(self._flag))
         return opened
 
     def _element(self, depth: int, store: Store, result: ReductionResult) -> _Element:

@@ -110,8 +110,8 @@ WATCHED = """for i_begin in range(2, 100, 30):
 
 def test_a_watched_loop_tests_the_flag_before_each_span() -> None:
     body = Body()
-    for word in (Buffer(7, Usage.WORD), None):
-        with watched_loop(body, "i", Index(100), Index(2), 98, word, 30):
+    for flag in (Buffer(7, Usage.FLAG), None):
+        with watched_loop(body, "i", Index(100), Index(2), 98, flag, 30):
             pass
     text = "\n".join(NumbaText().lines(body.statements))
     assert text == f"{WATCHED}\nfor i in range(2, 100):\n    pass"
