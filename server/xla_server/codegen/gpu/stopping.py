@@ -88,8 +88,8 @@ class _Watched:
                 yield stmt.If(test, self._all(body), self._all(orelse), share)
             case stmt.For() if self._total(statement) >= 2 * LOOK_WORK:
                 inner = dataclasses.replace(statement, body=self._all(statement.body))
-                looks = statement.unrolled or any(map(self._always_looks, statement.body))
-                yield from (inner,) if looks else self._in_spans(statement, inner)
+                polls = statement.unrolled or any(map(self._always_polls, statement.body))
+                yield from (inner,) if polls else self._in_spans(statement, inner)
             case _:
                 yield statement
 
@@ -98,7 +98,7 @@ class _Watched:
         read = stmt.expressions_of(statement)
         return not any(varies(each, self._varying, self._part) for each in read)
 
-    def _always_looks(self, statement: stmt.Statement) -> bool:
+    def _always_polls(self, statement: stmt.Statement) -> bool:
         """Return whether each iteration of the loop around it reaches a poll of this statement."""
         return (
             isinstance(statement, stmt.For)

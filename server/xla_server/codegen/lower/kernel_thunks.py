@@ -7,7 +7,7 @@ from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.kernel_ir.expressions import Buffer, Usage
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.simplifier import simplify
-from xla_server.codegen.schedules.builders.launches.stopping import looking
+from xla_server.codegen.schedules.builders.launches.stopping import polling_if_long
 
 
 def kernel_thunk(
@@ -66,9 +66,9 @@ def watched_thunk(
     """
     buffers = buffers_of(read, written)
 
-    def kernel(looks: bool) -> Kernel:
+    def kernel(polls: bool) -> Kernel:
         top, (*others, flag) = Body(), buffers.values()
-        build(top, buffers, flag if looks else None)
-        return Kernel((*others, flag) if looks else (*others,), (), tuple(top.statements))
+        build(top, buffers, flag if polls else None)
+        return Kernel((*others, flag) if polls else (*others,), (), tuple(top.statements))
 
-    return kernel_thunk(name, looking(kernel), tuple(buffers))
+    return kernel_thunk(name, polling_if_long(kernel), tuple(buffers))

@@ -255,16 +255,16 @@ def add_products(made: Product, gemm: Gemm, epilogue: Epilogue) -> None:
     left, right = made.operands
     if gemm.is_laid_out_ahead:
         right = add_layout(made.lowering, gemm, right, f"{made.name}.panels")
-    building = _products(made, gemm, epilogue, (left, right), looks=False)
+    building = _products(made, gemm, epilogue, (left, right), polls=False)
     if epilogue.loops and is_long(building.built(Effort.OPTIMISED)):
-        building = _products(made, gemm, epilogue, (left, right), looks=True)
+        building = _products(made, gemm, epilogue, (left, right), polls=True)
     building.add(made.lowering, made.name, Effort.UNOPTIMISED)
 
 
 def _products(
-    made: Product, gemm: Gemm, epilogue: Epilogue, operands: tuple[Value, Value], *, looks: bool
+    made: Product, gemm: Gemm, epilogue: Epilogue, operands: tuple[Value, Value], *, polls: bool
 ) -> EpilogueKernel:
-    """Return the kernel of products; if it `looks`, it polls the cancellation flag itself."""
+    """Return the kernel of products; if `polls`, it polls the cancellation flag itself."""
     height, (tiles, panels) = gemm.height, gemm.division
     building = EpilogueKernel(epilogue)
     left, right, result = map(ir.Address, building.buffers(operands, made.value))
@@ -296,7 +296,7 @@ def _products(
         }
         items.call(gemm_loops.BAND_BY_ROWS if gemm.is_by_rows else gemm_loops.BAND, given)
         if has_epilogue:
-            if looks:
+            if polls:
                 items.add(Stop(flag))
             _emit_epilogue(gemm, items, epilogue)
     return building

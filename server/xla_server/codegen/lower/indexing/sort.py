@@ -230,7 +230,7 @@ def _by_heap(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Gi
     limit = body.declare("limit", ir.Index(0))
     with Loop(body, sort.names("i"), line.length) as loop:
         if line.length > LOOK:
-            _look(sort, loop, loop.axis)
+            _poll(sort, loop, loop.axis)
         found = sort.key(loop, key, line.at(loop.axis))
         is_free = ir.condition("lt", loop.axis, count)
         is_less = ir.condition("lt", found, limit)
@@ -297,7 +297,7 @@ def _merge(
     with Repeat(body, ir.condition("bit_and", has_left, has_right), entries) as both:
         # A pass stores each entry once: the test is executed once for every LOOK entries.
         if line.length > LOOK:
-            _look(sort, both, to)
+            _poll(sort, both, to)
         numbers = [
             both.let(name, ir.Load(source, Type.I64, run))
             for name, run in (("left_number", left), ("right_number", right))
@@ -321,7 +321,7 @@ def _merge(
             rest.set(to, ir.plus(to, 1))
 
 
-def _look(sort: _Sort, body: Body, number: ir.Expression) -> None:
+def _poll(sort: _Sort, body: Body, number: ir.Expression) -> None:
     """Poll the cancellation flag at each LOOK-th `number`."""
     is_time = ir.condition("eq", ir.integer_op("bit_and", number, LOOK - 1), 0)
     with Branch(body, is_time) as branch:

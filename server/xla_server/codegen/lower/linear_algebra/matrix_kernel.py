@@ -250,9 +250,9 @@ class MatrixKernel:
         each = -(-self.count * self.parts // self._slots)
         kernel = self._kernel(each, Body())
         if each > 1 and is_long(kernel):
-            looking = Body()
-            looking.add(Stop(self._flag))
-            kernel = self._kernel(each, looking)
+            poll = Body()
+            poll.add(Stop(self._flag))
+            kernel = self._kernel(each, poll)
         arguments, updates = tuple(self._buffers), tuple(self._updates)
         self._lowering.add(kernel_thunk(self.instruction.name, kernel, arguments, updates=updates))
         return self.result

@@ -69,13 +69,13 @@ def _build(
         with ExitStack() as opened:
             position, inner = _open_loops(opened, body, "r", sizes, part)
             store_element(inner, made, result, flat_index(position, sizes), initial)
-        looking = -1
+        polled = -1
         if flag:
-            looking, _ = span_of([block if n == split else d for n, d in enumerate(sources)])
+            polled, _ = span_of([block if n == split else d for n, d in enumerate(sources)])
             # A poll for each element of the last dimension would cost too much.
-            looking = min(looking, len(sources) - 2)
+            polled = min(polled, len(sources) - 2)
         with ExitStack() as opened:
-            stop = None if flag is None else Stop(flag), looking
+            stop = None if flag is None else Stop(flag), polled
             at, inner = _open_loops(opened, body, "o", sources, part, stop)
             kept_at = select(i, inner, names, operand, at)
             with Branch(inner, ir.condition("ge", kept_at, 0)) as branch:

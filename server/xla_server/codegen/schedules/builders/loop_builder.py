@@ -38,7 +38,7 @@ _WIDE_NEUTRAL = Immediate.of("f64", 1 << 63)
 class Nest:
     """Loops over the elements of a kernel's results, outermost first, and the stores inside.
 
-    Argument number `cancellation` is the cancellation flag, which the kernel polls if it `looks`.
+    Argument number `cancellation` is the cancellation flag, which the kernel polls if `polls`.
     Statements refer to entries of `origins` by number; builders append to it. If the nest
     `is_flat`, it is one loop over all elements, with a 32-bit variable.
     """
@@ -47,7 +47,7 @@ class Nest:
     stores: tuple[Store, ...]
     target: Target
     cancellation: int | None = None
-    looks: bool = False
+    polls: bool = False
     is_flat: bool = False
     origins: list[Node | Reduction] = dataclasses.field(default_factory=list, compare=False)
 
@@ -64,7 +64,7 @@ class LoopBuilder(GraphBuilder):
         self._results: dict[Reduction, list[ir.Expression]] = {}
         self._groups: dict[Reduction, tuple[Reduction, ...]] = {}
         self._flag: ir.Buffer | None = None
-        if nest.looks and nest.cancellation is not None:
+        if nest.polls and nest.cancellation is not None:
             self._flag = ir.Buffer(nest.cancellation, ir.Usage.FLAG)
         self._effort = Effort.OPTIMISED
 
@@ -129,12 +129,12 @@ class LoopBuilder(GraphBuilder):
         """Begin nested loops inside of a body; one of them may poll the cancellation flag."""
         opened: list[Loop] = []
         inside = self._elements_inside(loops) if self._flag and loops else 1
-        looking, span = span_of([loop.size for loop in loops], inside)
+        polled, span = span_of([loop.size for loop in loops], inside)
         for number, loop in enumerate(loops):
             low: int | ir.Expression = 0
             high: int | ir.Expression = loop.size
             iterations: float = loop.size
-            if self._flag and number == looking and span < loop.size:
+            if self._flag and number == polled and span < loop.size:
                 names = self._names("i"), self._names("i")
                 outer = Loop(body, names[0], high, step=span, iterations=loop.size / span)
                 outer.add(Stop(self._flag))
@@ -279,12 +279,12 @@ class LoopBuilder(GraphBuilder):
         return cells
 
 
-def looking_if_long(nest: Nest, build: Callable[[Nest], ScheduledKernel]) -> ScheduledKernel:
+def polling_nest_if_long(nest: Nest, build: Callable[[Nest], ScheduledKernel]) -> ScheduledKernel:
     """Return the kernel of a nest, which polls the cancellation flag if work items are long."""
     found = build(nest)
     if nest.cancellation is None or not is_long(found.kernel):
         return found
-    return build(dataclasses.replace(nest, looks=True))
+    return build(dataclasses.replace(nest, polls=True))
 
 
 def close(opened: Sequence[Block]) -> None:

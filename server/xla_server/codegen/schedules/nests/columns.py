@@ -28,7 +28,7 @@ from xla_server.codegen.schedules.builders.loop_builder import (
     LoopBuilder,
     Nest,
     close,
-    looking_if_long,
+    polling_nest_if_long,
 )
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.schedules.reductions.reduction_groups import needed_reductions
@@ -78,7 +78,7 @@ def column_kernel(nest: Nest) -> ScheduledKernel | None:
     if last.size < 4 or along <= across:
         return None
     block = nest.target.tuning.loops.column_block
-    return looking_if_long(nest, lambda nest: _ColumnBuilder(nest).built(homes, block))
+    return polling_nest_if_long(nest, lambda nest: _ColumnBuilder(nest).built(homes, block))
 
 
 def _homes(nest: Nest) -> dict[ReductionResult, Store]:

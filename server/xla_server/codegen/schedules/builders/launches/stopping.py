@@ -36,7 +36,7 @@ def is_long(kernel: Kernel, items: int = 1) -> bool:
     return items * item + prologue >= LONG_WORK_ITEM
 
 
-def looking(build: Callable[[bool], Kernel]) -> Kernel:
+def polling_if_long(build: Callable[[bool], Kernel]) -> Kernel:
     """Return `build(polls)`, where `polls` says whether the kernel's work items are long."""
     kernel = build(False)
     return build(True) if is_long(kernel) else kernel
