@@ -108,8 +108,8 @@ class _Watched:
         )
 
     def _total(self, loop: stmt.For) -> float:
-        turns, work = self._work[id(loop)]
-        return turns * _additions(work)
+        iterations, work = self._work[id(loop)]
+        return iterations * _additions(work)
 
     def _in_spans(self, loop: stmt.For, inner: stmt.For) -> Iterator[stmt.Statement]:
         """Yield a loop in spans of LOOK_WORK, with a poll after each but the last."""
@@ -118,7 +118,7 @@ class _Watched:
             # A thread may leave the loop before others.
             yield loop
             return
-        turns, work = self._work[id(loop)]
+        iterations, work = self._work[id(loop)]
         span = max(1, int(LOOK_WORK / _additions(work))) * loop.step
         begin, going = ir.Value(self._names(""), Type.I64), ir.Cell(self._names("_going"), Type.B1)
         behind = ir.plus(begin, span)
@@ -131,7 +131,7 @@ class _Watched:
         if is_left:
             body.append(stmt.If(ir.condition("bit_not", going), (stmt.Break(),)))
         body.append(stmt.If(ir.condition("lt", behind, loop.high), (stmt.Stop(self._flag),)))
-        spans = turns * loop.step / span
+        spans = iterations * loop.step / span
         yield stmt.For(begin, loop.low, loop.high, tuple(body), spans, span)
 
 

@@ -143,7 +143,7 @@ class Reduction:
 
     `combined` are functions of `accumulators`. With a function that `reassociates`, the only
     combined value is that function of the accumulator and `element`, and the order is free. Without
-    loops, `combined` combine the elements of `turns` iterations.
+    loops, `combined` combine the elements of all `iterations`.
     """
 
     loops: tuple[Variable, ...]
@@ -152,7 +152,7 @@ class Reduction:
     combined: tuple[Node, ...]
     reassociates: Reassociation | None = None
     element: Node | None = None
-    turns: int = 1
+    iterations: int = 1
 
     @functools.cached_property
     def variables(self) -> frozenset[Variable]:

@@ -41,7 +41,7 @@ class _UnsuitableError(Exception):
 class DeviceLoop:
     """A loop that a device executes: its iterations, if known, and its thunk's builder."""
 
-    turns: int | None
+    trip_count: int | None
     thunk: Callable[..., KernelThunk]
 
 
@@ -141,10 +141,10 @@ class _SmallLoop:
         has_vectors = max(map(len, registers)) >= _VECTOR_ELEMENTS
         if time > (self.tuned.max_array_work if has_vectors else self.tuned.max_work):
             raise _UnsuitableError
-        thunk, turns = kernel_thunk, None
+        thunk, trip_count = kernel_thunk, None
         if self._on_device is not None:
-            thunk, turns = self._on_device.thunk, self._on_device.turns
-        is_short = turns is not None and time * turns <= self.tuned.max_counted_work
+            thunk, trip_count = self._on_device.thunk, self._on_device.trip_count
+        is_short = trip_count is not None and time * trip_count <= self.tuned.max_counted_work
         flag = None if is_short else len(self._buffers)
         loop = ScalarLoop(parts, condition, stores, tracer.order(), flag, time, lowering.target)
         self._add(loop, results, registers, thunk)

@@ -114,11 +114,11 @@ class ScatterKernel:
         item = self._open(Items(self._body, division.work_items if division else 1)).axis
         if not batch_dims:
             self._read_vector()
-        polled, turns = -1, 1
+        polled, period = -1, 1
         if self._buffers.flag:
-            polled, turns = span_of([block if d == split else n for d, n in enumerate(sizes)])
+            polled, period = span_of([block if d == split else n for d, n in enumerate(sizes)])
         for dimension, size in enumerate(sizes):
-            span = turns if dimension == polled else 0
+            span = period if dimension == polled else 0
             if dimension == split:
                 end = ir.integer_op("minimum", ir.Index(block, ((item, block),)), size)
                 self._open_loop(dimension, span, (ir.Index(0, ((item, block),)), end), block)
@@ -176,9 +176,9 @@ class ScatterKernel:
         self._position.update(self._coordinates(self._body, found, "u"))
         self._read_vector()
         sizes = [space.updates[d] for d in space.window_dims]
-        polled, turns = span_of(sizes) if self._buffers.flag and listed == 1 and sizes else (-1, 1)
+        polled, period = span_of(sizes) if self._buffers.flag and listed == 1 and sizes else (-1, 1)
         for number_of, d in enumerate(space.window_dims):
-            span = turns if number_of == polled else 0
+            span = period if number_of == polled else 0
             self._open_loop(d, span, self._whole(d), space.updates[d])
         self._update()
 

@@ -20,7 +20,7 @@ from xla_server.codegen.schedules.builders.launches.stopping import SPAN, is_lon
 from xla_server.codegen.schedules.builders.row_buffers import row_buffers
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.schedules.reductions.reduction_groups import is_free, reduction_groups
-from xla_server.codegen.schedules.reductions.sum_levels import SumLoop, is_even, steps_of, turn_of
+from xla_server.codegen.schedules.reductions.sum_levels import SumLoop, is_even, size_of, steps_of
 from xla_server.codegen.schedules.reductions.vector_reductions import (
     VectorReduction,
     vector_reduction,
@@ -208,7 +208,7 @@ class LoopBuilder(GraphBuilder):
             inner = self._open_step(group, step, bounds, inner, is_even=is_even(steps, step))
             opened.append(inner)
             if step.begins:
-                if self._flag and turn_of(steps, number) >= SPAN:
+                if self._flag and size_of(steps, number) >= SPAN:
                     inner.add(Stop(self._flag))
                 joins = len(sums) < levels
                 sums.append((inner, self._neutral(forms, inner, joins=joins)))

@@ -32,7 +32,7 @@ from xla_server.codegen.schedules.builders.loop_builder import (
 )
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.schedules.reductions.reduction_groups import needed_reductions
-from xla_server.codegen.schedules.reductions.sum_levels import SumLoop, is_even, steps_of, turn_of
+from xla_server.codegen.schedules.reductions.sum_levels import SumLoop, is_even, size_of, steps_of
 from xla_server.codegen.trace.graph import (
     Apply,
     Load,
@@ -349,7 +349,7 @@ class _ColumnBuilder(LoopBuilder):
             even = is_even(steps, step)
             body = loop = self._open_step(reductions, step, bounds, body, is_even=even)
             opened.append(loop)
-            if self._flag and step.begins and turn_of(steps, number) * columns.size >= SPAN:
+            if self._flag and step.begins and size_of(steps, number) * columns.size >= SPAN:
                 loop.add(Stop(self._flag))
         return opened
 
