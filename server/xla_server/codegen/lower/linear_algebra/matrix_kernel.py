@@ -181,19 +181,19 @@ class MatrixKernel:
         """Return from the kernel if the execution was cancelled."""
         self.body.add(Stop(self._flag))
 
-    def take(self, operand: int) -> Expression:
+    def to_column_major(self, operand: int) -> Expression:
         """Copy a matrix of the operands to column-major order."""
         rows, columns = self.instruction.operands[operand].shape.dimensions[-2:]
         source, target = self.read(operand), self.room(self.element, rows * columns)
-        self.turn(source, target, rows, columns)
+        self.transpose(source, target, rows, columns)
         return target
 
-    def give(self, source: Expression, result: int) -> None:
+    def from_column_major(self, source: Expression, result: int) -> None:
         """Copy a column-major matrix to a result."""
         rows, columns = self._results[result].shape.dimensions[-2:]
-        self.turn(source, self.write(result), columns, rows)
+        self.transpose(source, self.write(result), columns, rows)
 
-    def turn(self, source: Expression, target: Expression, rows: int, columns: int) -> None:
+    def transpose(self, source: Expression, target: Expression, rows: int, columns: int) -> None:
         """Write the transpose of the rows x columns matrix at `source` to `target`."""
 
         def move(r: Expression, c: Expression) -> None:
