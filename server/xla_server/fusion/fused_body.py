@@ -36,7 +36,7 @@ class FusedBody:
             self._parameters[operand] = known
         return known
 
-    def take_in(
+    def fuse(
         self, i: HloInstruction, inside: Mapping[HloInstruction, HloInstruction]
     ) -> list[HloInstruction]:
         """Copy an instruction, or a fusion's computation, and return its results.

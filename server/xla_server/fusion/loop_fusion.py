@@ -100,7 +100,7 @@ class _Plan:
             i not in self.fusible
             or i is self.root
             or not readers
-            or not all(map(self._may_take_in, readers))
+            or not all(map(self._may_fuse, readers))
             or not self._may_inline(i)
         ):
             self.kernels[i] = self.contexts[i] = frozenset([i])
@@ -122,7 +122,7 @@ class _Plan:
             if i.opcode is Opcode.REDUCE_WINDOW:
                 self.windows[kernel] = i.attributes.window
 
-    def _may_take_in(self, reader: HloInstruction) -> bool:
+    def _may_fuse(self, reader: HloInstruction) -> bool:
         """Return whether a reader may compute its operands.
 
         A stored reshape is no kernel, and a tiled transpose reads its operand from memory.
@@ -409,7 +409,7 @@ def _fuse(computation: HloComputation, target: Target, editor: Editor) -> bool:
         body, copies = FusedBody(editor), dict[HloInstruction, HloInstruction]()
         for i in in_post_order([root], lambda i: i.operands if is_inside(i) else ()):
             if is_inside(i):
-                (copies[i],) = body.take_in(i, copies)
+                (copies[i],) = body.fuse(i, copies)
             else:
                 copies[i] = body.parameter(i)
         if len(body.instructions) < 2:

@@ -268,7 +268,7 @@ def _merge(
         body = FusedBody(editor)
         inside: dict[HloInstruction, HloInstruction] = {}
         for i in group:
-            results = body.take_in(i, inside)
+            results = body.fuse(i, inside)
             if i.shape.is_tuple:
                 inside.update((part, results[part.attributes.index]) for part in readers[i])
             else:
