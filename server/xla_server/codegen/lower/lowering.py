@@ -83,7 +83,7 @@ class Lowering:
         if self._current is not None:
             self.origins[row] = self._current
 
-    def take_back(self, start: int) -> list[Row]:
+    def pop_rows(self, start: int) -> list[Row]:
         """Remove the thunks from this number on, and return them."""
         taken = self.rows[start:]
         del self.rows[start:]
@@ -162,7 +162,7 @@ class Lowering:
             if not is_fault(error):
                 raise
             FUSION_FAULTS.record(error, i)
-        self.take_back(before)
+        self.pop_rows(before)
         for table, length in zip(tables, lengths, strict=True):
             for key in list(table)[length:]:
                 del table[key]

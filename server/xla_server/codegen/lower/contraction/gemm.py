@@ -132,8 +132,8 @@ class Gemm:
     @property
     def is_read_by_tiles(self) -> bool:
         """Return whether tiles read the right operand itself, no packed copy."""
-        lies_well = not self.right.is_across and not self.kind.pairs
-        return lies_well and not self.is_laid_out_ahead
+        is_contiguous = not self.right.is_across and not self.kind.pairs
+        return is_contiguous and not self.is_laid_out_ahead
 
     @property
     def is_packed_by_tiles(self) -> bool:

@@ -178,7 +178,7 @@ class _BlockWriter:
         plan, block = self.plan, self.block
         rows = block.row, block.row_stop
         if self.matrix is None:
-            ahead = base + _lying(plan, block, depth[0])
+            ahead = base + _first_element(plan, block, depth[0])
             assert plan.leading is not None
             return ir.Address(self.source) + ahead * self.element_type.byte_width, plan.leading
         outer, inner = (rows, depth) if plan.depth_inside else (depth, rows)
@@ -188,7 +188,7 @@ class _BlockWriter:
         return self.matrix, inner[1] - inner[0]
 
 
-def _lying(plan: Im2colPlan, block: _Block, depth: ir.Expression) -> ir.Expression:
+def _first_element(plan: Im2colPlan, block: _Block, depth: ir.Expression) -> ir.Expression:
     """Return the input element at which a block's matrix begins, if it needs no im2col."""
     assert plan.leading is not None
     lines = {axis.line for axis in plan.matrix.axes if axis.line is not None}

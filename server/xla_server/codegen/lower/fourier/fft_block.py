@@ -76,7 +76,7 @@ class BlockTransform:
             self._pair_of(first, self._array("b", first.byte_size))
         for p in reversed(primes):
             if p > RADICES[0]:
-                _, way = plan.prime_way(p)
+                _, way = plan.prime_plan(p)
                 {"generic": self._generic, "rader": self._rader, "bluestein": self._bluestein}[way](
                     p, s, n // s // p
                 )

@@ -24,7 +24,7 @@ from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.custom_calls.linear_algebra.spectral import NOT_FINITE
 
 _S32 = ElementType.S32
-_NOTHING = ir.Index(0)
+_NULL = ir.Index(0)
 """A null address."""
 
 
@@ -141,9 +141,9 @@ def _schur(k: MatrixKernel) -> None:
         k.fill(k.element, value, n)
     reals = {"rwork": k.room(k.real, n)} if k.element.is_complex else {}
     # gees selects no eigenvalues here, so it gets neither a function nor its workspace.
-    given: dict[str, Argument] = {"jobvs": mode, "sort": "N", "select": _NOTHING, "n": n}
+    given: dict[str, Argument] = {"jobvs": mode, "sort": "N", "select": _NULL, "n": n}
     given |= {"a": form, "lda": n, "sdim": chosen} | _values(values) | {"vs": basis, "ldvs": n}
-    k.call("gees", {**given, "work": k.element, **reals, "bwork": _NOTHING, "info": status})
+    k.call("gees", {**given, "work": k.element, **reals, "bwork": _NULL, "info": status})
     k.from_column_major(form, 0)
     if mode == "V":
         k.from_column_major(basis, 1)

@@ -41,7 +41,7 @@ from xla_server.ops.elementwise.elementwise_table import ROWS
 from xla_server.ops.numerics.scalar_function import recognise
 
 _ZERO = literal(np.float64(0), ElementType.F64)
-_NOTHING = literal(np.float64(-0.0), ElementType.F64)
+_NEUTRAL = literal(np.float64(-0.0), ElementType.F64)
 """The neutral element of addition: x + -0 is x for every x."""
 
 
@@ -136,7 +136,7 @@ def step_of(i: HloInstruction) -> ScanStep:
     if known and reducer.root.opcode is Opcode.ADD and is_double:
         parts = _parts(t, elements[0])
         types = (ElementType.F64,) * (2 * len(parts))
-        first = [node for part in parts for node in (part, _NOTHING)]
+        first = [node for part in parts for node in (part, _NEUTRAL)]
         running, behind = (variables(name, types) for name in ("run", "behind"))
         pairs, others = (
             list(zip(values[::2], values[1::2], strict=True)) for values in (running, behind)
