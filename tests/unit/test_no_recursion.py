@@ -143,7 +143,7 @@ ALLOWED = {
         codegen/kernel.py: Kernels._load_named Kernels._load_shared
         codegen/kernel_ir/analysis/corners.py: _Execution.run
         codegen/kernel_ir/analysis/hoisting.py: _Varying._note
-        codegen/kernel_ir/analysis/known_numbers.py: Numbers.place Numbers.value
+        codegen/kernel_ir/analysis/known_numbers.py: Numbers.address Numbers.value
         codegen/kernel_ir/analysis/repetitions.py: Forms.of
         codegen/kernel_ir/numba_text.py: NumbaText._address NumbaText._base NumbaText._index
             NumbaText._statement NumbaText.expression NumbaText.lines

@@ -140,7 +140,7 @@ def _expected(statement: stmt.Statement) -> Iterator[tuple[ir.Expression, Type]]
 def _inside(kernel: Kernel, sizes: Sizes) -> Iterator[str]:
     """Known accesses of first and last iterations are in bounds."""
     for access in accesses(kernel):
-        memory, first = access.place.memory, access.place.byte
+        memory, first = access.address.memory, access.address.byte
         size = sizes.get(memory.number) if isinstance(memory, ir.Buffer) else memory.byte_size
         if size is not None and not 0 <= first <= size - access.type.byte_size:
             yield (
@@ -157,18 +157,18 @@ def _unshared(kernel: Kernel) -> Iterator[str]:
     """
     owners: dict[tuple[ir.Buffer, int], int] = {}
     of_own = accesses(kernel, is_clamped=False)
-    found = [each for each in of_own if isinstance(each.place.memory, ir.Buffer)]
+    found = [each for each in of_own if isinstance(each.address.memory, ir.Buffer)]
     for access in sorted(found, key=lambda each: not each.is_store):
-        memory, item = access.place.memory, access.item
+        memory, item = access.address.memory, access.item
         if item is None or not isinstance(memory, ir.Buffer):
             continue
-        place = memory, access.place.byte
-        owner = owners.setdefault(place, item) if access.is_store else owners.get(place, item)
+        address = memory, access.address.byte
+        owner = owners.setdefault(address, item) if access.is_store else owners.get(address, item)
         if owner != item:
             action = "store" if access.is_store else "load"
             yield (
                 f"a work item must not {action} an element that another one stores, "
-                f"got byte {place[1]} of {memory.name} in items {owner} and {item}"
+                f"got byte {address[1]} of {memory.name} in items {owner} and {item}"
             )
 
 
