@@ -55,7 +55,7 @@ ALLOWED = {
         codegen/functions/real/irrational.py: leading
         codegen/gpu/lower/reduction/scan.py: _Scan.add
         codegen/lower/fourier/fft_lines.py: LineTransforms._convolution LineTransforms._cut
-            LineTransforms._turned LineTransforms.transform
+            LineTransforms._swap LineTransforms.transform
         codegen/lower/fourier/fft_plan.py: radices
         codegen/routines/fourier/fourier_passes.py: _composite _of_eight _of_four butterfly
         ir/affine.py: _joined _sum

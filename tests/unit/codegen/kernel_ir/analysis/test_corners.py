@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, ROW, WRITE, ZERO, kernel_of, parallel
-from xla_server.codegen.kernel_ir.analysis.corners import accesses
+from xla_server.codegen.kernel_ir.analysis.corners import ElementAccess, accesses
+from xla_server.codegen.kernel_ir.analysis.known_numbers import ByteAddress
 from xla_server.codegen.kernel_ir.expressions import (
     START,
     STOP,
@@ -134,8 +135,8 @@ def test_regions_are_parts_of_their_memory() -> None:
 
 
 def test_loads_are_found_with_their_types() -> None:
-    (found,) = accesses(kernel_of(Let(N, Load(READ, Type.I64, Index(3)))))
-    assert (found.address.byte, found.type, found.is_store, found.item) == (24, Type.I64, False, None)
+    found = accesses(kernel_of(Let(N, Load(READ, Type.I64, Index(3)))))
+    assert found == [ElementAccess(ByteAddress(READ, 24), Type.I64, is_store=False, item=None)]
 
 
 @pytest.mark.parametrize(
