@@ -28,7 +28,6 @@ class Body:
     """Builder of the statements of one level, with `depth` levels around it."""
 
     def __init__(self, outside: "Body | None" = None) -> None:
-        self.outside = outside
         self.depth: int = outside.depth + 1 if outside else 0
         self.statements: list[stmt.Statement] = []
 
