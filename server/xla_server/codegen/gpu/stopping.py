@@ -1,7 +1,7 @@
 """Cancellation points of kernels for a GPU.
 
 A kernel in which the work of a thread may reach UNSEEN_WORK polls the cancellation flag in its
-loops, once per LOOK_WORK, and returns once it is set. Where only the threads that one lane executes
+loops, once per SPAN_WORK, and returns once it is set. Where only the threads that one lane executes
 in sequence reach it together, each polls before it begins. The run ends with the kernel, and none
 of its results is read. Other kernels have no flag among their arguments.
 
@@ -26,7 +26,7 @@ from xla_server.target.gpu import (
     COUNTED_LANES,
     ENTRY_WORK,
     FLAG_BYTES,
-    LOOK_WORK,
+    SPAN_WORK,
     STATIC_SHARED_BYTES,
     UNSEEN_WORK,
 )
@@ -86,7 +86,7 @@ class _Watched:
         match statement:
             case stmt.If(test=test, body=body, orelse=orelse, share=share):
                 yield stmt.If(test, self._all(body), self._all(orelse), share)
-            case stmt.For() if self._total(statement) >= 2 * LOOK_WORK:
+            case stmt.For() if self._total(statement) >= 2 * SPAN_WORK:
                 inner = dataclasses.replace(statement, body=self._all(statement.body))
                 polls = statement.unrolled or any(map(self._always_polls, statement.body))
                 yield from (inner,) if polls else self._in_spans(statement, inner)
@@ -102,7 +102,7 @@ class _Watched:
         """Return whether each iteration of the loop around it reaches a poll of this statement."""
         return (
             isinstance(statement, stmt.For)
-            and self._total(statement) >= 2 * LOOK_WORK
+            and self._total(statement) >= 2 * SPAN_WORK
             and self._is_alike(statement)
             and not _breaks(statement.body)
         )
@@ -112,14 +112,14 @@ class _Watched:
         return iterations * _additions(work)
 
     def _in_spans(self, loop: stmt.For, inner: stmt.For) -> Iterator[stmt.Statement]:
-        """Yield a loop in spans of LOOK_WORK, with a poll after each but the last."""
+        """Yield a loop in spans of SPAN_WORK, with a poll after each but the last."""
         is_left = _breaks(loop.body)
         if is_left and self._meets:
             # A thread may leave the loop before others.
             yield loop
             return
         iterations, work = self._work[id(loop)]
-        span = max(1, int(LOOK_WORK / _additions(work))) * loop.step
+        span = max(1, int(SPAN_WORK / _additions(work))) * loop.step
         begin, going = ir.Value(self._names(""), Type.I64), ir.Cell(self._names("_going"), Type.B1)
         behind = ir.plus(begin, span)
         end = ir.integer_op("minimum", behind, loop.high)

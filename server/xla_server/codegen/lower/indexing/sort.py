@@ -22,7 +22,7 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.indexing.sort_keys import Key, element_key, key_of
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.routines.indexing.sorting import COUNT_WORDS, KEEP, LOOK, SORT, sorter
+from xla_server.codegen.routines.indexing.sorting import COUNT_WORDS, KEEP, SORT, SPAN, sorter
 from xla_server.codegen.schedules.builders.launches.stopping import is_long
 from xla_server.codegen.schedules.builders.scalar_builder import (
     apply_computation,
@@ -229,7 +229,7 @@ def _by_heap(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Gi
     heap = ir.Region(sort.scratch, ir.Usage.SCRATCH)
     limit = body.declare("limit", ir.Index(0))
     with Loop(body, sort.names("i"), line.length) as loop:
-        if line.length > LOOK:
+        if line.length > SPAN:
             _poll(sort, loop, loop.axis)
         found = sort.key(loop, key, line.at(loop.axis))
         is_free = ir.condition("lt", loop.axis, count)
@@ -295,8 +295,8 @@ def _merge(
     # The mean length of runs over all passes.
     entries = math.log2(line.length)
     with Repeat(body, ir.condition("bit_and", has_left, has_right), entries) as both:
-        # A pass stores each entry once: the test is executed once for every LOOK entries.
-        if line.length > LOOK:
+        # A pass stores each entry once: the test is executed once for every SPAN entries.
+        if line.length > SPAN:
             _poll(sort, both, to)
         numbers = [
             both.let(name, ir.Load(source, Type.I64, run))
@@ -322,26 +322,26 @@ def _merge(
 
 
 def _poll(sort: _Sort, body: Body, number: ir.Expression) -> None:
-    """Poll the cancellation flag at each LOOK-th `number`."""
-    is_time = ir.condition("eq", ir.integer_op("bit_and", number, LOOK - 1), 0)
+    """Poll the cancellation flag at each SPAN-th `number`."""
+    is_time = ir.condition("eq", ir.integer_op("bit_and", number, SPAN - 1), 0)
     with Branch(body, is_time) as branch:
         branch.add(Stop(sort.flag))
 
 
 @contextlib.contextmanager
 def _each(sort: _Sort, body: Body, count: int) -> Iterator[tuple[Body, ir.Value]]:
-    """Open a loop over an index that polls cancellation every LOOK iterations, if it has more.
+    """Open a loop over an index that polls cancellation every SPAN iterations, if it has more.
 
     Some iterations may be repeated: the last span is as long as the others, because LLVM compiles
     loops of one length in less time.
     """
     name = sort.names("i")
-    if count <= LOOK:
+    if count <= SPAN:
         with Loop(body, name, count) as loop:
             yield loop, loop.axis
         return
-    with Loop(body, sort.names("begin"), count, step=LOOK) as spans:
+    with Loop(body, sort.names("begin"), count, step=SPAN) as spans:
         spans.add(Stop(sort.flag))
-        first = spans.let(sort.names("first"), ir.integer_op("minimum", spans.axis, count - LOOK))
-        with Loop(spans, sort.names("n"), LOOK) as loop:
+        first = spans.let(sort.names("first"), ir.integer_op("minimum", spans.axis, count - SPAN))
+        with Loop(spans, sort.names("n"), SPAN) as loop:
             yield loop, loop.let(name, ir.integer_op("add", first, loop.axis))
