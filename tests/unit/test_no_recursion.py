@@ -69,7 +69,7 @@ ALLOWED = {
         backends/signature.py: _laid_out owned
         codegen/lower/control/control.py: _arrays _state
         codegen/lower/host.py: _value
-        codegen/lower/lowering.py: Lowering.fresh
+        codegen/lower/lowering.py: Lowering.new_tree
         evaluator/interpret.py: describe has_shape
         ir/fingerprint.py: _add_literal
         ir/traversal.py: leaves
@@ -131,7 +131,7 @@ ALLOWED = {
             InlinedFunction._call InlinedFunction._conditional InlinedFunction._conditional.write
             InlinedFunction._for_loop InlinedFunction._for_loop.inside
             InlinedFunction._short_circuit InlinedFunction._statement InlinedFunction._value
-        codegen/compiler/python_names.py: _strays
+        codegen/compiler/python_names.py: _used_unassigned
         codegen/emit/llvm.py: Emitter._base Emitter._count_axis Emitter._count_axis.inside
             Emitter._index Emitter._loop Emitter._part Emitter._value Emitter._write
             Emitter._write_all

@@ -153,7 +153,7 @@ class Loop(Block):
         super().__init__(outside, made)
 
 
-def dealt(item: ir.Expression, tasks: int, items: int) -> tuple[ir.Expression, ir.Expression]:
+def task_range(item: ir.Expression, tasks: int, items: int) -> tuple[ir.Expression, ir.Expression]:
     """Return a work item's range of tasks; work items differ by at most one task."""
     ends = ir.times(item, tasks), ir.times(ir.plus(item, 1), tasks)
     first, last = (ir.integer_op("whole_div", end, items) for end in ends)

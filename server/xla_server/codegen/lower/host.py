@@ -76,7 +76,7 @@ def _add(
     lowering: Lowering, i: HloInstruction, call: Callable[..., Any], *, fills: bool = False
 ) -> Tree:
     """Add the thunk that calls a function with the operands' arrays; return its results."""
-    result = lowering.fresh(i.shape, i.name)
+    result = lowering.new_tree(i.shape, i.name)
     reads = tuple(value for operand in i.operands for value in leaves(lowering.of(operand)))
     lowering.add(HostThunk(i.name, call, reads, tuple(leaves(result)), fills=fills))
     return result

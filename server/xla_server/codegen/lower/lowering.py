@@ -91,7 +91,7 @@ class Lowering:
             self.origins.pop(row, None)
         return taken
 
-    def give(self, instruction: HloInstruction, tree: Tree) -> None:
+    def bind(self, instruction: HloInstruction, tree: Tree) -> None:
         """Set the values of an instruction that is not lowered."""
         self._scope[instruction] = tree
 
@@ -101,11 +101,11 @@ class Lowering:
             if to is not origin:
                 self.add(CopyThunk(to, origin))
 
-    def fresh(self, shape: Shape, name: str) -> Tree:
+    def new_tree(self, shape: Shape, name: str) -> Tree:
         """Make new values for all arrays of a shape."""
         if shape.is_tuple:
             return tuple(
-                self.fresh(part, f"{name}.{n}") for n, part in enumerate(shape.tuple_shapes)
+                self.new_tree(part, f"{name}.{n}") for n, part in enumerate(shape.tuple_shapes)
             )
         return self.new(shape, name) if shape.is_array else None
 
@@ -189,7 +189,7 @@ def lower(
     equal = EqualComputations.of_elements(module)
     lowering = Lowering(table, target, custom_calls, fuses, module.grid, equal)
     arguments = [
-        lowering.fresh(parameter.shape, parameter.name) for parameter in module.entry.parameters
+        lowering.new_tree(parameter.shape, parameter.name) for parameter in module.entry.parameters
     ]
     result = result_of(lowering.call(module.entry, arguments))
     parameters = [value for tree in arguments for value in leaves(tree)]

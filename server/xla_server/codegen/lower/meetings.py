@@ -167,7 +167,7 @@ def _result(lowering: Lowering, builder: _Fusion) -> thunks.Value | None:
     fusion = editor.add(Opcode.FUSION, given, FusionAttributes(FusionKind.LOOP), (body,))
     fusion.name = i.name if len(i.operands) == 1 else f"{i.name}.{builder.number}"
     for each, value in zip(given, values, strict=True):
-        lowering.give(each, value)
+        lowering.bind(each, value)
     result = lowering.attempt(fusion, functools.partial(lower_fusion, lowering, fusion))
     assert result is None or isinstance(result, thunks.Value)
     return result

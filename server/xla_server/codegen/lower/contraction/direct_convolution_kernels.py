@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.kernel_ir import expressions as ir
-from xla_server.codegen.kernel_ir.builder import Items, Loop, Names, dealt
+from xla_server.codegen.kernel_ir.builder import Items, Loop, Names, task_range
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Operands, Word, function_address
 from xla_server.codegen.kernel_ir.types import Type
@@ -65,7 +65,7 @@ def add_phases(
             box = items.let("box", memory + items.axis * room)
         elif room:
             box = ir.Address(building.stack_array("box", room))
-        first, last = dealt(items.axis, lead.tasks, lead.work_items)
+        first, last = task_range(items.axis, lead.tasks, lead.work_items)
         with Loop(items, "task", last, first, iterations=lead.tasks / lead.work_items) as tasks:
             block = tasks.let("block", tasks.axis % blocks * lead.block)
             image = tasks.let("image", tasks.axis // blocks)

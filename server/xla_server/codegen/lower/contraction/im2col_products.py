@@ -8,7 +8,7 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.codegen.instructions.products import product_into
 from xla_server.codegen.kernel_ir import expressions as ir
-from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, dealt
+from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, task_range
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Operands
 from xla_server.codegen.kernel_ir.types import Type
@@ -51,7 +51,7 @@ def lower_products(made: Product, plan: Im2colPlan) -> Tree:
             scratch = building.buffer(lowering.new(shape, f"{i.name}.im2col"), ir.Usage.WRITE)
             ahead = item.axis * (size * element_type.byte_width)
             matrix = item.let("matrix", ir.Address(scratch) + ahead)
-        first, last = dealt(item.axis, tasks, items)
+        first, last = task_range(item.axis, tasks, items)
         with Loop(item, "task", last, first, iterations=tasks / items) as task:
             block = _Block.of(plan, task, blocks)
             writer = _BlockWriter(plan, element_type, block, source, matrix)

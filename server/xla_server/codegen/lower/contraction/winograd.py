@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.kernel_ir import expressions as ir
-from xla_server.codegen.kernel_ir.builder import Branch, Items, Loop, Names, dealt
+from xla_server.codegen.kernel_ir.builder import Branch, Items, Loop, Names, task_range
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Operands, function_address
 from xla_server.codegen.lower.contraction.convolution_phases import Phase, panel_columns, panels
@@ -158,7 +158,7 @@ def add_tiles(
     scratch = ir.Address(building.buffer(memory, ir.Usage.SCRATCH))
     with Items(building.body, tiled.work_items, "item") as items:
         room = items.let("room", scratch + items.axis * (4 * sum(tiled.parts)))
-        first, last = dealt(items.axis, tiled.blocks, tiled.work_items)
+        first, last = task_range(items.axis, tiled.blocks, tiled.work_items)
         with Loop(
             items, "block", last, first, iterations=tiled.blocks / tiled.work_items
         ) as blocks:

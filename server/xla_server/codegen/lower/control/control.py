@@ -15,7 +15,7 @@ from xla_server.ir.module import HloInstruction
 
 def _constant(lowering: Lowering, i: HloInstruction) -> Tree:
     """Arrays that belong to the program."""
-    tree = lowering.fresh(i.shape, i.name)
+    tree = lowering.new_tree(i.shape, i.name)
     for value, array in zip(leaves(tree), _arrays(i.attributes.literal), strict=True):
         lowering.constants[value] = np.ascontiguousarray(array)
     return tree
@@ -142,7 +142,7 @@ def _copy_at_once(lowering: Lowering, target: Tree, source: Tree) -> None:
 def _conditional(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:
     """A jump to the branch that the predicate or index selects; every branch fills the result."""
     chosen = lowering.array(i.operands[0])
-    result = lowering.fresh(i.shape, i.name)
+    result = lowering.new_tree(i.shape, i.name)
     labels = tuple(Label(f"{i.name}.branch{n}") for n in range(len(i.called)))
     end = Label(f"{i.name}.end")
     if chosen.shape.element_type.text == "pred":

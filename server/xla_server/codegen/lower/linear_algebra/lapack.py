@@ -48,7 +48,7 @@ def lower_lapack(lowering: Lowering, i: HloInstruction) -> Tree:
         k = MatrixKernel(lowering, i, call.rank)
         call.build(k)
         return k.done()
-    result = lowering.fresh(i.shape, i.name)
+    result = lowering.new_tree(i.shape, i.name)
     first = i.operands[0].shape
     for number, value in enumerate(leaves(result)):
         answer = call.empty.get(number, lambda row, column: Index(0))

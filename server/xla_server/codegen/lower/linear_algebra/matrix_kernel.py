@@ -70,7 +70,7 @@ class MatrixKernel:
         self.core = first.dimensions[first.rank - rank :]
         self.element = first.element_type
         self.real = self.element.real_component
-        self.result: Tree = lowering.fresh(i.shape, i.name)
+        self.result: Tree = lowering.new_tree(i.shape, i.name)
         self.body = Body()
         self.names = Names()
         self.part, self.parts = ir.Value("part", Type.I64), 1
