@@ -30,7 +30,7 @@ def source_module(
     linecache.cache[title] = len(source), None, source.splitlines(keepends=True), title
     room = dict(vocabulary(machine).names if names is None else names)
     exec(compile(source, title, "exec"), room)
-    return function_module(room["kernel"], "kernel", machine)
+    return function_module(room["kernel"], "kernel")
 
 
 @contextlib.contextmanager

@@ -174,7 +174,7 @@ class _Run:
     def _bytes(self, value: Value) -> Bytes:
         if value is CANCELLATION:
             return _at(self._cancellation.flag_address, value.byte_size)
-        place = self._assignment.places[value]
+        place = self._assignment.locations[value]
         if place.kind == "arena":
             return self._arena[place.number : place.number + value.byte_size]
         return _at(self._places[place], value.byte_size)

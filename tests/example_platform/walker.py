@@ -205,7 +205,7 @@ def _break(_: Break, frame: Frame) -> None:
 
 
 def _stop(node: Stop, frame: Frame) -> None:
-    if frame.arrays[node.word].load(Type.I64, 0, None) == cancellation_flag.STOP:
+    if frame.arrays[node.flag].load(Type.I64, 0, None) == cancellation_flag.STOP:
         raise _Stopped
 
 

@@ -73,7 +73,7 @@ def compiled(corpora: list[str]) -> tuple[int, int, int]:
     for routine in routines:
         routine._module(HOST)
     for function in RUNTIME:
-        function_module(function, "function", HOST)
+        function_module(function, "function")
     return len(keys), len(routines), len(RUNTIME)
 
 

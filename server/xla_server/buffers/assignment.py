@@ -35,7 +35,7 @@ class Assignment:
     donated, the program may have written the result to it.
     """
 
-    places: dict[Value, Location]
+    locations: dict[Value, Location]
     arena_bytes: int
     results: tuple[Location, ...]
 
@@ -86,7 +86,7 @@ def require_fit(use: MemoryUse, max_bytes: int | None) -> None:
 
 def memory_use(code: Code, assignment: Assignment) -> MemoryUse:
     """Return the bytes that an execution of the code needs with this assignment."""
-    own = {place.number for place in assignment.results if place.kind == "result"}
+    own = {location.number for location in assignment.results if location.kind == "result"}
     return MemoryUse(
         sum(value.byte_size for value in code.parameters),
         sum(value.byte_size for value in code.constants),
@@ -118,20 +118,20 @@ def assign(code: Code, donated: frozenset[int] = frozenset()) -> Assignment:
     for target, source in pairs:
         groups.part(groups.of(numbers[target]), groups.of(numbers[source]))
     _replace(code, given, numbers, groups)
-    places: dict[int, Location] = {}
+    locations: dict[int, Location] = {}
     for kind, values in (("parameter", code.parameters), ("constant", code.constants)):
         for number, value in enumerate(values):
-            places[groups.of(numbers[value])] = Location(kind, number)
+            locations[groups.of(numbers[value])] = Location(kind, number)
     roots = [groups.of(numbers[value]) for value in code.results]
-    results = [places.setdefault(root, Location("result", n)) for n, root in enumerate(roots)]
+    results = [locations.setdefault(root, Location("result", n)) for n, root in enumerate(roots)]
     sizes: dict[int, int] = {}
     for number, value in enumerate(liveness.values):
         root = groups.of(number)
         sizes[root] = max(sizes.get(root, 0), value.byte_size)
-    waiting = [root for root in sizes if root not in places]
-    arena = _place(waiting, sizes, groups, places)
+    waiting = [root for root in sizes if root not in locations]
+    arena = _allocate_arena(waiting, sizes, groups, locations)
     return Assignment(
-        {value: places[groups.of(n)] for n, value in enumerate(liveness.values)},
+        {value: locations[groups.of(n)] for n, value in enumerate(liveness.values)},
         arena,
         tuple(results),
     )
@@ -159,10 +159,10 @@ def _replace(code: Code, given: list[Value], numbers: dict[Value, int], groups: 
         root = groups.of(numbers[value])
         if root in homes:
             continue
-        places = free.get(value.shape, [])
-        for number, home in enumerate(places):
+        locations = free.get(value.shape, [])
+        for number, home in enumerate(locations):
             if groups.join(home, root):
-                del places[number]
+                del locations[number]
                 break
 
 
@@ -199,8 +199,8 @@ class _Groups:
             self.conflicts[b] |= self.members[a]
 
 
-def _place(
-    waiting: list[int], sizes: dict[int, int], groups: _Groups, places: dict[int, Location]
+def _allocate_arena(
+    waiting: list[int], sizes: dict[int, int], groups: _Groups, locations: dict[int, Location]
 ) -> int:
     """Assign each group the lowest free offset of the arena, large ones first.
 
@@ -219,5 +219,5 @@ def _place(
             offset = max(offset, end)
         spans[root] = offset, offset + size
         placed |= groups.members[root]
-    places.update((root, Location("arena", begin)) for root, (begin, _) in spans.items())
+    locations.update((root, Location("arena", begin)) for root, (begin, _) in spans.items())
     return max((end for _, end in spans.values()), default=0)

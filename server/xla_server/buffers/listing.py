@@ -13,8 +13,8 @@ def buffer_listing(code: thunks.Code, assignment: Assignment) -> Iterator[str]:
     spans = _spans(code, liveness)
     rows = [("value", "shape", "bytes", "place", "rows")]
     for number, value in enumerate(liveness.values):
-        place = assignment.places[value]
-        where, size = f"{place.kind} {place.number}", str(value.byte_size)
+        location = assignment.locations[value]
+        where, size = f"{location.kind} {location.number}", str(value.byte_size)
         rows.append((f"%{value.name}", str(value.shape), size, where, spans[number]))
     yield f"arena: {assignment.arena_bytes} bytes"
     yield ""

@@ -91,13 +91,13 @@ def _mutual(conflicts: list[int]) -> list[int]:
         rows = sets[begin : begin + _ROWS]
         # Most values live briefly, so a block of rows has few nonzero columns.
         used = np.flatnonzero(rows.any(axis=0))
-        turned = np.packbits(
+        transposed = np.packbits(
             np.unpackbits(rows[:, used], axis=1, bitorder="little").T, axis=1, bitorder="little"
         )
         others = (8 * used[:, None] + np.arange(8)).reshape(-1)
         are_values = others < len(conflicts)
-        end = begin // 8 + turned.shape[1]
-        reverse[others[are_values], begin // 8 : end] = turned[are_values]
+        end = begin // 8 + transposed.shape[1]
+        reverse[others[are_values], begin // 8 : end] = transposed[are_values]
     return [int.from_bytes(row.tobytes(), "little") for row in sets | reverse]
 
 

@@ -21,15 +21,15 @@ def is_given(value: thunks.Value) -> bool:
     return value in named or isinstance(value, thunks.Gathered)
 
 
-def of_kind(kind: str, places: Iterable[Location]) -> list[Location]:
+def of_kind(kind: str, locations: Iterable[Location]) -> list[Location]:
     """Return the distinct locations of a kind, in order."""
-    return list(dict.fromkeys(place for place in places if place.kind == kind))
+    return list(dict.fromkeys(location for location in locations if location.kind == kind))
 
 
 def copies_nothing(row: object, assignment: Assignment) -> bool:
     """Return whether a thunk copies a value whose target shares its memory."""
     return isinstance(row, thunks.CopyThunk) and (
-        assignment.places[row.target] == assignment.places[row.source]
+        assignment.locations[row.target] == assignment.locations[row.source]
     )
 
 

@@ -218,4 +218,4 @@ def _of_ir(kernel: KernelCode) -> Kernel:
 @functools.cache
 def native_object(function: Callable[..., None], symbol: str, machine: Machine) -> bytes:
     """The object code of a function of int64 that returns nothing; once for a process."""
-    return object_of_module(function_module(function, symbol, machine), machine)
+    return object_of_module(function_module(function, symbol), machine)

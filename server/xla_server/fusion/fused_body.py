@@ -36,7 +36,7 @@ class FusedBody:
             self._parameters[operand] = known
         return known
 
-    def take_in(
+    def fuse(
         self, i: HloInstruction, inside: Mapping[HloInstruction, HloInstruction]
     ) -> list[HloInstruction]:
         """Copy an instruction, or a fusion's computation, and return its results.
@@ -53,9 +53,7 @@ class FusedBody:
             if inner.opcode is not Opcode.PARAMETER and inner.opcode is not Opcode.TUPLE:
                 copies[inner] = self._editor.copy(inner, [copies[part] for part in inner.operands])
                 self.instructions.append(copies[inner])
-        root = called.root
-        roots = root.operands if root.opcode is Opcode.TUPLE else (root,)
-        return [copies[part] for part in roots]
+        return [copies[part] for part in called.results]
 
     def fusion(
         self, results: Sequence[HloInstruction], name: str, kind: FusionKind = FusionKind.LOOP

@@ -8,7 +8,7 @@ import collections
 import dataclasses
 import itertools
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.dimension_numbers import PaddingDimension, Window
@@ -100,7 +100,7 @@ class _Plan:
             i not in self.fusible
             or i is self.root
             or not readers
-            or not all(map(self._may_take_in, readers))
+            or not all(map(self._may_fuse, readers))
             or not self._may_inline(i)
         ):
             self.kernels[i] = self.contexts[i] = frozenset([i])
@@ -122,7 +122,7 @@ class _Plan:
             if i.opcode is Opcode.REDUCE_WINDOW:
                 self.windows[kernel] = i.attributes.window
 
-    def _may_take_in(self, reader: HloInstruction) -> bool:
+    def _may_fuse(self, reader: HloInstruction) -> bool:
         """Return whether a reader may compute its operands.
 
         A stored reshape is no kernel, and a tiled transpose reads its operand from memory.
@@ -338,28 +338,20 @@ class _Plan:
 
     def _are_rows(self, i: HloInstruction, kernel: HloInstruction) -> bool:
         """Return whether all readers, transitively, take one value of `i` per row."""
-        readers, source = self.readers[i], i.operands[0].shape.dimensions
-        waiting, seen = [(i, reader) for reader in readers], set(readers)
-        while waiting:
-            operand, reader = waiting.pop()
-            if not self._reads_rows(operand, reader, source, kernel):
-                return False
-            if reader.opcode is Opcode.BROADCAST or reader is kernel:
-                continue
-            new = [next_ for next_ in self.readers[reader] if next_ not in seen]
-            seen.update(new)
-            waiting += [(reader, next_) for next_ in new]
-        return True
+
+        def following(part: HloInstruction) -> Sequence[HloInstruction]:
+            is_last = part.opcode is Opcode.BROADCAST or part is kernel
+            return () if is_last else self.readers[part]
+
+        readers = reached(self.readers[i], following)
+        return all(self._reads_rows(i, reader, kernel) for reader in readers)
 
     def _reads_rows(
-        self,
-        i: HloInstruction,
-        reader: HloInstruction,
-        source: tuple[int, ...],
-        kernel: HloInstruction,
+        self, i: HloInstruction, reader: HloInstruction, kernel: HloInstruction
     ) -> bool:
+        """Return whether a reader of `i`, or of values of its shape, takes one for each row."""
         if reader.opcode is Opcode.BROADCAST:
-            leading = tuple(range(i.shape.rank))
+            leading, source = tuple(range(i.shape.rank)), i.operands[0].shape.dimensions
             return (
                 reader.shape.dimensions == source
                 and reader.attributes.dimensions == leading
@@ -417,7 +409,7 @@ def _fuse(computation: HloComputation, target: Target, editor: Editor) -> bool:
         body, copies = FusedBody(editor), dict[HloInstruction, HloInstruction]()
         for i in in_post_order([root], lambda i: i.operands if is_inside(i) else ()):
             if is_inside(i):
-                (copies[i],) = body.take_in(i, copies)
+                (copies[i],) = body.fuse(i, copies)
             else:
                 copies[i] = body.parameter(i)
         if len(body.instructions) < 2:

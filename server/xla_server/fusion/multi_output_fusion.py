@@ -71,9 +71,7 @@ class _Space(NamedTuple):
 
 
 def _space(i: HloInstruction, capability: Capability) -> _Space:
-    root = i.called[0].root if i.opcode is Opcode.FUSION else i
-    if root.opcode is Opcode.TUPLE:
-        root = root.operands[0]
+    root = i.called[0].results[0] if i.opcode is Opcode.FUSION else i
     if root.opcode is Opcode.REDUCE:
         reduced = tuple(sorted(root.attributes.dimensions))
         return _Space("reduce", root.operands[0].shape.dimensions, reduced)
@@ -270,7 +268,7 @@ def _merge(
         body = FusedBody(editor)
         inside: dict[HloInstruction, HloInstruction] = {}
         for i in group:
-            results = body.take_in(i, inside)
+            results = body.fuse(i, inside)
             if i.shape.is_tuple:
                 inside.update((part, results[part.attributes.index]) for part in readers[i])
             else:

@@ -57,8 +57,8 @@ class OutputFusion:
             if producer is None:
                 continue
             body = FusedBody(editor)
-            (product,) = body.take_in(producer, {})
-            results = body.take_in(i, {producer: product})
+            (product,) = body.fuse(producer, {})
+            results = body.fuse(i, {producer: product})
             if readers[producer] != [i] or producer is computation.root:
                 results.append(product)
             fused = body.fusion(results, i.name, FusionKind.OUTPUT)

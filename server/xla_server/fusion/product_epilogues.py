@@ -165,7 +165,7 @@ class ProductEpilogues:
             # Constants that are scalars are copied where they are read.
             inside = (i for i in {dot, *chain.inside} if i.opcode is not Opcode.CONSTANT)
             for i in sorted(inside, key=order.__getitem__):
-                (copies[i],) = body.take_in(i, copies)
+                (copies[i],) = body.fuse(i, copies)
             last = chain.last
             (replaced[last],) = body.fusion([copies[last]], last.name, FusionKind.OUTPUT)
         replace(module, computation, replaced, editor)

@@ -125,8 +125,7 @@ class _Split:
 
     def results(self) -> list[HloInstruction]:
         """Add the kernels and return the results of the fusion in their order."""
-        root = self._called.root
-        wanted = root.operands if root.opcode is Opcode.TUPLE else (root,)
+        wanted = self._called.results
         for i in self._called.instructions:
             if i in self._stored:
                 (self._outside[i],) = self._kernel([i])
@@ -149,7 +148,7 @@ class _Split:
         body = FusedBody(self._editor)
         copies = {i: body.parameter(self._outside[i]) for i in inside if i in self._outside}
         for i in computed:
-            (copies[i],) = body.take_in(i, copies)
+            (copies[i],) = body.fuse(i, copies)
         is_input = len(results) == 1 and results[0].opcode is Opcode.REDUCE
         kind = FusionKind.INPUT if is_input else FusionKind.LOOP
         return body.fusion([copies[i] for i in results], results[-1].name, kind)

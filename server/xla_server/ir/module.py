@@ -77,6 +77,11 @@ class HloComputation:
             tuple(parameter.name for parameter in self.parameters),
         )
 
+    @property
+    def results(self) -> tuple[HloInstruction, ...]:
+        """The instructions of what it returns: operands of a tuple at the root, or the root."""
+        return self.root.operands if self.root.opcode is Opcode.TUPLE else (self.root,)
+
     def reachable(self) -> list["HloComputation"]:
         """Return the computation and all that it calls, directly or not, each once."""
         found, known = [self], {self}

@@ -33,7 +33,7 @@ class Encoded:
         rows = [row for row in code.rows if not copies_nothing(row, assignment)]
         parameters = [Location("parameter", number) for number in range(len(code.parameters))]
         results = of_kind("result", assignment.results)
-        named = [assignment.places[value] for row in rows for value in addressed(row)]
+        named = [assignment.locations[value] for row in rows for value in addressed(row)]
         constants = of_kind("constant", [*named, *assignment.results])
         arena = of_kind("arena", named)
         order = [_CANCELLATION_LOCATION, *parameters, *results, *constants, *arena]
@@ -48,7 +48,7 @@ class Encoded:
         self.kernels = kernels.get_all(called)
         self._native = kernels.native
         self._chunks = code.chunks
-        self._places = assignment.places
+        self._places = assignment.locations
         self._labels = label_positions(rows)
         self._indices: list[int] = []
         self._targets: list[int] = []

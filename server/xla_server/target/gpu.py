@@ -54,7 +54,7 @@ UNSEEN_WORK = 3 << 20
 """Most additions of a thread between two polls of the cancellation flag: 10 ms at 1.2 GHz. The aim
 is a tenth of a second, and the multiprocessor interleaves other threads."""
 
-LOOK_WORK = UNSEEN_WORK >> 4
+SPAN_WORK = UNSEEN_WORK >> 4
 """Additions between two polls in a kernel that polls. Reading the flag in host memory takes two
 microseconds, a three hundredth of that."""
 

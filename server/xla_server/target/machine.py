@@ -164,11 +164,7 @@ def _host(name: str | None, features: str | None, cores: int) -> Machine:
     if features is None:
         features = str(llvm.get_host_cpu_features().flatten())
     kind = _KINDS.get(platform.machine().lower(), Architecture.OTHER)
-    l2_bytes = _system("SC_LEVEL2_CACHE_SIZE")
-    l2_bytes = l2_bytes if l2_bytes > 0 else _L2_BYTES
+    key = "SC_LEVEL2_CACHE_SIZE"
+    reported = os.sysconf(key) if key in os.sysconf_names else 0
+    l2_bytes = reported if reported > 0 else _L2_BYTES
     return Machine(kind, name or str(llvm.get_host_cpu_name()), features, l2_bytes, cores)
-
-
-def _system(key: str) -> int:
-    """Return a number that the system reports; 0 if it does not know it."""
-    return os.sysconf(key) if key in os.sysconf_names else 0

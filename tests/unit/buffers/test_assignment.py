@@ -21,7 +21,7 @@ def kernel(result: Value, *operands: Value, in_place: bool = False) -> KernelThu
 
 
 def places(code: Code, *values: Value) -> list[tuple[str, int]]:
-    found = assign(code).places
+    found = assign(code).locations
     return [(found[v].kind, found[v].number) for v in values]
 
 
@@ -102,7 +102,7 @@ def test_what_a_loop_reads_stays_until_the_loop_ends() -> None:
         Jump(begin),
         end,
     ]
-    found = assign(Code(rows, [x], {}, [state])).places
+    found = assign(Code(rows, [x], {}, [state])).locations
     others = {found[v] for v in (state, goes_on, step)}
     assert found[kept] not in others
 
@@ -118,8 +118,8 @@ def test_a_donated_parameter_is_written_over_when_it_is_not_needed_any_more() ->
     x, a, b = value("x"), value("a"), value("b")
     code = Code([kernel(a, x), kernel(b, a)], [x], {}, [b])
     found = assign(code, frozenset([0]))
-    assert found.results == (found.places[x],)
-    assert found.places[a] != found.places[x]
+    assert found.results == (found.locations[x],)
+    assert found.locations[a] != found.locations[x]
     assert assign(code).results[0].kind == "result"
 
 

@@ -63,7 +63,7 @@ def on_platform(
 
 def copied_bytes(code: Code, assignment: Assignment) -> int:
     """The bytes that the copies of a program move: those whose values do not share memory."""
-    places = assignment.places
+    places = assignment.locations
     return sum(
         row.target.byte_size
         for row in code.rows

@@ -55,7 +55,7 @@ ALLOWED = {
         codegen/functions/real/irrational.py: leading
         codegen/gpu/lower/reduction/scan.py: _Scan.add
         codegen/lower/fourier/fft_lines.py: LineTransforms._convolution LineTransforms._cut
-            LineTransforms._turned LineTransforms.transform
+            LineTransforms._swap LineTransforms.transform
         codegen/lower/fourier/fft_plan.py: radices
         codegen/routines/fourier/fourier_passes.py: _composite _of_eight _of_four butterfly
         ir/affine.py: _joined _sum
@@ -68,8 +68,8 @@ ALLOWED = {
         backends/host_buffer.py: HostBuffer.of_literal HostBuffer.placed literal_of
         backends/signature.py: _laid_out owned
         codegen/lower/control/control.py: _arrays _state
-        codegen/lower/host.py: _arrays _value
-        codegen/lower/lowering.py: Lowering.fresh leaves
+        codegen/lower/host.py: _value
+        codegen/lower/lowering.py: Lowering.new_tree
         evaluator/interpret.py: describe has_shape
         ir/fingerprint.py: _add_literal
         ir/traversal.py: leaves
@@ -126,10 +126,11 @@ ALLOWED = {
         fusion/analysis/index_maps.py: _terms
     """,
     KERNEL: """
-        codegen/compiler/python_compiler.py: _Function._assign_to _Function._call _Function._chosen
-            _Function._count_range _Function._count_range.inside _Function._do _Function._do_all
-            _Function._shortened _Function._value
-        codegen/compiler/python_names.py: _strays
+        codegen/compiler/python_compiler.py: InlinedFunction._assign_to InlinedFunction._body
+            InlinedFunction._call InlinedFunction._conditional InlinedFunction._conditional.write
+            InlinedFunction._for_loop InlinedFunction._for_loop.inside
+            InlinedFunction._short_circuit InlinedFunction._statement InlinedFunction._value
+        codegen/compiler/python_names.py: _used_unassigned
         codegen/emit/llvm.py: Emitter._base Emitter._count_axis Emitter._count_axis.inside
             Emitter._index Emitter._loop Emitter._part Emitter._value Emitter._write
             Emitter._write_all
@@ -141,7 +142,7 @@ ALLOWED = {
         codegen/kernel.py: Kernels._load_named Kernels._load_shared
         codegen/kernel_ir/analysis/corners.py: _Execution.run
         codegen/kernel_ir/analysis/hoisting.py: _Varying._note
-        codegen/kernel_ir/analysis/known_numbers.py: Numbers.place Numbers.value
+        codegen/kernel_ir/analysis/known_numbers.py: Numbers.address Numbers.value
         codegen/kernel_ir/analysis/repetitions.py: Forms.of
         codegen/kernel_ir/numba_text.py: NumbaText._address NumbaText._base NumbaText._index
             NumbaText._statement NumbaText.expression NumbaText.lines

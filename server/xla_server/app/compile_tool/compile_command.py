@@ -85,7 +85,7 @@ def _files(directory: Path) -> DumpFiles:
 
 
 def _summary(module: HloModule, compilation: Compilation) -> Iterator[str]:
-    code, places = compilation.code, compilation.assignment.places
+    code, places = compilation.code, compilation.assignment.locations
     changed = ", ".join(dict.fromkeys(compilation.changed)) or "none"
     yield f"passes that changed it: {changed}"
     yield f"instructions: {_count(module)} read, {_count(compilation.module)} after the passes"

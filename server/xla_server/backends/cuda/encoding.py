@@ -40,7 +40,7 @@ def encode(
 ) -> Encoded:
     """Return the program of these rows, whose kernels are in `modules` by their keys."""
     kept = [row for row in rows if not copies_nothing(row, assignment)]
-    named = [assignment.places[value] for row in kept for value in _named(row)]
+    named = [assignment.locations[value] for row in kept for value in _named(row)]
     parameters = [Location("parameter", number) for number in range(len(code.parameters))]
     results = of_kind("result", assignment.results)
     constants = of_kind("constant", [*named, *assignment.results])
@@ -90,7 +90,7 @@ class _Tables:
 
     def _slot(self, value: thunks.Value) -> int:
         return self._slots[
-            _FLAG if value is thunks.CANCELLATION else self._assignment.places[value]
+            _FLAG if value is thunks.CANCELLATION else self._assignment.locations[value]
         ]
 
     def _encoded(self, row: PlacedRow) -> DeviceRow:

@@ -64,7 +64,7 @@ class BlockWriter:
         self._loops: list[tuple[Any, Any]] = []
 
     @property
-    def _is_left(self) -> bool:
+    def _is_unreachable(self) -> bool:
         """Return whether the current position is unreachable."""
         block = self._builder.block
         return block.is_terminated or block not in self._reached
@@ -76,25 +76,27 @@ class BlockWriter:
         with self._builder.goto_entry_block():
             return self._builder.alloca(form)
 
-    def _go_to(self, block: Any) -> Any:
-        """Branch to a block; return the instruction."""
+    def _branch(self, block: Any) -> Any | None:
+        """Branch to a block; return the instruction. Unreachable positions need none."""
+        if self._is_unreachable:
+            return None
         self._reached.add(block)
         return self._builder.branch(block)
 
-    def _go_either_way(self, condition: Any, then: Any, other: Any) -> None:
+    def _conditional_branch(self, condition: Any, then: Any, other: Any) -> None:
         if isinstance(condition, ir.Constant):
-            self._go_to(then if condition.constant else other)
+            self._branch(then if condition.constant else other)
             return
         self._reached |= {then, other}
         self._builder.cbranch(condition, then, other)
 
-    def _go_on_at(self, block: Any) -> None:
+    def _position_at(self, block: Any) -> None:
         """Move to a block, whose predecessors are all known except back edges of its own loop."""
         if not self._builder.block.is_terminated:
             self._builder.unreachable()
         self._builder.position_at_end(block)
 
-    def _choose(
+    def _if_else(
         self,
         condition: Any,
         then: Callable[[], object],
@@ -105,15 +107,14 @@ class BlockWriter:
             (then if condition.constant else otherwise)()
             return
         *branches, after = self._blocks("then", "else", "after")
-        self._go_either_way(condition, *branches)
+        self._conditional_branch(condition, *branches)
         for block, write in zip(branches, (then, otherwise), strict=True):
-            self._go_on_at(block)
+            self._position_at(block)
             write()
-            if not self._is_left:
-                self._go_to(after)
-        self._go_on_at(after)
+            self._branch(after)
+        self._position_at(after)
 
-    def _count(self, low: Any, high: Any, step: int, write: Callable[[Any], None]) -> Any | None:
+    def _for(self, low: Any, high: Any, step: int, write: Callable[[Any], None]) -> Any | None:
         """Write a loop over numbers; `write` gets the number and writes the body.
 
         Returns the branch back to the loop's test; None if that is unreachable.
@@ -122,40 +123,39 @@ class BlockWriter:
         b, counter = self._builder, self._alloca(WORD)
         b.store(low, counter)
         test, inside, following, after = self._blocks("test", "body", "step", "after")
-        self._go_to(test)
-        self._go_on_at(test)
+        self._branch(test)
+        self._position_at(test)
         number = b.load(counter)
         more = b.icmp_signed("<" if step > 0 else ">", number, high)
-        self._go_either_way(more, inside, after)
-        self._go_on_at(inside)
-        self._run(lambda: write(number), following, after)
-        self._go_on_at(following)
+        self._conditional_branch(more, inside, after)
+        self._position_at(inside)
+        self._loop_body(lambda: write(number), following, after)
+        self._position_at(following)
         back = None
-        if not self._is_left:
+        if not self._is_unreachable:
             b.store(b.add(b.load(counter), ir.Constant(WORD, step), flags=("nsw",)), counter)
-            back = self._go_to(test)
-        self._go_on_at(after)
+            back = self._branch(test)
+        self._position_at(after)
         return back
 
-    def _repeat(self, condition: Callable[[], Any], write: Callable[[], None]) -> None:
+    def _while(self, condition: Callable[[], Any], write: Callable[[], None]) -> None:
         """Write a loop that runs while a condition holds."""
         test, inside, after = self._blocks("test", "body", "after")
-        self._go_to(test)
-        self._go_on_at(test)
-        self._go_either_way(condition(), inside, after)
-        self._go_on_at(inside)
-        self._run(write, test, after)
-        self._go_on_at(after)
+        self._branch(test)
+        self._position_at(test)
+        self._conditional_branch(condition(), inside, after)
+        self._position_at(inside)
+        self._loop_body(write, test, after)
+        self._position_at(after)
 
-    def _run(self, write: Callable[[], None], following: Any, after: Any) -> None:
+    def _loop_body(self, write: Callable[[], None], following: Any, after: Any) -> None:
         """Write the body of a loop, which continues at `following` and breaks to `after`."""
         self._loops.append((following, after))
         write()
         self._loops.pop()
-        if not self._is_left:
-            self._go_to(following)
+        self._branch(following)
 
-    def _instruct(self, called: Instruction, given: Sequence[Typed]) -> Typed:
+    def _call_instruction(self, called: Instruction, given: Sequence[Typed]) -> Typed:
         context = cpu_target.target_context
         kinds = tuple(kind for kind, _ in given)
         signature = called.signature(cpu_target.typing_context, kinds)
@@ -168,6 +168,8 @@ class BlockWriter:
         except NumbaNotImplementedError as error:
             # Numba registers its conversions at its first compilation.
             raise UnsupportedError(str(error)) from error
+        # An instruction may end in a block of its own.
+        self._reached.add(self._builder.block)
         return from_registers(self._builder, signature.return_type, written)
 
 

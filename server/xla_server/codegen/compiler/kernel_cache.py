@@ -46,7 +46,7 @@ class KernelCache:
         self._max_bytes = max_bytes
         self._fingerprint = fingerprint()
         self._lock = threading.Lock()
-        self._is_told = False
+        self._has_warned = False
         # A scan of the whole directory is due with the first file that is added.
         self._added = max_bytes
         open_directory(directory)
@@ -83,9 +83,9 @@ class KernelCache:
         try:
             work()
         except OSError as error:
-            if not self._is_told:
+            if not self._has_warned:
                 _LOG.warning("compiled kernels cannot be kept on disk: %s", error)
-            self._is_told = True
+            self._has_warned = True
 
     def _put(self, symbol: str, code: bytes) -> None:
         # A reader sees no file or a complete one: a rename is atomic.

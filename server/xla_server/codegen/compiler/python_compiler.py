@@ -24,7 +24,6 @@ from xla_server.codegen.compiler.blocks import BlockWriter, module_of, write_bod
 from xla_server.codegen.compiler.python_names import ssa_names, stored_names
 from xla_server.codegen.instructions.instruction import Instruction
 from xla_server.codegen.kernel_ir.routine import arguments_of
-from xla_server.target.machine import Machine
 
 _DEEPEST = 16
 """Largest depth of nested calls; recursion is refused."""
@@ -40,52 +39,36 @@ def _parsed(text: str) -> ast.Module:
         return ast.parse(text)
 
 
-def function_module(function: Callable[..., None], symbol: str, machine: Machine) -> ir.Module:
+def function_module(function: Callable[..., None], symbol: str) -> ir.Module:
     """The LLVM module of a function of int64 that returns nothing, as `symbol`.
 
     It follows numba's convention. Raises UnsupportedError.
     """
-    text = _Text.of(function)
 
     def write(builder: Any, start: Any, args: Sequence[Any]) -> None:
         given = [(types.int64, argument) for argument in args]
-        if _Function(builder, {start}, text, given, machine, _DEEPEST).write() is not None:
+        if InlinedFunction(builder, {start}, function, given).write() is not None:
             raise typed.UnsupportedError("a function with a result")
 
-    return module_of(symbol, len(text.parameters), write)
+    return module_of(symbol, len(_Text.of(function).parameters), write)
 
 
-def write_function(code: Any, machine: Machine, function: Callable[..., Any]) -> None:
+def write_function(code: Any, function: Callable[..., Any]) -> None:
     """Write the code of a Python function, whose parameters may be records, to an LLVM function.
 
     Raises UnsupportedError.
     """
-    text = _Text.of(function)
 
     def write(builder: Any, start: Any) -> None:
         words = ((types.int64, argument) for argument in code.args)
         given = arguments_of(function, words, typed.joined)
-        result = _Function(builder, {start}, text, given, machine, _DEEPEST).write()
+        result = InlinedFunction(builder, {start}, function, given).write()
         if result is None:
             builder.ret_void()
         else:
             builder.ret(typed.widened(builder, result)[1])
 
     write_body(code, write)
-
-
-def write_inlined(
-    builder: Any,
-    reached: set[Any],
-    function: Callable[..., Any],
-    given: Sequence[typed.Typed],
-    machine: Machine,
-) -> typed.Typed | None:
-    """Inline a Python function at a builder's position, for these operands; return its result.
-
-    Raises UnsupportedError.
-    """
-    return _Function(builder, reached, _Text.of(function), given, machine, _DEEPEST).write()
 
 
 def _source(function: Callable[..., Any]) -> str:
@@ -129,8 +112,8 @@ class _Text:
         )
 
 
-class _Function(BlockWriter):
-    """Emitter of one function at a builder's position, for these operands.
+class InlinedFunction(BlockWriter):
+    """Emitter of a Python function at a builder's position, for these operands.
 
     `depth` is the number of further nested calls that are allowed.
     """
@@ -139,14 +122,13 @@ class _Function(BlockWriter):
         self,
         builder: Any,
         reached: set[Any],
-        text: _Text,
+        function: Callable[..., Any],
         given: Sequence[typed.Typed],
-        machine: Machine,
-        depth: int,
+        depth: int = _DEEPEST,
     ) -> None:
+        """Raise UnsupportedError if the function or its operands are."""
         super().__init__(builder, reached)
-        self._text = text
-        self._machine = machine
+        self._text = text = _Text.of(function)
         self._depth = depth
         self._known: dict[str, typed.Typed] = {}
         self._variables: dict[str, tuple[Any, Any]] = {}
@@ -162,11 +144,11 @@ class _Function(BlockWriter):
                 self._known[name] = value
 
     def write(self) -> typed.Typed | None:
-        """Write the function; return its result, or None."""
-        self._do_all(self._text.body)
-        if not self._is_left:
-            self._leave(None)
-        self._go_on_at(self._end)
+        """Write the function; return its result, or None. Raises UnsupportedError."""
+        self._body(self._text.body)
+        if not self._is_unreachable:
+            self._return(None)
+        self._position_at(self._end)
         results = [value for _, value in self._returned]
         if not any(results):
             return None
@@ -174,13 +156,13 @@ class _Function(BlockWriter):
             raise typed.UnsupportedError("a function that returns something at times")
         return self._merged([(block, value) for block, value in self._returned if value])
 
-    def _do_all(self, statements: Sequence[ast.stmt]) -> None:
+    def _body(self, statements: Sequence[ast.stmt]) -> None:
         for statement in statements:
-            if self._is_left:
+            if self._is_unreachable:
                 return
-            self._do(statement)
+            self._statement(statement)
 
-    def _do(self, statement: ast.stmt) -> None:
+    def _statement(self, statement: ast.stmt) -> None:
         b = self._builder
         match statement:
             case ast.Assign(targets=[target], value=value):
@@ -192,46 +174,44 @@ class _Function(BlockWriter):
             case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
                 pass
             case ast.For(target=ast.Name(id=name), orelse=[]):
-                self._count_range(name, statement)
+                self._for_loop(name, statement)
             case ast.While(test=test, body=body, orelse=[]):
-                self._repeat(lambda: typed.truth(b, self._value(test)), lambda: self._do_all(body))
+                self._while(lambda: typed.truth(b, self._value(test)), lambda: self._body(body))
             case ast.If(test=test, body=body, orelse=orelse):
                 condition = typed.truth(b, self._value(test))
-                self._choose(condition, lambda: self._do_all(body), lambda: self._do_all(orelse))
+                self._if_else(condition, lambda: self._body(body), lambda: self._body(orelse))
             case ast.Return(value=value):
-                self._leave(None if value is None else self._value(value))
+                self._return(None if value is None else self._value(value))
             case ast.Break():
-                self._go_to(self._loops[-1][1])
+                self._branch(self._loops[-1][1])
             case ast.Continue():
-                self._go_to(self._loops[-1][0])
+                self._branch(self._loops[-1][0])
             case _:
                 raise typed.UnsupportedError(type(statement).__name__)
 
-    def _count_range(self, name: str, loop: ast.For) -> None:
+    def _for_loop(self, name: str, loop: ast.For) -> None:
         """A loop over a range, whose step is a number in the text."""
         match loop.iter:
-            case ast.Call(func=ast.Name(id="range"), args=[stop], keywords=[]):
-                low, high, step = ir.Constant(typed.WORD, 0), self._word(stop), 1
-            case ast.Call(func=ast.Name(id="range"), args=[start, stop], keywords=[]):
-                low, high, step = self._word(start), self._word(stop), 1
-            case ast.Call(func=ast.Name(id="range"), args=[start, stop, by], keywords=[]):
-                low, high = self._word(start), self._word(stop)
-                number = self._word(by)
-                step = number.constant if isinstance(number, ir.Constant) else 0
-                if not step:
-                    raise typed.UnsupportedError("a range whose step is not known")
+            case ast.Call(
+                func=ast.Name(id="range"), args=([_] | [_, _] | [_, _, _]) as ends, keywords=[]
+            ):
+                given = slice(*map(self._word, ends))
             case _:
                 raise typed.UnsupportedError("a loop over something else")
+        low = ir.Constant(typed.WORD, 0) if given.start is None else given.start
+        step = ir.Constant(typed.WORD, 1) if given.step is None else given.step
+        if not isinstance(step, ir.Constant) or not step.constant:
+            raise typed.UnsupportedError("a range whose step is not known")
 
         def inside(number: Any) -> None:
             self._assign(name, (types.int64, number))
-            self._do_all(loop.body)
+            self._body(loop.body)
 
-        self._count(low, high, step, inside)
+        self._for(low, given.stop, step.constant, inside)
 
-    def _leave(self, value: typed.Typed | None) -> None:
+    def _return(self, value: typed.Typed | None) -> None:
         self._returned.append((self._builder.block, value))
-        self._go_to(self._end)
+        self._branch(self._end)
 
     def _assign_to(self, target: ast.expr, value: typed.Typed) -> None:
         match target:
@@ -297,9 +277,9 @@ class _Function(BlockWriter):
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 return typed.compare(b, op, self._value(left), self._value(right))
             case ast.BoolOp(op=op, values=values):
-                return self._shortened(isinstance(op, ast.And), values)
+                return self._short_circuit(isinstance(op, ast.And), values)
             case ast.IfExp(test=test, body=body, orelse=orelse):
-                return self._chosen(test, body, orelse)
+                return self._conditional(test, body, orelse)
             case ast.Attribute(value=record, attr=name):
                 return typed.field(self._value(record), name)
             case ast.Tuple(elts=elements):
@@ -309,7 +289,7 @@ class _Function(BlockWriter):
     def _word(self, expression: ast.expr) -> Any:
         return typed.widened(self._builder, self._value(expression))[1]
 
-    def _shortened(self, is_and: bool, values: Sequence[ast.expr]) -> typed.Typed:
+    def _short_circuit(self, is_and: bool, values: Sequence[ast.expr]) -> typed.Typed:
         """Write a short-circuit `and` or `or`."""
         decided = []
         (end,) = self._blocks("decided")
@@ -317,32 +297,28 @@ class _Function(BlockWriter):
             kind, bit = self._value(expression)
             if kind != types.boolean:
                 raise typed.UnsupportedError("and, or of something else")
-            is_last = number == len(values) - 1
-            if typed.is_known((kind, bit)) and not is_last and bool(bit.constant) == is_and:
+            is_last, is_known = number == len(values) - 1, isinstance(bit, ir.Constant)
+            if is_known and not is_last and bool(bit.constant) == is_and:
                 continue
             decided.append((self._builder.block, (types.boolean, bit)))
-            if is_last or typed.is_known((kind, bit)):
-                self._go_to(end)
+            if is_last or is_known:
+                self._branch(end)
                 break
             (more,) = self._blocks("undecided")
-            self._go_either_way(bit, *((more, end) if is_and else (end, more)))
-            self._go_on_at(more)
-        self._go_on_at(end)
+            self._conditional_branch(bit, *((more, end) if is_and else (end, more)))
+            self._position_at(more)
+        self._position_at(end)
         return self._merged(decided)
 
-    def _chosen(self, test: ast.expr, body: ast.expr, orelse: ast.expr) -> typed.Typed:
-        condition = typed.truth(self._builder, self._value(test))
-        if typed.is_known((types.boolean, condition)):
-            return self._value(body if condition.constant else orelse)
-        then, other, after = self._blocks("then", "else", "after")
-        self._go_either_way(condition, then, other)
-        values = []
-        for block, expression in ((then, body), (other, orelse)):
-            self._go_on_at(block)
+    def _conditional(self, test: ast.expr, body: ast.expr, orelse: ast.expr) -> typed.Typed:
+        values: list[tuple[Any, typed.Typed]] = []
+
+        def write(expression: ast.expr) -> None:
             value = self._value(expression)
             values.append((self._builder.block, value))
-            self._go_to(after)
-        self._go_on_at(after)
+
+        condition = typed.truth(self._builder, self._value(test))
+        self._if_else(condition, lambda: write(body), lambda: write(orelse))
         return self._merged(values)
 
     def _call(self, call: ast.Call) -> typed.Typed:
@@ -354,13 +330,13 @@ class _Function(BlockWriter):
         called = self._text.names.get(name, getattr(builtins, name, None))
         given = [self._value(argument) for argument in call.args]
         if isinstance(called, Instruction):
-            return self._instruct(called, given)
+            return self._call_instruction(called, given)
         if called in typed.BUILT_IN:
             return typed.BUILT_IN[called](self._builder, *given)
         if not isinstance(called, Dispatcher) or not self._depth:
             raise typed.UnsupportedError("a call of something else")
-        text = _Text.of(called.py_func)
-        inner = _Function(self._builder, self._reached, text, given, self._machine, self._depth - 1)
+        depth = self._depth - 1
+        inner = InlinedFunction(self._builder, self._reached, called.py_func, given, depth)
         return inner.write() or (types.void, None)
 
     def _merged(self, values: Sequence[tuple[Any, typed.Typed]]) -> typed.Typed:

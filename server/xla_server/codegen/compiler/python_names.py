@@ -18,25 +18,25 @@ def ssa_names(function: ast.FunctionDef, assignments: Counter[str]) -> frozenset
     """Return the SSA values: names that one of `assignments` sets, used where that dominates."""
     stored = Counter(assignments)
     stored.update(argument.arg for argument in function.args.args)
-    strays = set(_strays(function.body, frozenset()))
-    return frozenset(name for name, count in stored.items() if count == 1) - strays
+    unassigned = set(_used_unassigned(function.body, frozenset()))
+    return frozenset(name for name, count in stored.items() if count == 1) - unassigned
 
 
-def _strays(statements: Sequence[ast.stmt], known: Set[str]) -> Iterator[str]:
+def _used_unassigned(statements: Sequence[ast.stmt], known: Set[str]) -> Iterator[str]:
     """Names that statements use before they are assigned."""
     have = set(known)
     for statement in statements:
         match statement:
             case ast.For(target=target, iter=iterated, body=body, orelse=orelse):
-                yield from _used(iterated) - have
-                yield from _strays(body, have | _given(target))
-                yield from _strays(orelse, have)
+                yield from _names(iterated, ast.Load) - have
+                yield from _used_unassigned(body, have | _names(target, ast.Store))
+                yield from _used_unassigned(orelse, have)
             case ast.While() | ast.If():
-                yield from _used(statement.test) - have
-                yield from _strays(statement.body, have)
-                yield from _strays(statement.orelse, have)
+                yield from _names(statement.test, ast.Load) - have
+                yield from _used_unassigned(statement.body, have)
+                yield from _used_unassigned(statement.orelse, have)
             case ast.AugAssign(target=target, value=value):
-                yield from (_given(target) | _used(value)) - have
+                yield from (_names(target, ast.Store) | _names(value, ast.Load)) - have
             case _:
                 used: set[str] = set()
                 given: set[str] = set()
@@ -65,9 +65,6 @@ def names_in(node: ast.AST) -> Iterator[ast.Name]:
                 waiting += [item for item in value if isinstance(item, ast.AST)]
 
 
-def _used(node: ast.AST) -> set[str]:
-    return {name.id for name in names_in(node) if isinstance(name.ctx, ast.Load)}
-
-
-def _given(node: ast.AST) -> set[str]:
-    return {name.id for name in names_in(node) if isinstance(name.ctx, ast.Store)}
+def _names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
+    """Return the names in a tree that are read (ast.Load) or assigned (ast.Store)."""
+    return {name.id for name in names_in(node) if isinstance(name.ctx, context)}

@@ -73,11 +73,6 @@ def constant(value: Any) -> Typed:
     return kind, ir.Constant(FORMS[kind], number)
 
 
-def is_known(value: Typed) -> bool:
-    """Return whether a predicate is a constant."""
-    return isinstance(value[1], ir.Constant)
-
-
 def joined(values: Sequence[Typed], record: type[Record] = tuple) -> Typed:
     """A tuple of values, or the record that has them as its fields."""
     kinds = [kind for kind, _ in values]

@@ -5,7 +5,6 @@ and quickly compiled. A kernel's object code refers to its callees by symbols. T
 loaded before.
 """
 
-import functools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -96,7 +95,7 @@ class PythonFunction(SharedFunction):
     """A shared function whose code is that of a function of Python."""
 
     def __init__(self, routine: Routine, function: Callable[..., Any], effort: Effort) -> None:
-        super().__init__(routine, functools.partial(write_function, function=function), effort)
+        super().__init__(routine, lambda code, _: write_function(code, function), effort)
         self.function = function
 
 

@@ -13,7 +13,7 @@ from numba import types
 from numba.core.dispatcher import Dispatcher
 
 from xla_server.codegen.compiler.blocks import BlockWriter, module_of
-from xla_server.codegen.compiler.python_compiler import write_inlined
+from xla_server.codegen.compiler.python_compiler import InlinedFunction
 from xla_server.codegen.compiler.python_values import FORMS, WORD, Typed, constant, parts, whole
 from xla_server.codegen.emit.loop_metadata import (
     UNROLLED,
@@ -71,9 +71,8 @@ class Emitter(BlockWriter):
         """Write the kernel's body, without the return."""
         self._bind_memory()
         self._write_all(self._kernel.body)
-        if not self._is_left:
-            self._go_to(self._end)
-        self._go_on_at(self._end)
+        self._branch(self._end)
+        self._position_at(self._end)
 
     def _bind_memory(self) -> None:
         """Bind buffers to their addresses in the kernel's table, and arrays to stack memory."""
@@ -86,15 +85,15 @@ class Emitter(BlockWriter):
     def _apply(self, function: str, *operands: Typed) -> Typed:
         called = self._names.get(function)
         if isinstance(called, Instruction):
-            return self._instruct(called, operands)
+            return self._call_instruction(called, operands)
         if isinstance(called, Dispatcher):
-            given = self._builder, self._reached, called.py_func, operands, self._machine
-            return write_inlined(*given) or (types.void, None)
+            inlined = InlinedFunction(self._builder, self._reached, called.py_func, operands)
+            return inlined.write() or (types.void, None)
         raise ValueError(f"a kernel must call instructions, got {function}")
 
     def _write_all(self, statements: Sequence[stmt.Statement]) -> None:
         for statement in statements:
-            if self._is_left:
+            if self._is_unreachable:
                 return
             self._write(statement)
 
@@ -114,13 +113,13 @@ class Emitter(BlockWriter):
             case stmt.Store(guard=None):
                 self._store(statement)
             case stmt.Store(guard=guard) if guard is not None:
-                self._choose(self._value(guard)[1], lambda: self._store(statement))
+                self._if_else(self._value(guard)[1], lambda: self._store(statement))
             case stmt.For():
                 self._loop(statement)
             case stmt.While(test=test, body=body):
-                self._repeat(lambda: self._value(test)[1], lambda: self._write_all(body))
+                self._while(lambda: self._value(test)[1], lambda: self._write_all(body))
             case stmt.If(test=test, body=body, orelse=orelse):
-                self._choose(
+                self._if_else(
                     self._value(test)[1],
                     lambda: self._write_all(body),
                     lambda: self._write_all(orelse),
@@ -129,9 +128,9 @@ class Emitter(BlockWriter):
                 self._write_all(body)
             case stmt.ParallelFor():
                 self._part(statement)
-            case stmt.Stop(word=word):
-                is_stopped = self._builder.icmp_signed("!=", self._flag(word), ir.Constant(WORD, 0))
-                self._choose(is_stopped, lambda: self._go_to(self._end))
+            case stmt.Stop(flag=flag):
+                is_stopped = self._builder.icmp_signed("!=", self._flag(flag), ir.Constant(WORD, 0))
+                self._if_else(is_stopped, lambda: self._branch(self._end))
             case stmt.Call(routine=routine, operands=operands, results=results):
                 found = self._apply(routine.name, *map(self._value, operands))
                 bound = parts(found) if len(results) > 1 else [found][: len(results)]
@@ -142,11 +141,11 @@ class Emitter(BlockWriter):
             case stmt.Barrier():
                 self._barrier()
             case stmt.Break():
-                self._go_to(self._loops[-1][1])
+                self._branch(self._loops[-1][1])
 
-    def _flag(self, word: expr.Buffer) -> Any:
+    def _flag(self, flag: expr.Buffer) -> Any:
         """Return the value of the cancellation flag: 0 to continue."""
-        return self._apply("watch_i64", self._memory[word])[1]
+        return self._apply("watch_i64", self._memory[flag])[1]
 
     def _exchange(self, exchange: stmt.Shuffle) -> None:
         """Raise ValueError: threads of a processor have no shuffle."""
@@ -227,7 +226,7 @@ class Emitter(BlockWriter):
             stop = self._apply("minimum", stop, whole(part.first + part.items))
         if part.axis is None:
             has_any = self._builder.icmp_signed("<", start[1], stop[1])
-            self._choose(has_any, lambda: self._write_all(part.body))
+            self._if_else(has_any, lambda: self._write_all(part.body))
             return
         back = self._count_axis(part.axis, start[1], stop[1], part.step, part.body)
         requested = item_request(part, self._kernel.parts, self._machine)
@@ -247,10 +246,10 @@ class Emitter(BlockWriter):
     def _count_axis(
         self, axis: expr.Value, low: Any, high: Any, step: int, body: Sequence[stmt.Statement]
     ) -> Any | None:
-        """Write a loop, as `_count` does, whose counter is the value of an axis."""
+        """Write a loop, as `_for` does, whose counter is the value of an axis."""
 
         def inside(number: Any) -> None:
             self._values[axis] = COMPUTED["i64"], number
             self._write_all(body)
 
-        return self._count(low, high, step, inside)
+        return self._for(low, high, step, inside)

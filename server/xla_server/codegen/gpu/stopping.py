@@ -1,7 +1,7 @@
 """Cancellation points of kernels for a GPU.
 
 A kernel in which the work of a thread may reach UNSEEN_WORK polls the cancellation flag in its
-loops, once per LOOK_WORK, and returns once it is set. Where only the threads that one lane executes
+loops, once per SPAN_WORK, and returns once it is set. Where only the threads that one lane executes
 in sequence reach it together, each polls before it begins. The run ends with the kernel, and none
 of its results is read. Other kernels have no flag among their arguments.
 
@@ -26,7 +26,7 @@ from xla_server.target.gpu import (
     COUNTED_LANES,
     ENTRY_WORK,
     FLAG_BYTES,
-    LOOK_WORK,
+    SPAN_WORK,
     STATIC_SHARED_BYTES,
     UNSEEN_WORK,
 )
@@ -40,21 +40,21 @@ def stoppable(kernel: Kernel, argument: int) -> Kernel:
         or shared + FLAG_BYTES > STATIC_SHARED_BYTES
     ):
         return kernel
-    word, names = ir.Buffer(argument, ir.Usage.WORD), Names("span")
+    flag, names = ir.Buffer(argument, ir.Usage.FLAG), Names("span")
     body = tuple(
-        _Watched(each, word, names).part if isinstance(each, stmt.ParallelFor) else each
+        _Watched(each, flag, names).part if isinstance(each, stmt.ParallelFor) else each
         for each in kernel.body
     )
     if body == kernel.body:
         return kernel
-    return dataclasses.replace(kernel, buffers=(*kernel.buffers, word), body=body)
+    return dataclasses.replace(kernel, buffers=(*kernel.buffers, flag), body=body)
 
 
 class _Watched:
     """A parallel loop with polls in its serial loops, if a work item may take long."""
 
-    def __init__(self, part: stmt.ParallelFor, word: ir.Buffer, names: Names) -> None:
-        self._part, self._word, self._names = part, word, names
+    def __init__(self, part: stmt.ParallelFor, flag: ir.Buffer, names: Names) -> None:
+        self._part, self._flag, self._names = part, flag, names
         self._work: Mapping[int, tuple[float, Work]] = work_of_loops(part)
         self._meets = meets(part)
         self._varying = varying_in(part) if self._meets else set()
@@ -63,7 +63,7 @@ class _Watched:
         if _additions(work) >= UNSEEN_WORK:
             self.part = dataclasses.replace(part, body=self._all(part.body))
         if self._is_wide(work):
-            self.part = dataclasses.replace(part, body=(stmt.Stop(word), *self.part.body))
+            self.part = dataclasses.replace(part, body=(stmt.Stop(flag), *self.part.body))
 
     def _is_wide(self, work: Work) -> bool:
         """Return whether threads that wait for others to end poll before they begin."""
@@ -86,10 +86,10 @@ class _Watched:
         match statement:
             case stmt.If(test=test, body=body, orelse=orelse, share=share):
                 yield stmt.If(test, self._all(body), self._all(orelse), share)
-            case stmt.For() if self._total(statement) >= 2 * LOOK_WORK:
+            case stmt.For() if self._total(statement) >= 2 * SPAN_WORK:
                 inner = dataclasses.replace(statement, body=self._all(statement.body))
-                looks = statement.unrolled or any(map(self._always_looks, statement.body))
-                yield from (inner,) if looks else self._in_spans(statement, inner)
+                polls = statement.unrolled or any(map(self._always_polls, statement.body))
+                yield from (inner,) if polls else self._in_spans(statement, inner)
             case _:
                 yield statement
 
@@ -98,28 +98,28 @@ class _Watched:
         read = stmt.expressions_of(statement)
         return not any(varies(each, self._varying, self._part) for each in read)
 
-    def _always_looks(self, statement: stmt.Statement) -> bool:
+    def _always_polls(self, statement: stmt.Statement) -> bool:
         """Return whether each iteration of the loop around it reaches a poll of this statement."""
         return (
             isinstance(statement, stmt.For)
-            and self._total(statement) >= 2 * LOOK_WORK
+            and self._total(statement) >= 2 * SPAN_WORK
             and self._is_alike(statement)
             and not _breaks(statement.body)
         )
 
     def _total(self, loop: stmt.For) -> float:
-        turns, work = self._work[id(loop)]
-        return turns * _additions(work)
+        iterations, work = self._work[id(loop)]
+        return iterations * _additions(work)
 
     def _in_spans(self, loop: stmt.For, inner: stmt.For) -> Iterator[stmt.Statement]:
-        """Yield a loop in spans of LOOK_WORK, with a poll after each but the last."""
+        """Yield a loop in spans of SPAN_WORK, with a poll after each but the last."""
         is_left = _breaks(loop.body)
         if is_left and self._meets:
             # A thread may leave the loop before others.
             yield loop
             return
-        turns, work = self._work[id(loop)]
-        span = max(1, int(LOOK_WORK / _additions(work))) * loop.step
+        iterations, work = self._work[id(loop)]
+        span = max(1, int(SPAN_WORK / _additions(work))) * loop.step
         begin, going = ir.Value(self._names(""), Type.I64), ir.Cell(self._names("_going"), Type.B1)
         behind = ir.plus(begin, span)
         end = ir.integer_op("minimum", behind, loop.high)
@@ -130,8 +130,8 @@ class _Watched:
         body.append(dataclasses.replace(inner, low=ir.Index(0, ((begin, 1),)), high=end))
         if is_left:
             body.append(stmt.If(ir.condition("bit_not", going), (stmt.Break(),)))
-        body.append(stmt.If(ir.condition("lt", behind, loop.high), (stmt.Stop(self._word),)))
-        spans = turns * loop.step / span
+        body.append(stmt.If(ir.condition("lt", behind, loop.high), (stmt.Stop(self._flag),)))
+        spans = iterations * loop.step / span
         yield stmt.For(begin, loop.low, loop.high, tuple(body), spans, span)
 
 

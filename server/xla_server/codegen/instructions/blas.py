@@ -121,7 +121,7 @@ def room_i32(builder: Any, value: Any) -> Any:
     return _argument(builder, "n", value)
 
 
-def _keep_to_calling_threads() -> None:
+def _use_calling_threads_only() -> None:
     """Stop OpenBLAS from dividing products among threads of its own.
 
     Kernels divide them already, and calls from several threads that each want all of OpenBLAS's
@@ -135,4 +135,4 @@ def _keep_to_calling_threads() -> None:
             return
 
 
-_keep_to_calling_threads()
+_use_calling_threads_only()

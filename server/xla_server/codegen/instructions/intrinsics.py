@@ -220,6 +220,7 @@ round_even = same_type(1, partial(_llvm, "nearbyint"))
 round_away = same_type(1, partial(_llvm, "round"))
 sqrt = same_type(1, partial(_llvm, "sqrt"))
 copysign = same_type(2, partial(_llvm, "copysign"))
+fma = same_type(3, lambda b, v, t: b.fma(*v))
 is_finite = same_type(1, _is_finite, types.boolean)
 whole_div = same_type(2, lambda b, v, t: b.udiv(*v))
 whole_mod = same_type(2, lambda b, v, t: b.urem(*v))
@@ -250,12 +251,6 @@ REASSOCIATED = {
     "mul_in_any_order": same_type(2, partial(_reassociable, "fmul")),
 }
 """Sums and products whose elements LLVM may combine in any order."""
-
-
-@instruction
-def fma(typing_context, x, y, z):  # type: ignore[no-untyped-def]
-    """x * y + z, rounded once."""
-    return x(x, x, x), lambda _context, b, _signature, args: b.fma(*args)
 
 
 @instruction

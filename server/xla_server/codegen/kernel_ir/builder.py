@@ -28,7 +28,6 @@ class Body:
     """Builder of the statements of one level, with `depth` levels around it."""
 
     def __init__(self, outside: "Body | None" = None) -> None:
-        self.outside = outside
         self.depth: int = outside.depth + 1 if outside else 0
         self.statements: list[stmt.Statement] = []
 
@@ -154,7 +153,7 @@ class Loop(Block):
         super().__init__(outside, made)
 
 
-def dealt(item: ir.Expression, tasks: int, items: int) -> tuple[ir.Expression, ir.Expression]:
+def task_range(item: ir.Expression, tasks: int, items: int) -> tuple[ir.Expression, ir.Expression]:
     """Return a work item's range of tasks; work items differ by at most one task."""
     ends = ir.times(item, tasks), ir.times(ir.plus(item, 1), tasks)
     first, last = (ir.integer_op("whole_div", end, items) for end in ends)

@@ -17,7 +17,7 @@ from xla_server.codegen.kernel_ir.types import Type
 class Usage(enum.Enum):
     """The use of memory: loads of READ memory may be moved across stores to WRITE memory.
 
-    SCRATCH is memory that the kernel reads and writes, whose accesses keep their order. WORD is the
+    SCRATCH is memory that the kernel reads and writes, whose accesses keep their order. FLAG is the
     cancellation flag. A value names the instructions that load and store: LLVM must not move loads
     across the kernel's own stores to that memory.
     """
@@ -25,7 +25,7 @@ class Usage(enum.Enum):
     READ = "load", "store"
     WRITE = "reload", "store"
     SCRATCH = "peek", "poke"
-    WORD = "watch", "store"
+    FLAG = "watch", "store"
     STACK = "kept", "keep"
     SHARED = "shared", "share"
 
@@ -50,7 +50,7 @@ class Buffer:
     @property
     def name(self) -> str:
         """The name of its address."""
-        return "cancelled" if self.usage is Usage.WORD else f"buffer{self.number}"
+        return "cancelled" if self.usage is Usage.FLAG else f"buffer{self.number}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -79,8 +79,8 @@ class NumbaText:
                 line = f"{value.name} = exchange_{value.type}({text(operand)}, {distance})"
             case stmt.Barrier():
                 line = "barrier()"
-            case stmt.Stop(word=word):
-                line = f"if watch_i64({word.name}) != 0:\n{'    ' * (depth + 1)}return"
+            case stmt.Stop(flag=flag):
+                line = f"if watch_i64({flag.name}) != 0:\n{'    ' * (depth + 1)}return"
             case stmt.Break():
                 line = "break"
             case stmt.ParallelFor(is_range=True):

@@ -115,7 +115,7 @@ class Break:
 class Stop:
     """Return from the kernel if its execution was cancelled."""
 
-    word: ir.Buffer
+    flag: ir.Buffer
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ from xla_contract.types.shape import Shape
 from xla_server.buffers.code import HostThunk
 from xla_server.codegen.lower.linear_algebra.lapack import LAPACK_CALLS, lower_lapack
 from xla_server.codegen.lower.linear_algebra.sparse_product import lower_sparse_product
-from xla_server.codegen.lower.loop_nests.loop_lowering import array_shapes
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.custom_calls.targets import sparse_product
+from xla_server.ir import traversal
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.collectives.collective import exchanged
 from xla_server.ops.collectives.exchanges import EXCHANGES
@@ -55,7 +55,7 @@ def lower_collective(lowering: Lowering, i: HloInstruction) -> Tree:
     """Add one thunk that meets the other participants."""
     exchange = EXCHANGES[i.opcode]
     shapes = [operand.shape.dimensions for operand in i.operands]
-    results = [part.dimensions for part in array_shapes(i.shape)]
+    results = [part.dimensions for part in i.shape.leaves()]
 
     def call(run: Any, arrays: Sequence[Any], targets: Sequence[Any]) -> None:
         # Other participants read the operands until all have made their results.
@@ -76,7 +76,7 @@ def _add(
     lowering: Lowering, i: HloInstruction, call: Callable[..., Any], *, fills: bool = False
 ) -> Tree:
     """Add the thunk that calls a function with the operands' arrays; return its results."""
-    result = lowering.fresh(i.shape, i.name)
+    result = lowering.new_tree(i.shape, i.name)
     reads = tuple(value for operand in i.operands for value in leaves(lowering.of(operand)))
     lowering.add(HostThunk(i.name, call, reads, tuple(leaves(result)), fills=fills))
     return result
@@ -100,7 +100,8 @@ def lower_evaluator(lowering: Lowering, i: HloInstruction, evaluate: Evaluator) 
         given = iter(arrays)
         values = [_value(shape, given) for shape in shapes]
         with placed(run, i), np.errstate(all="ignore"):
-            return list(_arrays(evaluate(i, values, run)))
+            found = traversal.leaves(evaluate(i, values, run))
+            return [each for each in found if isinstance(each, np.ndarray)]
 
     return _add(lowering, i, call)
 
@@ -122,11 +123,3 @@ def _value(shape: Shape, arrays: Iterator[Any]) -> Any:
         return tuple(_value(part, arrays) for part in shape.tuple_shapes)
     # A reshape shares the array of its operand.
     return next(arrays).reshape(shape.dimensions) if shape.is_array else TOKEN
-
-
-def _arrays(value: Any) -> Iterator[Any]:
-    if isinstance(value, tuple):
-        for part in value:
-            yield from _arrays(part)
-    elif isinstance(value, np.ndarray):
-        yield value

@@ -1,11 +1,13 @@
 """Thunks of loop-IR kernels, with reads and writes derived from the kernels' buffers."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from xla_server.buffers.code import CANCELLATION, KernelCode, KernelThunk, Value
+from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.kernel_ir.expressions import Buffer, Usage
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.simplifier import simplify
+from xla_server.codegen.schedules.builders.launches.stopping import polling_if_long
 
 
 def kernel_thunk(
@@ -28,7 +30,7 @@ def kernel_thunk(
     def of(*usages: Usage) -> tuple[Value, ...]:
         return tuple(values[buffer.number] for buffer in kernel.buffers if buffer.usage in usages)
 
-    given = values if of(Usage.WORD) else tuple(arg for arg in values if arg is not CANCELLATION)
+    given = values if of(Usage.FLAG) else tuple(arg for arg in values if arg is not CANCELLATION)
     work, prologue = kernel.work.times
     return KernelThunk(
         name,
@@ -47,5 +49,26 @@ def kernel_thunk(
 def buffers_of(read: Iterable[Value], written: Iterable[Value]) -> dict[Value, Buffer]:
     """Return the buffers of values that a kernel reads or writes, and of the cancellation flag."""
     usages = dict.fromkeys(read, Usage.READ) | dict.fromkeys(written, Usage.WRITE)
-    usages[CANCELLATION] = Usage.WORD
+    usages[CANCELLATION] = Usage.FLAG
     return {value: Buffer(n, usage) for n, (value, usage) in enumerate(usages.items())}
+
+
+def watched_thunk(
+    name: str,
+    read: Iterable[Value],
+    written: Iterable[Value],
+    build: Callable[[Body, Mapping[Value, Buffer], Buffer | None], None],
+) -> KernelThunk:
+    """Return the thunk of a kernel that polls the cancellation flag if its work items are long.
+
+    `build` appends the statements, from the buffers of values and that of the flag, if it is
+    polled.
+    """
+    buffers = buffers_of(read, written)
+
+    def kernel(polls: bool) -> Kernel:
+        top, (*others, flag) = Body(), buffers.values()
+        build(top, buffers, flag if polls else None)
+        return Kernel((*others, flag) if polls else (*others,), (), tuple(top.statements))
+
+    return kernel_thunk(name, polling_if_long(kernel), tuple(buffers))

@@ -14,6 +14,7 @@ from xla_server.custom_calls.builtin_targets import BUILTIN
 from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.evaluator.cost_analysis import Cost
 from xla_server.evaluator.plan import in_order
+from xla_server.ir import traversal
 from xla_server.ir.compiling import checkpoint
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
@@ -82,7 +83,7 @@ class Lowering:
         if self._current is not None:
             self.origins[row] = self._current
 
-    def take_back(self, start: int) -> list[Row]:
+    def pop_rows(self, start: int) -> list[Row]:
         """Remove the thunks from this number on, and return them."""
         taken = self.rows[start:]
         del self.rows[start:]
@@ -90,7 +91,7 @@ class Lowering:
             self.origins.pop(row, None)
         return taken
 
-    def give(self, instruction: HloInstruction, tree: Tree) -> None:
+    def bind(self, instruction: HloInstruction, tree: Tree) -> None:
         """Set the values of an instruction that is not lowered."""
         self._scope[instruction] = tree
 
@@ -100,18 +101,17 @@ class Lowering:
             if to is not origin:
                 self.add(CopyThunk(to, origin))
 
-    def fresh(self, shape: Shape, name: str) -> Tree:
+    def new_tree(self, shape: Shape, name: str) -> Tree:
         """Make new values for all arrays of a shape."""
         if shape.is_tuple:
             return tuple(
-                self.fresh(part, f"{name}.{n}") for n, part in enumerate(shape.tuple_shapes)
+                self.new_tree(part, f"{name}.{n}") for n, part in enumerate(shape.tuple_shapes)
             )
         return self.new(shape, name) if shape.is_array else None
 
     def results(self, i: HloInstruction) -> tuple[Value, ...]:
         """Make new values for a result that is an array, or for the arrays of a flat tuple."""
-        shapes = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
-        return tuple(self.new(shape, f"{i.name}.{n}") for n, shape in enumerate(shapes))
+        return tuple(self.new(shape, f"{i.name}.{n}") for n, shape in enumerate(i.shape.leaves()))
 
     def call(self, computation: HloComputation, arguments: Sequence[Tree]) -> Deep[Tree]:
         """Add the thunks of a computation and return its root's values, as a deep function."""
@@ -162,7 +162,7 @@ class Lowering:
             if not is_fault(error):
                 raise
             FUSION_FAULTS.record(error, i)
-        self.take_back(before)
+        self.pop_rows(before)
         for table, length in zip(tables, lengths, strict=True):
             for key in list(table)[length:]:
                 del table[key]
@@ -171,9 +171,7 @@ class Lowering:
 
 def leaves(tree: Tree) -> list[Value]:
     """The arrays of a tree, in order."""
-    if isinstance(tree, tuple):
-        return [value for part in tree for value in leaves(part)]
-    return [] if tree is None else [tree]
+    return list(traversal.leaves(tree))
 
 
 def lower(
@@ -191,7 +189,7 @@ def lower(
     equal = EqualComputations.of_elements(module)
     lowering = Lowering(table, target, custom_calls, fuses, module.grid, equal)
     arguments = [
-        lowering.fresh(parameter.shape, parameter.name) for parameter in module.entry.parameters
+        lowering.new_tree(parameter.shape, parameter.name) for parameter in module.entry.parameters
     ]
     result = result_of(lowering.call(module.entry, arguments))
     parameters = [value for tree in arguments for value in leaves(tree)]

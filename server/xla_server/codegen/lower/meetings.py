@@ -57,15 +57,15 @@ def lower_meeting(lowering: Lowering, i: HloInstruction) -> Tree:
         is_small = lowering.area_bytes + area <= MAX_AREA_BYTES
     if not placements or not all(sizes) or not is_small:
         return host_tree
-    lowering.take_back(before)
+    lowering.pop_rows(before)
     results = []
     for number, operand in enumerate(host.reads):
-        result = _result(lowering, _Making(i, number, operand, placements))
+        result = _result(lowering, _Fusion(i, number, operand, placements))
         if result is None:
-            lowering.take_back(before)
+            lowering.pop_rows(before)
             return lower_collective(lowering, i)
         results.append(result)
-    kernels = tuple(map(_of_meeting, lowering.take_back(before)))
+    kernels = tuple(map(_of_meeting, lowering.pop_rows(before)))
     lowering.area_bytes += area
     end = thunks.Label(f"{i.name}.met")
     host = dataclasses.replace(host, writes=tuple(results))
@@ -106,7 +106,7 @@ def _folds_natively(reducer: HloComputation) -> bool:
     )
 
 
-class _Making:
+class _Fusion:
     """Builder of the fusion that computes one result."""
 
     def __init__(
@@ -157,29 +157,29 @@ class _Making:
         return self.parameters[value]
 
 
-def _result(lowering: Lowering, making: _Making) -> thunks.Value | None:
+def _result(lowering: Lowering, builder: _Fusion) -> thunks.Value | None:
     """Add the kernels that compute one result; None if they do not compile."""
-    i, editor = making.instruction, making.editor
-    root, values = _MAKE[i.opcode](making), tuple(making.parameters)
-    parameters = tuple(making.parameters.values())
+    i, editor = builder.instruction, builder.editor
+    root, values = _BUILDERS[i.opcode](builder), tuple(builder.parameters)
+    parameters = tuple(builder.parameters.values())
     body = editor.computation(i.name, editor.take(), root, parameters)
     given = [editor.parameter(n, each.shape) for n, each in enumerate(parameters)]
     fusion = editor.add(Opcode.FUSION, given, FusionAttributes(FusionKind.LOOP), (body,))
-    fusion.name = i.name if len(i.operands) == 1 else f"{i.name}.{making.number}"
+    fusion.name = i.name if len(i.operands) == 1 else f"{i.name}.{builder.number}"
     for each, value in zip(given, values, strict=True):
-        lowering.give(each, value)
+        lowering.bind(each, value)
     result = lowering.attempt(fusion, functools.partial(lower_fusion, lowering, fusion))
     assert result is None or isinstance(result, thunks.Value)
     return result
 
 
-def _fold(making: _Making, operands: Sequence[HloInstruction]) -> HloInstruction:
+def _fold(builder: _Fusion, operands: Sequence[HloInstruction]) -> HloInstruction:
     """Reduce operands in their order; smaller groups have only the first ones.
 
     A participant alone keeps its operand.
     """
-    editor, sizes = making.editor, making.sizes
-    (reducer,) = making.instruction.called
+    editor, sizes = builder.editor, builder.sizes
+    (reducer,) = builder.instruction.called
     opcode, kind = plain_opcode(reducer), reducer.root.shape.element_type
     is_wide = kind is ElementType.BF16 and opcode in ROUNDED_SUMS
     wide = ElementType.F32 if is_wide else kind
@@ -194,31 +194,31 @@ def _fold(making: _Making, operands: Sequence[HloInstruction]) -> HloInstruction
         else:
             folded = applied(reducer, (total, other), dimensions, editor)
         is_whole = number <= min(sizes)
-        total = folded if is_whole else making.select(thunks.GROUP_SIZE, number, folded, total)
+        total = folded if is_whole else builder.select(thunks.GROUP_SIZE, number, folded, total)
     # The reducer may compute in another floating type than the operands have.
     result = editor.convert(total, operands[0].shape.element_type)
-    return making.select(thunks.GROUP_SIZE, 2, result, operands[0]) if 1 in sizes else result
+    return builder.select(thunks.GROUP_SIZE, 2, result, operands[0]) if 1 in sizes else result
 
 
-def _joined(making: _Making, operands: Sequence[HloInstruction], dimension: int) -> HloInstruction:
-    return making.editor.add(Opcode.CONCATENATE, operands, ConcatenateAttributes(dimension))
+def _joined(builder: _Fusion, operands: Sequence[HloInstruction], dimension: int) -> HloInstruction:
+    return builder.editor.add(Opcode.CONCATENATE, operands, ConcatenateAttributes(dimension))
 
 
-def _exchanged(making: _Making) -> HloInstruction:
-    dimension = making.instruction.attributes.split_dimension
+def _exchanged(builder: _Fusion) -> HloInstruction:
+    dimension = builder.instruction.attributes.split_dimension
     if dimension is None:
-        return making.or_zeros(making.read(making.number, thunks.BY_POSITION))
-    return _joined(making, _own_blocks(making, dimension), dimension)
+        return builder.or_zeros(builder.read(builder.number, thunks.BY_POSITION))
+    return _joined(builder, _own_blocks(builder, dimension), dimension)
 
 
-def _own_blocks(making: _Making, dimension: int) -> list[HloInstruction]:
+def _own_blocks(builder: _Fusion, dimension: int) -> list[HloInstruction]:
     """The block of each member's operand for this participant."""
-    editor, arrays = making.editor, making.of_all()
+    editor, arrays = builder.editor, builder.of_all()
     sizes = list(arrays[0].shape.dimensions)
     sizes[dimension] //= len(arrays)
     step = editor.constant(sizes[dimension], ElementType.S64)
     starts = [editor.constant(0, ElementType.S64) for _ in sizes]
-    starts[dimension] = editor.add(Opcode.MULTIPLY, (making.word(thunks.POSITION), step))
+    starts[dimension] = editor.add(Opcode.MULTIPLY, (builder.word(thunks.POSITION), step))
     box = DynamicSliceAttributes(tuple(sizes))
     return [editor.add(Opcode.DYNAMIC_SLICE, (array, *starts), box) for array in arrays]
 
@@ -230,7 +230,7 @@ def _of_meeting(row: object) -> thunks.KernelThunk:
     return dataclasses.replace(row, reads=reads, in_place=())
 
 
-_MAKE: Mapping[Opcode, Callable[[_Making], HloInstruction]] = {
+_BUILDERS: Mapping[Opcode, Callable[[_Fusion], HloInstruction]] = {
     Opcode.ALL_GATHER: lambda m: _joined(m, m.of_all(), m.instruction.attributes.dimension),
     Opcode.ALL_REDUCE: lambda m: _fold(m, m.of_all()),
     Opcode.ALL_TO_ALL: _exchanged,
@@ -241,5 +241,5 @@ _MAKE: Mapping[Opcode, Callable[[_Making], HloInstruction]] = {
 }
 """Collective -> the function that builds one result from the operands of members."""
 
-MEETING_OPCODES = frozenset(_MAKE)
+MEETING_OPCODES = frozenset(_BUILDERS)
 """Collectives that may meet in native code."""

@@ -9,16 +9,15 @@ kernel is always stored if it would keep a large kernel from running in parallel
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import Value
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS, is_fault
 from xla_server.codegen.lower.loop_nests.concatenate import write_loops
 from xla_server.codegen.lower.loop_nests.loop_kernel import LoopKernel, LoopTask
-from xla_server.codegen.lower.loop_nests.loop_lowering import Write, array_shapes
+from xla_server.codegen.lower.loop_nests.loop_lowering import Write
 from xla_server.codegen.schedules.builders.launches.chunks import calls_of
 from xla_server.evaluator.evaluation_cost import evaluation_time, evaluations_once
 from xla_server.fusion.analysis.fusible import is_scalar_constant
-from xla_server.ir.module import HloInstruction
+from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ir.traversal import reached
 from xla_server.ops.elementwise.elementwise_op import CostClass
 from xla_server.target.target import Target
@@ -35,7 +34,7 @@ class LoopNestCosts:
 
         A fusion whose kernel cannot be written is left as it is: lowering meets the same error.
         """
-        if not all(shape.element_count for shape in array_shapes(fusion.shape)):
+        if not all(shape.element_count for shape in fusion.shape.leaves()):
             return frozenset()
         try:
             planner = _Planner(_task_of(fusion, self._target), self._write)
@@ -57,8 +56,10 @@ def _task_of(fusion: HloInstruction, target: Target) -> LoopTask:
         for operand in fusion.operands
         if not is_scalar_constant(operand)
     }
-    shapes = array_shapes(fusion.shape)
-    values = tuple(Value(s.without_layout(), f"{fusion.name}.{n}") for n, s in enumerate(shapes))
+    values = tuple(
+        Value(shape.without_layout(), f"{fusion.name}.{n}")
+        for n, shape in enumerate(fusion.shape.leaves())
+    )
     return LoopTask.of(fusion, operands, values, target)
 
 
@@ -74,7 +75,7 @@ class _Planner:
         self._loops = task.target.tuning.loops
         self._task, self._write = task, write
         (self._called,) = task.instruction.called
-        self._results = _results(self._called.root)
+        self._results = _results(self._called)
         self._order = {i: n for n, i in enumerate(self._called.instructions)}
         self._values: dict[HloInstruction, Value] = {}
         if len(self._results) > 1:
@@ -198,10 +199,10 @@ class _Planner:
         return max(kernel.prologue_reductions, key=evaluations_once)
 
 
-def _results(root: HloInstruction) -> tuple[HloInstruction, ...]:
+def _results(called: HloComputation) -> tuple[HloInstruction, ...]:
     """Return the instructions of a fusion's results, in order; the root if two are the same."""
-    results = root.operands if root.opcode is Opcode.TUPLE else (root,)
-    return tuple(results) if len(set(results)) == len(results) else (root,)
+    results = called.results
+    return results if len(set(results)) == len(results) else (called.root,)
 
 
 def wasted_units(evaluated: Mapping[HloInstruction, float]) -> dict[HloInstruction, float]:

@@ -24,7 +24,7 @@ class Node:
     @functools.cached_property
     def variables(self) -> frozenset[Variable]:
         """The loop variables the value depends on."""
-        _settle(self.inputs())
+        _compute_variables(self.inputs())
         return self._own_variables()
 
     def _own_variables(self) -> frozenset[Variable]:
@@ -143,7 +143,7 @@ class Reduction:
 
     `combined` are functions of `accumulators`. With a function that `reassociates`, the only
     combined value is that function of the accumulator and `element`, and the order is free. Without
-    loops, `combined` combine the elements of `turns` iterations.
+    loops, `combined` combine the elements of all `iterations`.
     """
 
     loops: tuple[Variable, ...]
@@ -152,7 +152,7 @@ class Reduction:
     combined: tuple[Node, ...]
     reassociates: Reassociation | None = None
     element: Node | None = None
-    turns: int = 1
+    iterations: int = 1
 
     @functools.cached_property
     def variables(self) -> frozenset[Variable]:
@@ -224,7 +224,7 @@ def as_stored(node: Node, kind: KernelType) -> Node:
     return Apply(kind.widen or "", (found[node],), kind.computed) if found else node
 
 
-def _settle(nodes: Iterable[Node]) -> None:
+def _compute_variables(nodes: Iterable[Node]) -> None:
     """Compute the variables of nodes and of their transitive inputs, inputs first."""
     waiting = [node for node in nodes if "variables" not in vars(node)]
     while waiting:

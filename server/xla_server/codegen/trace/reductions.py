@@ -66,8 +66,8 @@ def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[graph.Reduction
     sizes, dimensions = i.operands[0].shape.dimensions, i.attributes.dimensions
     loops: Sequence[Variable] = [Variable(sizes[d], "r") for d in sorted(dimensions)]
 
-    def read(turn: Iterable[Affine]) -> Deep[list[graph.Node]]:
-        kept, reduced = iter(index), iter(turn)
+    def read(point: Iterable[Affine]) -> Deep[list[graph.Node]]:
+        kept, reduced = iter(index), iter(point)
         at = [next(reduced) if d in dimensions else next(kept) for d in range(len(sizes))]
         return t.operands(i, len(i.operands) // 2, tuple(at))
 
@@ -76,10 +76,10 @@ def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[graph.Reduction
     # Unrolled, tests are constant, and an element of a concatenate is that of one operand.
     is_short = math.prod(loop.size for loop in loops) <= MAX_UNROLLED_ITERATIONS
     if is_short and tests(elements, loops):
-        turns = itertools.product(*(map(Affine, range(loop.size)) for loop in loops))
+        points = itertools.product(*(map(Affine, range(loop.size)) for loop in loops))
         read_at = []
-        for turn in turns:
-            each: list[graph.Node] = yield read(turn)
+        for point in points:
+            each: list[graph.Node] = yield read(point)
             read_at.append(each)
         reduction = yield _unrolled(t, i, read_at)
         return reduction
@@ -160,18 +160,18 @@ def sum_of(
 
 
 def _unrolled(
-    t: Tracer, i: HloInstruction, turns: Sequence[Sequence[graph.Node]]
+    t: Tracer, i: HloInstruction, elements: Sequence[Sequence[graph.Node]]
 ) -> Deep[graph.Reduction]:
     """Return a reduction without a loop, which combines elements one after the other."""
     (reducer,) = i.called
-    pair: tuple[tuple[graph.Node, ...], list[graph.Node]] = yield _converted(t, i, turns[0])
+    pair: tuple[tuple[graph.Node, ...], list[graph.Node]] = yield _converted(t, i, elements[0])
     initial, _ = pair
     state = initial
-    for elements in turns:
-        pair = yield _converted(t, i, elements)
+    for each in elements:
+        pair = yield _converted(t, i, each)
         state = yield t.called(reducer, [*state, *pair[1]])
     accumulators = tuple(graph.Accumulator(node.type, ()) for node in initial)
-    return graph.Reduction((), initial, accumulators, state, turns=len(turns))
+    return graph.Reduction((), initial, accumulators, state, iterations=len(elements))
 
 
 def _converted(

@@ -188,9 +188,8 @@ class Tracer:
         """Return the results of a computation on scalars, as a deep function."""
         inner = Tracer(self._rules, {})
         inner._bound = dict(zip(computation.parameters, arguments, strict=True))
-        root = computation.root
         results = []
-        for part in root.operands if root.opcode is Opcode.TUPLE else (root,):
+        for part in computation.results:
             node: Node = yield inner.element(part, ())
             results.append(node)
         return tuple(results)

@@ -133,7 +133,7 @@ def scalars(computation: HloComputation) -> dict[HloInstruction, int]:
     """Return how many elements of each instruction a kernel computes per element of the root."""
     maps, root = IndexMaps(), computation.root
     found: dict[HloInstruction, set[Evaluation]] = {i: set() for i in computation.instructions}
-    for result in root.operands if root.opcode is Opcode.TUPLE else (root,):
+    for result in computation.results:
         found[result].add(maps.start(root, result.shape.dimensions))
     for i in reversed(computation.instructions):
         if i.opcode is not Opcode.TUPLE:

@@ -110,8 +110,7 @@ class RowKernel:
     def of(cls, i: HloInstruction) -> "RowKernel | None":
         """Return the RowKernel of a loop; None if reductions or results do not go along rows."""
         inside = i.called[0].instructions if i.opcode is Opcode.FUSION else [i]
-        root = i.called[0].root if i.opcode is Opcode.FUSION else i
-        roots = root.operands if root.opcode is Opcode.TUPLE else (root,)
+        roots = i.called[0].results if i.opcode is Opcode.FUSION else (i,)
         reductions = [part for part in inside if part.opcode is Opcode.REDUCE]
         found = [each.operands[0].shape.dimensions for each in reductions]
         found += [each.shape.dimensions for each in roots if each not in reductions]

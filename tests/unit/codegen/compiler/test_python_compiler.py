@@ -141,6 +141,7 @@ DIRECT = {
     "        poke_i64(b, i, y)\n    y = i + 5",
     "tuple of an instruction": "x, y = philox(to_u64(3), to_u64(stop), to_u64(9))\n"
     "poke_u64(b, 0, y)",
+    "instruction of several blocks": "x = watch_i64(b)\npoke_i64(b, 0, x + stop)",
     "tuple from a function": "x, y = smaller_first(stop, start)\npoke_i64(b, x, y)",
     "tuple of two kinds": "x, y = stop, k1\npoke_f32(b, x, y)",
     "function without result": "filled(b, stop, 4)\npoke_i64(b, 9, 8)",
@@ -254,11 +255,11 @@ def test_functions_of_kernels_need_no_numba():
 
 def test_only_plain_functions_of_python_have_a_text():
     with pytest.raises(UnsupportedError):
-        function_module(lambda x: None, "symbol", HOST)
+        function_module(lambda x: None, "symbol")
     room = {}
     exec("def function(x):\n    pass", room)
     with pytest.raises(UnsupportedError):
-        function_module(room["function"], "symbol", HOST)
+        function_module(room["function"], "symbol")
 
 
 def test_threads_may_read_texts_at_the_same_time():

@@ -50,7 +50,7 @@ def test_both_compilers_take_it(name: str) -> None:
     if isinstance(known, PythonFunction):
         assert known.object_code(HOST)
     else:
-        assert object_of_module(function_module(function, "own", HOST), HOST)
+        assert object_of_module(function_module(function, "own"), HOST)
 
 
 def test_there_are_functions_of_each_kind() -> None:

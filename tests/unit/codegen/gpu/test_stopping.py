@@ -95,7 +95,7 @@ def run(given: GridKernel, flag: int) -> list[int]:
     return list(map(int, found))
 
 
-def looks(given: GridKernel) -> list[list[str]]:
+def polls(given: GridKernel) -> list[list[str]]:
     """Return the loops around each look, by their variables."""
     return [
         [each.axis.name for each in path if isinstance(each, For)]
@@ -132,8 +132,8 @@ def test_a_thread_of_much_work_looks_in_its_loops(
         # Others go on in the loop.
         assert found == given
         return
-    assert looks(found)[0] == around
-    assert [each.usage for each in found.kernel.buffers] == [Usage.READ, Usage.WRITE, Usage.WORD]
+    assert polls(found)[0] == around
+    assert [each.usage for each in found.kernel.buffers] == [Usage.READ, Usage.WRITE, Usage.FLAG]
     assert run(found, 0) == run(given, 0) == [count + n for n in range(64)]
     # All threads leave, and those of a group together: none misses another at a barrier.
     assert run(found, STOP) == [-1] * 64
@@ -142,9 +142,9 @@ def test_a_thread_of_much_work_looks_in_its_loops(
 @pytest.mark.parametrize("group", [32, 64])
 def test_threads_that_meet_leave_together_whichever_of_them_saw_the_flag(group: int) -> None:
     found = watched(grid(loop(LONG, ADDS), group=group)).kernel
-    word, (part,) = Region(Address(found.buffers[-1]), Usage.SCRATCH), found.parts
+    flag, (part,) = Region(Address(found.buffers[-1]), Usage.SCRATCH), found.parts
     sets = If(
-        condition("eq", LANE, 40), (Store(word, Type.I64, Index(0), Const(Type.I64, (STOP,))),)
+        condition("eq", LANE, 40), (Store(flag, Type.I64, Index(0), Const(Type.I64, (STOP,))),)
     )
     part = dataclasses.replace(part, body=(sets, *part.body))
     assert run(GridKernel(dataclasses.replace(found, body=(part,)), 64), 0) == [-1] * 64
@@ -168,20 +168,20 @@ def test_other_kernels_are_left_as_they_are(given: GridKernel) -> None:
 @pytest.mark.parametrize("group", MEETINGS)
 def test_threads_that_wait_for_others_look_before_they_begin(turns: int, group: int) -> None:
     items = COUNTED_LANES * LONG // turns // 64 * 64
-    assert looks(watched(grid(loop(turns, ADDS), group=group, items=items + 64)))[0] == []
+    assert polls(watched(grid(loop(turns, ADDS), group=group, items=items + 64)))[0] == []
     for fewer in (
         grid(loop(turns, ADDS), group=group, items=items // 2),
         grid(loop(ENTRY_WORK // 4, ADDS), group=group, items=8 * items),
         grid(loop(turns, breaks(5), ADDS), items=2 * items),
     ):
-        assert [] not in looks(watched(fewer))
+        assert [] not in polls(watched(fewer))
     assert run(_with_entry(grid(loop(9, ADDS), group=group)), STOP) == [-1] * 64
 
 
 def _with_entry(given: GridKernel) -> GridKernel:
-    (part,), word = given.kernel.parts, Buffer(FLAG, Usage.WORD)
-    body = (dataclasses.replace(part, body=(Stop(word), *part.body)),)
-    kernel = dataclasses.replace(given.kernel, buffers=(GIVEN, MADE, word), body=body)
+    (part,), flag = given.kernel.parts, Buffer(FLAG, Usage.FLAG)
+    body = (dataclasses.replace(part, body=(Stop(flag), *part.body)),)
+    kernel = dataclasses.replace(given.kernel, buffers=(GIVEN, MADE, flag), body=body)
     return dataclasses.replace(given, kernel=kernel)
 
 
@@ -190,10 +190,10 @@ def test_a_loop_that_ends_in_its_first_span_does_not_look() -> None:
 
 
 def test_an_endless_loop_ends_once_the_flag_is_set() -> None:
-    word, going = Buffer(FLAG, Usage.WORD), Cell("going", Type.B1)
-    endless = While(going, (Stop(word), loop(8, ADDS)), 1)
+    flag, going = Buffer(FLAG, Usage.FLAG), Cell("going", Type.B1)
+    endless = While(going, (Stop(flag), loop(8, ADDS)), 1)
     given = grid(Declare(going, Const(Type.B1, (1,))), endless)
-    kernel = dataclasses.replace(given.kernel, buffers=(GIVEN, MADE, word))
+    kernel = dataclasses.replace(given.kernel, buffers=(GIVEN, MADE, flag))
     assert run(dataclasses.replace(given, kernel=kernel), STOP) == [-1] * 64
 
 
@@ -230,6 +230,6 @@ ENTRY e { x = f32[8] parameter(0)
 @pytest.mark.parametrize("text", [REDUCED, SCATTERED])
 def test_the_kernel_of_long_threads_looks_and_those_before_it_do_not(text: str) -> None:
     *others, last = grids(compiled(parse_module(text)))
-    assert len(looks(last)) == 1
+    assert len(polls(last)) == 1
     # Numbers of a sort are indices for others, so it goes to its end.
-    assert [looks(each) for each in others] == [[]] * len(others)
+    assert [polls(each) for each in others] == [[]] * len(others)

@@ -29,7 +29,7 @@ from xla_server.codegen.kernel_ir.statements import (
 from xla_server.codegen.kernel_ir.types import Type
 
 READ, WRITE = Buffer(0, Usage.READ), Buffer(1, Usage.WRITE)
-WORD = Buffer(2, Usage.WORD)
+WORD = Buffer(2, Usage.FLAG)
 ROW = StackArray("row", 256)
 SHARED = SharedArray("shared", 16)
 ITEM = Value("t", Type.I64)

@@ -24,7 +24,7 @@ from xla_server.target.gpu import WARP
 
 READ, ALSO_READ = ir.Buffer(0, ir.Usage.READ), ir.Buffer(3, ir.Usage.READ)
 WRITE, ALSO_WRITE = ir.Buffer(1, ir.Usage.WRITE), ir.Buffer(4, ir.Usage.WRITE)
-WORD, ALSO_WORD = ir.Buffer(2, ir.Usage.WORD), ir.Buffer(5, ir.Usage.WORD)
+WORD, ALSO_WORD = ir.Buffer(2, ir.Usage.FLAG), ir.Buffer(5, ir.Usage.FLAG)
 BUFFERS = READ, WRITE, WORD, ALSO_READ, ALSO_WRITE
 T, X, Y, AXIS, ALSO_AXIS = (ir.Value(name, Type.I64) for name in "txyij")
 CELL, ALSO_CELL = ir.Cell("c", Type.I64), ir.Cell("d", Type.I64)
@@ -109,7 +109,7 @@ CASES: tuple[tuple[Any, Mapping[str, Any]], ...] = (
         {"test": MORE, "body": (ALSO_OUT,), "orelse": (ALSO_OUT,), "share": 0.5},
     ),
     (stmt.Break(), {}),
-    (stmt.Stop(WORD), {"word": ALSO_WORD}),
+    (stmt.Stop(WORD), {"flag": ALSO_WORD}),
     (
         stmt.Call(XOR, (GIVEN, GIVEN), (BOTH,)),
         {
@@ -205,7 +205,7 @@ def _kernel_with(node: Any) -> Kernel | GridKernel:
         case stmt.Shuffle() | stmt.Barrier():
             return Kernel(BUFFERS, (), _parts(node, group=WARP))
         case stmt.Stop():
-            return Kernel((node.word,), (), (stmt.ParallelFor(T, WARP, (node,)),))
+            return Kernel((node.flag,), (), (stmt.ParallelFor(T, WARP, (node,)),))
     if isinstance(node, get_args(ir.Expression)):
         return _kernel_with(stmt.Store(WRITE, node.type, ir.Index(0), node))
     return Kernel(BUFFERS, (), _parts(node))

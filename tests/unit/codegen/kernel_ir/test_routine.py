@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from xla_server.codegen.kernel_ir.builder import Body, dealt
+from xla_server.codegen.kernel_ir.builder import Body, task_range
 from xla_server.codegen.kernel_ir.expressions import Const, Expression, Index, Value
 from xla_server.codegen.kernel_ir.routine import (
     Count,
@@ -120,7 +120,7 @@ def test_a_routine_that_kernels_call_has_a_cost() -> None:
 
 
 def test_each_task_is_dealt_to_one_work_item() -> None:
-    first, last = dealt(AXIS, 10, 4)
+    first, last = task_range(AXIS, 10, 4)
     assert (first, last) == (AXIS * 10 // 4, (AXIS + 1) * 10 // 4)
     ends = [number * 10 // 4 for number in range(5)]
     assert (ends[0], ends[-1], ends) == (0, 10, sorted(ends))

@@ -41,7 +41,7 @@ def test_a_value_that_is_read_and_updated_in_place_is_two_arguments() -> None:
 
 
 def test_the_cancellation_flag_is_the_last_argument_of_kernels_that_test_it() -> None:
-    thunk = kernel_thunk("t", _kernel(*ROLES, Usage.WORD), VALUES)
+    thunk = kernel_thunk("t", _kernel(*ROLES, Usage.FLAG), VALUES)
     assert thunk.arguments == (*VALUES, CANCELLATION)
     assert CANCELLATION not in (*thunk.reads, *thunk.writes)
 
@@ -50,7 +50,7 @@ def test_buffers_are_numbered_once_with_the_cancellation_flag_last() -> None:
     a, b, c = VALUES
     buffers = buffers_of([a, b, a], [c])
     assert list(buffers) == [a, b, c, CANCELLATION]
-    usages = (Usage.READ, Usage.READ, Usage.WRITE, Usage.WORD)
+    usages = (Usage.READ, Usage.READ, Usage.WRITE, Usage.FLAG)
     assert [(each.number, each.usage) for each in buffers.values()] == list(enumerate(usages))
     # A kernel that does not test the flag is not given it.
     assert kernel_thunk("t", _kernel(*usages[:3]), tuple(buffers)).arguments == (a, b, c)

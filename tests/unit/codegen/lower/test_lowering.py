@@ -46,9 +46,9 @@ def test_an_operation_without_a_row_is_refused_by_name() -> None:
 
 def test_the_arrays_of_a_tree_are_in_order_and_tokens_have_none() -> None:
     lowering = Lowering(LOWERINGS, TARGET)
-    tree = lowering.fresh(parse_shape("(f32[4], (token[], s32[2]))"), "t")
+    tree = lowering.new_tree(parse_shape("(f32[4], (token[], s32[2]))"), "t")
     assert [value.name for value in leaves(tree)] == ["t.0", "t.1.1"]
-    assert leaves(lowering.fresh(parse_shape("token[]"), "t")) == []
+    assert leaves(lowering.new_tree(parse_shape("token[]"), "t")) == []
 
 
 def test_a_copy_has_no_row_for_what_is_in_its_buffer() -> None:

@@ -205,7 +205,7 @@ class _GridEmitter(Emitter):
             number, first, items = block, first // self._threads, items // self._threads
         ahead = b.sub(number, self._number(first)) if first else number
         is_one = b.icmp_unsigned("<", ahead, self._number(items))
-        self._choose(is_one, lambda: self._write_alone(part))
+        self._if_else(is_one, lambda: self._write_alone(part))
 
     def _write_alone(self, part: ParallelFor) -> None:
         """Write the body of one of several parallel loops, which LLVM must keep apart."""
@@ -225,13 +225,13 @@ class _GridEmitter(Emitter):
         kind, code = self._value(exchange.operand)
         self._values[exchange.value] = kind, self._shuffled(code, exchange.distance)
 
-    def _flag(self, word: Buffer) -> Any:
+    def _flag(self, flag: Buffer) -> Any:
         """Return the flag as one thread of the group saw it, so that all act alike."""
         b = self._builder
         if not meets(self._around):
-            return self._flag_now(word)
+            return self._flag_now(flag)
         if self._around.group == WARP:
-            seen = b.trunc(self._flag_now(word), _SHORT)
+            seen = b.trunc(self._flag_now(flag), _SHORT)
             for distance in (1 << bit for bit in range(WARP.bit_length() - 1)):
                 seen = b.or_(seen, self._shuffled_word(seen, distance))
             return b.zext(seen, WORD)
@@ -239,8 +239,8 @@ class _GridEmitter(Emitter):
         room = b.module.globals.get(name) or self._shared_room(name, FLAG_BYTES)
         shared = b.bitcast(room, ir.PointerType(WORD, SHARED))
         is_first = b.icmp_unsigned("==", self._special("tid.x"), self._number(0))
-        self._choose(
-            is_first, lambda: b.store_atomic(self._flag_now(word), shared, "monotonic", FLAG_BYTES)
+        self._if_else(
+            is_first, lambda: b.store_atomic(self._flag_now(flag), shared, "monotonic", FLAG_BYTES)
         )
         self._barrier()
         seen = b.load_atomic(shared, "monotonic", FLAG_BYTES)
@@ -248,9 +248,9 @@ class _GridEmitter(Emitter):
         self._barrier()
         return seen
 
-    def _flag_now(self, word: Buffer) -> Any:
+    def _flag_now(self, flag: Buffer) -> Any:
         """Return the flag in the host's memory, which may change while the kernel runs."""
-        pointer = self._builder.inttoptr(self._memory[word][1], ir.PointerType(WORD, GLOBAL))
+        pointer = self._builder.inttoptr(self._memory[flag][1], ir.PointerType(WORD, GLOBAL))
         return self._builder.load_atomic(pointer, "monotonic", WORD.width // 8)
 
     def _shared_room(self, name: str, byte_size: int) -> Any:

@@ -22,8 +22,8 @@ from xla_server.target.gpu import WARP
 def lower_while(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:
     """Add one kernel for a loop over few scalars, or thunks as on a processor."""
     loop = loop_of(i)
-    turns = None if loop is None else trip_count(loop)
-    return control.lower_while(lowering, i, DeviceLoop(turns, _by_one_thread))
+    iterations = None if loop is None else trip_count(loop)
+    return control.lower_while(lowering, i, DeviceLoop(iterations, _by_one_thread))
 
 
 def _by_one_thread(name: str, kernel: Kernel, *given: Any, **options: Any) -> KernelThunk:

@@ -53,9 +53,9 @@ class SolverPlan(LibraryPlan):
         counts = [count for _, count in self.parts]
         if not all(0 < count <= _LARGEST for count in counts):
             return f"a matrix must have 1 to {_LARGEST} elements, got {counts}"
-        return self._misfit()
+        return self._size_problem()
 
-    def _misfit(self) -> str | None:
+    def _size_problem(self) -> str | None:
         """Return the problem with the sizes of the matrices, if any."""
         return None
 
@@ -187,7 +187,7 @@ class SingularPlan(SolverPlan):
         asked = vectors if self.left else ()
         return (self.element, self.rows * self.columns), values, *asked, _STATUS
 
-    def _misfit(self) -> str | None:
+    def _size_problem(self) -> str | None:
         if self.rows < self.columns:
             return f"matrices must not be wide, got {self.rows} rows, {self.columns} columns"
         if self.left not in (0, self.columns, self.rows):

@@ -164,24 +164,24 @@ class GroupBuilder(LoopBuilder):
         """Begin the loops of a thread over its part of a row, the last of them over a run."""
         run = 1 if self._columns > 1 else run_of(self._nest, loop.size)
         runs, parts = loop.size // run, self._parts
-        turns = -(-runs // parts)
-        copies = 1 if turns <= MAX_TURNS else TURN_COPIES
+        iterations = -(-runs // parts)
+        copies = 1 if iterations <= MAX_TURNS else TURN_COPIES
         opened: list[Block] = []
         terms: list[tuple[ir.Expression, int]] = [(self._part, 1)]
         if copies > 1:
-            turns = -(-turns // copies) * copies
-            outer = Loop(outside, self._names("i"), turns // copies)
+            iterations = -(-iterations // copies) * copies
+            outer = Loop(outside, self._names("i"), iterations // copies)
             opened.append(outer)
             terms.insert(0, (outer.axis, copies * parts))
         inside = opened[-1] if opened else outside
-        last = copies if copies > 1 else turns
-        turn = Loop(inside, self._names("i"), last, unrolled=True)
-        opened.append(turn)
-        terms.insert(-1, (turn.axis, parts))
-        number = turn.let(self._names("i"), ir.Index(0, tuple(terms)))
-        if runs < turns * parts:
-            share = runs / (turns * parts)
-            opened.append(Branch(turn, ir.condition("lt", number, runs), share))
+        last = copies if copies > 1 else iterations
+        row_loop = Loop(inside, self._names("i"), last, unrolled=True)
+        opened.append(row_loop)
+        terms.insert(-1, (row_loop.axis, parts))
+        number = row_loop.let(self._names("i"), ir.Index(0, tuple(terms)))
+        if runs < iterations * parts:
+            share = runs / (iterations * parts)
+            opened.append(Branch(row_loop, ir.condition("lt", number, runs), share))
         element = Loop(opened[-1], self._names("i"), run, unrolled=True)
         opened.append(element)
         index = element.let(self._names("i"), ir.Index(0, ((number, run), (element.axis, 1))))

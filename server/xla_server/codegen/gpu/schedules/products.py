@@ -150,11 +150,6 @@ class _TileBuilder(LoopBuilder):
             for node in (*sides.left, *sides.right)
         }
 
-    @property
-    def shared_bytes(self) -> int:
-        """Bytes of the tiles of a block."""
-        return sum(array.byte_size for array in self._shared)
-
     def _pitch(self, node: Node) -> int:
         """Return the distance between rows of a tile in shared memory.
 

@@ -16,7 +16,7 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Barrier, ParallelFor
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.schedules.builders.graph_builder import applied
-from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest
+from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest, close
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.schedules.reductions.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Apply, Load, Store
@@ -86,11 +86,6 @@ class _TileBuilder(LoopBuilder):
         self._tiles: dict[Variable, ir.Value] = {}
         self._position: ir.Expression | None = None
 
-    @property
-    def shared_bytes(self) -> int:
-        """Bytes of the tiles of a block."""
-        return sum(array.byte_size for array in self._shared)
-
     def _room_of(self, load: Load) -> ir.SharedArray:
         pitch = self._size + self._run
         return self._shared_array(self._size * pitch * Type(load.kernel_type.storage).byte_size)
@@ -106,14 +101,14 @@ class _TileBuilder(LoopBuilder):
             self._value(load)
             at = ir.Index(0, ((row, self._size + self._run), (column, 1)))
             opened[-1].store(array, load.kernel_type.storage, at, self._stored[load])
-        _close(opened)
+        close(opened)
         body.add(Barrier())
         # Values are those of other elements now.
         self._values, self._stored = known
         opened, column, row = self._open_tile(self._last, self._across, body)
         self._position = ir.Index(0, ((column, self._size + self._run), (row, 1)))
         self._store(self._nest.stores, opened[-1])
-        _close(opened)
+        close(opened)
         items = blocks * BLOCK_THREADS
         self._top.add(ParallelFor(axis, items, tuple(body.statements), group=BLOCK_THREADS))
         return self._kernel()
@@ -171,8 +166,3 @@ class _TileBuilder(LoopBuilder):
         if kind.widen is None:
             return stored
         return body.let(self._names("v"), applied(kind.widen, stored, kind.computed))
-
-
-def _close(opened: Sequence[Block]) -> None:
-    for block in reversed(opened):
-        block.close()

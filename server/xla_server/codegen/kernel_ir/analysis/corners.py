@@ -23,7 +23,7 @@ _MOST_STATEMENTS = 1 << 12
 class ElementAccess:
     """A load or a store of an element by a work item; `item` is None outside of work items."""
 
-    place: ByteAddress
+    address: ByteAddress
     type: Type
     is_store: bool
     item: int | None
@@ -88,9 +88,9 @@ class _Execution(Numbers):
         for access in (*loads, *((statement,) if isinstance(statement, stmt.Store) else ())):
             if access.guard is not None and not self.value(access.guard):
                 continue
-            place, index = self.place(access.memory), self.value(access.index)
-            if isinstance(place, ByteAddress) and isinstance(index, int):
-                found = place + index * access.type.byte_size
+            address, index = self.address(access.memory), self.value(access.index)
+            if isinstance(address, ByteAddress) and isinstance(index, int):
+                found = address + index * access.type.byte_size
                 self.found.append(ElementAccess(found, access.type, access is statement, item))
 
 

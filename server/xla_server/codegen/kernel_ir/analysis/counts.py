@@ -173,7 +173,7 @@ def _executions(statement: stmt.Statement, numbers: Numbers) -> float:
         case stmt.For(axis=axis, step=step, iterations=iterations):
             low, high = numbers.value(statement.low), numbers.value(statement.high)
             numbers.names[axis] = low
-            if isinstance(low, int) and isinstance(high, int) and not _is_dealt(statement):
+            if isinstance(low, int) and isinstance(high, int) and not _is_divided(statement):
                 iterations = max(0, -(-(high - low) // step))
                 numbers.names[axis] = low + step * max(0, (iterations - 1) // 2)
             return iterations
@@ -182,7 +182,7 @@ def _executions(statement: stmt.Statement, numbers: Numbers) -> float:
     return 1.0
 
 
-def _is_dealt(loop: stmt.For) -> bool:
+def _is_divided(loop: stmt.For) -> bool:
     """Return whether a bound is a rounded quotient, so that work items differ by one iteration."""
     return isinstance(loop.high, ir.Apply) and loop.high.function == "whole_div"
 

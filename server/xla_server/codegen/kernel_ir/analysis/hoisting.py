@@ -54,10 +54,10 @@ class _Varying:
 
     def __init__(self, axis: ir.Value, body: Sequence[stmt.Statement]) -> None:
         inside = [statement for statement, _ in walk(body)]
-        self._memory: set[ir.Memory] = set()
-        self._has_unknown_memory = False
-        for statement in inside:
-            self._note_stores(statement)
+        self._memory = {each.memory for each in inside if isinstance(each, stmt.Store)}
+        self._has_unknown_memory = any(isinstance(each, ir.Region) for each in self._memory) or any(
+            isinstance(each, stmt.Call) for each in inside
+        )
         declared = {each.cell for each in inside if isinstance(each, stmt.Declare)}
         changed = {each.cell for each in inside if isinstance(each, stmt.Set | stmt.Accumulate)}
         # The number of iterations of a loop with an exit depends on the exit's test.
@@ -68,12 +68,6 @@ class _Varying:
             known = len(self._names)
             for statement in body:
                 self._note(statement, is_under_varying=False)
-
-    def _note_stores(self, statement: stmt.Statement) -> None:
-        if isinstance(statement, stmt.Store):
-            self._memory.add(statement.memory)
-        is_region = isinstance(statement, stmt.Store) and isinstance(statement.memory, ir.Region)
-        self._has_unknown_memory |= is_region or isinstance(statement, stmt.Call)
 
     def _note(self, statement: stmt.Statement, *, is_under_varying: bool) -> None:
         """Add the names that a statement binds or changes, if it varies or is inside of one."""

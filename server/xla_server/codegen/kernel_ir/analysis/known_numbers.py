@@ -44,7 +44,7 @@ class Numbers:
     ) -> None:
         self.names, self._unknown = names, unknown
 
-    def place(self, memory: ir.Memory) -> Known:
+    def address(self, memory: ir.Memory) -> Known:
         """Return the address of memory."""
         return (
             self.value(memory.address) if isinstance(memory, ir.Region) else ByteAddress(memory, 0)
@@ -69,9 +69,9 @@ class Numbers:
                 dividend = self.value(operand)
                 return dividend % divisor if isinstance(dividend, int) else None
             case ir.Address(memory=memory, index=index, byte_size=byte_size):
-                place, ahead = self.place(memory), self.value(index)
-                if isinstance(place, ByteAddress) and isinstance(ahead, int):
-                    return place + ahead * byte_size
+                address, ahead = self.address(memory), self.value(index)
+                if isinstance(address, ByteAddress) and isinstance(ahead, int):
+                    return address + ahead * byte_size
             case ir.Apply(function=function, operands=operands) if function in _FUNCTIONS:
                 return self._applied(function, [self.value(each) for each in operands])
         return None

@@ -140,7 +140,7 @@ def _expected(statement: stmt.Statement) -> Iterator[tuple[ir.Expression, Type]]
 def _inside(kernel: Kernel, sizes: Sizes) -> Iterator[str]:
     """Known accesses of first and last iterations are in bounds."""
     for access in accesses(kernel):
-        memory, first = access.place.memory, access.place.byte
+        memory, first = access.address.memory, access.address.byte
         size = sizes.get(memory.number) if isinstance(memory, ir.Buffer) else memory.byte_size
         if size is not None and not 0 <= first <= size - access.type.byte_size:
             yield (
@@ -157,18 +157,18 @@ def _unshared(kernel: Kernel) -> Iterator[str]:
     """
     owners: dict[tuple[ir.Buffer, int], int] = {}
     of_own = accesses(kernel, is_clamped=False)
-    found = [each for each in of_own if isinstance(each.place.memory, ir.Buffer)]
+    found = [each for each in of_own if isinstance(each.address.memory, ir.Buffer)]
     for access in sorted(found, key=lambda each: not each.is_store):
-        memory, item = access.place.memory, access.item
+        memory, item = access.address.memory, access.item
         if item is None or not isinstance(memory, ir.Buffer):
             continue
-        place = memory, access.place.byte
-        owner = owners.setdefault(place, item) if access.is_store else owners.get(place, item)
+        address = memory, access.address.byte
+        owner = owners.setdefault(address, item) if access.is_store else owners.get(address, item)
         if owner != item:
             action = "store" if access.is_store else "load"
             yield (
                 f"a work item must not {action} an element that another one stores, "
-                f"got byte {place[1]} of {memory.name} in items {owner} and {item}"
+                f"got byte {address[1]} of {memory.name} in items {owner} and {item}"
             )
 
 
@@ -182,12 +182,12 @@ def _used_as_declared(kernel: Kernel) -> Iterator[str]:
         match statement:
             case stmt.Store(memory=memory):
                 accessed.append(memory)
-                if memory.usage in (ir.Usage.READ, ir.Usage.WORD):
+                if memory.usage in (ir.Usage.READ, ir.Usage.FLAG):
                     yield f"a store must be to memory that is written, got {_memory(memory)}"
-            case stmt.Stop(word=word):
-                accessed.append(word)
-                if word.usage is not ir.Usage.WORD:
-                    yield f"a stop must test the cancellation flag, got {word.name}"
+            case stmt.Stop(flag=flag):
+                accessed.append(flag)
+                if flag.usage is not ir.Usage.FLAG:
+                    yield f"a stop must test the cancellation flag, got {flag.name}"
         for memory in accessed:
             if not isinstance(memory, ir.Region) and memory not in declared:
                 yield f"memory must be declared by its kernel, got {memory.name}"
@@ -209,13 +209,13 @@ def _called(kernel: Kernel) -> Iterator[str]:
         for parameter, operand in zip(routine.parameters, statement.operands, strict=True):
             found = list(_memories(operand, bound))
             for memory in found if parameter.unit in (Unit.WRITE, Unit.UPDATE) else ():
-                if isinstance(memory, ir.Buffer) and memory.usage in (ir.Usage.READ, ir.Usage.WORD):
+                if isinstance(memory, ir.Buffer) and memory.usage in (ir.Usage.READ, ir.Usage.FLAG):
                     yield (
                         f"{parameter.name} of {routine.name} must be memory that is written, "
                         f"got {memory.name}"
                     )
             usages = [each.usage for each in found]
-            if parameter.unit is Unit.CANCELLED and usages != [ir.Usage.WORD]:
+            if parameter.unit is Unit.CANCELLED and usages != [ir.Usage.FLAG]:
                 names = [_memory(each) for each in found]
                 yield (
                     f"{parameter.name} of {routine.name} must be the address of the cancellation "

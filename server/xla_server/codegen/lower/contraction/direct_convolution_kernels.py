@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.kernel_ir import expressions as ir
-from xla_server.codegen.kernel_ir.builder import Items, Loop, Names, dealt
+from xla_server.codegen.kernel_ir.builder import Items, Loop, Names, task_range
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Operands, Word, function_address
 from xla_server.codegen.kernel_ir.types import Type
@@ -54,8 +54,7 @@ def add_phases(
     blocks = -(-lead.lines[0].results // lead.block)
     room = max(phase.room for phase in phases) * lead.width
     building = EpilogueKernel(epilogue)
-    values, usages = (base, packed, made.value), (ir.Usage.READ, ir.Usage.READ, ir.Usage.WRITE)
-    source, weights, result = map(ir.Address, map(building.buffer, values, usages))
+    source, weights, result = map(ir.Address, building.buffers((base, packed), made.value))
     original = ir.Address(building.buffer(kernel, ir.Usage.READ)) if exact else weights
     box: int | ir.Expression = 0
     with Items(building.body, lead.work_items, "item") as items:
@@ -66,7 +65,7 @@ def add_phases(
             box = items.let("box", memory + items.axis * room)
         elif room:
             box = ir.Address(building.stack_array("box", room))
-        first, last = dealt(items.axis, lead.tasks, lead.work_items)
+        first, last = task_range(items.axis, lead.tasks, lead.work_items)
         with Loop(items, "task", last, first, iterations=lead.tasks / lead.work_items) as tasks:
             block = tasks.let("block", tasks.axis % blocks * lead.block)
             image = tasks.let("image", tasks.axis // blocks)
@@ -105,10 +104,7 @@ def add_packing(made: Product, phase: Phase, weights: Array) -> Array:
     packed = made.lowering.new(weights.shape, f"{made.producer.name}.panels")
     kind, features = Type(phase.kind), phase.outputs * phase.groups
     building, names = EpilogueKernel(), Names()
-    source, target = (
-        building.buffer(weights, ir.Usage.READ),
-        building.buffer(packed, ir.Usage.WRITE),
-    )
+    source, target = building.buffers((weights,), packed)
     with (
         Items(building.body, phase.depth, "d") as items,
         Loop(items, "group", phase.groups) as groups,

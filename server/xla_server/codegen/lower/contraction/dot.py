@@ -148,9 +148,8 @@ def _add_blas(made: Product, epilogue: Epilogue) -> None:
         depth, max(target.tuning.blas.min_piece_size, PIECE_WORK[computed] // (down * across))
     )
     building = EpilogueKernel(epilogue)
-    values = (*made.operands, made.value, CANCELLATION)
-    usages = (ir.Usage.READ, ir.Usage.READ, ir.Usage.WRITE, ir.Usage.WORD)
-    left, right, result, word = map(building.buffer, values, usages)
+    left, right, result = building.buffers(made.operands, made.value)
+    flag = building.buffer(CANCELLATION, ir.Usage.FLAG)
     with Items(building.body, batch * row_count * column_count, "item") as items:
         rest = items.let("rest", items.axis // column_count)
         column = items.let("column", items.axis % column_count * across)
@@ -167,7 +166,7 @@ def _add_blas(made: Product, epilogue: Epilogue) -> None:
         with Loop(items, "step", depth, step=at_once) as steps:
             step = steps.axis
             if depth > at_once:
-                steps.add(Stop(word))
+                steps.add(Stop(flag))
             operands: Operands = {
                 "a": a + step * (left_step * width),
                 "a_ahead": rows if left_transposed else depth,

@@ -9,11 +9,11 @@ from xla_server.codegen.kernel_ir.expressions import Expression
 from xla_server.codegen.kernel_ir.routine import Operands, Routine
 from xla_server.codegen.lower.loop_nests.epilogue import Ends
 from xla_server.codegen.routines.contraction.exact_sums import (
+    EXACT_SUMS,
     SPATIAL,
     FeatureCounts,
     Positions,
     Spatial,
-    exact_sums,
 )
 from xla_server.ir.affine import dense_strides
 from xla_server.ir.module import HloInstruction
@@ -135,7 +135,7 @@ def exact_sums_of(
         ),
         **{f"d{n}": d for n, d in enumerate(spatial)},
     }
-    return ExactSums(exact_sums(i.shape.element_type.text), values)
+    return ExactSums(EXACT_SUMS[f"exact_sums_{i.shape.element_type.text}"].routine, values)
 
 
 _MISSING = Spatial(1, 1, 0, 1, start=0, stride=0, taps=1, reach=0, size=1, gap=1, read=0, tap=0)

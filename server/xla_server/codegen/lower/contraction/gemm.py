@@ -132,8 +132,8 @@ class Gemm:
     @property
     def is_read_by_tiles(self) -> bool:
         """Return whether tiles read the right operand itself, no packed copy."""
-        lies_well = not self.right.is_across and not self.kind.pairs
-        return lies_well and not self.is_laid_out_ahead
+        is_contiguous = not self.right.is_across and not self.kind.pairs
+        return is_contiguous and not self.is_laid_out_ahead
 
     @property
     def is_packed_by_tiles(self) -> bool:
@@ -228,10 +228,7 @@ def add_layout(lowering: Lowering, gemm: Gemm, matrices: Value, name: str) -> Va
     packed = gemm.tuning.panels_per_item
     groups = -(-gemm.panels // packed)
     building = EpilogueKernel()
-    source, target = (
-        building.buffer(matrices, ir.Usage.READ),
-        building.buffer(panels, ir.Usage.WRITE),
-    )
+    source, target = building.buffers((matrices,), panels)
     with Items(building.body, gemm.batch * groups, None) as items:
         operands: Operands = {
             "start": ir.START,
@@ -258,27 +255,25 @@ def add_products(made: Product, gemm: Gemm, epilogue: Epilogue) -> None:
     left, right = made.operands
     if gemm.is_laid_out_ahead:
         right = add_layout(made.lowering, gemm, right, f"{made.name}.panels")
-    building = _products(made, gemm, epilogue, (left, right), looks=False)
+    building = _products(made, gemm, epilogue, (left, right), polls=False)
     if epilogue.loops and is_long(building.built(Effort.OPTIMISED)):
-        building = _products(made, gemm, epilogue, (left, right), looks=True)
+        building = _products(made, gemm, epilogue, (left, right), polls=True)
     building.add(made.lowering, made.name, Effort.UNOPTIMISED)
 
 
 def _products(
-    made: Product, gemm: Gemm, epilogue: Epilogue, operands: tuple[Value, Value], *, looks: bool
+    made: Product, gemm: Gemm, epilogue: Epilogue, operands: tuple[Value, Value], *, polls: bool
 ) -> EpilogueKernel:
-    """Return the kernel of products; if it `looks`, it polls the cancellation flag itself."""
+    """Return the kernel of products; if `polls`, it polls the cancellation flag itself."""
     height, (tiles, panels) = gemm.height, gemm.division
     building = EpilogueKernel(epilogue)
-    values = (*operands, made.value, CANCELLATION)
-    usages = (ir.Usage.READ, ir.Usage.READ, ir.Usage.WRITE, ir.Usage.WORD)
-    buffers = tuple(map(building.buffer, values, usages))
+    left, right, result = map(ir.Address, building.buffers(operands, made.value))
+    flag = building.buffer(CANCELLATION, ir.Usage.FLAG)
     band = building.stack_array("band", tiles * gemm.panel_bytes(height, gemm.run) + SLACK)
     room: int | ir.Expression = 0
     if not gemm.is_laid_out_ahead:
         panel = gemm.panel_bytes(gemm.panel_columns, gemm.run)
         room = ir.Address(building.stack_array("room", panel + SLACK))
-    left, right, result, word = map(ir.Address, buffers)
     has_epilogue = bool(epilogue.loops)
     with Items(
         building.body, math.prod(gemm.work_items), "item" if has_epilogue else None
@@ -297,12 +292,12 @@ def _products(
             "functions": _functions(gemm),
             "band": ir.Address(band),
             "room": room,
-            "cancelled": word,
+            "cancelled": ir.Address(flag),
         }
         items.call(gemm_loops.BAND_BY_ROWS if gemm.is_by_rows else gemm_loops.BAND, given)
         if has_epilogue:
-            if looks:
-                items.add(Stop(buffers[3]))
+            if polls:
+                items.add(Stop(flag))
             _emit_epilogue(gemm, items, epilogue)
     return building
 

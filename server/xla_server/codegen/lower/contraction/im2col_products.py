@@ -8,7 +8,7 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.codegen.instructions.products import product_into
 from xla_server.codegen.kernel_ir import expressions as ir
-from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, dealt
+from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, task_range
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Operands
 from xla_server.codegen.kernel_ir.types import Type
@@ -39,8 +39,7 @@ def lower_products(made: Product, plan: Im2colPlan) -> Tree:
     epilogue = made.epilogue(*sizes)
     element_type = i.shape.element_type
     building = EpilogueKernel(epilogue)
-    values, usages = (base, packed, made.value), (ir.Usage.READ, ir.Usage.READ, ir.Usage.WRITE)
-    source, weights, result = map(building.buffer, values, usages)
+    source, weights, result = building.buffers((base, packed), made.value)
     orders = tuple(range(part.shape.rank) for part in (*i.operands, i))
     exact = exact_sums_of(i, (orders[0], orders[1], orders[2]))
     original = ir.Address(building.buffer(kernel, ir.Usage.READ)) if exact else ir.Address(weights)
@@ -52,7 +51,7 @@ def lower_products(made: Product, plan: Im2colPlan) -> Tree:
             scratch = building.buffer(lowering.new(shape, f"{i.name}.im2col"), ir.Usage.WRITE)
             ahead = item.axis * (size * element_type.byte_width)
             matrix = item.let("matrix", ir.Address(scratch) + ahead)
-        first, last = dealt(item.axis, tasks, items)
+        first, last = task_range(item.axis, tasks, items)
         with Loop(item, "task", last, first, iterations=tasks / items) as task:
             block = _Block.of(plan, task, blocks)
             writer = _BlockWriter(plan, element_type, block, source, matrix)
@@ -179,7 +178,7 @@ class _BlockWriter:
         plan, block = self.plan, self.block
         rows = block.row, block.row_stop
         if self.matrix is None:
-            ahead = base + _lying(plan, block, depth[0])
+            ahead = base + _first_element(plan, block, depth[0])
             assert plan.leading is not None
             return ir.Address(self.source) + ahead * self.element_type.byte_width, plan.leading
         outer, inner = (rows, depth) if plan.depth_inside else (depth, rows)
@@ -189,7 +188,7 @@ class _BlockWriter:
         return self.matrix, inner[1] - inner[0]
 
 
-def _lying(plan: Im2colPlan, block: _Block, depth: ir.Expression) -> ir.Expression:
+def _first_element(plan: Im2colPlan, block: _Block, depth: ir.Expression) -> ir.Expression:
     """Return the input element at which a block's matrix begins, if it needs no im2col."""
     assert plan.leading is not None
     lines = {axis.line for axis in plan.matrix.axes if axis.line is not None}

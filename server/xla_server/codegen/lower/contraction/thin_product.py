@@ -104,9 +104,8 @@ def add_thin_product(
     result, ahead = (1, dot.count) if dot.is_right else (dot.vectors, 1)
     of_pair = dot.vectors * dot.depth * width, dot.vectors * dot.count * width
     building = EpilogueKernel(epilogue)
-    values = (*operands, made.value, CANCELLATION)
-    usages = (Usage.READ, Usage.READ, Usage.WRITE, Usage.WORD)
-    a, b, c, word = map(building.buffer, values, usages)
+    a, b, c = building.buffers(operands, made.value)
+    flag = building.buffer(CANCELLATION, Usage.FLAG)
     with Items(building.body, dot.batch * blocks, "item") as items:
         first = items.let("first", items.axis % blocks * block)
         pair = items.let("pair", items.axis // blocks)
@@ -116,7 +115,7 @@ def add_thin_product(
         vectors = items.let("vectors", Address(b) + pair * of_pair[0])
         target = items.let("target", Address(c) + pair * of_pair[1] + first * (result * width))
         with Loop(items, "step", dot.depth, step=thin.run) as run:
-            run.add(Stop(word))
+            run.add(Stop(flag))
             step = run.axis
             given: Operands = {
                 "matrix": matrix + step * (of_step * width),

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.kernel_ir import expressions as ir
-from xla_server.codegen.kernel_ir.builder import Branch, Items, Loop, Names, dealt
+from xla_server.codegen.kernel_ir.builder import Branch, Items, Loop, Names, task_range
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Operands, function_address
-from xla_server.codegen.lower.contraction.convolution_phases import Phase, panels
+from xla_server.codegen.lower.contraction.convolution_phases import Phase, panel_columns, panels
 from xla_server.codegen.lower.contraction.exact_sums import ExactSums
 from xla_server.codegen.lower.loop_nests.epilogue import Epilogue, EpilogueKernel, Product
 from xla_server.codegen.lower.lowering import Lowering
@@ -117,8 +117,7 @@ def add_weights(lowering: Lowering, phase: Phase, kernel: Array) -> Array:
     down, across = phase.lines
     first = (down.tap * TAPS + across.tap) * square
     building, names = EpilogueKernel(), Names()
-    source = ir.Address(building.buffer(kernel, ir.Usage.READ))
-    target = ir.Address(building.buffer(points, ir.Usage.WRITE))
+    source, target = map(ir.Address, building.buffers((kernel,), points))
     with Items(building.body, phase.inputs, "item") as items:
         feature = items.axis
         for column, columns, count in panels(phase):
@@ -154,12 +153,12 @@ def add_tiles(
     memory = made.lowering.new(shape, f"{made.value.name}.tiles")
     points = add_weights(made.lowering, tiled.phase, kernel)
     building = EpilogueKernel(epilogue)
-    values = base, points, kernel, made.value, memory
-    usages = (ir.Usage.READ, ir.Usage.READ, ir.Usage.READ, ir.Usage.WRITE, ir.Usage.SCRATCH)
-    source, weights, taps, result, scratch = map(ir.Address, map(building.buffer, values, usages))
+    buffers = building.buffers((base, points, kernel), made.value)
+    source, weights, taps, result = map(ir.Address, buffers)
+    scratch = ir.Address(building.buffer(memory, ir.Usage.SCRATCH))
     with Items(building.body, tiled.work_items, "item") as items:
         room = items.let("room", scratch + items.axis * (4 * sum(tiled.parts)))
-        first, last = dealt(items.axis, tiled.blocks, tiled.work_items)
+        first, last = task_range(items.axis, tiled.blocks, tiled.work_items)
         with Loop(
             items, "block", last, first, iterations=tiled.blocks / tiled.work_items
         ) as blocks:
@@ -219,11 +218,11 @@ def _sizes(tiled: Tiled) -> Operands:
     down, across = phase.lines
     square = 4 * phase.inputs * phase.outputs
     *_, (_, rest, _) = panels(phase)
-    panel_columns = winograd_block.panel_width(phase.target.machine)
-    widths = min(phase.outputs, panel_columns), rest
+    columns = panel_columns(phase)
+    widths = min(phase.outputs, columns), rest
     tile, narrow = (tile_name(phase.target.machine, "f32", tiled.rows, width) for width in widths)
     return {
-        "grid": winograd_block.Grid(tiled.block, tiled.rows, *tiled.grid, panel_columns),
+        "grid": winograd_block.Grid(tiled.block, tiled.rows, *tiled.grid, columns),
         "sizes": winograd_block.Image(
             height=down.size,
             width=across.size,

@@ -15,7 +15,7 @@ from xla_server.ir.module import HloInstruction
 
 def _constant(lowering: Lowering, i: HloInstruction) -> Tree:
     """Arrays that belong to the program."""
-    tree = lowering.fresh(i.shape, i.name)
+    tree = lowering.new_tree(i.shape, i.name)
     for value, array in zip(leaves(tree), _arrays(i.attributes.literal), strict=True):
         lowering.constants[value] = np.ascontiguousarray(array)
     return tree
@@ -55,17 +55,17 @@ def lower_while(
     """
     body, condition = i.called
     initial = lowering.of(i.operands[0])
-    handed_on = _handed_on(body.root, body.parameters[0])
+    invariant = _invariant_paths(body.root, body.parameters[0])
     elements = elements_of(initial)
     if elements is not None:
         paths = [(n,) for n in range(len(elements))] if isinstance(initial, tuple) else [()]
-        unchanged = [path in handed_on for path in paths]
+        unchanged = [path in invariant for path in paths]
         small = lowering.attempt(
             i, lambda: lower_small_loop(lowering, i, elements, unchanged, on_device)
         )
         if small is not None:
             return small if isinstance(initial, tuple) else small[0]
-    state = _state(lowering, i, initial, handed_on, ())
+    state = _state(lowering, i, initial, invariant, ())
     lowering.carried |= {*leaves(state)} - {*leaves(initial)}
     lowering.copy(state, initial)
     begin, end = Label(f"{i.name}.condition"), Label(f"{i.name}.end")
@@ -85,7 +85,7 @@ def lower_while(
 Path = tuple[int, ...]
 
 
-def _handed_on(root: HloInstruction, parameter: HloInstruction) -> set[Path]:
+def _invariant_paths(root: HloInstruction, parameter: HloInstruction) -> set[Path]:
     """The paths in the root's tuple at which the parameter's element is returned unchanged."""
     found: set[Path] = set()
     waiting: list[tuple[HloInstruction, Path]] = [(root, ())]
@@ -107,13 +107,13 @@ def _path_of(node: HloInstruction, parameter: HloInstruction) -> Path | None:
 
 
 def _state(
-    lowering: Lowering, i: HloInstruction, initial: Tree, handed_on: set[Path], path: Path
+    lowering: Lowering, i: HloInstruction, initial: Tree, invariant: set[Path], path: Path
 ) -> Tree:
-    if path in handed_on:
+    if path in invariant:
         return initial
     if isinstance(initial, tuple):
         return tuple(
-            _state(lowering, i, part, handed_on, (*path, n)) for n, part in enumerate(initial)
+            _state(lowering, i, part, invariant, (*path, n)) for n, part in enumerate(initial)
         )
     if initial is None:
         return None
@@ -142,7 +142,7 @@ def _copy_at_once(lowering: Lowering, target: Tree, source: Tree) -> None:
 def _conditional(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:
     """A jump to the branch that the predicate or index selects; every branch fills the result."""
     chosen = lowering.array(i.operands[0])
-    result = lowering.fresh(i.shape, i.name)
+    result = lowering.new_tree(i.shape, i.name)
     labels = tuple(Label(f"{i.name}.branch{n}") for n in range(len(i.called)))
     end = Label(f"{i.name}.end")
     if chosen.shape.element_type.text == "pred":

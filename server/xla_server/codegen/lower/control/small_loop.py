@@ -41,7 +41,7 @@ class _UnsuitableError(Exception):
 class DeviceLoop:
     """A loop that a device executes: its iterations, if known, and its thunk's builder."""
 
-    turns: int | None
+    trip_count: int | None
     thunk: Callable[..., KernelThunk]
 
 
@@ -49,17 +49,17 @@ def lower_small_loop(
     lowering: Lowering,
     i: HloInstruction,
     initial: Sequence[Value],
-    handed_on: Sequence[bool],
+    is_invariant: Sequence[bool],
     on_device: DeviceLoop | None = None,
 ) -> tuple[Value, ...] | None:
     """Add one kernel for a while; return the values of its state, or None if it is not small.
 
-    `handed_on` says for each element of the state whether the body returns it unchanged. A loop
+    `is_invariant` says for each element of the state whether the body returns it unchanged. A loop
     `on_device` with little total work does not poll the cancellation flag.
     """
     if not _may_be_small(i, lowering.target.tuning.small_loops):
         return None
-    loop = _SmallLoop(lowering, i, initial, handed_on, on_device)
+    loop = _SmallLoop(lowering, i, initial, is_invariant, on_device)
     try:
         return loop.lowered()
     except (_UnsuitableError, TooManyCopiesError):
@@ -86,16 +86,16 @@ class _SmallLoop:
         lowering: Lowering,
         i: HloInstruction,
         initial: Sequence[Value],
-        handed_on: Sequence[bool],
+        is_invariant: Sequence[bool],
         on_device: DeviceLoop | None,
     ) -> None:
         self._lowering, self.tuned = lowering, lowering.target.tuning.small_loops
         self._instruction = i
         self._body, self._condition = i.called
         # A value may have another rank: reshapes share values.
-        self._shapes = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
+        self._shapes = tuple(i.shape.leaves())
         self._initial = initial
-        self._handed_on = handed_on
+        self._is_invariant = is_invariant
         self._on_device = on_device
         self._buffers: dict[Value, int] = {}
         self._constants: dict[Value, HloInstruction] = {}
@@ -110,8 +110,8 @@ class _SmallLoop:
         """Add the loop's thunk; return the values of its state. Raises _UnsuitableError."""
         lowering, name = self._lowering, self._instruction.name
         results = tuple(
-            self._initial[n] if handed_on else lowering.new(self._shapes[n], f"{name}.{n}")
-            for n, handed_on in enumerate(self._handed_on)
+            self._initial[n] if is_invariant else lowering.new(self._shapes[n], f"{name}.{n}")
+            for n, is_invariant in enumerate(self._is_invariant)
         )
         registers = [self._variables(number) for number in range(len(results))]
         if sum(map(len, registers)) > self.tuned.max_registers:
@@ -141,10 +141,10 @@ class _SmallLoop:
         has_vectors = max(map(len, registers)) >= _VECTOR_ELEMENTS
         if time > (self.tuned.max_array_work if has_vectors else self.tuned.max_work):
             raise _UnsuitableError
-        thunk, turns = kernel_thunk, None
+        thunk, trip_count = kernel_thunk, None
         if self._on_device is not None:
-            thunk, turns = self._on_device.thunk, self._on_device.turns
-        is_short = turns is not None and time * turns <= self.tuned.max_counted_work
+            thunk, trip_count = self._on_device.thunk, self._on_device.trip_count
+        is_short = trip_count is not None and time * trip_count <= self.tuned.max_counted_work
         flag = None if is_short else len(self._buffers)
         loop = ScalarLoop(parts, condition, stores, tracer.order(), flag, time, lowering.target)
         self._add(loop, results, registers, thunk)
@@ -160,7 +160,7 @@ class _SmallLoop:
         kernel = scalar_loop_kernel(loop)
         for value, constant in self._constants.items():
             self._lowering.constants[value] = constant.attributes.literal.value
-        changed = [number for number, same in enumerate(self._handed_on) if not same]
+        changed = [number for number, same in enumerate(self._is_invariant) if not same]
         updates = tuple(results[number] for number in changed if not registers[number])
         for number in changed:
             if not registers[number]:
@@ -190,7 +190,7 @@ class _SmallLoop:
         if not self._roots:
             raise _UnsuitableError
         shape = self._shapes[number]
-        if shape.rank and (self._handed_on[number] or self._chains[number]):
+        if shape.rank and (self._is_invariant[number] or self._chains[number]):
             return []
         if shape.element_count > self.tuned.max_elements or not shape.element_count:
             raise _UnsuitableError
@@ -203,7 +203,7 @@ class _SmallLoop:
         shape = self._shapes[number]
         kernel_type = KERNEL_TYPE[shape.element_type]
         source = self._buffer(self._initial[number])
-        if self._handed_on[number]:
+        if self._is_invariant[number]:
             return Register(variable, kernel_type, element, source)
         new = tracer.value(self._roots[number], multi_index(Affine(element), shape.dimensions))
         return Register(variable, kernel_type, element, source, self._buffer(result), new)

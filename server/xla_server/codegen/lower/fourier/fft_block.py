@@ -76,7 +76,7 @@ class BlockTransform:
             self._pair_of(first, self._array("b", first.byte_size))
         for p in reversed(primes):
             if p > RADICES[0]:
-                _, way = plan.prime_way(p)
+                _, way = plan.prime_plan(p)
                 {"generic": self._generic, "rader": self._rader, "bluestein": self._bluestein}[way](
                     p, s, n // s // p
                 )
@@ -108,9 +108,9 @@ class BlockTransform:
         source, target = self.result, self._other[self.result]
         room = self._array(f"room{s}", r * self._pair)
         table = self._tables.add(_twiddles(r * m, r, m))
-        turns = self._tables.add(np.conj(plan.roots(r, np.arange(r))))
+        powers = self._tables.add(np.conj(plan.roots(r, np.arange(r))))
         given = _pass_operands(source, target, s, m, table)
-        more = {"r": r, "roots": turns, "room": ir.Address(room)}
+        more = {"r": r, "roots": powers, "room": ir.Address(room)}
         self.body.call(generic_pass(self._kind), {**given, **more})
         self.result = target
 
@@ -119,7 +119,7 @@ class BlockTransform:
         size, pair, kind = plan.padded_length(r), self._pair, self._kind
         chirp = plan.chirp_of(r)
         first, spectrum = self._tables.add(chirp), self._tables.add(plan.spectrum_of(r, size))
-        last = self._tables.add(_turns(r * m, m, r) * chirp)
+        last = self._tables.add(_root_powers(r * m, m, r) * chirp)
         padded = self._room(size, s)
         with self._each(r, s, m) as (body, p, here, there):
             start = chirp_operands((here, s * m * pair), (ir.Address(padded), pair), r, first, size)
@@ -202,13 +202,13 @@ def _pass_operands(
     return {**addresses, "s": s, "m": m, "twiddles": twiddles}
 
 
-def _turns(n: int, m: int, r: int) -> Any:
+def _root_powers(n: int, m: int, r: int) -> Any:
     """exp(-2 pi i p k / n) for p < m and k < r."""
     return plan.roots(n, np.arange(m)[:, None] * np.arange(r))
 
 
 def _twiddles(n: int, r: int, m: int) -> Any:
-    return _turns(n, m, r)[:, 1:]
+    return _root_powers(n, m, r)[:, 1:]
 
 
 def scratch_bytes(machine: Machine, n: int) -> int:

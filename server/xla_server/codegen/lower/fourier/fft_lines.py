@@ -72,13 +72,13 @@ class LineTransforms(Context):
             written = self.layout(middle, (whole, inner), 1, g * inner)
         across, way = g * inner if is_narrow else inner, Options(options.is_inverse)
         first = self.kernel(sizes, across, read, written, (m, m, m), way, tables)
-        first.after = self._turn(tables, lines, g, is_narrow=is_narrow)
+        first.after = self._twiddle(tables, lines, g, is_narrow=is_narrow)
         first.has_lane_tables = True
         if not is_fused:
             first.add()
         if self.vectors.block_cost(g) == math.inf:
             self.transform(middle, middle, lines.rest(m), way)
-            self._turned(middle, target, lines, g, options)
+            self._swap(middle, target, lines, g, options)
             return
         stored = options.limit or n
         if is_narrow:
@@ -103,7 +103,7 @@ class LineTransforms(Context):
             return self.layout(array, steps, g, 1)
         return self.layout(array, steps, 1, inner, (inner, g * inner))
 
-    def _turn(self, tables: Tables, lines: Lines, g: int, *, is_narrow: bool) -> BlockBuilder:
+    def _twiddle(self, tables: Tables, lines: Lines, g: int, *, is_narrow: bool) -> BlockBuilder:
         """Return a builder that multiplies element k of line j by exp(-2 pi i j k / n)."""
         n, m = lines.n, lines.n // g
         rows = m if n <= self.tuned.max_full_table else 1 << math.ceil(math.log2(m) / 2)
@@ -121,23 +121,23 @@ class LineTransforms(Context):
             size = count * (self.pair if is_narrow else 2 * self.width)
             addresses.append((tables.add(table), size))
 
-        def turn(body: Body, block: Tile) -> None:
+        def twiddle(body: Body, block: Tile) -> None:
             number = block.number if is_narrow else block.outer[1]
             fine, coarse = (address + number * size for address, size in addresses)
             routine = block_routine("turn_lanes" if is_narrow else "turn", self.kind)
             factors = {"fine": fine, "coarse": coarse, "rows": rows}
             body.call(routine, {"block": block.address, "count": m, **factors})
 
-        return turn
+        return twiddle
 
-    def _turned(self, source: Array, target: Array, lines: Lines, g: int, options: Options) -> None:
+    def _swap(self, source: Array, target: Array, lines: Lines, g: int, options: Options) -> None:
         """Copy [outer, m, g, inner] to [outer, g, m, inner]."""
         n, m, inner = lines.n, lines.n // g, lines.inner
         chunk = max(d for d in plan.divisors(g) if d <= self.tuned.max_block_elements)
         way = Options(factor=options.factor)
         if options.limit or target.is_real:
             whole = self.new(lines.outer * n)
-            self._turned(source, whole, lines, g, way)
+            self._swap(source, whole, lines, g, way)
             copy_rows(self, whole, target, lines.outer, n, options.limit or n)
             return
         if lines.is_narrow(self.vectors):

@@ -77,19 +77,19 @@ def padded_length(n: int) -> int:
 
 
 @functools.cache
-def prime_way(p: int) -> tuple[float, str]:
+def prime_plan(p: int) -> tuple[float, str]:
     """Return the cost per element of a prime factor, and its algorithm.
 
     Algorithms are "generic", "rader" (a cyclic convolution of p - 1 elements, if that has small
     factors) and "bluestein" (one of at least 2 p - 1 elements).
     """
     size = padded_length(p)
-    ways = [
+    algorithms = [
         (generic_cost(p), "generic"),
         (2 * radices(p - 1)[0] + 24, "rader"),
         ((2 * radices(size)[0] + 16) * size / p, "bluestein"),
     ]
-    return min(ways)
+    return min(algorithms)
 
 
 @functools.cache
@@ -102,7 +102,7 @@ def block_cost(n: int, max_elements: int) -> float:
     if n > max_elements or max(primes, default=1) > MAX_CONVOLUTION:
         return math.inf
     small = math.prod(p for p in primes if p <= RADICES[0])
-    large = sum(prime_way(p)[0] for p in primes if p > RADICES[0])
+    large = sum(prime_plan(p)[0] for p in primes if p > RADICES[0])
     return n * (2 * MOVE_COST + radices(small)[0] + large) + 100
 
 

@@ -67,8 +67,8 @@ def product(
             ahead = c.lanes * width
             if not is_load:
                 factors = {"fine": address + first * c.pair, "coarse": ones, "rows": taken}
-                turned = {"block": a, "count": taken, **factors}
-                items.call(block_routine("turn_lanes", c.kind), turned)
+                operands = {"block": a, "count": taken, **factors}
+                items.call(block_routine("turn_lanes", c.kind), operands)
             at = ir.Address(memory) + line * (size * width) + first * ahead
             at = items.let("read" if is_load else "written", at)
             parts = a + real, a + imaginary
@@ -92,8 +92,8 @@ def _by_lanes(numbers: Any, width: int) -> Any:
 
 def half_table(n: int, *, is_inverse: bool) -> tuple[float, Any]:
     """Return (scale, factors for k = 1 to n // 4) of `from_half`, or of `to_half`."""
-    turns = roots(n, np.arange(1, n // 4 + 1))
-    return (1.0, 1j * np.conj(turns)) if is_inverse else (0.5, -0.5j * turns)
+    powers = roots(n, np.arange(1, n // 4 + 1))
+    return (1.0, 1j * np.conj(powers)) if is_inverse else (0.5, -0.5j * powers)
 
 
 def mix(c: Context, source: Array, target: Array, rows: int, n: int, *, is_inverse: bool) -> None:

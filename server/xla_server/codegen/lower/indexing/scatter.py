@@ -36,10 +36,10 @@ def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     indices, *new = (buffers[value] for value in operands[count:])
     numbers, shape = i.attributes.dimension_numbers, i.operands[count].shape
 
-    def build(*word: Buffer) -> Kernel:
-        memory = Arguments(indices, [buffers[value] for value in results], new, *(word or (None,)))
+    def build(*flag: Buffer) -> Kernel:
+        memory = Arguments(indices, [buffers[value] for value in results], new, *(flag or (None,)))
         kernel = ScatterKernel(space, numbers, shape, memory, combiner, tuned)
-        return kernel.kernel([*buffers.values(), *word], division)
+        return kernel.kernel([*buffers.values(), *flag], division)
 
     kernel = build()
     # All index vectors may be in one of the ranges.

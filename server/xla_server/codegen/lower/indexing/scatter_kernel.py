@@ -56,12 +56,12 @@ class Combination:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Arguments:
-    """The buffers of a kernel. `word` is the cancellation flag if the kernel tests it."""
+    """The buffers of a kernel. `flag` is the cancellation flag if the kernel tests it."""
 
     indices: ir.Buffer
     results: Sequence[ir.Buffer]
     updates: Sequence[ir.Buffer]
-    word: ir.Buffer | None
+    flag: ir.Buffer | None
 
 
 class ScatterKernel:
@@ -114,11 +114,11 @@ class ScatterKernel:
         item = self._open(Items(self._body, division.work_items if division else 1)).axis
         if not batch_dims:
             self._read_vector()
-        looking, turns = -1, 1
-        if self._buffers.word:
-            looking, turns = span_of([block if d == split else n for d, n in enumerate(sizes)])
+        polled, period = -1, 1
+        if self._buffers.flag:
+            polled, period = span_of([block if d == split else n for d, n in enumerate(sizes)])
         for dimension, size in enumerate(sizes):
-            span = turns if dimension == looking else 0
+            span = period if dimension == polled else 0
             if dimension == split:
                 end = ir.integer_op("minimum", ir.Index(block, ((item, block),)), size)
                 self._open_loop(dimension, span, (ir.Index(0, ((item, block),)), end), block)
@@ -132,9 +132,9 @@ class ScatterKernel:
         self, dimension: int, span: int, bounds: tuple[ir.Expression, ir.Expression], size: int
     ) -> None:
         """Open a loop along an update dimension; it polls before each `span` updates, if not 0."""
-        (low, high), word = bounds, self._buffers.word if span else None
+        (low, high), flag = bounds, self._buffers.flag if span else None
         name = f"u{dimension}"
-        loop = self._open(watched_loop(self._body, name, high, low, size, word, span))
+        loop = self._open(watched_loop(self._body, name, high, low, size, flag, span))
         self._position[dimension] = loop.axis
 
     def _whole(self, dimension: int) -> tuple[ir.Expression, ir.Expression]:
@@ -159,8 +159,8 @@ class ScatterKernel:
         self._stack = (own,)
         item = self._open(Items(self._body, division.work_items)).axis
         first = self._open(Loop(self._body, "first", vectors, step=listed)).axis
-        if self._buffers.word:
-            self._body.add(Stop(self._buffers.word))
+        if self._buffers.flag:
+            self._body.add(Stop(self._buffers.flag))
         count = self._body.declare("count", ir.Index(0))
         end = ir.integer_op("minimum", ir.plus(first, listed), vectors)
         with Loop(self._body, "v", end, first, iterations=listed) as loop:
@@ -176,9 +176,9 @@ class ScatterKernel:
         self._position.update(self._coordinates(self._body, found, "u"))
         self._read_vector()
         sizes = [space.updates[d] for d in space.window_dims]
-        looking, turns = span_of(sizes) if self._buffers.word and listed == 1 and sizes else (-1, 1)
+        polled, period = span_of(sizes) if self._buffers.flag and listed == 1 and sizes else (-1, 1)
         for number_of, d in enumerate(space.window_dims):
-            span = turns if number_of == looking else 0
+            span = period if number_of == polled else 0
             self._open_loop(d, span, self._whole(d), space.updates[d])
         self._update()
 

@@ -22,7 +22,7 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.indexing.sort_keys import Key, element_key, key_of
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.routines.indexing.sorting import COUNT_WORDS, KEEP, LOOK, SORT, sorter
+from xla_server.codegen.routines.indexing.sorting import COUNT_WORDS, KEEP, SORT, SPAN, sorter
 from xla_server.codegen.schedules.builders.launches.stopping import is_long
 from xla_server.codegen.schedules.builders.scalar_builder import (
     apply_computation,
@@ -136,12 +136,12 @@ class _Sort:
         read = dict.fromkeys(operands)
         self._arguments = [*read, *results, scratch]
         usages = [ir.Usage.READ] * len(read) + [ir.Usage.WRITE] * len(results)
-        usages += [ir.Usage.SCRATCH, ir.Usage.WORD]
+        usages += [ir.Usage.SCRATCH, ir.Usage.FLAG]
         self._buffers = [ir.Buffer(*each) for each in enumerate(usages)]
         self.types = [value.shape.element_type for value in operands]
         self.operands = [self._buffers[self._arguments.index(value)] for value in operands]
         self.results = self._buffers[len(read) : -2]
-        self.word = self._buffers[-1]
+        self.flag = self._buffers[-1]
         self.names = Names()
         self._top = Body()
 
@@ -160,7 +160,7 @@ class _Sort:
             with Loop(body, "row", end, first, iterations=self._each) as loop:
                 yield loop, loop.axis
                 if is_long(Kernel((), (), tuple(loop.statements)), self._each):
-                    loop.statements.insert(0, Stop(self.word))
+                    loop.statements.insert(0, Stop(self.flag))
 
     def add(self) -> None:
         """Add the kernel to the program."""
@@ -210,10 +210,10 @@ def _by_key(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Giv
     order = ir.Value("order", Type.I64)
     rooms = [ir.plus(scratch, 8 * n * words * length) for n in (1, 2)]
     memory = {"entries": scratch, "room": rooms[0], "counts": rooms[1]}
-    given = {**memory, "length": length, "cancelled": ir.Address(sort.word)}
+    given = {**memory, "length": length, "cancelled": ir.Address(sort.flag)}
     body.call(sorter(words, key.bytes), given, (order,))
     # Entries that were not sorted have no valid numbers.
-    body.add(Stop(sort.word))
+    body.add(Stop(sort.flag))
     sorted_entries = ir.Region(order, ir.Usage.SCRATCH)
     with _each(sort, body, count) as (loop, i):
         if words == 1:
@@ -229,8 +229,8 @@ def _by_heap(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Gi
     heap = ir.Region(sort.scratch, ir.Usage.SCRATCH)
     limit = body.declare("limit", ir.Index(0))
     with Loop(body, sort.names("i"), line.length) as loop:
-        if line.length > LOOK:
-            _look(sort, loop, loop.axis)
+        if line.length > SPAN:
+            _poll(sort, loop, loop.axis)
         found = sort.key(loop, key, line.at(loop.axis))
         is_free = ir.condition("lt", loop.axis, count)
         is_less = ir.condition("lt", found, limit)
@@ -238,7 +238,7 @@ def _by_heap(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Gi
             entry = {"key": found, "seen": loop.axis}
             branch.call(KEEP, {"heap": sort.scratch, "count": count, **entry})
             branch.set(limit, ir.Load(heap, Type.I64, ir.Index(0)))
-    body.call(SORT, {"heap": sort.scratch, "count": count, "cancelled": ir.Address(sort.word)})
+    body.call(SORT, {"heap": sort.scratch, "count": count, "cancelled": ir.Address(sort.flag)})
     with _each(sort, body, count) as (loop, i):
         number = loop.let("number", ir.Load(heap, Type.I64, ir.Index(1, ((i, 2),))))
         give(loop, i, number)
@@ -295,9 +295,9 @@ def _merge(
     # The mean length of runs over all passes.
     entries = math.log2(line.length)
     with Repeat(body, ir.condition("bit_and", has_left, has_right), entries) as both:
-        # A pass stores each entry once: the test is executed once for every LOOK entries.
-        if line.length > LOOK:
-            _look(sort, both, to)
+        # A pass stores each entry once: the test is executed once for every SPAN entries.
+        if line.length > SPAN:
+            _poll(sort, both, to)
         numbers = [
             both.let(name, ir.Load(source, Type.I64, run))
             for name, run in (("left_number", left), ("right_number", right))
@@ -321,27 +321,27 @@ def _merge(
             rest.set(to, ir.plus(to, 1))
 
 
-def _look(sort: _Sort, body: Body, number: ir.Expression) -> None:
-    """Poll the cancellation flag at each LOOK-th `number`."""
-    is_time = ir.condition("eq", ir.integer_op("bit_and", number, LOOK - 1), 0)
+def _poll(sort: _Sort, body: Body, number: ir.Expression) -> None:
+    """Poll the cancellation flag at each SPAN-th `number`."""
+    is_time = ir.condition("eq", ir.integer_op("bit_and", number, SPAN - 1), 0)
     with Branch(body, is_time) as branch:
-        branch.add(Stop(sort.word))
+        branch.add(Stop(sort.flag))
 
 
 @contextlib.contextmanager
 def _each(sort: _Sort, body: Body, count: int) -> Iterator[tuple[Body, ir.Value]]:
-    """Open a loop over an index that polls cancellation every LOOK iterations, if it has more.
+    """Open a loop over an index that polls cancellation every SPAN iterations, if it has more.
 
     Some iterations may be repeated: the last span is as long as the others, because LLVM compiles
     loops of one length in less time.
     """
     name = sort.names("i")
-    if count <= LOOK:
+    if count <= SPAN:
         with Loop(body, name, count) as loop:
             yield loop, loop.axis
         return
-    with Loop(body, sort.names("begin"), count, step=LOOK) as spans:
-        spans.add(Stop(sort.word))
-        first = spans.let(sort.names("first"), ir.integer_op("minimum", spans.axis, count - LOOK))
-        with Loop(spans, sort.names("n"), LOOK) as loop:
+    with Loop(body, sort.names("begin"), count, step=SPAN) as spans:
+        spans.add(Stop(sort.flag))
+        first = spans.let(sort.names("first"), ir.integer_op("minimum", spans.axis, count - SPAN))
+        with Loop(spans, sort.names("n"), SPAN) as loop:
             yield loop, loop.let(name, ir.integer_op("add", first, loop.axis))

@@ -56,28 +56,28 @@ def _lu_decomposition(k: MatrixKernel) -> None:
 def _lu(k: MatrixKernel, pivots: Expression, status: Expression) -> None:
     """Build L and U as the first result."""
     m, n = k.core
-    turned = k.take(0)
+    matrix = k.to_column_major(0)
     if is_by_blocks(k.computed, min(m, n), m * n * min(m, n) // 3):
-        k.call_by_blocks("lu", {"a": turned, "m": m, "n": n, "pivots": pivots, "status": status})
+        k.call_by_blocks("lu", {"a": matrix, "m": m, "n": n, "pivots": pivots, "status": status})
         # A cancelled factorisation leaves pivots unset, and they must not be used.
         k.stop()
     else:
-        given = {"m": m, "n": n, "a": turned, "lda": m, "ipiv": pivots, "info": status}
+        given = {"m": m, "n": n, "a": matrix, "lda": m, "ipiv": pivots, "info": status}
         k.call("getrf", given)
-    k.give(turned, 0)
+    k.from_column_major(matrix, 0)
 
 
 def _geqrf(k: MatrixKernel) -> None:
     """(R and the reflectors, the reflectors' factors)"""
     m, n = k.core
-    turned, factors, status = k.take(0), k.write(1), k.status()
+    matrix, factors, status = k.to_column_major(0), k.write(1), k.status()
     if is_by_blocks(k.computed, min(m, n), m * n * min(m, n) * 2 // 3):
-        given = {"a": turned, "m": m, "n": n, "factors": factors, "status": status}
+        given = {"a": matrix, "m": m, "n": n, "factors": factors, "status": status}
         k.call_by_blocks("qr", given | _room(k, m, n))
     else:
         outputs = {"tau": factors, "work": k.element, "info": status}
-        k.call("geqrf", {"m": m, "n": n, "a": turned, "lda": m, **outputs})
-    k.give(turned, 0)
+        k.call("geqrf", {"m": m, "n": n, "a": matrix, "lda": m, **outputs})
+    k.from_column_major(matrix, 0)
 
 
 def _room(k: MatrixKernel, m: int, n: int) -> dict[str, int | Expression]:
@@ -100,11 +100,11 @@ def _room(k: MatrixKernel, m: int, n: int) -> dict[str, int | Expression]:
 def _geqp3(k: MatrixKernel) -> None:
     """(R and the reflectors, the columns' order, the reflectors' factors)"""
     m, n = k.core
-    turned = k.take(0)
+    matrix = k.to_column_major(0)
     reals = {"rwork": k.room(k.real, 2 * n)} if k.element.is_complex else {}
     outputs = {"jpvt": k.change(1, 1), "tau": k.write(2), "work": k.element, **reals}
-    k.call("geqp3", {"m": m, "n": n, "a": turned, "lda": m, **outputs, "info": k.status()})
-    k.give(turned, 0)
+    k.call("geqp3", {"m": m, "n": n, "a": matrix, "lda": m, **outputs, "info": k.status()})
+    k.from_column_major(matrix, 0)
 
 
 def _orgqr(k: MatrixKernel) -> None:
@@ -112,14 +112,14 @@ def _orgqr(k: MatrixKernel) -> None:
     m, n = k.core
     count = k.instruction.operands[1].shape.dimensions[-1]
     name = "ungqr" if k.element.is_complex else "orgqr"
-    turned, factors, status = k.take(0), k.read(1), k.status()
+    matrix, factors, status = k.to_column_major(0), k.read(1), k.status()
     if is_by_blocks(k.computed, count, m * n * count):
-        given = {"a": turned, "m": m, "n": n, "count": count, "factors": factors}
+        given = {"a": matrix, "m": m, "n": n, "count": count, "factors": factors}
         k.call_by_blocks("reflected", given | {"status": status} | _room(k, m, n))
     else:
         outputs = {"tau": factors, "work": k.element, "info": status}
-        k.call(name, {"m": m, "n": n, "k": count, "a": turned, "lda": m, **outputs})
-    k.give(turned, 0)
+        k.call(name, {"m": m, "n": n, "k": count, "a": matrix, "lda": m, **outputs})
+    k.from_column_major(matrix, 0)
 
 
 def _ormqr(k: MatrixKernel) -> None:
@@ -128,14 +128,14 @@ def _ormqr(k: MatrixKernel) -> None:
     name, adjoint = ("unmqr", "C") if k.element.is_complex else ("ormqr", "T")
     side = "L" if attributes["left"] else "R"
     m, n = k.instruction.shape.dimensions[-2:]
-    packed, other = k.take(0), k.take(2)
+    packed, other = k.to_column_major(0), k.to_column_major(2)
     transpose = adjoint if attributes["transpose"] else "N"
     factors = k.read(1)
     sizes: dict[str, Argument] = {"side": side, "trans": transpose, "m": m, "n": n}
     sizes["k"] = k.columns
     where = {"a": packed, "lda": k.rows, "tau": factors, "c": other, "ldc": m}
     k.call(name, {**sizes, **where, "work": k.element, "info": k.status()})
-    k.give(other, 0)
+    k.from_column_major(other, 0)
 
 
 _ORGQR = MatrixCall(_orgqr, {0: basis})

@@ -8,10 +8,9 @@ import math
 from collections.abc import Mapping
 
 from xla_server.buffers.code import Value
-from xla_server.codegen.kernel_ir.builder import Body, Items
-from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Usage
-from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.lower.kernel_thunks import kernel_thunk
+from xla_server.codegen.kernel_ir.builder import Items
+from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.expressions import Index, Usage
 from xla_server.codegen.lower.linear_algebra import factorizations as lower_factorizations
 from xla_server.codegen.lower.linear_algebra import spectral as lower_spectral
 from xla_server.codegen.lower.linear_algebra import triangular as lower_triangular
@@ -21,6 +20,7 @@ from xla_server.codegen.lower.linear_algebra.matrix_kernel import (
     MatrixKernel,
     to,
 )
+from xla_server.codegen.lower.loop_nests.epilogue import EpilogueKernel
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.custom_calls.linear_algebra.batched import ELEMENTS
@@ -48,7 +48,7 @@ def lower_lapack(lowering: Lowering, i: HloInstruction) -> Tree:
         k = MatrixKernel(lowering, i, call.rank)
         call.build(k)
         return k.done()
-    result = lowering.fresh(i.shape, i.name)
+    result = lowering.new_tree(i.shape, i.name)
     first = i.operands[0].shape
     for number, value in enumerate(leaves(result)):
         answer = call.empty.get(number, lambda row, column: Index(0))
@@ -64,10 +64,10 @@ def _fill(lowering: Lowering, value: Value, answer: Answer, batch: int) -> None:
     core = value.shape.dimensions[batch:]
     columns = core[-1] if core else 1
     kind = KERNEL_TYPE[value.shape.element_type].storage
-    top, buffer = Body(), Buffer(0, Usage.WRITE)
-    with Items(top, value.shape.element_count) as items:
+    building = EpilogueKernel()
+    buffer = building.buffer(value, Usage.WRITE)
+    with Items(building.body, value.shape.element_count) as items:
         column = items.let("column", items.axis % columns)
         row = items.let("row", items.axis % math.prod(core) // columns)
         items.store(buffer, kind, items.axis, to(kind, answer(row, column)))
-    kernel = Kernel((buffer,), (), tuple(top.statements))
-    lowering.add(kernel_thunk(value.name, kernel, (value,)))
+    building.add(lowering, value.name, Effort.OPTIMISED)

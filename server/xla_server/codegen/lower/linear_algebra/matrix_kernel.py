@@ -26,6 +26,7 @@ from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.codegen.routines.linear_algebra.matrix_blocks import matrix_routine
 from xla_server.codegen.schedules.builders.launches.stopping import LONG_WORK_ITEM, is_long
+from xla_server.codegen.trace.elementwise import literal
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.ir.module import HloInstruction
@@ -52,8 +53,6 @@ def basis(row: Expression, column: Expression) -> Expression:
     return to("i64", ir.condition("eq", row, column))
 
 
-_WORDS = {"f32": np.uint32, "f64": np.uint64}
-
 Argument: TypeAlias = str | int | ElementType | Expression
 """An argument of LAPACK's routines: a letter, a number, a workspace, or an address."""
 
@@ -71,7 +70,7 @@ class MatrixKernel:
         self.core = first.dimensions[first.rank - rank :]
         self.element = first.element_type
         self.real = self.element.real_component
-        self.result: Tree = lowering.fresh(i.shape, i.name)
+        self.result: Tree = lowering.new_tree(i.shape, i.name)
         self.body = Body()
         self.names = Names()
         self.part, self.parts = ir.Value("part", Type.I64), 1
@@ -182,19 +181,19 @@ class MatrixKernel:
         """Return from the kernel if the execution was cancelled."""
         self.body.add(Stop(self._flag))
 
-    def take(self, operand: int) -> Expression:
+    def to_column_major(self, operand: int) -> Expression:
         """Copy a matrix of the operands to column-major order."""
         rows, columns = self.instruction.operands[operand].shape.dimensions[-2:]
         source, target = self.read(operand), self.room(self.element, rows * columns)
-        self.turn(source, target, rows, columns)
+        self.transpose(source, target, rows, columns)
         return target
 
-    def give(self, source: Expression, result: int) -> None:
+    def from_column_major(self, source: Expression, result: int) -> None:
         """Copy a column-major matrix to a result."""
         rows, columns = self._results[result].shape.dimensions[-2:]
-        self.turn(source, self.write(result), columns, rows)
+        self.transpose(source, self.write(result), columns, rows)
 
-    def turn(self, source: Expression, target: Expression, rows: int, columns: int) -> None:
+    def transpose(self, source: Expression, target: Expression, rows: int, columns: int) -> None:
         """Write the transpose of the rows x columns matrix at `source` to `target`."""
 
         def move(r: Expression, c: Expression) -> None:
@@ -251,9 +250,9 @@ class MatrixKernel:
         each = -(-self.count * self.parts // self._slots)
         kernel = self._kernel(each, Body())
         if each > 1 and is_long(kernel):
-            looking = Body()
-            looking.add(Stop(self._flag))
-            kernel = self._kernel(each, looking)
+            poll = Body()
+            poll.add(Stop(self._flag))
+            kernel = self._kernel(each, poll)
         arguments, updates = tuple(self._buffers), tuple(self._updates)
         self._lowering.add(kernel_thunk(self.instruction.name, kernel, arguments, updates=updates))
         return self.result
@@ -280,7 +279,7 @@ class MatrixKernel:
 
     @property
     def _flag(self) -> ir.Buffer:
-        return self._buffer(CANCELLATION, Usage.WORD)
+        return self._buffer(CANCELLATION, Usage.FLAG)
 
     def _buffer(self, value: Value, usage: Usage) -> ir.Buffer:
         return self._buffers.setdefault(value, ir.Buffer(len(self._buffers), usage))
@@ -288,8 +287,8 @@ class MatrixKernel:
 
 def real(kind: str, number: float) -> ir.Const:
     """A number of a real type."""
-    bits = np.array(number, np.dtype(_WORDS[kind]).str.replace("u", "f")).view(_WORDS[kind])
-    return ir.Const(Type(kind), (int(bits),))
+    dtype = Type(kind).dtype
+    return literal(dtype.type(number), ElementType.from_dtype(dtype)).constant
 
 
 def to(kind: str, value: Expression) -> Expression:

@@ -1,18 +1,17 @@
 """Lowering of products with a sparse matrix, with a work item for each row."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import CANCELLATION, Value
+from xla_server.buffers.code import Value
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop
-from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.lower.kernel_thunks import buffers_of, kernel_thunk
+from xla_server.codegen.lower.kernel_thunks import watched_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.schedules.builders.launches.stopping import SPAN, looking, watched_loop
+from xla_server.codegen.schedules.builders.launches.stopping import SPAN, watched_loop
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloInstruction
 
@@ -27,27 +26,11 @@ def lower_sparse_product(lowering: Lowering, i: HloInstruction) -> Tree:
         return result
     data, starts, columns, right = map(lowering.array, i.operands)
     ends = lowering.new(Shape.array(ElementType.S64, starts.shape.dimensions), f"{i.name}.ends")
-    _add(lowering, (starts, ends), partial(_ends, starts, ends, data.shape.element_count))
+    find_ends = partial(_ends, starts, ends, data.shape.element_count)
+    lowering.add(watched_thunk(ends.name, (starts,), (ends,), find_ends))
     values = (data, ends, columns, right, result)
-    _add(lowering, values, partial(_products, values))
+    lowering.add(watched_thunk(i.name, values[:-1], (result,), partial(_products, values)))
     return result
-
-
-def _add(
-    lowering: Lowering,
-    values: tuple[Value, ...],
-    build: Callable[[Body, Mapping[Value, ir.Buffer], ir.Buffer | None], None],
-) -> None:
-    """Add a kernel of values, the last of which it writes; it may have the cancellation flag."""
-    buffers = buffers_of(values[:-1], values[-1:])
-
-    def kernel(looks: bool) -> Kernel:
-        top = Body()
-        build(top, buffers, buffers[CANCELLATION] if looks else None)
-        kept = [buffers[value] for value in (*values, *([CANCELLATION] if looks else []))]
-        return Kernel(tuple(dict.fromkeys(kept)), (), tuple(top.statements))
-
-    lowering.add(kernel_thunk(values[-1].name, looking(kernel), tuple(buffers)))
 
 
 def _ends(
@@ -56,14 +39,14 @@ def _ends(
     elements: int,
     top: Body,
     buffers: Mapping[Value, ir.Buffer],
-    word: ir.Buffer | None,
+    flag: ir.Buffer | None,
 ) -> None:
     """Build the kernel that clamps starts of rows to the elements, in ascending order."""
     count = ends.shape.element_count
     with Items(top, 1) as items:
         end = items.declare("end", ir.Index(0))
         low, high = ir.Index(0), ir.opaque(count)
-        with watched_loop(items, "row", high, low, count, word, SPAN) as row:
+        with watched_loop(items, "row", high, low, count, flag, SPAN) as row:
             start = ir.integer_op("minimum", _integer(starts, buffers[starts], row.axis), elements)
             row.set(end, ir.integer_op("maximum", end, start))
             row.store(buffers[ends], Type.I64, row.axis, end)
@@ -73,7 +56,7 @@ def _products(
     values: tuple[Value, ...],
     top: Body,
     buffers: Mapping[Value, ir.Buffer],
-    word: ir.Buffer | None,
+    flag: ir.Buffer | None,
 ) -> None:
     """Build the kernel of the products, added in the order of the elements."""
     data, ends, columns, right, result = values
@@ -90,7 +73,7 @@ def _products(
             each.store(buffers[result], kind, items.axis * width + each.axis, ir.Const(kind, parts))
         count = max(1.0, data.shape.element_count / rows)
         span = max(1, SPAN // width)
-        with watched_loop(items, "k", high, low, count, word, span) as element:
+        with watched_loop(items, "k", high, low, count, flag, span) as element:
             column = element.let("column", _integer(columns, buffers[columns], element.axis))
             size = right.shape.dimensions[0]
             inside = [ir.condition("ge", column, 0), ir.condition("lt", column, size)]

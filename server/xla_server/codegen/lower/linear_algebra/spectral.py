@@ -24,7 +24,7 @@ from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.custom_calls.linear_algebra.spectral import NOT_FINITE
 
 _S32 = ElementType.S32
-_NOTHING = ir.Index(0)
+_NULL = ir.Index(0)
 """A null address."""
 
 
@@ -33,7 +33,7 @@ def _hermitian(k: MatrixKernel) -> None:
     mode = option(k.instruction, "mode")
     vectors = _eigen(k, mode, option(k.instruction, "uplo"), k.write(2))
     if mode == "V":
-        k.give(vectors, 0)
+        k.from_column_major(vectors, 0)
     else:
         k.copy(0, 0)
 
@@ -42,7 +42,7 @@ def _eigh(k: MatrixKernel) -> None:
     """(eigenvectors, eigenvalues ascending); NaN if LAPACK does not converge."""
     is_lower = k.instruction.attributes.opaque.startswith(b"1")
     status = k.status()
-    k.give(_eigen(k, "V", "L" if is_lower else "U", status), 0)
+    k.from_column_major(_eigen(k, "V", "L" if is_lower else "U", status), 0)
     with Branch(k.body, k.is_failed(status)) as failed, k.within(failed):
         k.fill(k.element, k.write(0), k.rows**2, k.nan)
         k.fill(k.real, k.write(1), k.rows, k.nan)
@@ -51,27 +51,27 @@ def _eigh(k: MatrixKernel) -> None:
 def _eigen(k: MatrixKernel, mode: str, triangle: str, status: ir.Expression) -> ir.Expression:
     """The eigenvectors in LAPACK's order; eigenvalues go to the second result."""
     n = k.rows
-    turned, values = k.take(0), k.write(1)
+    matrix, values = k.to_column_major(0), k.write(1)
     k.fill(k.real, values, n)
     name, reals = ("heevd", {"rwork": k.real}) if k.element.is_complex else ("syevd", {})
-    given: dict[str, Argument] = {"jobz": mode, "uplo": triangle, "n": n, "a": turned}
+    given: dict[str, Argument] = {"jobz": mode, "uplo": triangle, "n": n, "a": matrix}
     given |= {"lda": n, "w": values}
     k.call(name, {**given, "work": k.element, **reals, "iwork": _S32, "info": status})
-    return turned
+    return matrix
 
 
 def _general(k: MatrixKernel) -> None:
     """(eigenvalues as in `_values`, left and right eigenvectors, status)"""
     n, parts = k.rows, 1 if k.element.is_complex else 2
     modes = option(k.instruction, "compute_left"), option(k.instruction, "compute_right")
-    turned = k.take(0)
+    matrix = k.to_column_major(0)
     values = [k.write(number) for number in range(parts)]
     results = [k.write(parts), k.write(parts + 1)]
     status = k.write(parts + 2)
     complex_type = k.element if k.element.is_complex else k.element.complex_of
     finite = k.body.declare("finite", flag(True))
     with k.loop(n * n * (1 if parts == 2 else 2)) as each:
-        number = ir.load_at(k.real.text, turned, each)
+        number = ir.load_at(k.real.text, matrix, each)
         is_finite = ir.condition("is_finite", number)
         k.body.set(finite, ir.condition("bit_and", finite, is_finite))
     # LAPACK would not stop on NaN or infinity.
@@ -89,7 +89,7 @@ def _general(k: MatrixKernel) -> None:
         for vector, mode in zip(vectors, modes, strict=True):
             k.fill(k.element, vector, n * n if mode == "V" else 1)
         reals = {"rwork": k.room(k.real, 2 * n)} if k.element.is_complex else {}
-        given: dict[str, Argument] = {"jobvl": modes[0], "jobvr": modes[1], "n": n, "a": turned}
+        given: dict[str, Argument] = {"jobvl": modes[0], "jobvr": modes[1], "n": n, "a": matrix}
         given["lda"] = n
         given |= _values(values) | {"vl": vectors[0], "ldvl": n, "vr": vectors[1], "ldvr": n}
         k.call("geev", {**given, "work": k.element, **reals, "info": status})
@@ -97,7 +97,7 @@ def _general(k: MatrixKernel) -> None:
             if mode == "N":
                 k.fill(complex_type, result, n * n)
             elif k.element.is_complex:
-                k.turn(vector, result, n, n)
+                k.transpose(vector, result, n, n)
             else:
                 _pair(k, vector, values[1], result)
     branch.close()
@@ -134,19 +134,19 @@ def _schur(k: MatrixKernel) -> None:
     """(the Schur form, its basis, eigenvalues as in `_values`, number selected, status)"""
     n, parts = k.rows, 1 if k.element.is_complex else 2
     mode = option(k.instruction, "mode")
-    form, basis = k.take(0), k.room(k.element, n * n if mode == "V" else 1)
+    form, basis = k.to_column_major(0), k.room(k.element, n * n if mode == "V" else 1)
     values = [k.write(2 + number) for number in range(parts)]
     chosen, status = k.write(2 + parts), k.write(3 + parts)
     for value in values:
         k.fill(k.element, value, n)
     reals = {"rwork": k.room(k.real, n)} if k.element.is_complex else {}
     # gees selects no eigenvalues here, so it gets neither a function nor its workspace.
-    given: dict[str, Argument] = {"jobvs": mode, "sort": "N", "select": _NOTHING, "n": n}
+    given: dict[str, Argument] = {"jobvs": mode, "sort": "N", "select": _NULL, "n": n}
     given |= {"a": form, "lda": n, "sdim": chosen} | _values(values) | {"vs": basis, "ldvs": n}
-    k.call("gees", {**given, "work": k.element, **reals, "bwork": _NOTHING, "info": status})
-    k.give(form, 0)
+    k.call("gees", {**given, "work": k.element, **reals, "bwork": _NULL, "info": status})
+    k.from_column_major(form, 0)
     if mode == "V":
-        k.give(basis, 1)
+        k.from_column_major(basis, 1)
     else:
         k.fill(k.element, k.write(1), n * n)
 
@@ -157,21 +157,21 @@ def _hessenberg(k: MatrixKernel) -> None:
     low, high = (attributes[name] for name in ("low", "high"))
     assert isinstance(low, int)
     assert isinstance(high, int)
-    form = k.take(0)
+    form = k.to_column_major(0)
     given = {"n": n, "ilo": low, "ihi": high, "a": form, "lda": n}
     k.call("gehrd", {**given, "tau": k.write(1), "work": k.element, "info": k.write(2)})
-    k.give(form, 0)
+    k.from_column_major(form, 0)
 
 
 def _tridiagonal(k: MatrixKernel) -> None:
     """(the reflectors, diagonal, next diagonal, the reflectors' factors, status)"""
-    n, form = k.rows, k.take(0)
+    n, form = k.rows, k.to_column_major(0)
     name = "hetrd" if k.element.is_complex else "sytrd"
     triangle = option(k.instruction, "uplo")
     given: dict[str, Argument] = {"uplo": triangle, "n": n, "a": form, "lda": n}
     results = {"d": k.write(1), "e": k.write(2), "tau": k.write(3)}
     k.call(name, {**given, **results, "work": k.element, "info": k.write(4)})
-    k.give(form, 0)
+    k.from_column_major(form, 0)
 
 
 def _singular(k: MatrixKernel, *, name: str) -> None:
@@ -179,14 +179,14 @@ def _singular(k: MatrixKernel, *, name: str) -> None:
     mode = option(k.instruction, "mode")
     m, n = k.core
     less, more = sorted(k.core)
-    turned, values, status = k.take(0), k.write(1), k.write(4)
+    matrix, values, status = k.to_column_major(0), k.write(1), k.write(4)
     left, right = (k.instruction.shape.tuple_shapes[number].dimensions[-2:] for number in (2, 3))
     sizes = [left[0] * left[1], right[0] * right[1]] if mode != "N" else [1, 1]
     vectors = [k.room(k.element, size) for size in sizes]
     for vector, size in zip(vectors, sizes, strict=True):
         k.fill(k.element, vector, size)
     k.fill(k.real, values, less)
-    given: dict[str, Argument] = {"m": m, "n": n, "a": turned, "lda": m, "s": values}
+    given: dict[str, Argument] = {"m": m, "n": n, "a": matrix, "lda": m, "s": values}
     given |= {"u": vectors[0], "ldu": m, "vt": vectors[1], "ldvt": max(1, right[0])}
     if k.element.is_complex:
         basis = 0 if mode == "N" else max(5 * less**2, 2 * more * less + 2 * less**2)
@@ -200,7 +200,7 @@ def _singular(k: MatrixKernel, *, name: str) -> None:
         if mode == "N":
             k.fill(k.element, k.write(number), core[0] * core[1])
         else:
-            k.give(vector, number)
+            k.from_column_major(vector, number)
     k.copy(0, 0)
 
 

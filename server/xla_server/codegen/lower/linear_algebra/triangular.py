@@ -126,12 +126,12 @@ def _gtsv(k: MatrixKernel) -> None:
     """(the diagonals overwritten, the solution, status)"""
     n, count = k.instruction.shape.tuple_shapes[3].dimensions[-2:]
     below, diagonal, above = (k.change(number, number) for number in range(3))
-    right = k.take(3)
+    right = k.to_column_major(3)
     # The lower diagonal starts with an element that is not read.
     diagonals = {"dl": below + k.element.byte_width, "d": diagonal, "du": above}
     given = {**diagonals, "b": right, "ldb": n, "info": k.write(4)}
     k.call("gtsv", {"n": n, "nrhs": count, **given})
-    k.give(right, 3)
+    k.from_column_major(right, 3)
 
 
 def _perturbed(k: MatrixKernel) -> None:

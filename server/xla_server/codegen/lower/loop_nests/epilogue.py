@@ -6,7 +6,7 @@ both have one type.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from xla_contract.types.shape import Shape
@@ -23,7 +23,7 @@ from xla_server.codegen.lower.loop_nests.loop_kernel import (
     cost_of_evaluations,
     evaluated_instructions,
 )
-from xla_server.codegen.lower.loop_nests.loop_lowering import array_shapes, kernel_operands
+from xla_server.codegen.lower.loop_nests.loop_lowering import kernel_operands
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.schedules.builders.loop_builder import LoopBuilder, Nest, close
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
@@ -92,6 +92,11 @@ class EpilogueKernel:
         self._buffers.append(found)
         return found
 
+    def buffers(self, read: Iterable[Value], written: Value) -> tuple[Buffer, ...]:
+        """Return the buffers of values that the kernel reads, and of one that it writes."""
+        reads = [self.buffer(value, Usage.READ) for value in read]
+        return *reads, self.buffer(written, Usage.WRITE)
+
     def stack_array(self, name: str, byte_size: int) -> StackArray:
         """Allocate memory on the stack."""
         self._stack.append(StackArray(name, byte_size))
@@ -148,7 +153,7 @@ class Product:
             value = lowering.new(shape or producer.shape, producer.name)
             return cls(lowering, producer, operands, value, value)
         read = kernel_operands(lowering, fusion.operands)
-        shape = array_shapes(fusion.shape)[0]
+        shape = next(fusion.shape.leaves())
         result = value = lowering.new(shape, fusion.name)
         types = {producer.shape.element_type, shape.element_type}
         if is_apart or fusion.shape.is_tuple or len(types) > 1:
@@ -182,39 +187,35 @@ class Product:
         places = (*numbers.values(), arguments.index(self.result))
         key = Epilogue, function, places, rows, columns
         if function is None or key not in known:
-            known[key] = self._written(arguments, numbers, rows, columns)
+            known[key] = self._written(arguments.index(self.result), numbers, rows, columns)
         found: Epilogue = known[key]
         self.lowering.costs[self.fusion] = instruction_cost_once(self.producer) + found.cost
         return dataclasses.replace(found, arguments=arguments)
 
     def _written(
-        self,
-        arguments: tuple[Value, ...],
-        numbers: Mapping[HloInstruction, int],
-        rows: int,
-        columns: int,
+        self, result: int, numbers: Mapping[HloInstruction, int], rows: int, columns: int
     ) -> Epilogue:
+        """Return the epilogue of a kernel with the operands' buffers and one of the result."""
         assert self.fusion is not None
         loops = (Variable(rows, "i"), Variable(columns, "i"))
         element = variable(loops[0]) * columns + variable(loops[1])
         index = multi_index(element, self.result.shape.dimensions)
         origins: Origins = {}
         store = Store(
-            arguments.index(self.result),
+            result,
             KERNEL_TYPE[self.result.shape.element_type],
             element,
             Tracer(RULES, numbers, origins).value(self.fusion, index),
         )
         nest = Nest(loops, (store,), self.lowering.target)
-        builder = _EpilogueBuilder(nest, {numbers[self.producer]})
-        return builder.epilogue(arguments, origins)
+        return _EpilogueBuilder(nest, {numbers[self.producer]}).epilogue(origins)
 
 
 class _EpilogueBuilder(LoopBuilder):
     """Builds the loops over a block of rows and columns."""
 
-    def epilogue(self, arguments: tuple[Value, ...], origins: Origins) -> Epilogue:
-        """Return the epilogue of a kernel with these arguments."""
+    def epilogue(self, origins: Origins) -> Epilogue:
+        """Return the epilogue without its arguments."""
         row, column = self._nest.loops
         self._allocate_rows()
         bounds = tuple(
@@ -233,12 +234,11 @@ class _EpilogueBuilder(LoopBuilder):
         found = self._scheduled()
         *prologue, loops = found.kernel.body
         return Epilogue(
-            arguments,
-            found.kernel.buffers,
-            found.kernel.stack,
-            tuple(prologue),
-            (loops,),
-            bounds,
+            buffers=found.kernel.buffers,
+            stack=found.kernel.stack,
+            prologue=tuple(prologue),
+            loops=(loops,),
+            bounds=bounds,
             needs_rows=any(
                 isinstance(node, ReductionResult) for node in all_nodes(self._nest.stores)
             ),

@@ -8,7 +8,7 @@ read in order.
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
 import numpy as np
@@ -16,14 +16,13 @@ import numpy as np
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import CANCELLATION
+from xla_server.buffers.code import Value
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, Names
-from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.lower.kernel_thunks import buffers_of, kernel_thunk
-from xla_server.codegen.lower.loop_nests.loop_lowering import array_shapes, lower_loop
+from xla_server.codegen.lower.kernel_thunks import watched_thunk
+from xla_server.codegen.lower.loop_nests.loop_lowering import lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.schedules.builders.launches.stopping import SPAN, looking, watched_loop
+from xla_server.codegen.schedules.builders.launches.stopping import SPAN, watched_loop
 from xla_server.codegen.schedules.builders.scalar_builder import (
     Named,
     element_variable,
@@ -42,7 +41,7 @@ from xla_server.ops.elementwise.elementwise_table import ROWS
 from xla_server.ops.numerics.scalar_function import recognise
 
 _ZERO = literal(np.float64(0), ElementType.F64)
-_NOTHING = literal(np.float64(-0.0), ElementType.F64)
+_NEUTRAL = literal(np.float64(-0.0), ElementType.F64)
 """The neutral element of addition: x + -0 is x for every x."""
 
 
@@ -62,17 +61,16 @@ def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
         for n, kind in enumerate(step.types)
         if inner > 1
     ]
-    buffers = buffers_of(values, (*results, *kept))
     columns = lowering.target.tuning.linear_algebra.scan_columns
     items = outer * -(-inner // columns) if inner > 1 else outer
-    memory = [buffers[value] for value in (*values, *results, *kept)]
     types = [value.shape.element_type for value in (*values, *results)]
 
-    def build(looks: bool) -> Kernel:
-        given = step, memory, types, buffers[CANCELLATION] if looks else None
-        return _Scan(*given, (length, inner, columns), is_backwards(i, axis)).kernel(items)
+    def build(top: Body, buffers: Mapping[Value, ir.Buffer], flag: ir.Buffer | None) -> None:
+        memory = [buffers[value] for value in (*values, *results, *kept)]
+        shape = length, inner, columns
+        _Scan(step, top, memory, types, flag, shape, is_backwards(i, axis)).build(items)
 
-    lowering.add(kernel_thunk(i.name, looking(build), tuple(buffers)))
+    lowering.add(watched_thunk(i.name, values, (*results, *kept), build))
     return results if i.shape.is_tuple else results[0]
 
 
@@ -138,7 +136,7 @@ def step_of(i: HloInstruction) -> ScanStep:
     if known and reducer.root.opcode is Opcode.ADD and is_double:
         parts = _parts(t, elements[0])
         types = (ElementType.F64,) * (2 * len(parts))
-        first = [node for part in parts for node in (part, _NOTHING)]
+        first = [node for part in parts for node in (part, _NEUTRAL)]
         running, behind = (variables(name, types) for name in ("run", "behind"))
         pairs, others = (
             list(zip(values[::2], values[1::2], strict=True)) for values in (running, behind)
@@ -156,7 +154,7 @@ def step_of(i: HloInstruction) -> ScanStep:
         sums = [t.apply("add", pair, "f64") for pair in pairs]
         made = sums if len(sums) == 1 else [t.apply("complex_f64", sums, "c128")]
     final = combined(starts, made) if known else made
-    wanted = [shape.element_type for shape in array_shapes(i.shape)]
+    wanted = [shape.element_type for shape in i.shape.leaves()]
     give = [converted(t, *each) for each in zip(final, kinds[:count], wanted, strict=True)]
     before = types, given, initial, starts, new, running
     return ScanStep(*before, first, following, give, behind, joined)
@@ -204,7 +202,7 @@ def _wide(opcode: Opcode, element_type: ElementType) -> ElementType:
 
 
 class _Scan:
-    """Builder of a scan's kernel.
+    """Builder of a scan's kernel in the body `top`.
 
     `memory` and `types` are those of elements, initial values and results; the memory of running
     values follows. `shape` is the length of a line, its stride in elements, and the elements of a
@@ -214,25 +212,25 @@ class _Scan:
     def __init__(
         self,
         step: ScanStep,
+        top: Body,
         memory: Sequence[ir.Buffer],
         types: Sequence[ElementType],
-        word: ir.Buffer | None,
+        flag: ir.Buffer | None,
         shape: tuple[int, int, int],
         is_backwards: bool,
     ) -> None:
         count = len(step.new)
-        self._step, self._word = step, word
-        self._buffers = dict.fromkeys(memory if word is None else [*memory, word])
+        self._step, self._flag = step, flag
         self._length, self._inner, self._columns = shape
         own = list(zip(memory, types, strict=False))
         self._elements, self._initial, self._results = own[:count], own[count:-count], own[-count:]
         self._kept = list(zip(memory[3 * count :], step.types, strict=False))
         self._first, self._sign = (self._length - 1, -1) if is_backwards else (0, 1)
-        self._names, self._top = Names(), Body()
+        self._names, self._top = Names(), top
         self._starts: dict[Node, ir.Expression] = {}
 
-    def kernel(self, items: int) -> Kernel:
-        """Return the kernel, with `items` work items."""
+    def build(self, items: int) -> None:
+        """Append the statements of a kernel with `items` work items."""
         given: dict[Node, ir.Expression] = {
             variable: self._top.let(variable.name, load_element(kind, memory, 0))
             for variable, (memory, kind) in zip(self._step.given, self._initial, strict=True)
@@ -244,7 +242,6 @@ class _Scan:
                 self._block(body)
             else:
                 self._row(body)
-        return Kernel(tuple(self._buffers), (), tuple(self._top.statements))
 
     def _row(self, body: Items) -> None:
         """A work item is a row, its running values are variables."""
@@ -290,8 +287,8 @@ class _Scan:
 
     def _others(self, body: Body, span: int) -> AbstractContextManager[Loop]:
         """Open the loop over all elements of a line but the first."""
-        length, word = self._length, self._word if span < self._length else None
-        return watched_loop(body, "i", ir.Index(length), ir.Index(1), length - 1, word, span)
+        length, flag = self._length, self._flag if span < self._length else None
+        return watched_loop(body, "i", ir.Index(length), ir.Index(1), length - 1, flag, span)
 
     def _loaded(self, body: Body, at: ir.Expression) -> dict[Node, ir.Expression]:
         return {

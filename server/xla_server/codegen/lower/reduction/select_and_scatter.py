@@ -4,20 +4,19 @@ Sources that select the same position are combined in order, so work items can o
 dimension in which each window is one element, at the index of its source.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 from xla_contract.types.dimension_numbers import WindowDimension
 from xla_contract.types.element_type import ElementType
-from xla_server.buffers.code import CANCELLATION
+from xla_server.buffers.code import Value
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names
-from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Stop
 from xla_server.codegen.lower.indexing.scatter_kernel import flat_index
-from xla_server.codegen.lower.kernel_thunks import buffers_of, kernel_thunk
+from xla_server.codegen.lower.kernel_thunks import watched_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.schedules.builders.launches.stopping import looking, span_of
+from xla_server.codegen.schedules.builders.launches.stopping import span_of
 from xla_server.codegen.schedules.builders.scalar_builder import (
     apply_computation,
     load_element,
@@ -32,21 +31,18 @@ def lower_select_and_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     if not i.shape.element_count:
         return result
     values = tuple(lowering.array(operand) for operand in i.operands)
-    buffers = buffers_of(values, [result])
     window, sizes = i.attributes.window.dimensions, i.shape.dimensions
     own = [n for n, d in enumerate(window) if d == WindowDimension(1) and sizes[n] > 1]
     split = min(own, default=-1)
     columns = lowering.target.tuning.scatters.selected_columns
     block = columns if split == len(sizes) - 1 else 1
     items = -(-sizes[split] // block) if own else 1
-    memory = [buffers[value] for value in (*values, result)]
 
-    def build(looks: bool) -> Kernel:
-        top, words = Body(), [buffers[CANCELLATION]] if looks else []
-        _build(i, top, memory, words[0] if looks else None, (split, block, items))
-        return Kernel(tuple(dict.fromkeys([*memory, *words])), (), tuple(top.statements))
+    def build(top: Body, buffers: Mapping[Value, ir.Buffer], flag: ir.Buffer | None) -> None:
+        memory = [buffers[value] for value in (*values, result)]
+        _build(i, top, memory, flag, (split, block, items))
 
-    lowering.add(kernel_thunk(i.name, looking(build), tuple(buffers)))
+    lowering.add(watched_thunk(i.name, values, [result], build))
     return result
 
 
@@ -54,7 +50,7 @@ def _build(
     i: HloInstruction,
     top: Body,
     memory: Sequence[ir.Buffer],
-    word: ir.Buffer | None,
+    flag: ir.Buffer | None,
     division: tuple[int, int, int],
 ) -> None:
     """Build the kernel over the operand, the source, the initial value and the result.
@@ -73,13 +69,13 @@ def _build(
         with ExitStack() as opened:
             position, inner = _open_loops(opened, body, "r", sizes, part)
             store_element(inner, made, result, flat_index(position, sizes), initial)
-        looking = -1
-        if word:
-            looking, _ = span_of([block if n == split else d for n, d in enumerate(sources)])
+        polled = -1
+        if flag:
+            polled, _ = span_of([block if n == split else d for n, d in enumerate(sources)])
             # A poll for each element of the last dimension would cost too much.
-            looking = min(looking, len(sources) - 2)
+            polled = min(polled, len(sources) - 2)
         with ExitStack() as opened:
-            stop = None if word is None else Stop(word), looking
+            stop = None if flag is None else Stop(flag), polled
             at, inner = _open_loops(opened, body, "o", sources, part, stop)
             kept_at = select(i, inner, names, operand, at)
             with Branch(inner, ir.condition("ge", kept_at, 0)) as branch:

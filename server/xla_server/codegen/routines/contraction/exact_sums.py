@@ -14,7 +14,7 @@ from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.instructions.intrinsics import select, whole_div, whole_mod
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.routine import Count, Elements, Read, Routine, Update, routine_of
+from xla_server.codegen.kernel_ir.routine import Count, Elements, Read, Update, routine_of
 
 SPATIAL = 3
 """Spatial dimensions, those missing having one position."""
@@ -183,8 +183,3 @@ def _function(kind: str) -> PythonFunction:
 
 EXACT_SUMS = by_name(map(_function, ("f32", "f64", "c64", "c128")))
 """Every function of this module by its name in kernels."""
-
-
-def exact_sums(kind: str) -> Routine:
-    """Return the routine that recomputes results of a type."""
-    return EXACT_SUMS[f"exact_sums_{kind}"].routine

@@ -28,24 +28,17 @@ from xla_server.codegen.kernel_ir.routine import (
     Write,
     routine_of,
 )
-from xla_server.codegen.routines.contraction.product_tiles import VECTORS, lanes
 from xla_server.codegen.routines.contraction.winograd_transforms import (
     RESULTS,
     SIDE,
     TAPS,
     WINOGRAD_TRANSFORMS,
 )
-from xla_server.target.machine import Machine
 
 _SQUARE = SIDE * SIDE
 _ELEMENTS = (RESULTS - 1) * SIDE + RESULTS
 """Elements of a tile's input from the one of its first result to that of its last, in row-major
 order."""
-
-
-def panel_width(machine: Machine) -> int:
-    """Return the columns of a panel of weights but for the last."""
-    return VECTORS * lanes(machine, "f32")
 
 
 _transform_input: Any = WINOGRAD_TRANSFORMS["winograd_input"]
@@ -143,12 +136,12 @@ def _block(
         is_whole = bit_and(ge(high, RESULTS), ge(wide, RESULTS))
         read = products + (number - begin) * to_pixel
         step = block * to_pixel
-        is_spoilt = _transform_result(
+        is_not_finite = _transform_result(
             read, SIDE * step, step,
             select(is_whole, into, staging), select(is_whole, row, SIDE * to_pixel), to_pixel,
             outputs,
         )  # fmt: skip
-        if is_spoilt:
+        if is_not_finite:
             # All products were computed, so their inputs can be overwritten.
             top = y + sizes.top_start
             left = x + sizes.left_start
@@ -168,7 +161,7 @@ def _block(
                         1, 0, 0, TAPS, SIDE * pixel, steps.down, TAPS, pixel, steps.across,
                         inputs, 4, to_pixel,
                     )  # fmt: skip
-        if is_spoilt != 0 or not is_whole:
+        if is_not_finite != 0 or not is_whole:
             for a in range(0, high):
                 copy_bytes(into + a * row, staging + a * SIDE * to_pixel, wide * to_pixel)
 

@@ -68,14 +68,14 @@ class _Transform(VectorText):
     """Writer of a transform.
 
     If it `is_partial`, it takes any count of features, else at least a vector of them. If it
-    `looks`, it returns whether a result is not finite.
+    `checks`, it returns whether a result is not finite.
     """
 
     def __init__(
-        self, declared: Declaration, matrix: Rows, *, is_partial: bool, looks: bool
+        self, declared: Declaration, matrix: Rows, *, is_partial: bool, checks: bool
     ) -> None:
         super().__init__(declared, "float")
-        self._matrix, self._is_partial, self._looks = matrix, is_partial, looks
+        self._matrix, self._is_partial, self._checks = matrix, is_partial, checks
         self._numbers = f"<{self.lanes} x i32>"
         self._mask = ""
 
@@ -108,12 +108,12 @@ class _Transform(VectorText):
         sums = [self._sum(row, values) for row in self._matrix]
         for value, pointer in zip(sums, self._pointers(written, target_step, high), strict=True):
             self.store(value, pointer, self._mask)
-        if self._looks:
-            self._look_at(sums, seen, way.number)
+        if self._checks:
+            self._check(sums, seen, way.number)
         line.end([self.plus(read, ahead), self.plus(written, target_ahead)])
         way.end([*map(str, then), str(high)])
         vector.end()
-        return self._is_spoilt(seen) if self._looks else None
+        return self._is_not_finite(seen) if self._checks else None
 
     def _pointers(self, start: str, step: str, count: int) -> list[str]:
         """Return addresses at equal steps, opaque to LLVM, whose analysis of them takes long."""
@@ -137,7 +137,7 @@ class _Transform(VectorText):
                 total = self.multiply_add(value, numbers, total)
         return total
 
-    def _look_at(self, values: Sequence[str], seen: str, way: str) -> None:
+    def _check(self, values: Sequence[str], seen: str, way: str) -> None:
         """Update the largest exponents of results, which the second direction produces."""
         bits = self._numbers
         with self.when(self.let(f"icmp eq i64 {way}, 1")):
@@ -149,7 +149,7 @@ class _Transform(VectorText):
                 largest = self.call(bits, f"llvm.umax.{suffix_of(bits)}", given)
             self.write(bits, largest, seen, self.bytes)
 
-    def _is_spoilt(self, seen: str) -> str:
+    def _is_not_finite(self, seen: str) -> str:
         largest = self.read(self._numbers, seen, self.bytes)
         found = self.let(f"icmp eq {self._numbers} {largest}, {_EXPONENTS}")
         number = self.let(f"bitcast <{self.lanes} x i1> {found} to i{self.lanes}")
@@ -157,10 +157,10 @@ class _Transform(VectorText):
 
 
 def _transform(
-    name: str, matrix: Rows, *, is_partial: bool = False, looks: bool = False
+    name: str, matrix: Rows, *, is_partial: bool = False, checks: bool = False
 ) -> TextFunction:
-    routine = Routine(name, TRANSFORM_WEIGHTS.parameters, (Type.I64,) if looks else ())
-    begin = functools.partial(_Transform, matrix=matrix, is_partial=is_partial, looks=looks)
+    routine = Routine(name, TRANSFORM_WEIGHTS.parameters, (Type.I64,) if checks else ())
+    begin = functools.partial(_Transform, matrix=matrix, is_partial=is_partial, checks=checks)
     return TextFunction(routine, _Transform.transform, begin=begin)
 
 
@@ -169,7 +169,7 @@ WINOGRAD_TRANSFORMS = by_name(
     (
         _transform("winograd_input", _INPUTS),
         _transform(TRANSFORM_WEIGHTS.name, _KERNEL, is_partial=True),
-        _transform("winograd_result", _RESULT, looks=True),
+        _transform("winograd_result", _RESULT, checks=True),
     )
 )
 """Every function of this module by its name in kernels.

@@ -77,7 +77,7 @@ def _of_four(f: FourierText, x: Sequence[Complex]) -> list[Complex]:
 def _of_eight(f: FourierText, x: Sequence[Complex]) -> list[Complex]:
     even, odd = _of_four(f, x[0::2]), _of_four(f, x[1::2])
 
-    def turned(total: Complex, by: Complex) -> tuple[Complex, Complex]:
+    def rotated(total: Complex, by: Complex) -> tuple[Complex, Complex]:
         """total + and - sqrt(1/2) * by."""
         return f.plus_scaled(total, _HALF_ROOT, by), f.plus_scaled(total, -_HALF_ROOT, by)
 
@@ -85,9 +85,9 @@ def _of_eight(f: FourierText, x: Sequence[Complex]) -> list[Complex]:
     third = f.sub(odd[3][1], odd[3][0]), f.neg(f.add(*odd[3]))
     pairs = [
         (f.complex_add(even[0], odd[0]), f.complex_sub(even[0], odd[0])),
-        turned(even[1], first),
+        rotated(even[1], first),
         (f.minus_i(even[2], odd[2]), f.plus_i(even[2], odd[2])),
-        turned(even[3], third),
+        rotated(even[3], third),
     ]
     return [pair[0] for pair in pairs] + [pair[1] for pair in pairs]
 
@@ -124,12 +124,12 @@ def _odd(f: FourierText, x: Sequence[Complex]) -> list[Complex]:
     for j in half:
         y[0] = f.complex_add(y[0], sums[j])
     for k in half:
-        real, turned = x[0], ("zeroinitializer", "zeroinitializer")
+        real, rotated = x[0], ("zeroinitializer", "zeroinitializer")
         for j in half:
             root = unit_root(j * k, r)
             real = f.plus_scaled(real, root[0], sums[j])
-            turned = f.plus_scaled(turned, -root[1], differences[j])
-        y[k], y[r - k] = f.minus_i(real, turned), f.plus_i(real, turned)
+            rotated = f.plus_scaled(rotated, -root[1], differences[j])
+        y[k], y[r - k] = f.minus_i(real, rotated), f.plus_i(real, rotated)
     return y
 
 
@@ -208,8 +208,8 @@ def _generic(f: FourierText) -> None:
         ]
     )
     f.store_pair(sums, there)
-    out, tuo = f.behind(there, per_row), f.behind(there, last_out)
-    k = TextLoop(f, "1", half, 1, [("ptr", out), ("ptr", tuo)])
+    ascending, descending = f.behind(there, per_row), f.behind(there, last_out)
+    k = TextLoop(f, "1", half, 1, [("ptr", ascending), ("ptr", descending)])
     empty = "zeroinitializer"
     parts = [(f.vector, name) for name in (*zero, empty, empty)]
     j = TextLoop(f, "1", half, 1, [("ptr", room), ("i64", k.number), *parts])
@@ -221,13 +221,13 @@ def _generic(f: FourierText) -> None:
         f.multiply_add(value, factor, part)
         for value, factor, part in zip((*s, *d), (cosine, cosine, sine, sine), totals, strict=True)
     ]
-    turned = f.plus(angle, k.number)
-    less = f.minus(turned, "%r")
-    is_low = f.let(f"icmp slt i64 {turned}, %r")
+    rotated = f.plus(angle, k.number)
+    less = f.minus(rotated, "%r")
+    is_low = f.let(f"icmp slt i64 {rotated}, %r")
     j.end(
         [
             f.behind(pointer, 2 * f.pair),
-            f.let(f"select i1 {is_low}, i64 {turned}, i64 {less}"),
+            f.let(f"select i1 {is_low}, i64 {rotated}, i64 {less}"),
             *totals,
         ]
     )

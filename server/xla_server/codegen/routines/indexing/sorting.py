@@ -34,13 +34,13 @@ from xla_server.codegen.kernel_ir.routine import (
 COUNT_WORDS = 8 * 256
 """Words of scratch memory for the counts of a sort."""
 
-LOOK = 1 << 16
+SPAN = 1 << 16
 """Entries that are moved between two polls of the cancellation flag."""
 
 _FEW = 32
 """Largest number of entries that are inserted one by one: counting 256 byte values takes longer."""
 
-_HEAP_LOOK = 1 << 10
+_HEAP_SPAN = 1 << 10
 """Entries that leave a heap between two polls of the cancellation flag."""
 
 _COLUMN = 8 * 256
@@ -103,11 +103,11 @@ def _sorter(words: int, size: int) -> PythonFunction:
             _insert(entries, length, words)
             return entries
         clear_bytes(counts, size * _COLUMN)
-        for begin in range(0, length, LOOK):
+        for begin in range(0, length, SPAN):
             if watch_i64(cancelled) != 0:
                 return entries
             keys = entries + begin * entry_bytes + first
-            for at in range(keys, keys + min(LOOK, length - begin) * entry_bytes, entry_bytes):
+            for at in range(keys, keys + min(SPAN, length - begin) * entry_bytes, entry_bytes):
                 count(counts, at)
         for digit in range(size):
             cells, shift = counts + digit * _COLUMN, first + digit
@@ -121,11 +121,11 @@ def _sorter(words: int, size: int) -> PythonFunction:
                     behind = target + _peek(cells, value) * entry_bytes
                     _poke(cells, value, target)
                     target = behind
-                for begin in range(0, length, LOOK):
+                for begin in range(0, length, SPAN):
                     if watch_i64(cancelled) != 0:
                         return entries
                     low = entries + begin * entry_bytes
-                    high = low + min(LOOK, length - begin) * entry_bytes
+                    high = low + min(SPAN, length - begin) * entry_bytes
                     for at in range(low, high, entry_bytes):
                         value = int(_byte(at, shift))
                         target = _peek(cells, value)
@@ -194,7 +194,7 @@ largest. Equal keys are ordered by their numbers.
 
 def _sort_heap(heap: Update, count: Count, cancelled: Cancelled) -> None:
     for last in range(count - 1, 0, -1):
-        if whole_mod(last, _HEAP_LOOK) == 0 and watch_i64(cancelled) != 0:
+        if whole_mod(last, _HEAP_SPAN) == 0 and watch_i64(cancelled) != 0:
             return
         key, number = _peek(heap, 2 * last), _peek(heap, 2 * last + 1)
         _put(heap, last, _peek(heap, 0), _peek(heap, 1))

@@ -48,13 +48,14 @@ def is_by_blocks(computed: str, order: int, products: int) -> bool:
     return order > 2 * BLOCK and products > 2 * PIECE_WORK[computed]
 
 
-def _by_value(name: str) -> Any:
-    return routine(name, by_value=True)
+def _by_value(computed: str, *names: str) -> tuple[Any, ...]:
+    """Return routines of a type, named without its letter, that take numbers by value."""
+    return tuple(routine(LETTER[computed] + name, by_value=True) for name in names)
 
 
 def _less_product(computed: str) -> Any:
     """c[m,n] -= a[m,k] b[k,n], where the forms of a and b are BLAS's letters."""
-    gemm = _by_value(LETTER[computed] + "gemm")
+    (gemm,) = _by_value(computed, "gemm")
     one, less = map(Type(computed).dtype.type, (1, -1))
 
     @njit(error_model="numpy")
@@ -84,8 +85,8 @@ def _cholesky(computed: str) -> Any:
     kind, is_complex = Type(computed), computed[0] == "c"
     adjoint, one = ord("C" if is_complex else "T"), kind.dtype.type(1)
     added, lost = map(kind.part.dtype.type, (1, -1))
-    herk = _by_value(LETTER[computed] + ("herk" if is_complex else "syrk"))
-    potrf, trsm = (_by_value(LETTER[computed] + name) for name in ("potrf", "trsm"))
+    names = "herk" if is_complex else "syrk", "potrf", "trsm"
+    herk, potrf, trsm = _by_value(computed, *names)
     less_product, piece = _less_product(computed), _piece(computed)
 
     @njit(error_model="numpy")  # type: ignore[untyped-decorator]
@@ -134,8 +135,7 @@ def _lu(computed: str) -> Any:
     `status` becomes 0, or the number of the first pivot that is zero.
     """
     width = Type(computed).byte_size
-    names = "getrf", "laswp", "trsm"
-    getrf, laswp, trsm = (_by_value(LETTER[computed] + name) for name in names)
+    getrf, laswp, trsm = _by_value(computed, "getrf", "laswp", "trsm")
     less_product, piece = _less_product(computed), _piece(computed)
     one = Type(computed).dtype.type(1)
 
@@ -182,7 +182,7 @@ def _solve(computed: str) -> Any:
     is stored, are BLAS's letters.
     """
     width = Type(computed).byte_size
-    trsm, one = _by_value(LETTER[computed] + "trsm"), Type(computed).dtype.type(1)
+    (trsm,), one = _by_value(computed, "trsm"), Type(computed).dtype.type(1)
     less_product, piece = _less_product(computed), _piece(computed)
 
     @njit(error_model="numpy")  # type: ignore[untyped-decorator]
@@ -228,8 +228,7 @@ def _qr(computed: str) -> Any:
     """Overwrite a matrix [m, n] with R and the reflectors; their factors are a second result."""
     width = Type(computed).byte_size
     is_complex = computed[0] == "c"
-    geqrf = _by_value(LETTER[computed] + "geqrf")
-    ormqr = _by_value(LETTER[computed] + ("unmqr" if is_complex else "ormqr"))
+    geqrf, ormqr = _by_value(computed, "geqrf", "unmqr" if is_complex else "ormqr")
     adjoint = ord("C" if is_complex else "T")
     piece = _piece(computed)
 
@@ -260,9 +259,8 @@ def _qr(computed: str) -> Any:
 def _reflected(computed: str) -> Any:
     """Overwrite reflectors [m, n] with the first n columns of their product."""
     width = Type(computed).byte_size
-    is_complex = computed[0] == "c"
-    orgqr = _by_value(LETTER[computed] + ("ungqr" if is_complex else "orgqr"))
-    ormqr = _by_value(LETTER[computed] + ("unmqr" if is_complex else "ormqr"))
+    names = ("ungqr", "unmqr") if computed[0] == "c" else ("orgqr", "ormqr")
+    orgqr, ormqr = _by_value(computed, *names)
     piece = _piece(computed)
 
     @njit(error_model="numpy")  # type: ignore[untyped-decorator]

@@ -17,8 +17,8 @@ class FunctionCalls:
     """
 
     def __init__(self, nodes: Sequence[Node], outer: Sequence[Variable], tuned: LoopNests) -> None:
-        self._outer, self._seldom = outer, tuned.seldom_factor
-        self._most_turns = max([self._seldom, *map(self._turns, nodes)])
+        self._outer, self._rare_factor = outer, tuned.seldom_factor
+        self._most_evaluations = max([self._rare_factor, *map(self._evaluations, nodes)])
         fewest, most = tuned.called_rows
         loops = [
             loop
@@ -35,10 +35,10 @@ class FunctionCalls:
 
     def name_of(self, node: Apply) -> str:
         """Return the name of the function for a node: the out-of-line or the inlined form."""
-        is_seldom = self._turns(node) * self._seldom <= self._most_turns
-        return called(node.function) if is_seldom or self._in_short_rows else node.function
+        is_rare = self._evaluations(node) * self._rare_factor <= self._most_evaluations
+        return called(node.function) if is_rare or self._in_short_rows else node.function
 
-    def _turns(self, node: Node) -> int:
+    def _evaluations(self, node: Node) -> int:
         """Return the number of evaluations of a node in all work items together."""
         return _size({*self._outer, *node.variables}) if node.variables else 1
 

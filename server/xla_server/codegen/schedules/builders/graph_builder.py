@@ -57,6 +57,11 @@ class GraphBuilder(abc.ABC):
         self._shared.append(ir.SharedArray(f"shared{len(self._shared)}", byte_size))
         return self._shared[-1]
 
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of the shared arrays of a group."""
+        return sum(array.byte_size for array in self._shared)
+
     def _origin(self, what: graph.Node | graph.Reduction) -> int | None:
         """Return the number of a node for its statement's `origin`; None if it is not counted."""
         self._origins.append(what)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence, Set
 
 from xla_server.codegen.kernel_ir import expressions as ir
-from xla_server.codegen.kernel_ir.builder import Body, Loop
+from xla_server.codegen.kernel_ir.builder import Block, Body, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Accumulate, Order, ParallelFor, Stop
@@ -20,7 +20,7 @@ from xla_server.codegen.schedules.builders.launches.stopping import SPAN, is_lon
 from xla_server.codegen.schedules.builders.row_buffers import row_buffers
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.schedules.reductions.reduction_groups import is_free, reduction_groups
-from xla_server.codegen.schedules.reductions.sum_levels import SumLoop, is_even, steps_of, turn_of
+from xla_server.codegen.schedules.reductions.sum_levels import SumLoop, is_even, size_of, steps_of
 from xla_server.codegen.schedules.reductions.vector_reductions import (
     VectorReduction,
     vector_reduction,
@@ -38,7 +38,7 @@ _WIDE_NEUTRAL = Immediate.of("f64", 1 << 63)
 class Nest:
     """Loops over the elements of a kernel's results, outermost first, and the stores inside.
 
-    Argument number `cancellation` is the cancellation flag, which the kernel polls if it `looks`.
+    Argument number `cancellation` is the cancellation flag, which the kernel polls if `polls`.
     Statements refer to entries of `origins` by number; builders append to it. If the nest
     `is_flat`, it is one loop over all elements, with a 32-bit variable.
     """
@@ -47,7 +47,7 @@ class Nest:
     stores: tuple[Store, ...]
     target: Target
     cancellation: int | None = None
-    looks: bool = False
+    polls: bool = False
     is_flat: bool = False
     origins: list[Node | Reduction] = dataclasses.field(default_factory=list, compare=False)
 
@@ -63,9 +63,9 @@ class LoopBuilder(GraphBuilder):
         self._has_narrow_indices = nest.is_flat
         self._results: dict[Reduction, list[ir.Expression]] = {}
         self._groups: dict[Reduction, tuple[Reduction, ...]] = {}
-        self._word: ir.Buffer | None = None
-        if nest.looks and nest.cancellation is not None:
-            self._word = ir.Buffer(nest.cancellation, ir.Usage.WORD)
+        self._flag: ir.Buffer | None = None
+        if nest.polls and nest.cancellation is not None:
+            self._flag = ir.Buffer(nest.cancellation, ir.Usage.FLAG)
         self._effort = Effort.OPTIMISED
 
     def _scheduled(self) -> ScheduledKernel:
@@ -73,7 +73,7 @@ class LoopBuilder(GraphBuilder):
         return scheduled(self._kernel(), self._origins, self._tuned.chunks)
 
     def _kernel(self) -> Kernel:
-        buffers = tuple(self._buffers.values()) + (() if self._word is None else (self._word,))
+        buffers = tuple(self._buffers.values()) + (() if self._flag is None else (self._flag,))
         memory = buffers, tuple(self._stack)
         return Kernel(*memory, tuple(self._top.statements), self._effort, tuple(self._shared))
 
@@ -128,16 +128,16 @@ class LoopBuilder(GraphBuilder):
     def _open_loops(self, loops: Sequence[Variable], body: Body) -> list[Loop]:
         """Begin nested loops inside of a body; one of them may poll the cancellation flag."""
         opened: list[Loop] = []
-        inside = self._elements_inside(loops) if self._word and loops else 1
-        looking, span = span_of([loop.size for loop in loops], inside)
+        inside = self._elements_inside(loops) if self._flag and loops else 1
+        polled, span = span_of([loop.size for loop in loops], inside)
         for number, loop in enumerate(loops):
             low: int | ir.Expression = 0
             high: int | ir.Expression = loop.size
             iterations: float = loop.size
-            if self._word and number == looking and span < loop.size:
+            if self._flag and number == polled and span < loop.size:
                 names = self._names("i"), self._names("i")
                 outer = Loop(body, names[0], high, step=span, iterations=loop.size / span)
-                outer.add(Stop(self._word))
+                outer.add(Stop(self._flag))
                 low = outer.axis
                 following = ir.integer_op("add", low, span)
                 high = outer.let(names[1], ir.integer_op("minimum", following, loop.size))
@@ -191,7 +191,7 @@ class LoopBuilder(GraphBuilder):
         forms = [_form(reduction) for reduction in group]
         sizes = [loop.size for loop in group[0].loops]
         # Exact operations need one run, unless it has to poll the cancellation flag.
-        is_cut = self._word is not None or any(form.rounds for form in forms)
+        is_cut = self._flag is not None or any(form.rounds for form in forms)
         count = math.prod(sizes)
         lengths = self._nest.target.tuning.free_sums
         is_long_sum = count >= lengths.min_long_elements
@@ -208,8 +208,8 @@ class LoopBuilder(GraphBuilder):
             inner = self._open_step(group, step, bounds, inner, is_even=is_even(steps, step))
             opened.append(inner)
             if step.begins:
-                if self._word and turn_of(steps, number) >= SPAN:
-                    inner.add(Stop(self._word))
+                if self._flag and size_of(steps, number) >= SPAN:
+                    inner.add(Stop(self._flag))
                 joins = len(sums) < levels
                 sums.append((inner, self._neutral(forms, inner, joins=joins)))
         origins = [self._origin(reduction) for reduction in group]
@@ -279,18 +279,18 @@ class LoopBuilder(GraphBuilder):
         return cells
 
 
-def looking_if_long(nest: Nest, build: Callable[[Nest], ScheduledKernel]) -> ScheduledKernel:
+def polling_nest_if_long(nest: Nest, build: Callable[[Nest], ScheduledKernel]) -> ScheduledKernel:
     """Return the kernel of a nest, which polls the cancellation flag if work items are long."""
     found = build(nest)
     if nest.cancellation is None or not is_long(found.kernel):
         return found
-    return build(dataclasses.replace(nest, looks=True))
+    return build(dataclasses.replace(nest, polls=True))
 
 
-def close(opened: Sequence[Loop]) -> None:
-    """Close nested loops, the innermost first."""
-    for loop in reversed(opened):
-        loop.close()
+def close(opened: Sequence[Block]) -> None:
+    """Close nested blocks, the innermost first."""
+    for block in reversed(opened):
+        block.close()
 
 
 def _applied(function: str, left: ir.Expression, right: ir.Expression) -> ir.Expression:

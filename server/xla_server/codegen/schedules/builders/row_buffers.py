@@ -80,14 +80,14 @@ def row_buffers(
     if loops:
         roots = graph.roots_of(stores)
         spans.append(_Span(((loops[-1], tuple(roots)),), None))
-    return _Keeping(outer, {each for group in groups for each in group}, tuned).kept(spans)
+    return _RowBufferFinder(outer, {each for group in groups for each in group}, tuned).found(spans)
 
 
 _Made: TypeAlias = tuple[graph.Node, Variable, graph.Reduction | None]
 """A node that is computed, the variable of its loop, and the reduction that identifies the loop."""
 
 
-class _Keeping:
+class _RowBufferFinder:
     """Finds the values that several loops over a row compute."""
 
     def __init__(
@@ -103,16 +103,16 @@ class _Keeping:
         self._made: dict[int, _Made] = {}
         self._bytes = 0
 
-    def kept(self, spans: Sequence[_Span]) -> RowBuffers:
+    def found(self, spans: Sequence[_Span]) -> RowBuffers:
         """Visit the loops in order of execution; each may read values of an earlier one."""
         for span in spans:
             new: dict[int, _Made] = {}
             for loop, roots in span.roots:
-                self._go_through(loop, roots, span.reduction, new)
+                self._visit_loop(loop, roots, span.reduction, new)
             self._made = new | self._made
         return self._found
 
-    def _go_through(
+    def _visit_loop(
         self,
         loop: Variable,
         roots: Sequence[graph.Node],

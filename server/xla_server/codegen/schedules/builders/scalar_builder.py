@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.kernel_ir.builder import Body, Names
-from xla_server.codegen.kernel_ir.expressions import Expression, Index, Load, Memory
+from xla_server.codegen.kernel_ir.expressions import Expression, Load, Memory, whole
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.schedules.builders.graph_builder import GraphBuilder, applied
 from xla_server.codegen.trace.elementwise import converted
@@ -69,8 +69,7 @@ def apply_computation(
         converted(tracer, variable, element_type, kind)
         for variable, (_, element_type), kind in zip(known, arguments, kinds, strict=True)
     ]
-    shape = computation.root.shape
-    shapes = shape.tuple_shapes if shape.is_tuple else (shape,)
+    shapes = computation.root.shape.leaves()
     nodes = [
         converted(tracer, node, own.element_type, wanted)
         for node, own, wanted in zip(tracer.call(computation, given), shapes, results, strict=True)
@@ -86,8 +85,7 @@ def element_variable(name: str, element_type: ElementType) -> Named:
 def load_element(element_type: ElementType, memory: Memory, index: int | Expression) -> Expression:
     """Return the computed value of an element."""
     kind = KERNEL_TYPE[element_type]
-    index = Index(index) if isinstance(index, int) else index
-    return applied(kind.widen, Load(memory, Type(kind.storage), index), kind.computed)
+    return applied(kind.widen, Load(memory, Type(kind.storage), whole(index)), kind.computed)
 
 
 def store_element(

@@ -28,11 +28,11 @@ from xla_server.codegen.schedules.builders.loop_builder import (
     LoopBuilder,
     Nest,
     close,
-    looking_if_long,
+    polling_nest_if_long,
 )
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 from xla_server.codegen.schedules.reductions.reduction_groups import needed_reductions
-from xla_server.codegen.schedules.reductions.sum_levels import SumLoop, is_even, steps_of, turn_of
+from xla_server.codegen.schedules.reductions.sum_levels import SumLoop, is_even, size_of, steps_of
 from xla_server.codegen.trace.graph import (
     Apply,
     Load,
@@ -78,7 +78,7 @@ def column_kernel(nest: Nest) -> ScheduledKernel | None:
     if last.size < 4 or along <= across:
         return None
     block = nest.target.tuning.loops.column_block
-    return looking_if_long(nest, lambda nest: _ColumnBuilder(nest).built(homes, block))
+    return polling_nest_if_long(nest, lambda nest: _ColumnBuilder(nest).built(homes, block))
 
 
 def _homes(nest: Nest) -> dict[ReductionResult, Store]:
@@ -349,8 +349,8 @@ class _ColumnBuilder(LoopBuilder):
             even = is_even(steps, step)
             body = loop = self._open_step(reductions, step, bounds, body, is_even=even)
             opened.append(loop)
-            if self._word and step.begins and turn_of(steps, number) * columns.size >= SPAN:
-                loop.add(Stop(self._word))
+            if self._flag and step.begins and size_of(steps, number) * columns.size >= SPAN:
+                loop.add(Stop(self._flag))
         return opened
 
     def _element(self, depth: int, store: Store, result: ReductionResult) -> _Element:

@@ -11,6 +11,7 @@ writes contiguous memory. Cuts of other dimensions make pieces, each with its ow
 """
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -221,28 +222,24 @@ class _Cutting:
 
     def _traced(self, box: Box) -> tuple[list[Variable], tuple[Store, ...]]:
         """Return a loop for each dimension of a box, and the stores inside."""
-        loops, index = _walked(box)
-        return loops, tuple(self._make(index))
+        loops = _loops(box)
+        return loops, self._stores(box, tuple(map(variable, loops)))
+
+    def _stores(self, box: Box, index: Sequence[Affine]) -> tuple[Store, ...]:
+        """Return the stores of an element by its index relative to the low end of a box."""
+        return tuple(self._make(tuple(at + low for at, (low, _) in zip(index, box, strict=True))))
 
     def _add_nest(self, box: Box, single: Sequence[Variable], stores: tuple[Store, ...]) -> None:
         """Add a piece as one nest of loops, which was traced with a loop for each dimension."""
-
-        def made(index: tuple[Affine, ...]) -> Sequence[Store]:
-            return self._make(tuple(at + low for at, (low, _) in zip(index, box, strict=True)))
-
-        loops, stores = collapsed_loops(single, stores, made)
+        loops, stores = collapsed_loops(single, stores, functools.partial(self._stores, box))
         self._add(Piece(loops[:-1], (InnerLoops(loops[-1:], stores),)))
 
     def add_runs(self, parts: Sequence[Box], dimension: int) -> None:
         """Add one piece, in which each row has all these parts."""
-        outer, _ = _walked(parts[0][:dimension])
-        inner = [_walked(part[dimension:])[0] for part in parts]
-
-        def made(part: Box, at: Sequence[Affine]) -> tuple[Store, ...]:
-            return tuple(self._make(tuple(a + low for a, (low, _) in zip(at, part, strict=True))))
-
+        outer = _loops(parts[0][:dimension])
+        inner = [_loops(part[dimension:]) for part in parts]
         singles = [
-            made(part, [variable(loop) for loop in (*outer, *loops)])
+            self._stores(part, [variable(loop) for loop in (*outer, *loops)])
             for part, loops in zip(parts, inner, strict=True)
         ]
         indices = [list(indices_of(stores)) for stores in singles]
@@ -251,7 +248,7 @@ class _Cutting:
         for part, loops, own in zip(parts, inner, indices, strict=True):
             row, inside = merged(groups_of(loops, own))
             at = [(merged_indices | inside).get(loop, Affine(0)) for loop in (*outer, *loops)]
-            runs.append(InnerLoops(row, made(part, at)))
+            runs.append(InnerLoops(row, self._stores(part, at)))
         self._add(Piece(items, _joined(runs)))
 
     def are_rows(self, box: Box, dimension: int) -> bool:
@@ -270,10 +267,9 @@ class _Cutting:
             raise _TooManyError
 
 
-def _walked(box: Box) -> tuple[list[Variable], tuple[Affine, ...]]:
-    """Return a loop for each dimension of a box, and the index in their variables."""
-    loops = [Variable(high - low, "i") for low, high in box]
-    return loops, tuple(variable(loop) + low for loop, (low, _) in zip(loops, box, strict=True))
+def _loops(box: Box) -> list[Variable]:
+    """Return a loop for each dimension of a box."""
+    return [Variable(high - low, "i") for low, high in box]
 
 
 def _parts(box: Box, dimension: int, cuts: Sequence[int]) -> list[Box]:

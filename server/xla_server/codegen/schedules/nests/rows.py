@@ -13,14 +13,14 @@ from xla_server.codegen.schedules.builders.loop_builder import (
     LoopBuilder,
     Nest,
     close,
-    looking_if_long,
+    polling_nest_if_long,
 )
 from xla_server.codegen.schedules.builders.stored_nodes import all_nodes
 
 
 def row_kernel(nest: Nest) -> ScheduledKernel:
     """Return the kernel of any nest."""
-    return looking_if_long(nest, lambda nest: _RowBuilder(nest).built())
+    return polling_nest_if_long(nest, lambda nest: _RowBuilder(nest).built())
 
 
 class _RowBuilder(LoopBuilder):

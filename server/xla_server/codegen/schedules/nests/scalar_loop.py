@@ -79,8 +79,8 @@ class _ScalarLoopBuilder(LoopBuilder):
         going = self._top.declare("going", Immediate.of("b1", 1).constant)
         around = Body(self._top)
         if loop.cancellation is not None:
-            self._word = Buffer(loop.cancellation, Usage.WORD)
-            around.add(Stop(self._word))
+            self._flag = Buffer(loop.cancellation, Usage.FLAG)
+            around.add(Stop(self._flag))
         body = self._invariants = Loop(around, "turn", max(1, _WORK_UNSEEN // loop.time))
         self._evaluate_all(set(reached([loop.condition])))
         test = self._value(loop.condition)

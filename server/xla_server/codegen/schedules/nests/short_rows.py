@@ -110,7 +110,7 @@ class _ShortRowBuilder(LoopBuilder):
         block = Body(self._top)
         last = block.let(end, integer_op("minimum", integer_op("add", first, self._block), STOP))
         body, at = self._begin_rows(block, first, last)
-        self._keep(results, body, at)
+        self._spill(results, body, at)
         body.close()
         if _are_floats(self._heads):
             # The loop covers undefined values beyond the last row: whole vectors are less code
@@ -120,11 +120,11 @@ class _ShortRowBuilder(LoopBuilder):
             at = body.axis
         else:
             body, at = self._begin_rows(block, first, last)
-        self._recall(read, body, at)
-        self._keep(computed, body, at)
+        self._reload(read, body, at)
+        self._spill(computed, body, at)
         body.close()
         body, at = self._begin_rows(block, first, last)
-        self._recall(self._heads, body, at)
+        self._reload(self._heads, body, at)
         inner = self._open(self._nest.loops[-1], body)
         self._store(self._nest.stores, body)
         inner.close()
@@ -154,12 +154,12 @@ class _ShortRowBuilder(LoopBuilder):
         self._open_outer(self._nest.loops[:-1], body.axis, body)
         return body, number
 
-    def _keep(self, nodes: Sequence[Node], body: Body, at: Value) -> None:
+    def _spill(self, nodes: Sequence[Node], body: Body, at: Value) -> None:
         """Evaluate nodes and store them for later loops."""
         for node in nodes:
             body.store(self._arrays[node], node.type, at, self._value(node))
 
-    def _recall(self, nodes: Sequence[Node], body: Body, at: Value) -> None:
+    def _reload(self, nodes: Sequence[Node], body: Body, at: Value) -> None:
         """Load nodes that an earlier loop stored."""
         for node in nodes:
             load = LoadExpression(self._arrays[node], Type(node.type), at)

@@ -134,23 +134,21 @@ def _cover(
 
 
 def _levels(spacing: Spacing, widths: Sequence[int], *, is_idempotent: bool) -> tuple[Level, ...]:
-    def taps(size: int, known: Sequence[int], *, may_overlap: bool) -> tuple[Tap, ...]:
+    def taps(
+        size: int, known: Sequence[int], skipped: int = 0, *, may_overlap: bool = False
+    ) -> tuple[Tap, ...]:
+        """Return the taps of a level that reads levels of the sizes `known`, after `skipped`."""
         cover = _cover(spacing, size, known, is_idempotent=may_overlap)
         return tuple(
-            Tap(source, element * spacing.dilation // spacing.stride)
+            Tap(skipped + source, element * spacing.dilation // spacing.stride)
             if source
             else Tap(0, spacing.offset(element))
             for source, element in cover
         )
 
-    made = [
-        taps(width, widths[:number][-1:], may_overlap=False) for number, width in enumerate(widths)
-    ]
-    # Each level reads the one before it; its source number is set here.
-    made = [
-        tuple(Tap(number, tap.offset) if tap.source else tap for tap in own)
-        for number, own in enumerate(made)
-    ]
+    # Each level reads the one before it.
+    before = [(), *((width,) for width in widths)]
+    made = [taps(width, before[n], n - 1) for n, width in enumerate(widths)]
     made.append(taps(spacing.size, widths, may_overlap=is_idempotent))
     lengths = [0] * len(made)
     lengths[-1] = spacing.length

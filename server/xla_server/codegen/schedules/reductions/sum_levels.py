@@ -35,18 +35,18 @@ class SumLoop:
 def steps_of(sizes: Sequence[int], run: int = RUN, parts: int = PARTS) -> list[SumLoop]:
     """Return the loops, outermost first, of a pairwise sum over loops of these sizes."""
     steps: list[SumLoop] = []
-    most, turns, begins = run, 1, False
+    most, iterations, begins = run, 1, False
     for loop in reversed(range(len(sizes))):
         span = 1
-        while turns * (left := -(-sizes[loop] // span)) > most:
-            if turns < SHORTEST:
-                fitting = max(2, most // turns)
+        while iterations * (left := -(-sizes[loop] // span)) > most:
+            if iterations < SHORTEST:
+                fitting = max(2, most // iterations)
                 even = -(-left // -(-left // fitting)) * span
                 steps.append(SumLoop(loop, even, span, begins))
                 span = even
-            most, turns, begins = parts, 1, True
+            most, iterations, begins = parts, 1, True
         steps.append(SumLoop(loop, sizes[loop], span, begins))
-        turns, begins = turns * left, False
+        iterations, begins = iterations * left, False
     return steps[::-1]
 
 
@@ -55,7 +55,7 @@ def is_even(steps: Sequence[SumLoop], step: SumLoop) -> bool:
     return all(other.length % other.span == 0 for other in steps if other.loop == step.loop)
 
 
-def turn_of(steps: Sequence[SumLoop], number: int) -> int:
+def size_of(steps: Sequence[SumLoop], number: int) -> int:
     """Return the number of elements in one iteration of step number `number`."""
     inside = (-(-step.length // step.span) for step in steps[number + 1 :])
     return math.prod(inside)

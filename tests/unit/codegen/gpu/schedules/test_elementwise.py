@@ -129,6 +129,6 @@ def test_a_scalar_is_one_thread() -> None:
 
 def test_reductions_have_another_schedule() -> None:
     kind, loop, zero = KERNEL_TYPE[ElementType.F32], Variable(3, "i"), Immediate.of("f32", 0)
-    reduction = Reduction((loop,), (zero,), (), (zero,), turns=3)
+    reduction = Reduction((loop,), (zero,), (), (zero,), iterations=3)
     store = Store(0, kind, Affine(0), ReductionResult(reduction, 0))
     assert elementwise_grid(Nest((), (store,), TARGET), 3) is None

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, ROW, WRITE, ZERO, kernel_of, parallel
-from xla_server.codegen.kernel_ir.analysis.corners import accesses
+from xla_server.codegen.kernel_ir.analysis.corners import ElementAccess, accesses
+from xla_server.codegen.kernel_ir.analysis.known_numbers import ByteAddress
 from xla_server.codegen.kernel_ir.expressions import (
     START,
     STOP,
@@ -64,7 +65,7 @@ UNKNOWN = compared("lt", SEEN, 3)
 def stored(*statements: Statement) -> list[int]:
     """Return the numbers of the elements that statements store, in order."""
     found = accesses(kernel_of(*statements))
-    return [each.place.byte // 4 for each in found if each.is_store]
+    return [each.address.byte // 4 for each in found if each.is_store]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_the_first_two_items_and_the_last_one() -> None:
     parts = parallel(store(ITEM), items=9), ParallelFor(N, 8, (store(N),), first=9, step=3)
     found = [each for each in accesses(kernel_of(*parts)) if each.is_store]
     assert [each.item for each in found] == [0, 1, 8, 9, 12, 15]
-    assert [each.place.byte for each in found] == [0, 4, 32, 36, 48, 60]
+    assert [each.address.byte for each in found] == [0, 4, 32, 36, 48, 60]
 
 
 def test_a_range_is_all_items() -> None:
@@ -129,13 +130,13 @@ def test_regions_are_parts_of_their_memory() -> None:
     kept = Region(Address(ROW, Index(1), 16), Usage.SCRATCH)
     body = row, Store(element, Type.F32, Index(2), ZERO), Store(kept, Type.F32, Index(1), ZERO)
     found = accesses(kernel_of(loop(K, 0, 3, *body)))
-    places = [(each.place.memory, each.place.byte) for each in found]
+    places = [(each.address.memory, each.address.byte) for each in found]
     assert places == [(WRITE, 16), (ROW, 20), (WRITE, 96), (ROW, 20)]
 
 
 def test_loads_are_found_with_their_types() -> None:
-    (found,) = accesses(kernel_of(Let(N, Load(READ, Type.I64, Index(3)))))
-    assert (found.place.byte, found.type, found.is_store, found.item) == (24, Type.I64, False, None)
+    found = accesses(kernel_of(Let(N, Load(READ, Type.I64, Index(3)))))
+    assert found == [ElementAccess(ByteAddress(READ, 24), Type.I64, is_store=False, item=None)]
 
 
 @pytest.mark.parametrize(
@@ -153,5 +154,5 @@ def test_addresses_are_computed_as_far_as_they_are_known(
     address: Expression, byte: int | None
 ) -> None:
     store = Store(Region(address, Usage.SCRATCH), Type.U8, Index(0), Const(Type.U8, (1,)))
-    found = [each.place.byte for each in accesses(kernel_of(store))]
+    found = [each.address.byte for each in accesses(kernel_of(store))]
     assert found == ([] if byte is None else [byte])

@@ -22,7 +22,7 @@ from xla_server.codegen.kernel_ir.analysis.counts import (
     evaluations,
     work_of,
 )
-from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Repeat, dealt
+from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Repeat, task_range
 from xla_server.codegen.kernel_ir.expressions import (
     START,
     STOP,
@@ -121,7 +121,7 @@ def test_indices_bounds_and_arrays_of_the_kernel_cost_nothing() -> None:
 def test_dealt_tasks_are_counted_by_their_mean(items: int, tasks: int) -> None:
     body = Body()
     with Items(body, items) as part:
-        first, last = dealt(part.axis, tasks, items)
+        first, last = task_range(part.axis, tasks, items)
         with Loop(part, "task", last, first, iterations=tasks / items) as loop:
             _store(loop, loop.axis)
     assert _of_item(body).accesses == pytest.approx(tasks / items)

@@ -10,7 +10,7 @@ from xla_server.codegen.kernel_ir.expressions import Address, StackArray
 from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.codegen.lower.fourier.fft_block import TABLES, BlockTransform, Tables, scratch_bytes
-from xla_server.codegen.lower.fourier.fft_plan import prime_way, radices
+from xla_server.codegen.lower.fourier.fft_plan import prime_plan, radices
 from xla_server.codegen.routines.fourier.fourier_passes import pass_routine
 
 MACHINE = AVX2.machine
@@ -58,7 +58,7 @@ def test_passes_go_from_one_block_to_the_other_and_back() -> None:
 
 @pytest.mark.parametrize("way", ["generic", "rader", "bluestein"])
 def test_a_large_prime_is_done_by_the_cheapest_way(way: str) -> None:
-    prime = next(p for p in (17, 19, 23, 29, 61, 97, 101, 163, 167, 227) if prime_way(p)[1] == way)
+    prime = next(p for p in (17, 19, 23, 29, 61, 97, 101, 163, 167, 227) if prime_plan(p)[1] == way)
     block, calls = _block(prime * 4)
     own = {"generic": "generic", "rader": "fourier_take_f32", "bluestein": "fourier_chirp_f32"}
     assert any(own[way] in name for name in calls)

@@ -13,7 +13,7 @@ from xla_server.codegen.lower.fourier.fft_plan import (
     generator_of,
     padded_length,
     prime_factors,
-    prime_way,
+    prime_plan,
     radices,
     roots,
     spectrum_of,
@@ -80,7 +80,7 @@ def test_many_lines_are_done_in_one_kernel_and_few_are_cut() -> None:
 
 
 def test_a_prime_factor_goes_the_cheapest_way() -> None:
-    ways = {p: prime_way(p)[1] for p in (17, 29, 61, 107, 283, 641, 1009)}
+    ways = {p: prime_plan(p)[1] for p in (17, 29, 61, 107, 283, 641, 1009)}
     assert ways == {
         17: "generic",
         29: "generic",

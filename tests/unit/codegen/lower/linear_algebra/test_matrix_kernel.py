@@ -39,7 +39,7 @@ def _kernel(*shapes: str) -> tuple[MatrixKernel, _Given]:
 def test_a_batch_is_divided_among_slots_with_memory_of_their_own(count: int) -> None:
     k, given = _kernel(f"f32[{count},3,4]")
     assert (k.count, k.core, k.computed) == (count, (3, 4), "f32")
-    k.give(k.take(0), 0)
+    k.from_column_major(k.to_column_major(0), 0)
     k.done()
     (row,) = given.rows
     assert isinstance(row, KernelThunk)

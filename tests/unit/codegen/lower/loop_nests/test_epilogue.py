@@ -329,7 +329,7 @@ def test_a_kernel_and_its_epilogue_share_buffers() -> None:
     assert building.buffer(product, Usage.WRITE) is shared
     found = building.buffer(operand, Usage.READ)
     assert building.buffer(operand, Usage.READ) is found
-    word = building.buffer(CANCELLATION, Usage.WORD)
+    word = building.buffer(CANCELLATION, Usage.FLAG)
     assert (found.number, word.number) == (3, 4)
     kernel = building.built(Effort.UNOPTIMISED)
     assert (kernel.buffers, kernel.effort) == ((shared, found, word, own), Effort.OPTIMISED)

@@ -13,9 +13,9 @@ from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.routines.indexing.sorting import (
     COUNT_WORDS,
     KEEP,
-    LOOK,
     SORT,
     SORTING,
+    SPAN,
     sorter,
 )
 from xla_server.execution.cancellation import Cancellation
@@ -114,7 +114,7 @@ def test_entries_come_in_the_order_of_their_keys_and_equal_ones_in_theirs(
 
 
 def test_long_ones_are_done_in_spans() -> None:
-    keys = np.random.default_rng(0).integers(-(2**31), 2**31, 2 * LOOK + 5)
+    keys = np.random.default_rng(0).integers(-(2**31), 2**31, 2 * SPAN + 5)
     entries = entries_of(keys, 1)
     np.testing.assert_array_equal(Sorter(1, 4).sorted(entries), np.sort(entries))
 

@@ -99,7 +99,7 @@ def test_turns_beyond_the_test_of_the_flag_go_on() -> None:
 def test_only_a_loop_with_a_flag_tests_it(cancellation: int | None) -> None:
     counted = _registers(_apply("add", A, ONE), B)
     kernel = _kernel(counted, _apply("lt", A, N, kind="b1"), cancellation=cancellation)
-    stops = [each.word.number for each, _ in walk(kernel.body) if isinstance(each, Stop)]
+    stops = [each.flag.number for each, _ in walk(kernel.body) if isinstance(each, Stop)]
     assert stops == ([] if cancellation is None else [cancellation])
 
 

@@ -9,8 +9,8 @@ from xla_server.codegen.schedules.reductions.sum_levels import (
     PARTS,
     RUN,
     SumLoop,
+    size_of,
     steps_of,
-    turn_of,
 )
 
 SIZES = [
@@ -39,19 +39,19 @@ def test_every_element_once(sizes: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("sizes", [*SIZES, (1 << 30,), (1 << 20, 3)])
 def test_nothing_long_is_added_in_sequence(sizes: tuple[int, ...]) -> None:
-    turns, levels = [1], 0
+    iterations, levels = [1], 0
     for step in steps_of(sizes):
-        turns[-1] *= -(-step.length // step.span)
+        iterations[-1] *= -(-step.length // step.span)
         if step.begins:
-            turns.append(1)
+            iterations.append(1)
             levels += 1
-    assert all(each <= PARTS for each in turns[:-1])
-    assert turns[-1] <= RUN
+    assert all(each <= PARTS for each in iterations[:-1])
+    assert iterations[-1] <= RUN
     # Runs are long enough that there are few of them.
     assert levels <= max(0, math.ceil(math.log(math.prod(sizes) / RUN, PARTS / 2)))
 
 
 def test_elements_of_a_turn() -> None:
     steps = steps_of((6000, 4, 3))
-    assert turn_of(steps, len(steps) - 1) == 1
-    assert turn_of(steps, 0) >= steps[0].span * 12
+    assert size_of(steps, len(steps) - 1) == 1
+    assert size_of(steps, 0) >= steps[0].span * 12

@@ -277,7 +277,7 @@ def test_a_loop_hands_on_results_in_the_memory_of_operands(
     text = LOOP.replace(reduced, ring).replace("tuple(m, mean)", "tuple(m, sum)")
     text = text.replace("f32[4]", f"f32[{size}]")
     code = compile_module(module_of(text, GRID)).code
-    places = assign(code, frozenset()).places
+    places = assign(code, frozenset()).locations
     (host,) = (row.host for row in code.rows if isinstance(row, MeetThunk))
     assert places[host.reads[0]] == places[host.writes[0]]
     arguments = [[np.resize(x, size), np.uint32(5)] for (x,) in EACH]

@@ -1,9 +1,7 @@
 """Lowering of convolution for a GPU: by a library if it supports the form, or a loop nest."""
 
-from xla_contract.types.element_type import ElementType
-from xla_contract.types.shape import Shape
 from xla_server.codegen.gpu.lower.loop_nests.loop_lowering import lower_loop
-from xla_server.codegen.gpu.lower.thunks.library_thunks import add_plan
+from xla_server.codegen.gpu.lower.thunks.library_thunks import add_with_workspace
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
@@ -21,8 +19,4 @@ def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:
     if found.convolution.direction is Direction.DATA_GRADIENT:
         first, second = second, first
     result = lowering.new(i.shape, i.name)
-    room = Shape.array(ElementType.U8, (plan.memory_bytes,))
-    workspace = lowering.new(room, f"{i.name}.workspace")
-    arguments = first, second, result, workspace
-    add_plan(lowering, i.name, plan, arguments, writes=(result, workspace))
-    return result
+    return add_with_workspace(lowering, i.name, plan, (first, second), result)

@@ -15,9 +15,8 @@ from xla_contract.ops.contraction.precision import allows_tf32
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import Value
 from xla_server.codegen.gpu.lower.loop_nests.loop_lowering import lower_loop
-from xla_server.codegen.gpu.lower.thunks.library_thunks import add_plan
+from xla_server.codegen.gpu.lower.thunks.library_thunks import add_with_workspace
 from xla_server.codegen.gpu.plans.library_plans import GemmPlan, Matrix
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.fusion.analysis.fusible import continues_product
@@ -30,7 +29,8 @@ def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
     plan = product_of(i)
     if plan is None or continues_product(i, lowering.target.capability):
         return lower_loop(lowering, i)
-    return _product(lowering, i, plan, [lowering.array(operand) for operand in i.operands])
+    operands = [lowering.array(operand) for operand in i.operands]
+    return add_with_workspace(lowering, i.name, plan, operands, lowering.new(i.shape, i.name))
 
 
 def lower_product_fusion(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -48,24 +48,8 @@ def lower_product_fusion(lowering: Lowering, i: HloInstruction) -> Tree:
     values = [lowering.array(i.operands[number]) for number in numbers]
     # Operands of the product are read until the last element is stored.
     is_over = chain.addend is not None and values[2] not in (*values[:2], *values[3:])
-    return _product(lowering, i, plan, values, values[2:3] if is_over else ())
-
-
-def _product(
-    lowering: Lowering,
-    i: HloInstruction,
-    plan: GemmPlan,
-    operands: Sequence[Value],
-    overwritten: Sequence[Value] = (),
-) -> Value:
-    """Add the thunk of a plan, whose result may overwrite some of its operands."""
-    result = lowering.new(i.shape, i.name)
-    room = Shape.array(ElementType.U8, (plan.memory_bytes,))
-    workspace = lowering.new(room, f"{i.name}.workspace")
-    pairs = [(result, value) for value in overwritten]
-    arguments = *operands, result, workspace
-    add_plan(lowering, i.name, plan, arguments, writes=(result, workspace), in_place=pairs)
-    return result
+    result, overwritten = lowering.new(i.shape, i.name), values[2:3] if is_over else ()
+    return add_with_workspace(lowering, i.name, plan, values, result, overwritten)
 
 
 def product_of(i: HloInstruction) -> GemmPlan | None:

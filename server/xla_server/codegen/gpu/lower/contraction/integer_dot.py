@@ -18,7 +18,7 @@ from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
 from xla_server.codegen.gpu.lower.contraction.dot import lower_dot, plan_of
 from xla_server.codegen.gpu.lower.loop_nests.synthetic import add_computed, array_of
-from xla_server.codegen.gpu.lower.thunks.library_thunks import add_plan
+from xla_server.codegen.gpu.lower.thunks.library_thunks import add_with_workspace
 from xla_server.codegen.gpu.plans.library_plans import ALIGNMENT, MAX_BATCH, GemmPlan, Matrix
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.fusion.analysis.fusible import continues_product
@@ -50,10 +50,7 @@ def lower_product(lowering: Lowering, i: HloInstruction) -> Tree:
     )
     result = lowering.new(i.shape, i.name)
     made = result if columns == plan.columns else lowering.new(shape, f"{i.name}.wide")
-    workspace = lowering.new(
-        Shape.array(ElementType.U8, (wide.memory_bytes,)), f"{i.name}.workspace"
-    )
-    add_plan(lowering, i.name, wide, (*prepared, made, workspace), writes=(made, workspace))
+    add_with_workspace(lowering, i.name, wide, prepared, made)
     if made is not result:
         source, limits = array_of(shape), (plan.batch, plan.rows, plan.columns)
         box = SliceAttributes((0, 0, 0), limits, (1, 1, 1))

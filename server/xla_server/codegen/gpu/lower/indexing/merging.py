@@ -28,6 +28,13 @@ Before: TypeAlias = Callable[[ThreadKernel, Body, ir.Expression, Entry, Entry], 
 """Returns whether the first of two entries of a line precedes the second."""
 
 
+def by_first_part(
+    kernel: ThreadKernel, body: Body, line: ir.Expression, first: Entry, second: Entry
+) -> ir.Expression:
+    """Return whether the first parts of two entries are in ascending order."""
+    return ir.condition("lt", first[0], second[0])
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Merge:
     """The merge of two neighbouring runs, of which a thread stores some entries."""

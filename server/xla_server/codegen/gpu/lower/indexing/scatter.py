@@ -21,7 +21,7 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.gpu.lower.indexing.merge_sort import MergeSort
-from xla_server.codegen.gpu.lower.indexing.merging import Entry, integer_type
+from xla_server.codegen.gpu.lower.indexing.merging import Entry, by_first_part, integer_type
 from xla_server.codegen.gpu.lower.thunks.thread_thunks import ThreadKernel
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop
@@ -257,12 +257,7 @@ class _Scatter:
             place = kernel.load_integer(positions, number)
             return body.let(kernel.names("place"), place), number
 
-        def before(
-            kernel: ThreadKernel, body: Body, line: ir.Expression, first: Entry, second: Entry
-        ) -> ir.Expression:
-            return ir.condition("lt", first[0], second[0])
-
-        sort = MergeSort(self._lowering, self._i.name, 1, count, types, before)
+        sort = MergeSort(self._lowering, self._i.name, 1, count, types, by_first_part)
         places, order = sort.add(load)
         kernel = self._kernel()
         with Items(kernel.top, count * self._updates.free_count) as body:

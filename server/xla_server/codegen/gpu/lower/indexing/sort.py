@@ -14,7 +14,13 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.gpu.lower.indexing.merge_sort import MergeSort
-from xla_server.codegen.gpu.lower.indexing.merging import Before, Entry, Load, integer_type
+from xla_server.codegen.gpu.lower.indexing.merging import (
+    Before,
+    Entry,
+    Load,
+    by_first_part,
+    integer_type,
+)
 from xla_server.codegen.gpu.lower.thunks.thread_thunks import ThreadKernel
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items
@@ -108,12 +114,7 @@ class _Sort:
             (found,) = evaluate(body, kernel.names, [key.node], known)
             return body.let(kernel.names("key"), found), number
 
-        def before(
-            kernel: ThreadKernel, body: Body, line: ir.Expression, first: Entry, second: Entry
-        ) -> ir.Expression:
-            return ir.condition("lt", first[0], second[0])
-
-        return self._sorted((kind, self._number), before, load)
+        return self._sorted((kind, self._number), by_first_part, load)
 
     def by_comparator(self, comparator: HloComputation) -> Array | None:
         """Add the sort of numbers by the elements they have; return them in their order."""

@@ -71,7 +71,7 @@ class _Call:
         *batch, self.rows, self.columns = first.dimensions
         self.sizes = tuple(batch)
         self.batch = math.prod(batch)
-        self.results = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
+        self.results = tuple(i.shape.leaves())
 
     def option(self, name: str) -> str:
         """An attribute that is a letter."""
@@ -101,11 +101,11 @@ class _Call:
         self.lowering.copy(value, self.operand(number))
         return value
 
-    def turned(self, number: int) -> Value:
+    def column_major(self, number: int) -> Value:
         """A copy of an operand's matrices, column-major."""
         return self._transposed(self.operand(number), self.instruction.operands[number].shape)
 
-    def turned_back(self, value: Value, rows: int, columns: int) -> Value:
+    def row_major(self, value: Value, rows: int, columns: int) -> Value:
         """Copy column-major matrices of `rows` rows and `columns` columns to a row-major value."""
         return self._transposed(
             value, Shape.array(value.shape.element_type, (*self.sizes, columns, rows))
@@ -114,10 +114,10 @@ class _Call:
     def _transposed(self, value: Value, shape: Shape) -> Value:
         rank = shape.rank
         order = *range(rank - 2), rank - 1, rank - 2
-        turned = Shape.array(shape.element_type, [shape.dimensions[d] for d in order])
+        transposed = Shape.array(shape.element_type, [shape.dimensions[d] for d in order])
         source = array_of(shape)
         name, attributes = f"{self.instruction.name}.transposed", TransposeAttributes(tuple(order))
-        root = HloInstruction(name, 0, Opcode.TRANSPOSE, turned, (source,), attributes)
+        root = HloInstruction(name, 0, Opcode.TRANSPOSE, transposed, (source,), attributes)
         return add_computed(self.lowering, source, value, root)
 
     def add(
@@ -161,9 +161,9 @@ def _lu_plan(call: _Call) -> LuPlan:
 
 def _lower_lu(call: _Call, plan: LuPlan) -> Tree:
     """(L and U, the rows exchanged, status)"""
-    matrices, pivots, status = call.turned(0), call.result(1), call.result(2)
+    matrices, pivots, status = call.column_major(0), call.result(1), call.result(2)
     call.add(plan, matrices, pivots, status, updates=(matrices,))
-    return call.turned_back(matrices, plan.rows, plan.columns), pivots, status
+    return call.row_major(matrices, plan.rows, plan.columns), pivots, status
 
 
 def _qr_plan(call: _Call) -> QrPlan:
@@ -172,9 +172,9 @@ def _qr_plan(call: _Call) -> QrPlan:
 
 def _lower_qr(call: _Call, plan: QrPlan) -> Tree:
     """(R and the reflectors, the reflectors' factors)"""
-    matrices, factors = call.turned(0), call.result(1)
+    matrices, factors = call.column_major(0), call.result(1)
     call.add(plan, matrices, factors, call.status(), updates=(matrices,))
-    return call.turned_back(matrices, plan.rows, plan.columns), factors
+    return call.row_major(matrices, plan.rows, plan.columns), factors
 
 
 def _reflectors_plan(call: _Call) -> ReflectorsPlan:
@@ -184,11 +184,11 @@ def _reflectors_plan(call: _Call) -> ReflectorsPlan:
 
 def _lower_reflectors(call: _Call, plan: ReflectorsPlan) -> Tree:
     """The first columns of the product of the reflectors."""
-    matrices, factors, status = call.turned(0), call.operand(1), call.status()
+    matrices, factors, status = call.column_major(0), call.operand(1), call.status()
     writes = matrices, status
     name, arguments = call.instruction.name, (matrices, factors, status)
     add_plan(call.lowering, name, plan, arguments, writes=writes, updates=(matrices,))
-    return call.turned_back(matrices, plan.rows, plan.columns)
+    return call.row_major(matrices, plan.rows, plan.columns)
 
 
 def _reflected_plan(call: _Call) -> ReflectedPlan:
@@ -200,9 +200,9 @@ def _reflected_plan(call: _Call) -> ReflectedPlan:
 
 def _lower_reflected(call: _Call, plan: ReflectedPlan) -> Tree:
     """The product of the reflectors with another matrix."""
-    reflectors, factors, others = call.turned(0), call.operand(1), call.turned(2)
+    reflectors, factors, others = call.column_major(0), call.operand(1), call.column_major(2)
     call.add(plan, reflectors, factors, others, call.status(), reads=2, updates=(others,))
-    return call.turned_back(others, plan.rows, plan.columns)
+    return call.row_major(others, plan.rows, plan.columns)
 
 
 def _eigen_plan(call: _Call) -> EigenPlan:
@@ -212,12 +212,12 @@ def _eigen_plan(call: _Call) -> EigenPlan:
 
 def _lower_eigen(call: _Call, plan: EigenPlan) -> Tree:
     """(eigenvectors or the operand, eigenvalues ascending, status)"""
-    matrices, values, status = call.turned(0), call.result(1), call.result(2)
+    matrices, values, status = call.column_major(0), call.result(1), call.result(2)
     add_real_diagonal(call.lowering, matrices, plan.order)
     call.add(plan, matrices, values, status, updates=(matrices,))
     if not plan.has_vectors:
         return call.copied(0), values, status
-    return call.turned_back(matrices, plan.order, plan.order), values, status
+    return call.row_major(matrices, plan.order, plan.order), values, status
 
 
 def _singular_plan(call: _Call) -> SingularPlan:
@@ -230,7 +230,7 @@ def _singular_plan(call: _Call) -> SingularPlan:
 def _lower_singular(call: _Call, plan: SingularPlan) -> Tree:
     """(the operand, singular values descending, left and right vectors in rows, status)"""
     is_wide = call.rows < call.columns
-    matrices = call.copied(0) if is_wide else call.turned(0)
+    matrices = call.copied(0) if is_wide else call.column_major(0)
     values, status = call.result(1), call.result(4)
     if not plan.left:
         call.add(plan, matrices, values, status, updates=(matrices,))
@@ -242,9 +242,9 @@ def _lower_singular(call: _Call, plan: SingularPlan) -> Tree:
         call.add(plan, matrices, values, *vectors[::-1], status, updates=(matrices,))
     else:
         sizes = (plan.rows, plan.left), (plan.columns, plan.columns)
-        turned = [call.room(plan.element, *pair[::-1]) for pair in sizes]
-        call.add(plan, matrices, values, *turned, status, updates=(matrices,))
-        vectors = [call.turned_back(each, *pair) for each, pair in zip(turned, sizes, strict=True)]
+        packed = [call.room(plan.element, *pair[::-1]) for pair in sizes]
+        call.add(plan, matrices, values, *packed, status, updates=(matrices,))
+        vectors = [call.row_major(each, *pair) for each, pair in zip(packed, sizes, strict=True)]
     return call.copied(0), values, *vectors, status
 
 

@@ -215,7 +215,7 @@ class _Warps(_Parts):
         """Build the kernel of results: a warp scans its part, one element per lane at a time."""
         body, axis, lane = self._items()
         length = self._lines.length
-        turns = -(-min(self._size, length) // WARP)
+        iterations = -(-min(self._size, length) // WARP)
         # The value before the first is undefined and not used.
         if carries:
             index = self._of_part(self._parts - 1, before=True)
@@ -223,7 +223,7 @@ class _Warps(_Parts):
         else:
             start = self._bound.begin(body, self._line, self._first)
         carry = [body.declare(self._names("run"), each) for each in start]
-        with Loop(body, "n", turns) as loop:
+        with Loop(body, "n", iterations) as loop:
             begin = loop.let("begin", ir.Index(0, ((self._first, 1), (loop.axis, WARP))))
             number = loop.let("element", ir.Index(0, ((begin, 1), (lane, 1))))
             inside = loop.let("inside", ir.integer_op("minimum", number, length - 1))

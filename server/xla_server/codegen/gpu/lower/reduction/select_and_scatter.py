@@ -76,8 +76,8 @@ def _collect(
                     ir.integer_op("whole_div", ir.integer_op("maximum", ahead, 0), d.stride), 1
                 )
                 end = ir.integer_op("minimum", high, sources[n])
-                turns = -(-d.size // d.stride)
-                loop = Loop(inner, kernel.names("o"), end, low, iterations=turns)
+                iterations = -(-d.size // d.stride)
+                loop = Loop(inner, kernel.names("o"), end, low, iterations=iterations)
                 inner = opened.enter_context(loop)
                 at.append(loop.axis)
             if at or not sizes:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.codegen.lower.lowering import Lowering
@@ -35,3 +37,20 @@ def add_plan(
         updates=tuple(updates),
     )
     lowering.add(thunk)
+
+
+def add_with_workspace(
+    lowering: Lowering,
+    name: str,
+    plan: LibraryPlan,
+    operands: Sequence[Value],
+    result: Value,
+    overwritten: Sequence[Value] = (),
+) -> Value:
+    """Add the thunk of a plan and return its result, which may overwrite some of its operands."""
+    room = Shape.array(ElementType.U8, (plan.memory_bytes,))
+    workspace = lowering.new(room, f"{name}.workspace")
+    pairs = [(result, value) for value in overwritten]
+    arguments = *operands, result, workspace
+    add_plan(lowering, name, plan, arguments, writes=(result, workspace), in_place=pairs)
+    return result

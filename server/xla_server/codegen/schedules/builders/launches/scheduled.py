@@ -37,6 +37,6 @@ def evaluations_of(
     evaluations: dict[Node | Reduction, float] = {}
     for number, times in counted.items():
         origin = origins[number]
-        elements = origin.turns if isinstance(origin, Reduction) else 1
+        elements = origin.iterations if isinstance(origin, Reduction) else 1
         evaluations[origin] = evaluations.get(origin, 0.0) + times * elements
     return evaluations

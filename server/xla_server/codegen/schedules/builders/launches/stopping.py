@@ -36,7 +36,7 @@ def is_long(kernel: Kernel, items: int = 1) -> bool:
     return items * item + prologue >= LONG_WORK_ITEM
 
 
-def looking(build: Callable[[bool], Kernel]) -> Kernel:
+def polling_if_long(build: Callable[[bool], Kernel]) -> Kernel:
     """Return `build(polls)`, where `polls` says whether the kernel's work items are long."""
     kernel = build(False)
     return build(True) if is_long(kernel) else kernel
@@ -49,18 +49,18 @@ def watched_loop(
     high: Expression,
     low: Expression,
     iterations: float,
-    word: Buffer | None,
+    flag: Buffer | None,
     span: int,
 ) -> Iterator[Loop]:
-    """Begin a loop that polls the cancellation flag `word`, if any, every `span` iterations."""
-    if word is None:
+    """Begin a loop that polls the cancellation flag, if any, every `span` iterations."""
+    if flag is None:
         with Loop(outside, name, high, low, iterations=iterations) as loop:
             yield loop
         return
     with Loop(
         outside, f"{name}_begin", high, low, step=span, iterations=iterations / span
     ) as spans:
-        spans.add(Stop(word))
+        spans.add(Stop(flag))
         end = integer_op("minimum", plus(spans.axis, span), high)
         with Loop(spans, name, end, spans.axis, iterations=span) as loop:
             yield loop

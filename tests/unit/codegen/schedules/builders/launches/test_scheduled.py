@@ -19,7 +19,7 @@ def test_counts_of_one_node_are_added() -> None:
 
 def test_a_reduction_is_counted_by_its_elements() -> None:
     reduction = sum_of(load(variable(LOOP)), LOOP).reduction
-    turned = dataclasses.replace(reduction, turns=4)
+    turned = dataclasses.replace(reduction, iterations=4)
     assert evaluations_of({0: 3, 1: 3}, [reduction, turned]) == {reduction: 3, turned: 12}
 
 

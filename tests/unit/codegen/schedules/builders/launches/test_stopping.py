@@ -98,7 +98,7 @@ LONG: dict[str, tuple[Callable[..., Any], Sequence[Any]]] = {
         [shaped(1500, 1500), shaped(1500, 1600)],
     ),
 }
-"""Programs whose last kernel that looks is long, though not for a test."""
+"""Programs whose last kernel that polls is long, though not for a test."""
 
 
 WATCHED = """for i_begin in range(2, 100, 30):
@@ -110,8 +110,8 @@ WATCHED = """for i_begin in range(2, 100, 30):
 
 def test_a_watched_loop_tests_the_flag_before_each_span() -> None:
     body = Body()
-    for word in (Buffer(7, Usage.WORD), None):
-        with watched_loop(body, "i", Index(100), Index(2), 98, word, 30):
+    for flag in (Buffer(7, Usage.FLAG), None):
+        with watched_loop(body, "i", Index(100), Index(2), 98, flag, 30):
             pass
     text = "\n".join(NumbaText().lines(body.statements))
     assert text == f"{WATCHED}\nfor i in range(2, 100):\n    pass"
@@ -121,13 +121,13 @@ def test_a_watched_loop_tests_the_flag_before_each_span() -> None:
 def test_a_kernel_leaves_off_once_the_word_is_set(name: str) -> None:
     executable = compiled(*LONG[name])
     kernels = Kernels()
-    looking = [
+    polling = [
         row
         for row in executable._program.rows
         if isinstance(row, KernelThunk) and CANCELLATION in row.arguments
     ]
-    assert looking
-    thunk = looking[-1]
+    assert polling
+    thunk = polling[-1]
     memory = {
         value: np.full(value.byte_size + 64, 0x55, np.uint8)
         for value in thunk.arguments
