@@ -14,7 +14,7 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.plan import Plan, PlanCache, PlannedInstruction
 from xla_server.execution.memory_check import NO_MEMORY_OF_THEIR_OWN
-from xla_server.ir.compiling import checkpoint
+from xla_server.ir.checkpoints import checkpoint
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise.elementwise_table import ROWS
 

@@ -10,7 +10,7 @@ from xla_server.backends.platform import Buffer
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import Work, work_once
 from xla_server.execution.cancellation import Cancellation
-from xla_server.ir.compiling import cancellable
+from xla_server.ir.checkpoints import cancellable
 from xla_server.sessions.runs.program_runner import ProgramRunner
 
 
