@@ -1,6 +1,6 @@
 """Resources that the sessions of one server share."""
 
-import functools
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
@@ -81,15 +81,10 @@ class SharedResources(RunResources):
         Waits for the threads of executions; False when some are still busy after `timeout`
         seconds, or if the system refuses the thread that waits for them.
         """
-        threads = self.execution_threads
-        try:
-            closing = start_thread(
-                functools.partial(threads.shutdown, cancel_futures=True), "executions' end"
-            )
-        except ResourceExhaustedError:
-            threads.shutdown(wait=False, cancel_futures=True)
-            closing = None
-        else:
+        threads, closing = self.execution_threads, None
+        threads.shutdown(wait=False, cancel_futures=True)
+        with contextlib.suppress(ResourceExhaustedError):
+            closing = start_thread(threads.shutdown, "executions' end")
             closing.join(timeout)
         self.arenas.close()
         return closing is not None and not closing.is_alive()
