@@ -203,8 +203,7 @@ class RpcServer:
         return self._listeners.addresses[0]
 
     def start(self) -> None:
-        """Start serving; raises as `start_thread`."""
-        self._pools.start()
+        """Start serving."""
         self._presence = SessionReaper(self._sessions, self._connections)
         self._memory_pressure.start()
         self._leases.start()
